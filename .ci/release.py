@@ -1,7 +1,7 @@
-"""Make a release: `make release`; source archive and wheels in dist, all from a clean clone.
+"""Make a release (`make release`): source archive and wheels in dist, built from a clean clone.
 
-Checked first: nothing is uncommitted, and CHANGELOG.md tells of this version, with its date. The
-wheels are built from the source archive, which shows that nothing is missing in it.
+The script first requires a clean checkout, and a dated entry of this version in CHANGELOG.md. The
+wheels are built from the source archive, which proves that the archive is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DIST = ROOT / "dist"
 
 
 def said(*words: str, folder: Path = ROOT) -> str:
-    """Run a command in a folder and return what it prints; raises where it fails."""
+    """Run a command in a folder and return its output; raises CalledProcessError if it fails."""
     return subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
@@ -49,7 +49,7 @@ def check(number: str) -> None:
 
 
 def main() -> None:
-    """Check, build and sum up."""
+    """Check, build, and print a summary."""
     number = version()
     check(number)
     for folder in (CLONE, DIST):

@@ -1,8 +1,8 @@
 """Build the wheels for Linux: `make wheels`; two processors, two C libraries, no MPI, no container.
 
-zig is the compiler: it carries the headers and symbols of every glibc and of musl, so a wheel for
-an old or another system is built on this one. Python runs no code of the wheel's platform: the core
-uses none of its headers. What comes out is checked by auditwheel.
+The compiler is zig, which contains the headers and symbols of every glibc and of musl. So this
+system can build wheels for older or different systems. Python runs no code of the wheel's platform,
+because the core uses no Python headers. auditwheel checks the result.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 
-GLIBC = "2.17"  # of the oldest systems that manylinux knows: CentOS 7
+GLIBC = "2.17"  # the oldest version that manylinux supports: CentOS 7
 MUSL = "1.2"
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A processor and a C library: what zig calls it, and what pip does."""
+    """A processor and a C library, with their names in zig and in pip."""
 
     processor: str
     target: str
@@ -40,14 +40,14 @@ def platforms() -> dict[str, Platform]:
         )
         found[f"musllinux-{processor}"] = Platform(
             processor,
-            f"{processor}-linux-musl -dynamic",  # else zig first builds all of musl
+            f"{processor}-linux-musl -dynamic",  # without -dynamic, zig first builds all of musl
             f"musllinux_{MUSL.replace('.', '_')}_{processor}",
         )
     return found
 
 
 def compiler(platform: Platform, folder: Path) -> Path:
-    """Write a script that compiles for a platform; CMake wants one word for a compiler."""
+    """Write a compiler script for a platform, because CMake expects a compiler in one word."""
     script = folder / "cc"
     script.write_text(
         f'#!/bin/sh\nexec {sys.executable} -m ziglang cc -target {platform.target} "$@"\n'
@@ -57,12 +57,12 @@ def compiler(platform: Platform, folder: Path) -> Path:
 
 
 def build(source: Path, platform: Platform, folder: Path) -> Path:
-    """Build a platform's wheel below a folder; returns its path, named for the platform."""
+    """Build a platform's wheel below a folder; returns the wheel's path, named for the platform."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     settings = {
         "build-dir": folder / "core",
-        "install.strip": "false",  # the linker does it: `strip` knows only its own machine
+        "install.strip": "false",  # the linker strips: `strip` supports only its own machine
         "cmake.define.CMAKE_SYSTEM_NAME": "Linux",
         "cmake.define.CMAKE_SYSTEM_PROCESSOR": platform.processor,
         "cmake.define.CMAKE_C_COMPILER": compiler(platform, folder),
@@ -73,7 +73,7 @@ def build(source: Path, platform: Platform, folder: Path) -> Path:
     words += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
     for name, value in settings.items():
         words += ["--config-settings", f"{name}={value}"]
-    # What this machine's own builds are told must not leak into the wheel.
+    # Compiler settings of this machine must not leak into the wheel.
     told = ("CC", "CFLAGS", "LDFLAGS", "CPPFLAGS")
     environment = {name: value for name, value in os.environ.items() if name not in told}
     subprocess.run(words, check=True, env=environment)
@@ -86,7 +86,7 @@ def build(source: Path, platform: Platform, folder: Path) -> Path:
 
 
 def name_libc(wheel: Path, platform: Platform) -> None:
-    """Let a wheel need musl by the name that its platforms have for it, not by that of zig."""
+    """Replace zig's name of musl in a wheel by the name that musl has on its platforms."""
     unpacked = wheel.parent / "unpacked"
     unpacked.mkdir()
     tool = [sys.executable, "-m", "wheel"]
@@ -102,8 +102,8 @@ def name_libc(wheel: Path, platform: Platform) -> None:
 
 
 def check(wheel: Path, platform: Platform) -> None:
-    """Raise SystemExit unless auditwheel finds a wheel right for its platform."""
-    nowhere = wheel.parent / "nowhere"  # this machine's libraries are another platform's
+    """Raise SystemExit unless auditwheel accepts a wheel for its platform."""
+    nowhere = wheel.parent / "nowhere"  # hides this machine's libraries, which do not apply
     words = [sys.executable, "-m", "auditwheel", "show", "--ldpaths", str(nowhere), str(wheel)]
     shown = subprocess.run(words, capture_output=True, text=True, check=False)
     text = " ".join(shown.stdout.split())
@@ -113,7 +113,7 @@ def check(wheel: Path, platform: Platform) -> None:
 
 
 def main() -> None:
-    """Build and check what is asked for."""
+    """Build and check the requested platforms."""
     known = platforms()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("platforms", nargs="*", metavar="PLATFORM", help=", ".join(known))

@@ -1,1 +1,1 @@
-"""A local web server that shows traces in a browser; `view` starts it."""
+"""Local web server that shows traces in a browser; `view` starts the server."""

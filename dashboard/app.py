@@ -1,4 +1,4 @@
-"""The server: Dash behind the token, nothing from other hosts, requests of bounded size."""
+"""The web server: Dash protected by a token, no external resources, requests of bounded size."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PAGE = """<!doctype html>
 
 
 class App(dash.Dash):
-    """Dash, with an outline of the page that was asked for in its first answer."""
+    """Dash app that sends an outline of the requested page in its first response."""
 
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
-        """Return the page into which the scripts put everything."""
+        """Return the HTML page that the scripts fill in."""
         index: str = super().interpolate_index(**parts)  # type: ignore[no-untyped-call]
         return index.replace("{%skeleton%}", skeleton.outline(pages(), request.path))
 
 
 def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
-    """Return the app; `hosts` are the names that it is reached under besides localhost."""
+    """Return the app; `hosts` are the server's host names besides localhost."""
     app = App(
         __name__,
         title=TITLE,
@@ -57,8 +57,8 @@ def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
 
 
 def server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseWSGIServer:
-    """Return a server on a socket that listens; `run` serves until it is closed."""
-    # That requests wait for a thread is no news to the reader of a terminal.
+    """Return a server on a listening socket; its `run` serves until the server is closed."""
+    # Hide the warning that requests wait for a thread, which does not help the user.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     return create_server(
         app.server,

@@ -1,4 +1,4 @@
-"""The parts that pages are made of, so that they look alike."""
+"""Building blocks of the pages, which give all pages the same appearance."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CONFIG: Any = {
 
 
 def aria(**names: str) -> dict[str, Any]:
-    """Return aria attributes, such as label, as arguments of a component."""
+    """Return aria attributes, such as label, as keyword arguments of a component."""
     return {f"aria-{name}": value for name, value in names.items()}
 
 
 def graph(figure: go.Figure, state: State, **more: Any) -> Component:
-    """Show a figure in the reader's theme; `more` goes to dcc.Graph, such as an id."""
+    """Return a graph of a figure in the user's theme; `more` (such as an id) goes to dcc.Graph."""
     figure.update_layout(template=theme.template(dark=state.dark))
     height = figure.layout.height or 300
     return dcc.Graph(
@@ -50,12 +50,12 @@ def card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
 
 
 def empty(title: str, why: str) -> Component:
-    """Return what stands where there is nothing to show: why, and what to do."""
+    """Return the replacement for missing content: the reason and the remedy."""
     return html.Div([html.H2(title), html.P(why)], className="empty")
 
 
 def guarded(name: str, make: Callable[[], Any]) -> Any:
-    """Return what `make` gives, or a message: what fails on a trace must not fail the rest."""
+    """Return `make()`, or a message if `make` fails, so that the rest of the page still works."""
     try:
         return make()
     except MpiprofError as error:
@@ -66,8 +66,8 @@ def guarded(name: str, make: Callable[[], Any]) -> Any:
 
 
 def later(name: str, **more: Any) -> Component:
-    """Return room that a callback fills; until then it shows an outline or its last content."""
-    target: Any = {name: "children"}  # and not what is within it
+    """Return a container that a callback fills; before that it shows an outline or old content."""
+    target: Any = {name: "children"}  # only the container: nested components load separately
     classes = f"later {more.pop('className', '')}".strip()
     return dcc.Loading(
         html.Div(id=name, className=classes, **more),
@@ -80,12 +80,12 @@ def later(name: str, **more: Any) -> Component:
 
 
 def warning(line: str) -> Component:
-    """Return a line that the reader should not miss."""
+    """Return a warning line."""
     return html.P(line[:1000], className="warning", role="note")
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> Component:
-    """Return a legend of colours, names and values, that wraps where there is little room."""
+    """Return a legend of colours, names and values, which wraps on narrow pages."""
     items = [
         html.Li([html.Span(className="swatch", style={"background": colour}), name, html.B(value)])
         for colour, name, value in entries
@@ -94,7 +94,7 @@ def legend(entries: Sequence[tuple[str, str, str]]) -> Component:
 
 
 def columns(*children: Any, least: str = "420px") -> Component:
-    """Put children side by side where each has at least so much room."""
+    """Return children side by side in columns at least `least` wide."""
     return html.Div(list(children), className="columns", style={"--least": least})
 
 
@@ -105,7 +105,7 @@ def facts(pairs: list[tuple[str, Any]]) -> Component:
 
 
 def bar_link(name: str, kind: str, told: str, length: float, colour: str, href: str) -> Component:
-    """Return a bar of a length between 0 and 1 that leads somewhere."""
+    """Return a bar with a length between 0 and 1, as a link to `href`."""
     bar = html.Div(
         className="bar", style={"width": f"{100 * max(length, 0.003):.2f}%", "background": colour}
     )
@@ -114,7 +114,7 @@ def bar_link(name: str, kind: str, told: str, length: float, colour: str, href: 
 
 
 def finding(data: Data, found: Any, state: State) -> Component:
-    """Return the card of a finding, which leads to the call site that it is about."""
+    """Return the card of a finding, as a link to the finding's first call site."""
     first = found.callsites[0] if found.callsites else None
     href = "/callsites" + state.shared().with_own(callsite=first).query()
     head = html.Div([html.B(duration(float(found.cost_ns))), html.Span(share(found.share))])
@@ -130,7 +130,7 @@ def finding(data: Data, found: Any, state: State) -> Component:
 
 
 def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
-    """Return a small table of columns (name, heading); the name's end says how it is shown."""
+    """Return a table of columns (name, heading); the suffix of the name selects the format."""
     body = [
         html.Tr([html.Td(shown(name, value)) for name, value in zip(names, row, strict=True)])
         for names in [[name for name, _ in columns]]
@@ -141,7 +141,7 @@ def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
 
 
 def shown(name: str, value: Any) -> str:
-    """Return a value of a column as people read it: times by _ns, shares by _share."""
+    """Return a column's value as formatted text: times if named _ns, percent if named _share."""
     if name.endswith("_ns"):
         return duration(float(value))
     if name.endswith("_share") or name == "share":
@@ -150,7 +150,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def code(found: Excerpt) -> Component:
-    """Return source lines with their numbers, the one that is meant marked."""
+    """Return source lines with their numbers, and mark the line of the call."""
     lines = [
         html.Div(
             [html.Span(str(number), className="number"), html.Code(line or " ")],
@@ -162,7 +162,7 @@ def code(found: Excerpt) -> Component:
 
 
 def or_else(make: Callable[[], Any], otherwise: Any) -> Any:
-    """Return what `make` gives, or something else where that isn't known."""
+    """Return `make()`, or `otherwise` if the data are unavailable."""
     try:
         return make()
     except MpiprofError:

@@ -1,7 +1,7 @@
-"""From traces to the DataFrames that figures are made of; each is derived once a version.
+"""DataFrames of a trace for the figures, each derived once per version of the trace.
 
-A trace folder can grow while it is looked at: a Data is what was there at one moment, and
-Context.data gives the newest one.
+A trace folder can grow while the dashboard shows it. A Data is a snapshot of the trace, and
+Context.data returns the latest snapshot.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from mpiprof.units import ranks
 
 from .state import State, parse_ranks
 
-MOST_RANKS = 1 << 16  # that are shown one by one
-KEPT = 32  # derived tables beyond those of the whole trace; the oldest go first
-PATIENCE = 5  # a trace is read again at most after so many times what the last reading took
+MOST_RANKS = 1 << 16  # limit of ranks that are shown individually
+KEPT = 32  # derived tables besides the tables of the whole trace; the oldest are dropped first
+PATIENCE = 5  # lower limit of the time between two readings, as a multiple of the reading time
 Result = TypeVar("Result")
 
 
 class Data:
-    """One trace as it was when it was opened."""
+    """Snapshot of one trace."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Data:
 
     @property
     def ended(self) -> bool:
-        """Whether every rank has said that it ended: then nothing more will come."""
+        """True if every rank has recorded its end; the trace then cannot grow."""
         return len(self.trace.tables.ends) >= self.trace.ranks
 
     def has_grown(self) -> bool:
-        """Return whether a recorder has written to it since, also where the files don't show it."""
+        """Return whether the trace has grown since then, even if file metadata do not show it."""
         return version_of(self.path) != self.files or cache.growth(self.trace) != self.growth
 
     def once(self, key: Any, make: Callable[[], Result]) -> Result:
-        """Return what `make` gives, made once for a key while it is among the last KEPT."""
+        """Return `make()`, computed once per key while the key is among the last KEPT."""
         with self._making(key):
             with self._lock:
                 if key in self._kept:
@@ -78,38 +78,38 @@ class Data:
             return made
 
     def _making(self, key: Any) -> threading.RLock:
-        """Return the lock of one key: what takes long must not hold up all else."""
+        """Return the lock of a key, so that a slow computation blocks only requests for its key."""
         with self._lock:
             return self._busy.setdefault(key, threading.RLock())
 
     def derive(self, name: str, *arguments: Any) -> Any:
-        """Return one of the trace's derived tables (see mpiprof.analysis.derived.DERIVED)."""
+        """Return a derived table of the trace (see mpiprof.diagnosis.lazy_tables.DERIVED)."""
         with self._making((name, arguments)):
             return self.trace.derive(name, *arguments)
 
     def prepare(self) -> None:
-        """Begin to derive what the first page needs, before it is asked for."""
+        """Start to derive the tables of the first page before a request for the page."""
         for name in ("callsites", "rank_totals"):
             if self.trace.record != "summary" or name == "callsites":
                 threading.Thread(target=self._quietly, args=(name,), daemon=True).start()
 
     def _quietly(self, name: str) -> None:
-        with contextlib.suppress(MpiprofError):  # the page that needs it says so
+        with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
             self.derive(name)
 
     @property
     def callsites(self) -> pd.DataFrame:
-        """The trace's `callsites` (see mpiprof.analysis.callsites)."""
+        """The trace's `callsites` (see mpiprof.metrics.callsites)."""
         return self.derive("callsites")
 
     @property
     def instances(self) -> pd.DataFrame:
-        """The trace's `instances` (see mpiprof.analysis.frames)."""
+        """The trace's `instances` (see mpiprof.metrics.tables)."""
         return self.derive("instances")
 
     @property
     def processes(self) -> pd.DataFrame:
-        """The trace's `processes`: one row a rank, with its host and node."""
+        """The trace's `processes`: one row per rank, with host and node."""
         return self.derive("processes")
 
     # Filters
@@ -126,19 +126,19 @@ class Data:
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
 
     def where(self, rank: int) -> str:
-        """Return the host of a rank and the processors that it may run on, for people."""
+        """Return a rank's host and the processors that its affinity allows, as text."""
         processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
         told = f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
         return self.host_of(rank)[:300] + told
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts, in order of their first rank: what the filter "node" chooses from."""
+        """The hosts in order of their first rank: the options of the filter "node"."""
         return self.once("hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks))))
 
     @property
     def _all_ranks(self) -> Sequence[int]:
-        """All ranks; of more than MOST_RANKS (likely damage) those that wrote anything."""
+        """All ranks; above MOST_RANKS (probably damage), only ranks that wrote data."""
         if self.trace.ranks <= MOST_RANKS:
             return range(self.trace.ranks)
         return sorted(
@@ -154,7 +154,7 @@ class Data:
         return np.array(passing, np.int64)
 
     def passing(self, instances: pd.DataFrame, state: State) -> Bool:
-        """Return which instances pass the filters by communicator and operation."""
+        """Return a mask of the instances that pass the filters by communicator and operation."""
         good = np.ones(len(instances), np.bool_)
         if state.communicators:
             good &= instances["communicator"].isin(state.communicators).to_numpy()
@@ -164,10 +164,10 @@ class Data:
 
 
 class Context:
-    """What the server shows: its traces by name, and the folders that sources may come from.
+    """The traces of the server by name, and the folders from which it may show source lines.
 
-    workers: those that pass over data sets; without, this process does.
-    machine: a machine table that replaces those recorded (see derived.open_trace).
+    workers: Dask workers that process data sets, or None if this process does.
+    machine: a machine table that replaces the recorded tables (see store.cached_trace.open_trace).
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class Context:
 
     @property
     def names(self) -> list[str]:
-        """The traces' names, in the order in which they were given."""
+        """The names of the traces, in the order of the command line."""
         return list(self._paths)
 
     def data(self, state: State | str) -> Data:
-        """Return the newest Data of the trace that a state or a name means.
+        """Return the latest Data of the trace given by a state or a name.
 
-        TraceError when it is none of ours or can't be read.
+        Raises TraceError if the name is not a trace of this server or the trace is unreadable.
         """
         name = (state.trace if isinstance(state, State) else state) or self.names[0]
         path = self._paths.get(name)
@@ -212,7 +212,7 @@ class Context:
             try:
                 data = Data(name, path, workers=self.workers, machine=self.machine)
             except MpiprofError:
-                # It was readable before: show that rather than nothing.
+                # The trace was readable before, so show the old snapshot.
                 if known is None:
                     raise
                 data = known[0]
@@ -222,7 +222,7 @@ class Context:
 
 
 def version_of(path: Path) -> str:
-    """Return a text that changes when a file of the folder is written to, comes or goes."""
+    """Return a text that changes when a file of the folder is written, added or removed."""
     newest, size, count = 0, 0, 0
     try:
         for entry in path.iterdir():

@@ -1,7 +1,7 @@
-"""How answers travel: compressed, and scripts and styles kept by the browser.
+"""Compression of responses, and browser caching of scripts and styles.
 
-Compression is Flask-Compress's, which is what Dash itself uses; Dash's own switch for it has no
-place for what was compressed, so that each reload would compress plotly.js anew.
+Flask-Compress compresses, as in Dash itself. The `compress` option of Dash cannot set a cache for
+compressed responses, so each reload would compress plotly.js again.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ LEAST_BYTES = 500
 
 
 class Kept:
-    """What was compressed of the scripts of packages; nothing of answers, which all differ."""
+    """Cache of the compressed scripts of packages. Other responses differ and are not cached."""
 
     def __init__(self) -> None:
         self._of: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
-        """Return what was kept."""
+        """Return the compressed content of a key, or None if it is not cached."""
         return self._of.get(key)
 
     def set(self, key: str, content: bytes) -> None:
-        """Keep what is a file's."""
+        """Store the content if the key is that of a file (see file_of)."""
         if not key.endswith(";"):
             self._of[key] = content
 
 
 def file_of(asked: Request) -> str:
-    """Return the path of a package's file, empty for all else."""
+    """Return the path of a package's file, or an empty string for other requests."""
     return asked.path if asked.path.startswith(SUITES) else ""
 
 
 def deliver(server: Flask) -> None:
-    """Compress answers, and tell browsers what to keep; called after security.protect.
+    """Compress responses and set their caching rules. Call this after security.protect.
 
-    Flask asks the last one first: what has no rule here, security.protect lets nobody keep.
-    What has its version or a time of change in its address never changes there; of other files the
-    browser asks whether they are what it has.
+    Flask runs the last registered handler first. Responses without a rule here get the no-store
+    of security.protect. URLs that contain a version or a modification time are immutable. For other
+    files, the browser revalidates its copy.
     """
     server.config.update(
         COMPRESS_ALGORITHM=["br", "gzip"],

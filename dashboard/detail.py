@@ -1,4 +1,4 @@
-"""One call site in full: what the page of call sites shows below its grid."""
+"""Detail view of one call site, shown below the grid of the call sites page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .data import Context, Data
 from .figures import callsite as figures
 
 MOST_PLACES = 4
-MOST_OF = 1.2  # of the instances that a band is named after, for those that are alike
-MARGIN = 0.3  # of an instance's length, around it in the timeline
+MOST_OF = 1.2  # limit of a band's instances over its nominal number, if many have equal values
+MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
 
 
 def key(state: states.State) -> str:
-    """Return a text that changes when the detail must be made anew."""
+    """Return a text that changes when the detail view must be rebuilt."""
     kept = state.with_own(instance=None, sort=None, where=None)
     return f"{state.dark} {kept.query()}"
 
 
 def layout(context: Context, state: states.State, callsite: int) -> Component:
-    """Return everything about a call site; what takes long comes by callbacks of its own."""
+    """Return the detail view of a call site; callbacks fill in the slow parts."""
     data = context.data(state)
     found = data.callsites[data.callsites["callsite"] == callsite]
     if not len(found):
@@ -73,7 +73,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
 
 
 def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the figures of a call site."""
+    """Return the metrics of a call site as pairs of name and text."""
     return [
         ("instances", wording.instances(row)),
         ("ranks", count(row["size"])),
@@ -97,7 +97,7 @@ def _waiting(row: dict[str, Any]) -> str:
 
 
 def source(context: Context, row: dict[str, Any]) -> Component:
-    """Return the source lines around a call site, where its files are there and allowed."""
+    """Return the source lines around a call site, if its files exist and are allowed."""
     parts: list[Component] = []
     for site in row["sites"][:MOST_PLACES]:
         for frame in [site, *site.get("stack", [])[:MOST_PLACES]]:
@@ -124,7 +124,7 @@ def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
 
 
 def _bands(data: Data, state: states.State, callsite: int) -> Component:
-    """Return bands that are often asked for, what is shown now, and the way back to all."""
+    """Return links to common bands and to all instances, and the current band."""
     every = tables.instances_of(data, callsite, state.with_own(band=None))
     values = every["worst_imbalance_ns"].dropna().to_numpy(np.float64)
     parts: list[Component] = []
@@ -137,7 +137,7 @@ def _bands(data: Data, state: states.State, callsite: int) -> Component:
             ("the smaller half", ordered[0], ordered[half - 1] + 1, half),
         ):
             held = int(((values >= low) & (values < high)).sum())
-            if held <= MOST_OF * wanted:  # with many alike there is no such part
+            if held <= MOST_OF * wanted:  # many equal values make the band too large
                 parts.append(dcc.Link(name, href=_with_band(state, f"{low}-{high}")))
     if (band := tables.band_of(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
@@ -165,7 +165,7 @@ def _over_instances(data: Data, state: states.State, callsite: int) -> Component
 
 
 def _orders(state: states.State) -> Component:
-    """Return the orders of the heat map's ranks, and the way back to all of them."""
+    """Return links that sort the ranks of the heat map, and the link back to all ranks."""
     late = pictures.by_lateness(state)
     links: list[Component] = [
         html.Span(name, className="off") if chosen else dcc.Link(name, href="/callsites" + query)
@@ -195,7 +195,7 @@ def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Componen
 
 
 def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
-    """Return one instance as the paper's Figure 1, and the way to its neighbours."""
+    """Return one instance as in the paper's Figure 1, with links to its neighbours."""
     table = tables.instances_of(data, callsite, state)
     if not len(table):
         return [html.P("No instance passes the filters.")]
@@ -248,7 +248,7 @@ def _steps(
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks of the detail."""
+    """Add the callbacks of the detail view."""
     explain.register(app, context)
 
     @app.callback(
@@ -257,7 +257,7 @@ def register(app: dash.Dash, context: Context) -> None:
         State("scheme", "data"),
     )
     def show_instance(search: str, scheme: str) -> Any:
-        """Show the instance that the address names, else the worst."""
+        """Show the instance that the URL names, or else the worst instance."""
         state = states.parse(search, dark=scheme == "dark")
         callsite = state.number("callsite", -1)
         if callsite < 0:
@@ -273,7 +273,7 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def choose_band(dragged: Any, clicked: Any, search: str) -> str:
-        """Write the band of the bars that were dragged over, or of the one clicked."""
+        """Write the band of the selected bars, or of the clicked bar, into the URL."""
         way = dash.ctx.triggered[0]["prop_id"].partition(".")[2]
         try:
             chosen = (dragged if way == "selectedData" else clicked)["points"]
@@ -291,7 +291,7 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def choose_instance(one: Any, other: Any, search: str) -> str:
-        """Write the instance that was clicked into the address, and the ranks of a row of many."""
+        """Write the clicked instance into the URL, and its ranks if the row is a run of ranks."""
         clicked = one if dash.ctx.triggered_id == "callsite-factors" else other
         try:
             point = clicked["points"][0]

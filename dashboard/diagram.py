@@ -1,4 +1,4 @@
-"""The catalogue: what each algorithm needs and costs, and what it does in space and time."""
+"""Catalogue of algorithms: requirements, cost and a space-time diagram of each algorithm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LATE = ("nobody late", "the last rank late", "ranks late one after the other")
 
 
 def layout(state: states.State) -> Component:
-    """Return the catalogue's controls and room for what they choose."""
+    """Return the catalogue's controls and the containers of their results."""
     shown = asked(state)
     processes, remote = shown["p"], " + remote group" * shown["algorithm"].intercommunicator
     controls = [
@@ -72,7 +72,7 @@ def _names(operation: str) -> list[dict[str, str]]:
 
 
 def asked(state: states.State) -> dict[str, Any]:
-    """Return what the address asks for, each value brought to one that can be shown."""
+    """Return the catalogue state of the URL; invalid values are replaced by valid ones."""
     operation = state.get("of")
     if operation not in setting.operations():
         operation = "allgatherv"
@@ -91,7 +91,7 @@ def asked(state: states.State) -> dict[str, Any]:
 
 
 def entry(state: states.State) -> list[Component]:
-    """Return an algorithm's facts and its diagram."""
+    """Return an algorithm's facts and its space-time diagram."""
     shown = asked(state)
     a: Algorithm = shown["algorithm"]
     facts = components.facts(
@@ -114,7 +114,7 @@ def entry(state: states.State) -> list[Component]:
 
 
 def _timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
-    """Return the simulated times, or why there are none."""
+    """Return the simulated times, or the reason why the simulation is impossible."""
     remote = shown["p"] // 2 if a.intercommunicator else 0
     made = setting.Setting(shown["p"], remote, shown["bytes"])
     problem = setting.problem(a.operation, made)
@@ -142,7 +142,7 @@ def register(app: dash.Dash) -> None:
         prevent_initial_call=True,
     )
     def choose(*values: Any) -> str:
-        """Write what is chosen into the address."""
+        """Write the chosen values into the URL."""
         state = states.parse(values[-1])
         chosen = dict(zip(KEYS, values[:-1], strict=True))
         new = state.with_own(**chosen)
@@ -158,7 +158,7 @@ def register(app: dash.Dash) -> None:
         State("scheme", "data"),
     )
     def show(search: str, scheme: str) -> Any:
-        """Show the algorithm that the address names."""
+        """Show the algorithm that the URL names."""
         state = states.parse(search, dark=scheme == "dark")
         shown = asked(state)
         made = components.guarded("an algorithm", lambda: entry(state))

@@ -1,6 +1,6 @@
-"""Why ranks are late at a call site, and what other algorithms would do there.
+"""Cards on the causes of late arrivals at a call site and on other algorithms for the call site.
 
-Both take a pass over the trace or a simulation, so they come after the rest of the page.
+Each card needs a pass over the trace or a simulation, so the page loads the cards last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WHO = ("by_rank", "by_node", "random")
 
 
 def why(data: Data, state: states.State, callsite: int) -> Component:
-    """Return the card on the causes of a call site's arrivals."""
+    """Return the card on the causes of a call site's arrival pattern."""
     found: Causes = data.derive("causes", callsite)
     if not found.instances:
         return components.card("Why they are late", note="No complete instance to look at.")
@@ -71,7 +71,7 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
 
 
 def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return shares with their confidence, as the figure takes them."""
+    """Return the named shares with their confidence intervals, for the figure."""
     rows = []
     for name in names:
         estimate = getattr(found, name)
@@ -80,7 +80,7 @@ def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def chain(table: pd.DataFrame, state: states.State) -> Component:
-    """Return the origins of lateness as a list that leads to their call sites."""
+    """Return the origins of lateness as a list with links to their call sites."""
     items = []
     for row in tables.records(table.head(MOST_ORIGINS)):
         text = f"rank {row['rank']} at {tables.text_of(row['site'])}"
@@ -96,7 +96,7 @@ def chain(table: pd.DataFrame, state: states.State) -> Component:
 
 
 def other_algorithms(data: Data, state: states.State, callsite: int) -> Component:
-    """Return the card on what was tried at a call site and what the simulator expects."""
+    """Return the card on the algorithms tried at a call site, and on the simulated candidates."""
     title = "Algorithms"
     tried = history.tried(data, callsite)
     parts: list[Component] = []
@@ -132,7 +132,7 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
 
 
 def expectation(verdict: result.Verdict) -> Any:
-    """Return what the simulation says, and what to type to try it."""
+    """Return the verdict of the simulation as text, with the command that tries the algorithm."""
     if verdict.worth == result.NO:
         return f"Not worth a change: {verdict.reason or UNKNOWN}."
     work = verdict.result.work
@@ -141,12 +141,12 @@ def expectation(verdict: result.Verdict) -> Any:
     where = (work.sites or (work.operation,))[0]
     line = command("run", "--switch", switched(where, verdict.best), "PROGRAM")
     said = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
-    # Never a part of it: a quotation that is not closed would swallow what is typed after it.
+    # Show the whole command or none: an unclosed quotation would swallow the user's next input.
     return [f"{said} Try: ", html.Code(line)] if len(line) < LONGEST else said
 
 
 def findings(data: Data, state: states.State, most: int) -> Component:
-    """Return what is worth doing, the costliest first."""
+    """Return the verdict and the cards of the `most` costliest findings."""
     found = data.derive("findings")
     lines = conclusion.verdict(data.trace, verdict(data.trace, found))
     said = html.Div([html.P(line) for line in lines], className="verdict")
@@ -154,7 +154,7 @@ def findings(data: Data, state: states.State, most: int) -> Component:
 
 
 def gains(data: Data, state: states.State, most: int) -> Component | None:
-    """Return where the simulator expects something from another algorithm; this takes seconds."""
+    """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
     found = data.derive("findings", tuple(race.gains(data)))
     return _cards(data, state, [one for one in found if one.cause == "algorithm"], most)
 
@@ -177,7 +177,7 @@ def register(app: dash.Dash, context: Context) -> None:
 
 
 def fill(app: dash.Dash, context: Context, where: str, make: Any) -> None:
-    """Fill a part of the detail when it appears."""
+    """Add the callback that fills one card of the detail view when the card appears."""
 
     @app.callback(
         Output(where, "children"),

@@ -1,7 +1,7 @@
-"""The grid of call sites: what its columns show, and how they sort and filter.
+"""Grid of call sites: its columns, their formats, sort order and filters.
 
-The address has both: `sort=-share,place` (minus: largest first) and `where={"bytes": 65536}`, text
-that a column must hold or the least number.
+The URL contains the order, `sort=-share,place` (minus: descending), and the filters,
+`where={"bytes": 65536}`. A filter is a substring of a text column or the minimum of a number.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from . import tables
 from .data import Data
 from .state import State
 
-MOST_ROWS, LOW_ROWS = 5000, 9  # rows that are sent; and up to which the grid is as high as they are
+MOST_ROWS, LOW_ROWS = 5000, 9  # limit of rows sent; limit of rows that the grid shows unscrolled
 
-# (field, heading, how it is shown, width, what it means)
+# (field, heading, format, width, tooltip)
 COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
     ("place", "call site", "", 190, "file, line and function; how many more there are"),
     ("operation", "operation", "", 105, ""),
@@ -41,7 +41,7 @@ COLUMNS: tuple[tuple[str, str, str, int, str], ...] = (
 
 
 def grid(rows: list[dict[str, Any]], state: State) -> Component:
-    """Return the grid of some rows, the call site of the address chosen."""
+    """Return the grid of call sites, with the URL's call site selected."""
     chosen = str(state.number("callsite", -1))
     sorts = sorting(state)
     low = len(rows) <= LOW_ROWS
@@ -79,7 +79,7 @@ def grid(rows: list[dict[str, Any]], state: State) -> Component:
 
 
 def sorting(state: State) -> dict[str, dict[str, Any]]:
-    """Return what the address says of columns' order, as parts of their definitions."""
+    """Return the sort order of the URL as parts of column definitions."""
     known = {field for field, _, shown, *_ in COLUMNS if shown != "spark"}
     words = [word for word in state.get("sort").split(",") if word.removeprefix("-") in known]
     return {
@@ -89,7 +89,7 @@ def sorting(state: State) -> dict[str, dict[str, Any]]:
 
 
 def filters(state: State) -> dict[str, dict[str, Any]]:
-    """Return the grid's filters that the address asks for; what is no filter is left out."""
+    """Return the grid filters of the URL; invalid filters are left out."""
     try:
         asked = json.loads(state.get("where", "{}"))
     except (ValueError, RecursionError):
@@ -106,7 +106,7 @@ def filters(state: State) -> dict[str, dict[str, Any]]:
 
 
 def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
-    """Return what the grid shows, costliest first."""
+    """Return the rows of the grid, costliest first."""
     sparks = tables.sparklines(data)
     rows = []
     for row in tables.records(tables.by_callsite(data, state).head(MOST_ROWS)):
@@ -122,7 +122,7 @@ def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
 
 
 def column(field: str, heading: str, shown: str, width: int, meaning: str) -> dict[str, Any]:
-    """Return the grid's definition of a column."""
+    """Return the grid's definition of one column."""
     defined: dict[str, Any] = {"field": field, "headerName": heading, "width": width}
     defined["headerTooltip"] = meaning
     if shown == "spark":

@@ -1,4 +1,4 @@
-"""What the selector did at a call site while the program ran."""
+"""Log of the selector's trials and choices at a call site."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .data import Data
 
 
 def selection(data: Data) -> dict[str, pd.DataFrame]:
-    """Return a table for each kind of line (analysis/selection.py); empty without `auto`."""
+    """Return one table per record type (metrics/selector_log.py); empty without `auto`."""
     found: dict[str, pd.DataFrame] = data.trace.selection
     return found
 
 
 def keys_of(data: Data, callsite: int) -> list[str]:
-    """Return the selector's keys that a call site has, by its operation and places."""
+    """Return the selector's keys of a call site, matched by operation and source location."""
     found = data.callsites[data.callsites["callsite"] == callsite]
     keys = selection(data)["key"]
     if not len(found) or not len(keys):
@@ -34,7 +34,7 @@ def keys_of(data: Data, callsite: int) -> list[str]:
 
 
 def tried(data: Data, callsite: int) -> pd.DataFrame:
-    """Return what the selector tried at a call site, by phase and score: columns of "trial"."""
+    """Return the selector's trials at a call site by phase and score: columns of "trial"."""
     trials = selection(data)["trial"]
     here = trials[trials["key"].isin(keys_of(data, callsite))]
     return here.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

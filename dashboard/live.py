@@ -1,4 +1,4 @@
-"""The state of a running, hung or killed job: who has not arrived, where, and for how long."""
+"""State of a running, hung or killed job: missing ranks, their last calls and their times."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ FRESH_NS = 3 * 10**9
 
 
 def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pending]]:
-    """Return where each rank is, and what is pending; TraceError where there are too many."""
+    """Return each rank's state and the pending instances; TraceError above MOST_RANKS ranks."""
     if data.trace.ranks > MOST_RANKS:
         raise TraceError(f"{data.trace.ranks} ranks are too many to follow one by one")
     return data.once("positions", lambda: positions.find(data.trace))
 
 
 def verdict_of(data: Data) -> Verdict:
-    """Return the verdict on the job, as `status` gives it; time alone may change it."""
+    """Return the verdict of `status` on the job, cached for FRESH_NS as it changes with time."""
     moment = (now_ns(data.trace) or 0) // FRESH_NS
     return data.once(("hang", moment), lambda: hang.of_job(data.trace, *found_in(data)))
 
 
 def strip(data: Data, state: State) -> Component | None:
-    """Return one line on a job that is running, for all pages; None on any other."""
+    """Return a one-line summary of a running job for all pages, or None if no job is running."""
     if data.ended or data.trace.ranks > MOST_RANKS:
         return None
     found, pending = found_in(data)
@@ -59,7 +59,7 @@ def strip(data: Data, state: State) -> Component | None:
 
 
 def now(data: Data, state: State) -> list[Component]:
-    """Return the state of the job at this moment."""
+    """Return the current state of the job."""
     trace = data.trace
     found, pending = found_in(data)
     running = status.is_running(trace, found)
@@ -103,7 +103,7 @@ def now(data: Data, state: State) -> list[Component]:
 
 
 def _verdict(verdict: Verdict, text: str) -> Component:
-    """Return the card on top of the page: what is wrong."""
+    """Return the card that states the job's fault."""
     title = hang.title(verdict).capitalize()
     told = html.P(tables.text_of(text), className="missing")
     return html.Section([html.H2(title, className="state dead"), told], className="card")
@@ -157,7 +157,7 @@ def _since(data: Data, at_ns: int, time_ns: int | None) -> str:
 
 
 def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> Component:
-    """Return the ranks, those that do the same at the same place in one row."""
+    """Return a table of ranks; ranks in the same state, call and location share a row."""
     groups: dict[tuple[str, str, str], list[positions.Position]] = {}
     for position in found:
         call = position.current

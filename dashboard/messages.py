@@ -1,4 +1,4 @@
-"""The messages of an instance that ran on one of our schedules, as the model would time them."""
+"""Modelled times of an instance's messages, for instances that ran a schedule of mpiprof."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MOST_MEMBERS = 256
 MOST_MESSAGES = 20_000
 MOST_ROUNDS = 4096
 MOST_BYTES = 1 << 44
-HALVINGS = 12  # of the scale: to 1 in 4096
+HALVINGS = 12  # of the scale: a resolution of 1 in 4096
 
 
 class NotModelledError(Exception):
-    """Why the messages of an instance can't be shown, in words."""
+    """Reason, as text, why the messages of an instance cannot be shown."""
 
 
 def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
 
-    Times in ns after the begin, from the simulator (mpiprof.model.simulate) under the recorded
-    arrivals; `end` is when the model has the last rank end. `scale`: what share of the machine's
-    times was taken, less than 1 where these would lie beyond the recorded calls: each message is
-    within those of both its ranks. NotModelledError says why there are none.
+    Times are in ns after the start of the timeline, simulated (mpiprof.model.simulate) under the
+    recorded arrivals. `end` is the time at which the last rank ends in the model. `scale` is the
+    factor applied to the machine's times. It is below 1 if messages would otherwise lie outside the
+    recorded calls of their two ranks. Raises NotModelledError if the messages cannot be modelled.
     """
     segments, ranks = timeline.events.members(number)
     calls = (segments["flags"] & COMPLETION) == 0
@@ -90,8 +90,9 @@ Asked = Callable[[Float, float], Timing]
 def fitted(asked: Asked, arrivals: Float, exits: Float) -> tuple[float, Timing]:
     """Return the largest scale up to 1 at which all messages lie within their ranks' calls.
 
-    asked: the model of arrivals and a scale of the machine's times. NotModelledError where there is
-    none: some rank left before those had come that its data goes through.
+    asked: the model, a function of arrivals and scale of the machine's times. Raises
+    NotModelledError if no scale fits, because a rank left before the ranks that forward its data
+    had arrived.
     """
     found = asked(arrivals, 1.0)
     if _within(found, exits):
@@ -123,7 +124,7 @@ def _asked(
     sent: Array,
     received: Array,
 ) -> Asked:
-    """Return the model of an instance."""
+    """Return the model of an instance; raise NotModelledError if the instance is too large."""
     variant = Variant.read(name)
     machine = _machine(timeline)
     chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))

@@ -1,4 +1,4 @@
-"""The figures of a trace, from what is derived from it: for the pages and for notebooks alike."""
+"""Figures of a trace, computed from its derived tables, for the pages and for notebooks."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from .figures import timeline as timelines
 from .state import State, parse_ranks
 
 MOST_CANDIDATES = 40
-MOST_CELLS = 1 << 22  # arrivals of a band that are held
+MOST_CELLS = 1 << 22  # limit of arrivals in memory for a band
 
 
 def time(data: Data, state: State) -> go.Figure:
-    """Return where the time of all ranks went."""
+    """Return the composition of all ranks' time."""
     return overview.time_bar(tables.time_parts(data, state))
 
 
 def ranks(data: Data, state: State) -> go.Figure:
-    """Return who waits, and who is waited for."""
+    """Return the wait time of each rank and the wait time that each rank causes."""
     return overview.ranks(tables.by_rank(data, state))
 
 
 def whom(data: Data, state: State, callsites: tuple[int, ...] = ()) -> go.Figure:
-    """Return who waits for whom, at some call sites or at those of the chosen operations."""
+    """Return the matrix of wait times at some call sites, or at all of the filtered operations."""
     if not callsites:
         table = data.callsites
         callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
@@ -62,17 +62,17 @@ def factors(data: Data, state: State, callsite: int) -> go.Figure:
 
 
 def arrivals(data: Data, state: State, callsite: int) -> go.Figure:
-    """Return how late each rank comes in each instance of a call site."""
+    """Return a heat map of each rank's lateness in each instance of a call site."""
     return figures.heat_map(*lateness_of(data, state, callsite), latest_first=by_lateness(state))
 
 
 def by_lateness(state: State) -> bool:
-    """Whether the address asks for the latest ranks first."""
+    """Return whether the URL sorts ranks by lateness."""
     return state.get("order") == "late"
 
 
 def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, Int]:
-    """Return lateness as the heat map shows it, its ranks, and the numbers of its instances."""
+    """Return the lateness of the heat map, its ranks, and the numbers of its instances."""
     instances = tables.instances_of(data, callsite, state)
     members = np.intersect1d(tables.members(data, callsite), data.ranks(state))
 
@@ -86,9 +86,9 @@ def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, In
 
 
 def latest_in_cell(data: Data, state: State, callsite: int, number: int, ranks: str) -> int:
-    """Return the instance that a cell of the heat map has its colour from.
+    """Return the number of the instance that determines the colour of a heat map's cell.
 
-    number: of the first instance of the cell; ranks: its row, as in "8-15".
+    number: number of the first instance of the cell; ranks: its row, as in "8-15".
     """
     instances = tables.instances_of(data, callsite, state)
     starts = axes.edges(len(instances), axes.MOST_COLUMNS)
@@ -104,7 +104,7 @@ def latest_in_cell(data: Data, state: State, callsite: int, number: int, ranks: 
 
 
 def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
-    """Return which rank is late at a call site, how often and by how much."""
+    """Return which ranks are late at a call site, how often and by how much."""
     if tables.band_of(state) is not None:
         return figures.late_ranks(*_late_in_band(data, state, callsite))
     totals = tables.totals(data, state)
@@ -116,7 +116,7 @@ def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
 
 
 def _late_in_band(data: Data, state: State, callsite: int) -> tuple[pd.DataFrame, int]:
-    """Return the late ranks over the instances of a band, evenly spread where they are many."""
+    """Return the late ranks of a band, from evenly spaced instances if there are too many."""
     instances = tables.instances_of(data, callsite, state)
     members = np.intersect1d(tables.members(data, callsite), data.ranks(state))
     most = max(MOST_CELLS // max(len(members), 1), 1)
@@ -131,7 +131,7 @@ def _late_in_band(data: Data, state: State, callsite: int) -> tuple[pd.DataFrame
 
 
 def spread(data: Data, state: State, callsite: int) -> go.Figure:
-    """Return how many instances of a call site are how imbalanced; a band of them stands out."""
+    """Return the histogram of a call site's imbalances, with the selected band highlighted."""
     every = tables.instances_of(data, callsite, state.with_own(band=None))
     values = every["worst_imbalance_ns"].to_numpy(np.float64)
     return histogram.spread(values, tables.band_of(state))
@@ -144,7 +144,7 @@ def distribution(data: Data, state: State, callsite: int) -> go.Figure:
 
 
 def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go.Figure:
-    """Return one instance in full, a row of `tables.instances_of`."""
+    """Return one instance in full, given its row of `tables.instances_of`."""
 
     def read() -> Instance:
         return one_instance(
@@ -170,7 +170,7 @@ def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go
 
 
 def algorithms(data: Data, callsite: int) -> go.Figure:
-    """Return the simulated race of all candidates under a call site's recorded arrivals."""
+    """Return the predicted scores of all candidates under a call site's recorded arrivals."""
     asked = race.at_callsite(data, callsite)
     if asked is None:
         return axes.blank("no algorithm of ours applies here")
@@ -178,7 +178,7 @@ def algorithms(data: Data, callsite: int) -> go.Figure:
 
 
 def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataFrame:
-    """Return the comparison of some runs with others: call sites by operation, with `place`."""
+    """Return the call sites of two sets of runs compared by operation, with `place`."""
     key = ("compare", len(first), *((one.name, one.version) for one in (*first, *to)))
     made = functools.partial(compared, [one.trace for one in first], [one.trace for one in to])
     table = first[0].once(key, made)
@@ -189,13 +189,13 @@ def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataF
 
 
 def compare(data: Data, other: Data, state: State) -> go.Figure:
-    """Return the waiting of the call sites of two traces, A and B, side by side."""
+    """Return the wait time of the call sites of two traces, A and B, side by side."""
     table = changes([data], [other], state)
     return pairs.callsites(table, *pairs.WAITING, ("A", "B"))
 
 
 def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
-    """Return ranks and time: what most of the time of each cell is spent in."""
+    """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
 
     def make() -> Timeline:
         key = derived.key_of(data.trace)
@@ -225,5 +225,5 @@ def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
 
 
 def worst(instances: pd.DataFrame) -> int:
-    """Return the position of the instance whose ranks came furthest apart."""
+    """Return the position of the instance with the largest worst-case imbalance."""
     return int(instances["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())

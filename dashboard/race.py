@@ -1,6 +1,6 @@
-"""Which algorithm would be fastest at a call site: simulated under its recorded arrivals.
+"""Predictions: scores of all candidate algorithms at a call site under its recorded arrivals.
 
-The simulation is that of `tune`; here it is bounded in time, so that a page never waits long.
+The simulation is the one of `tune`, with a time limit so that a page never waits long.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from mpiprof.units import count
 
 from .data import Data
 
-PATTERNS = 8  # recorded instances that are simulated
+PATTERNS = 8  # simulated instances
 BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
-MOST_UNASKED = 512  # processes; of more, one pattern alone takes long
-MOST = 4096  # processes: 6 s of processor time; of 65536 a single candidate takes a minute
-LARGEST = 1024  # processes
+MOST_UNASKED = 512  # processes in simulations that no user requested; above, one pattern takes long
+MOST = 4096  # processes: 6 s of processor time; with 65536, a single candidate takes a minute
+LARGEST = 1024  # processes in the predictions for larger jobs
 SEED = 20080601
 
 
 def works(data: Data) -> list[Work]:
-    """Return what the trace asks for, costliest first; none of a summary."""
+    """Return the tuning tasks of the trace, costliest first; an empty list for a summary."""
     if data.trace.record == "summary":
         return []
     return data.once("works", lambda: work.works(data.trace, PATTERNS))
 
 
 def machine_of(data: Data) -> Machine:
-    """Return the machine of the trace; raises UsageError where none was measured."""
+    """Return the machine of the trace; raises UsageError if none was measured."""
     return machines.of_table(data.trace.machine, "the trace")
 
 
 def at_callsite(data: Data, callsite: int) -> Work | None:
-    """Return what costs most of what is asked for at a call site."""
+    """Return the costliest task of a call site, or None if the call site has no task."""
     return next((w for w in works(data) if w.callsite == callsite), None)
 
 
 def simulated(data: Data, asked: Work) -> result.Result:
-    """Return the result of the simulated race of all candidates; UsageError beyond MOST."""
+    """Return the simulated result of all candidates; raises UsageError above MOST processes."""
     _refuse_many(data, asked)
 
     def race() -> result.Result:
@@ -71,9 +71,10 @@ def _refuse_many(data: Data, asked: Work) -> None:
 
 
 def table(found: result.Result) -> pd.DataFrame:
-    """Return one row a candidate, fastest first: algorithm, score_ns, gain (of the base), is_now.
+    """Return one row per candidate, fastest first: algorithm, score_ns, gain, is_now.
 
-    The recorded algorithm is the row with is_now, at its measured score.
+    gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
+    score is the measured score.
     """
     base = result.mean(found.base, found.weights)
     rows: list[dict[str, Any]] = [
@@ -87,12 +88,12 @@ def table(found: result.Result) -> pd.DataFrame:
 
 
 def verdict(data: Data, found: result.Result) -> result.Verdict:
-    """Return what a race says."""
+    """Return the verdict on a result."""
     return result.judge(found, float(data.callsites["total_elapsed_ns"].sum()))
 
 
 def gains(data: Data) -> list[Gain]:
-    """Return what the simulator would expect at the hot call sites; none without a machine."""
+    """Return the gains that the simulator predicts at hot call sites; empty without a machine."""
     try:
         machine_of(data)
         hot = [at_callsite(data, callsite) for callsite in data.derive("hot")]
@@ -104,11 +105,11 @@ def gains(data: Data) -> list[Gain]:
 
 
 def sizes(data: Data, asked: Work) -> pd.DataFrame:
-    """Return the race at the recorded and larger numbers of processes.
+    """Return the predictions at the recorded and at larger numbers of processes.
 
-    Columns processes, algorithm, score_ns; UsageError beyond MOST. Arrivals are drawn from the
-    recorded ones, each rank's data from the recorded ranks in turn; as many sizes as the time
-    allows.
+    Columns: processes, algorithm, score_ns. Arrivals are drawn from the recorded arrivals. Further
+    ranks repeat the data of the recorded ranks cyclically. The time limit determines the number of
+    sizes. Raises UsageError above MOST processes.
     """
 
     def race() -> pd.DataFrame:
@@ -130,7 +131,7 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
                 ]
                 rows.append((processes, candidate.name, float(np.mean(scores))))
                 if time.monotonic() - begin > SIZES_BUDGET_S / 8:
-                    slow.add(name)  # the next number would take twice as long, at least
+                    slow.add(name)  # the next size would take at least twice as long
             processes *= 2
         return pd.DataFrame(rows, columns=["processes", "algorithm", "score_ns"])
 
@@ -141,7 +142,7 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
 
 
 def grown(asked: Work, processes: int) -> Work:
-    """Return what would be asked for on more processes; the recorded one where it is no more."""
+    """Return the task scaled to more processes, or the task itself if the number is the same."""
     if processes == asked.size:
         return asked
     random = np.random.default_rng([SEED, processes])
@@ -161,7 +162,7 @@ def grown(asked: Work, processes: int) -> Work:
 
 
 def grown_problem(problem: Problem, processes: int) -> Problem:
-    """Return the problem on more processes, each with as much data as one of the recorded."""
+    """Return the problem on more processes, each with the data of a recorded process."""
     counts = tuple(np.resize(np.array(problem.counts, np.int64), processes).tolist())
     changes: dict[str, Any] = {"size": processes, "nodes": ()}
     if problem.counts:

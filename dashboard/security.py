@@ -1,8 +1,8 @@
-"""Who may ask: the token, the cookie that stands for it, and what a foreign page can't do.
+"""Access control: the token, its cookie, and protection against requests from foreign pages.
 
-The address that `view` prints carries the token; the first request exchanges it for a cookie.
-Everything else, pages, data and assets alike, is 403 without. Requests whose Host is a name that
-isn't ours (DNS rebinding) or that come from another site are refused before the token is looked at.
+The URL that `view` prints contains the token; the first request exchanges the token for a cookie.
+Every other request (page, data or asset) without the cookie gets a 403. The server refuses requests
+with an unknown Host name (DNS rebinding) or from another site before it looks at the token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADERS = {
 
 
 def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iterable[str]) -> None:
-    """Let in only who knows the token; `hosts` are the server's names besides localhost."""
+    """Require the token for every request; `hosts` are server names besides localhost."""
     names = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
     policy = POLICY.format(hashes=" ".join(script_hashes))
     server.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT
@@ -63,17 +63,17 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
 
 
 def matches(given: str, token: str) -> bool:
-    """Return whether a token is the right one, in a time that doesn't tell how much of it is."""
+    """Return whether a token is correct, compared in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def refuse(why: str) -> Answer:
-    """Return a 403 in one line of text."""
+    """Return a 403 response with one line of text."""
     return make_response(Response(f"403: {why}\n", 403, mimetype="text/plain"))
 
 
 def let_in(cookie: str, token: str) -> Answer:
-    """Return a redirection to the same address without the token, and the cookie."""
+    """Return a redirect that sets the cookie and leads to the same URL without the token."""
     rest = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
     path = "/" + quote(request.path.lstrip("/\\"))
     answer = redirect(path + ("?" + urlencode(rest) if rest else ""), 303)
@@ -82,13 +82,13 @@ def let_in(cookie: str, token: str) -> Answer:
 
 
 def cookie_name(host: str) -> str:
-    """Return a name for the cookie: browsers share cookies between ports, two views must not."""
+    """Return the cookie's name, which contains the port because browsers share cookies of ports."""
     port = urlsplit(f"//{host}").netloc.rpartition(":")[2]
     return f"mpiprof-{port if port.isdigit() else 'token'}"
 
 
 def host_of(header: str) -> str:
-    """Return the host in a Host header, without port and brackets; empty where it is damaged."""
+    """Return the host of a Host header without port and brackets; empty if it is malformed."""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:
@@ -96,7 +96,7 @@ def host_of(header: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an IP address: these can't be rebound."""
+    """Return whether a host is an IP address, which DNS rebinding cannot forge."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -105,10 +105,10 @@ def is_address(host: str) -> bool:
 
 
 def same_site(origin: str | None, fetch_site: str | None) -> bool:
-    """Return whether a request comes from our own pages, or from the reader's hand."""
+    """Return whether a request comes from the dashboard's own pages or is typed by the user."""
     if origin is not None and origin != f"{request.scheme}://{request.host}":
         return False
     if fetch_site in (None, "same-origin", "none"):
         return True
-    # A link to us on another page is fine: it can show something, not read or do it.
+    # Links from other pages are safe: they can open a page, but neither read nor change data.
     return request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"

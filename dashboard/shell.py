@@ -1,4 +1,4 @@
-"""What is around every page: navigation, filters, theme; and which page the address means."""
+"""Layout around every page (navigation, filters, theme), and the choice of page by URL."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .data import Context, Data
 from .pages import pages
 
 REFRESH_MS = 2000
-MOST_CHOICES = 500  # of a filter; more make the browser slow
+MOST_CHOICES = 500  # per filter; more choices make the browser slow
 FILTERS = ("communicators", "operations", "nodes")
 
 
 def layout(context: Context) -> Component:
-    """Return the frame that stays while pages change."""
+    """Return the frame, which stays while pages change."""
     choose = dmc.Select(
         id="trace",
         data=context.names,
@@ -118,14 +118,14 @@ def _register_filters(app: dash.Dash, context: Context, found: list[ModuleType])
         Input("filter-ranks", "value"),
     )
     def follow_filters(search: str, path: str, trace: str, *values: Any) -> Any:
-        """Keep the address and the filters the same, whichever of them was changed."""
+        """Synchronise the URL and the filters, whichever of the two was changed."""
         state = states.parse(search)
         changed = {trigger["prop_id"].partition(".")[0] for trigger in dash.ctx.triggered}
         if "trace" in changed and trace and trace != (state.trace or context.names[0]):
-            # Another trace has other communicators, ranks and call sites.
+            # Another trace has other communicators, ranks and call sites, so no filter applies.
             state = states.State(trace if trace != context.names[0] else "")
         elif "url" not in changed:
-            # Only what was changed: the others may not show yet what the address says.
+            # Take only the changed filters: the others may not show the URL's state yet.
             named = zip((*FILTERS, "ranks"), values, strict=True)
             given = {name: value for name, value in named if f"filter-{name}" in changed}
             state = states.changed(state, given)
@@ -154,7 +154,7 @@ def _register_page(app: dash.Dash, context: Context, by_path: dict[str, ModuleTy
         State("shown", "data"),
     )
     def show_page(path: str, search: str, scheme: str, version: str, shown: Any) -> Any:
-        """Make the page anew, unless only what its own callbacks follow has changed."""
+        """Rebuild the page, unless only keys that the page's own callbacks handle have changed."""
         if not scheme:
             raise PreventUpdate
         page = by_path.get(path)
@@ -179,7 +179,7 @@ def _register_growth(app: dash.Dash, context: Context) -> None:
         State("version", "data"),
     )
     def follow_growth(_: int, search: str, version: str) -> Any:
-        """Tell the pages when the trace has grown; stop asking once every rank has ended."""
+        """Report to the pages that the trace has grown; stop polling when all ranks have ended."""
         state = states.parse(search)
         try:
             data = context.data(state)
@@ -202,7 +202,7 @@ def _navigation(found: list[ModuleType], path: str, state: states.State) -> list
 
 
 def _choices(context: Context, state: states.State) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """Return for each filter what is chosen and what there is to choose from."""
+    """Return the chosen values and the available options of each filter."""
     try:
         data = context.data(state)
     except MpiprofError:

@@ -1,7 +1,7 @@
-"""The outline of a page in plain HTML, with its style: it needs no further answer of the server.
+"""Outline of a page in plain HTML with inline style, shown before the server's next response.
 
-A page says in `SKELETON` how high its cards will be (px). shell.js takes the outline away when the
-page is made: its head as soon as the frame is there.
+A page lists the expected heights of its cards in `SKELETON` (px). shell.js removes the outline's
+head when the frame appears, and the rest when the page is complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lines of source files around a call site, from folders that are allowed and nothing else.
+"""Source lines around a call site, read from allowed folders only.
 
-The path comes from a trace, so it is not trusted: what is opened must be a regular file with the
-name of a source file, and lie in an allowed folder after all links have been followed.
+The path comes from a trace, so it is not trusted. The file must be a regular file with the suffix
+of a source file, and lie in an allowed folder after all links are resolved.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-AROUND, WIDEST, LARGEST = 6, 240, 4 << 20  # lines, characters of a line, bytes of a file
+AROUND, WIDEST, LARGEST = 6, 240, 4 << 20  # lines, characters per line, bytes of a file
 LOWER = ".py .pyx .pxd .c .h .cc .cpp .cxx .hh .hpp .hxx .cu .cuh .inc .jl .rs .f .for .ftn .f77"
 SUFFIXES = frozenset((LOWER + " .f90 .f95 .f03 .f08 .C .H .F .F77 .F90 .F95 .F03 .F08").split())
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Lines of a file: the number of the first, the lines, and which number is meant."""
+    """Lines of a file: the number of the first line, the lines, and the call's line number."""
 
     path: Path
     first: int
@@ -28,9 +28,9 @@ class Excerpt:
 
 
 def excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | None:
-    """Return the lines around one of a file; None where it isn't there or not allowed.
+    """Return the lines around `line` of a file, or None if the file is missing or not allowed.
 
-    A file that was recorded elsewhere is looked for by the end of its path in each folder.
+    A file recorded on another machine is searched in each folder by the end of its path.
     """
     if not 0 < line < 10**7 or len(file) > 4096 or "\0" in file:
         return None
@@ -59,7 +59,7 @@ def _candidates(file: str, allowed: Sequence[Path]) -> Iterator[Path]:
 
 
 def _read(path: Path, allowed: Sequence[Path]) -> str | None:
-    """Return a file's text if it is regular, small, and truly within an allowed folder."""
+    """Return a file's text, or None unless the file is regular, small and in an allowed folder."""
     try:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(folder) for folder in allowed):
@@ -68,7 +68,7 @@ def _read(path: Path, allowed: Sequence[Path]) -> str | None:
     except (OSError, RuntimeError):
         return None
     with os.fdopen(opened, "rb") as file:
-        # What was opened, not what its name meant a moment ago.
+        # Check the opened file, because the path may have been replaced before the open.
         truly = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         status = os.fstat(file.fileno())
         within = any(truly.is_relative_to(folder) for folder in allowed)

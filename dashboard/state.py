@@ -1,7 +1,7 @@
-"""What is shown, as the address says it: the query of the URL, read with bounds and written back.
+"""Dashboard state in the URL: the query string, parsed with bounds and formatted.
 
-A link to a page carries everything but the token, so that it shows the same to everybody who
-opens the same trace.
+A link to a page contains the whole state except the token, so it shows the same content to every
+user who opens the same trace.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-LONGEST, MOST = 4000, 64  # characters of a value, and values: what is beyond is ignored
+LONGEST, MOST = 4000, 64  # limits of characters per value and of values; excess is ignored
 SHARED = ("trace", "communicator", "operation", "node", "rank")
 RUNS = ("and", "with")
 
 
 @dataclass(frozen=True)
 class State:
-    """The trace and the filters, which all pages share, and each page's own keys.
+    """The trace and the filters, which all pages share, and the keys of the current page.
 
-    `trace` is a name of Context.names, empty for the first; `communicators` are identities,
-    `ranks` text such as "0-3, 7"; an empty filter lets everything pass. `also` names traces that
-    are compared as runs of one program with `trace`, and `to` those that they are compared with.
-    `dark` is the theme, which is the reader's own and not in the address.
+    `trace` is a name of Context.names, or empty for the first trace. `communicators` are
+    identities, `ranks` is text such as "0-3, 7". An empty filter passes everything. `also` names
+    further runs that are compared together with `trace` (side A); `to` names the runs of side B.
+    `dark` is the theme, a choice of the user that is not in the URL.
     """
 
     trace: str = ""
@@ -37,26 +37,26 @@ class State:
     dark: bool = False
 
     def get(self, key: str, default: str = "") -> str:
-        """Return one of the page's own keys."""
+        """Return a key of the page."""
         return self.own.get(key, default)
 
     def number(self, key: str, default: int = 0) -> int:
-        """Return one of the page's own keys as a number, the default where it is none."""
+        """Return a key of the page as a number, or the default if the value is not a number."""
         text = self.own.get(key, "")
         good = text.isascii() and text.removeprefix("-").isdigit() and len(text) < 19
         return int(text) if good else default
 
     def with_own(self, **keys: object) -> State:
-        """Return this with some of the page's keys changed; None or "" takes one away."""
+        """Return a copy with some of the page's keys changed; None or "" removes a key."""
         changed = {**self.own, **keys}
         return replace(self, own={k: str(v) for k, v in changed.items() if v not in (None, "")})
 
     def shared(self) -> State:
-        """Return this without the page's own keys: what another page starts from."""
+        """Return a copy without the page's keys, for links to other pages."""
         return replace(self, also=(), to=(), own={})
 
     def query(self) -> str:
-        """Return the query of the address, with its question mark; empty without any."""
+        """Return the URL query with its question mark, or an empty string for the default state."""
         pairs = [("trace", self.trace)] if self.trace else []
         for key, values in (
             ("communicator", self.communicators),
@@ -72,7 +72,7 @@ class State:
 
 
 def parse(search: str | None, dark: bool = False) -> State:
-    """Return the state that the query of an address stands for; never fails."""
+    """Return the state of a URL query. Never fails: invalid values are ignored."""
     try:
         pairs = parse_qsl((search or "").removeprefix("?")[: LONGEST * MOST], max_num_fields=MOST)
     except ValueError:
@@ -97,7 +97,7 @@ def parse(search: str | None, dark: bool = False) -> State:
 
 
 def changed(state: State, filters: Mapping[str, Any]) -> State:
-    """Return a state with some filters changed: lists of text by field, `ranks` is text."""
+    """Return a state with some filters changed; a filter is a list of text, `ranks` is text."""
     lists: dict[str, Any] = {
         name: tuple(str(value)[:LONGEST] for value in values or ())
         for name, values in filters.items()
@@ -108,9 +108,9 @@ def changed(state: State, filters: Mapping[str, Any]) -> State:
 
 
 def parse_ranks(text: str, size: int) -> list[int] | None:
-    """Return the ranks below `size` that a text such as "0-3, 7" names; None where it names all.
+    """Return the ranks below `size` in a text such as "0-3, 7", or None if the text is empty.
 
-    What can't be read in it is left out.
+    Unreadable words are ignored.
     """
     found: set[int] = set()
     words = [word.strip() for word in text.split(",") if word.strip()]

@@ -1,7 +1,7 @@
-"""A figure as SVG, which is seen where no script runs: in exported notebooks, mails, on paper.
+"""SVG of a figure, for output without scripts: exported notebooks, mails, paper.
 
-It draws what the figures of this package consist of: bars, lines, points and heat maps, on linear,
-logarithmic and category axes, with marks and notes. Texts are escaped.
+Supported are the elements of this package's figures: bars, lines, points and heat maps, on linear,
+logarithmic and category axes, with marks and annotations. Texts are escaped.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mpiprof.trace.types import Float
 from . import theme
 
 WIDTH = 860
-LEVELS = 200  # colours of a heat map
+LEVELS = 200  # number of colours of a heat map
 GRID = 'stroke="#e3e7ec"'
 MOST_LABELS = 24
 
 
 class Axis:
-    """Where the values of one axis are on the picture, from `low` to `high` (px)."""
+    """Maps the values of one axis to positions from `low` to `high` (px)."""
 
     def __init__(self, wanted: Any, values: Sequence[Any], low: float, high: float) -> None:
         self.title = str(wanted.title.text or "")
@@ -52,7 +52,7 @@ class Axis:
         self.given = [(float(v), str(t)) for v, t in given]
 
     def number(self, value: Any) -> float:
-        """Return a value as a number along the axis, NaN if it has no place there."""
+        """Return a value as a number along the axis, or NaN if it is not on the axis."""
         if self.names:
             return float(self.names.index(str(value))) if str(value) in self.names else math.nan
         number = math.nan if value is None else float(value)
@@ -61,16 +61,16 @@ class Axis:
         return math.log10(number) if number > 0 else math.nan
 
     def at(self, value: Any) -> float:
-        """Return the place of a value in px."""
+        """Return the position of a value in px."""
         return self.along(self.number(value))
 
     def along(self, number: float) -> float:
-        """Return the place of a number along the axis in px."""
+        """Return the position in px of a number along the axis."""
         share = (number - self.first) / (self.last - self.first)
         return self.low + share * (self.high - self.low)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Return the places of ticks in px, with their texts."""
+        """Return the positions of ticks in px, with their texts."""
         if self.names:
             every = -(-len(self.names) // min(most, MOST_LABELS))
             return [
@@ -145,7 +145,7 @@ def _values(figure: go.Figure, bars: Sequence[Any]) -> tuple[list[Any], list[Any
 
 
 def _stacked(figure: go.Figure, bars: Sequence[Any]) -> list[tuple[Any, Float, Float, Any]]:
-    """Return of each bar trace where its bars begin, how long they are, and (shift, width)."""
+    """Return the starts, the lengths and (shift, width) of the bars of each bar trace."""
     mode = figure.layout.barmode or "group"
     gap = figure.layout.bargap if figure.layout.bargap is not None else 0.15
     side = len(bars) if mode == "group" else 1
@@ -196,7 +196,7 @@ def _bar(bar: Any, begin: Float, length: Float, across: Any, x: Axis, y: Axis) -
 
 
 def _each(value: Any, count: int) -> list[Any]:
-    """Return an attribute for each of some bars: it may be one for all."""
+    """Return an attribute per bar; a single value applies to all bars."""
     single = value is None or isinstance(value, str) or np.ndim(value) == 0
     return [value] * count if single else list(value)
 
@@ -241,7 +241,7 @@ def _heat(one: Any, x: Axis, y: Axis) -> list[str]:
 
 
 def _ends(axis: Axis, places: Any) -> tuple[float, float]:
-    """Return where the cells of an axis begin and end, in px: half a cell beyond the outer ones."""
+    """Return the range of an axis's cells in px: half a cell beyond the outer values."""
     numbers = [axis.number(v) for v in _flat(places)]
     half = (numbers[-1] - numbers[0]) / (len(numbers) - 1) / 2 if len(numbers) > 1 else 0.5
     low, high = sorted((axis.low, axis.high))
@@ -286,7 +286,7 @@ def _second(axis: Axis) -> list[str]:
 
 
 def _in(axis: Axis, ref: Any, value: Any) -> float:
-    """Return the place of a mark in px; "paper" and "domain" count from 0 to 1."""
+    """Return the position of a mark in px; "paper" and "domain" coordinates are from 0 to 1."""
     if ref and ("paper" in str(ref) or "domain" in str(ref)):
         return axis.low + float(value) * (axis.high - axis.low)
     return axis.at(value)
@@ -315,7 +315,7 @@ def _notes(figure: go.Figure, x: Axis, y: Axis) -> list[str]:
     made = []
     anchors = {"left": "start", "right": "end"}
     for one in figure.layout.annotations:
-        # On a logarithmic axis a note stands at the logarithm.
+        # On a logarithmic axis, the coordinate of an annotation is a logarithm.
         p = x.along(float(one.x)) if x.log and one.xref == "x" else _in(x, one.xref, one.x)
         q = y.along(float(one.y)) if y.log and one.yref == "y" else _in(y, one.yref, one.y)
         text = re.sub("<[^>]*>", " ", str(one.text or ""))
@@ -340,21 +340,21 @@ def _legend(traces: Sequence[Any], left: float) -> list[str]:
 
 
 class Picture(go.Figure):  # type: ignore[misc]
-    """A figure that is interactive in a notebook, and stays a picture where no script runs."""
+    """A figure that is interactive in a notebook, and an SVG where no script runs."""
 
     def _ipython_display_(self) -> None:
         bundle = self._repr_mimebundle_()
         if not bundle:  # a terminal: the figure opens in a browser
             super()._ipython_display_()
             return
-        # Whoever calls this has it; IPython is no dependency of this package.
+        # Every notebook that calls this method has IPython, so this package need not depend on it.
         importlib.import_module("IPython.display").display(bundle, raw=True)
 
     def _repr_mimebundle_(self, *arguments: Any, **more: Any) -> dict[str, Any]:
-        """Return what a notebook keeps of the figure."""
+        """Return the representations of the figure that a notebook stores."""
         bundle = dict(super()._repr_mimebundle_(*arguments, **more) or {})
         if "application/vnd.plotly.v1+json" in bundle:
-            # Exporters prefer HTML to SVG, and this one shows nothing without scripts.
+            # Exporters prefer HTML to SVG, and Plotly's HTML shows nothing without scripts.
             bundle.pop("text/html", None)
             bundle["image/svg+xml"] = picture(self)
         return bundle

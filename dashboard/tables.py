@@ -1,4 +1,4 @@
-"""The tables behind the pages: what passes the filters, summed the way a picture needs it."""
+"""Tables behind the pages: the data that pass the filters, summed for each figure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARKS = 40  # points of a sparkline
 
 
 def totals(data: Data, state: State) -> pd.DataFrame:
-    """Return `rank_totals` of what passes all filters; of a summary, without any waiting."""
+    """Return the rows of `rank_totals` that pass all filters; a summary has no wait time."""
     if data.trace.record == "summary":
         table = data.once("totals", lambda: _of_summary(data))
     else:
@@ -56,7 +56,7 @@ def _of_summary(data: Data) -> pd.DataFrame:
 
 
 def by_rank(data: Data, state: State) -> pd.DataFrame:
-    """One row a rank that passes: rank, where (host, processors), SUMS, point_to_point_ns."""
+    """Return one row per passing rank: rank, where (host, processors), SUMS, point_to_point_ns."""
     ranks = data.ranks(state)
     sums = totals(data, state).groupby("rank")[SUMS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
@@ -67,10 +67,10 @@ def by_rank(data: Data, state: State) -> pd.DataFrame:
 
 
 def time_parts(data: Data, state: State) -> pd.DataFrame:
-    """Return where the time of the ranks that pass went: part (of PARTS), ns; they sum to all.
+    """Return the composition of the passing ranks' time: part (of PARTS), ns; sums to their time.
 
-    What the filters by operation or communicator leave out of the collectives is a part of its
-    own. Point-to-point time can't be more than what is outside collectives.
+    Collectives that the filters by operation or communicator exclude are a part of their own.
+    Point-to-point time is limited to the time outside collectives.
     """
     ranks = by_rank(data, state)
     everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
@@ -87,11 +87,11 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
 
 
 def by_callsite(data: Data, state: State) -> pd.DataFrame:
-    """Return `callsites` that occur under the filters, costliest first, with `place` and `share`.
+    """Return the `callsites` that pass the filters, costliest first, with `place` and `share`.
 
-    total_wait_ns and total_elapsed_ns are of what passes the filters, share is the waiting's part
-    of these ranks' time; means over instances are of the whole call site. A summary doesn't tell
-    the waiting of single ranks.
+    total_wait_ns and total_elapsed_ns cover the data that pass the filters. share is the wait time
+    over the time of the passing ranks. Means over instances are of the whole call site. A summary
+    has no wait time per rank.
     """
     sums = (
         totals(data, state).groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]].sum()
@@ -103,7 +103,7 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
         table["total_wait_ns"] = at["total_wait_ns"].to_numpy()
     elif state.nodes or state.ranks:
         table["total_wait_ns"] = np.nan
-    if state.nodes or state.ranks or state.communicators:  # the interval is of all of them
+    if state.nodes or state.ranks or state.communicators:  # the interval covers all ranks
         table["total_wait_low_ns"] = table["total_wait_high_ns"] = table["total_wait_ns"]
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
@@ -114,16 +114,16 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
 
 
 def band_of(state: State) -> tuple[int, int] | None:
-    """Return the band of ω in ns, its end excluded, that the address asks for as LOW-HIGH."""
+    """Return the band LOW-HIGH of ω in the URL, in ns, upper end excluded, or None."""
     low, _, high = state.get("band").partition("-")
     good = low.isdecimal() and high.isdecimal() and len(low + high) < 36 and low.isascii()
     return (int(low), int(high)) if good and high.isascii() and int(low) < int(high) else None
 
 
 def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
-    """Return the instances of a call site that pass the filters; `number`: 0-based, of all.
+    """Return the passing instances of a call site; `number` counts all its instances from 0.
 
-    A band in the address lets those pass whose ω lies in it.
+    A band in the URL passes only instances with ω within the band.
     """
 
     def make() -> pd.DataFrame:
@@ -141,7 +141,7 @@ def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
 
 
 def sparklines(data: Data) -> dict[int, list[float | None]]:
-    """Return per call site its worst imbalance (ns) over the run: means of SPARKS equal parts."""
+    """Return each call site's worst imbalance (ns) over the run, as means of SPARKS equal parts."""
 
     def make() -> dict[int, list[float | None]]:
         table = data.instances
@@ -154,7 +154,7 @@ def sparklines(data: Data) -> dict[int, list[float | None]]:
 
 
 def binned(values: Float, most: int = SPARKS) -> list[float | None]:
-    """Return means of at most `most` consecutive parts; None where nothing is known."""
+    """Return the means of at most `most` consecutive parts; None for a part without values."""
     if not len(values):
         return []
     edges = np.linspace(0, len(values), min(most, len(values)) + 1).astype(int)[:-1]
@@ -165,7 +165,7 @@ def binned(values: Float, most: int = SPARKS) -> list[float | None]:
 
 
 def text_of(value: Any) -> str:
-    """Return text from a trace at a length that a page can hold."""
+    """Return text from a trace, cut to a length suitable for a page."""
     text = str(value)
     return text if len(text) <= 300 else text[:299] + "…"
 
@@ -176,27 +176,27 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: unknown numbers as None, text at a bounded length."""
+    """Return a value for JSON: None for NaN, text at a bounded length."""
     if isinstance(value, str):
         return text_of(value)
     return json.plain(value)
 
 
 def latest(row: Mapping[str, Any]) -> str:
-    """Return who comes last most often at a call site, as text."""
+    """Return the rank that arrives last most often at a call site, as text."""
     if pd.isna(row["latest_rank"]):
         return UNKNOWN
     return f"{row['latest_rank']} in {share(row['latest_share'])}"
 
 
 def members(data: Data, callsite: int) -> Int:
-    """Return the world ranks that take part at a call site, ascending."""
+    """Return the world ranks of the members of a call site's instances, ascending."""
     table = totals(data, State())
     return np.unique(table.loc[table["callsite"] == callsite, "rank"].to_numpy(np.int64))
 
 
 def switches(instances: pd.DataFrame) -> pd.DataFrame:
-    """Return where the algorithm changes, probes aside: number and algorithm from there on."""
+    """Return the changes of algorithm, without probes: number and new algorithm."""
     held = instances
     if "choice" in instances:
         held = instances[(instances["choice"] != "probe").to_numpy()]

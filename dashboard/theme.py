@@ -1,4 +1,4 @@
-"""Colours and fonts: safe for colour blindness (Okabe and Ito), on light and dark alike."""
+"""Colours and fonts, safe for colour blindness (Okabe and Ito) on light and dark pages."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation
 
 OUTSIDE = "#9AA5B1"
 BALANCED = GREEN
-SEQUENTIAL = "Cividis"  # made for colour blindness; from dark blue to yellow
+SEQUENTIAL = "Cividis"  # suited to colour blindness; from dark blue to yellow
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def algorithm_colour(algorithm: str) -> str:
-    """Return the colour of an algorithm, the same on all pages; grey for the library's own."""
+    """Return the colour of an algorithm, equal on all pages; grey for native algorithms."""
     if is_native(algorithm):
         return GREY
     return CYCLE[zlib.crc32(algorithm.split(":")[0].encode()) % (len(CYCLE) - 1)]
 
 
 def state_colours(kind: str, names: Sequence[str]) -> list[str]:
-    """Return a colour for each state of a timeline coloured by operation, algorithm or waiting."""
+    """Return a colour per state of a timeline coloured by operation, algorithm or waiting."""
     if kind == "waiting":
         return [WAITING, WORK]
     if kind == "operation":
@@ -34,7 +34,7 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
 
 
 def apart(wanted: Sequence[str]) -> list[str]:
-    """Return colours with those that occur again replaced by free ones, as far as there are."""
+    """Return the colours, with repeated colours replaced by unused colours while any remain."""
     free = [c for c in CYCLE if c not in wanted]
     found: list[str] = []
     for colour in wanted:

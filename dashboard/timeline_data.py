@@ -1,8 +1,8 @@
-"""/timeline-data: what the timeline's script asks for, in JSON or in arrays behind a head of JSON.
+"""Route /timeline-data: responses to the timeline's script, in JSON or as binary arrays.
 
-An answer of arrays is: the length of the head (4 bytes, little endian), the head, which says of
-each array its place, length and fields, and the arrays, aligned to 8 bytes. 202 means that what is
-needed is being made, and how far that is.
+An array response is the length of the header (4 bytes, little endian), the JSON header, and the
+arrays, aligned to 8 bytes. The header lists the offset, length and fields of each array. Status 202
+means that the data are still being computed; the response then contains the progress.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from . import state as states
 from .data import Context, Data
 
 ROUTE = "/timeline-data"
-PATIENCE_S = 0.4  # what is ready within it is not worth a word about its making
-PAUSE = 4  # a growing trace is read again after so many times what its last reading took
+PATIENCE_S = 0.4  # within this time a computation ends without a progress response
+PAUSE = 4  # a growing trace is read again after this multiple of the last reading time
 COMPRESSED = 1 << 14
 log = logging.getLogger(__name__)
 
 
 class Making:
-    """Something that is being made in a thread of its own."""
+    """A computation in its own thread."""
 
     def __init__(self, what: str, make: Callable[[Progress], Any]) -> None:
         self.what, self.progress = what, 0.0
@@ -67,13 +67,13 @@ class Making:
         self.progress = share
 
     def done(self, patience: float = 0.0) -> bool:
-        """Return whether it is made, waiting a little."""
+        """Wait up to `patience` seconds and return whether the computation has ended."""
         self.thread.join(patience)
         return not self.thread.is_alive()
 
 
 class BusyError(Exception):
-    """What is asked for is being made."""
+    """The requested data are still being computed."""
 
     def __init__(self, making: Making) -> None:
         super().__init__(making.what)
@@ -81,16 +81,16 @@ class BusyError(Exception):
 
 
 class Store:
-    """The timelines of the server's traces: made when first asked for, and when a trace grows."""
+    """The timelines of the server's traces, built on the first request and when a trace grows."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._lock = threading.Lock()
-        self._ready: dict[str, tuple[str, Timeline, float]] = {}  # version, and when it is renewed
+        self._ready: dict[str, tuple[str, Timeline, float]] = {}  # version, timeline, renewal time
         self._making: dict[tuple[str, str], Making] = {}
 
     def timeline(self, data: Data) -> Timeline:
-        """Return the timeline of a trace, the last good one while a newer one is made."""
+        """Return the timeline of a trace: the last good one while a newer one is being built."""
         with self._lock:
             known = self._ready.get(data.name)
             if known and (known[0] == data.version or time.monotonic() < known[2]):
@@ -114,7 +114,7 @@ class Store:
         return made
 
     def shown(self, data: Data, timeline: Timeline, wanted: Request) -> Shown:
-        """Return what a request comes to; BusyError while its tiles are made."""
+        """Return the content of a requested window; raises BusyError while its tiles are built."""
         found = timeline.shown(wanted)
         if isinstance(found, Need):
             need, place = found, (data.name, found.name)
@@ -137,7 +137,7 @@ class Store:
         return self._making[place]
 
     def forget(self, data: Data) -> None:
-        """Make a trace's timeline anew: what the cache holds is damaged."""
+        """Remove a trace's timeline and its damaged cache, so that both are built again."""
         with self._lock:
             known = self._ready.pop(data.name, None)
         if known is not None:
@@ -150,14 +150,14 @@ def _made(data: Data, progress: Progress) -> Timeline:
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the route; it is behind the token as all others are."""
+    """Add the route, which requires the token as all routes do."""
     store = Store(context)
 
     app.server.add_url_rule(ROUTE, view_func=lambda: answer(store), endpoint="timeline-data")
 
 
 def answer(store: Store) -> Response:
-    """Answer one request."""
+    """Return the response to one request."""
     what = request.args.get("what", "window")
     state = states.parse(request.query_string.decode("ascii", "replace"))
     try:
@@ -242,7 +242,7 @@ def _why_empty(data: Data) -> str:
 
 
 def request_of(data: Data, state: states.State, timeline: Timeline) -> Request:
-    """Return what the query of a request asks for, within bounds."""
+    """Return the window that the query of a request describes, within bounds."""
     begin = state.number("from")
     colour, sort = state.get("colour", COLOURS[0]), state.get("sort", SORTS[0])
     callsite = state.get("callsite")
@@ -265,7 +265,7 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _fields(dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return how a record is laid out: its bytes, and each field's name, type and place."""
+    """Return the layout of a record: its size, and each field's name, type and offset."""
     if dtype.fields is None:
         return {}
     fields = [[name, one.str[1:], at] for name, (one, at, *_) in dtype.fields.items()]

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: `make docs`; what is made from the code is made anew each time."""
+"""Sphinx configuration of `make docs`. Each build regenerates the pages that come from the code."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "tools"))
 
-import graph  # noqa: E402 (beside this file)
+import graph  # noqa: E402 (in docs/tools)
 import pages  # noqa: E402
 
 from mpiprof import __version__  # noqa: E402
 
 project = "mpiprof"
 author = "the mpiprof authors"
-copyright = f"2026, {author}"  # noqa: A001 (Sphinx's name)
+copyright = f"2026, {author}"  # noqa: A001 (name required by Sphinx)
 release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
 exclude_patterns = ["_made/*.md", "tools"]
-highlight_language = "none"  # outputs; what is code says so
+highlight_language = "none"  # most blocks are output; blocks of code name their language
 source_suffix = {".md": "markdown"}
 
 html_theme = "furo"

@@ -1,4 +1,4 @@
-"""mpiprof: who is late at every MPI collective of a program, why, and what it costs."""
+"""mpiprof: which rank is late at every MPI collective of a program, why, and at what cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Trace", "__version__", "open"]
 
 
 def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users expect)
-    """Open a trace folder, or the anchor file of an OTF2 archive, and give a Trace.
+    """Open a trace folder, or the anchor file of an OTF2 archive, and return a Trace.
 
-    TraceError when there is nothing readable in it.
+    Raises TraceError if nothing in it is readable.
     """
     from mpiprof.analysis.derived import DERIVED
     from mpiprof.analysis.natives import shapes

@@ -1,4 +1,4 @@
-"""The command line: finds the verb, runs it, and turns every error into one line and a code."""
+"""The command line: runs a verb, and converts each error to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from mpiprof import __version__, invocation, symbols
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.nearest import nearest
 
 VERBS = (
     "run",
@@ -35,23 +34,27 @@ PROGRAM = "python -m mpiprof"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports wrong use in one line, with the nearest option or value."""
+    """A parser that reports wrong use on one line, with the nearest option or value."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError; argparse itself would print several lines and exit."""
+        """Raise UsageError, because argparse itself would print several lines and exit."""
         raise UsageError(f"{message}; see `{self.prog} --help`")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a value that is not among an option's choices."""
         if action.choices is not None and value not in action.choices:
+            from mpiprof.nearest import nearest
+
             hint = nearest(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Return the parsed words; raises UsageError for options and traces too many."""
+        """Return the parsed words; raises UsageError for unknown options and surplus traces."""
         args, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-"):
+                from mpiprof.nearest import nearest  # every rank of a job imports this module
+
                 name = word.partition("=")[0]
                 shown = [a for a in self._actions if a.help != argparse.SUPPRESS]
                 options = [option for action in shown for option in action.option_strings]
@@ -63,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def _too_many(self, args: argparse.Namespace, left: Sequence[str]) -> str:
-        """Return the message for words that a verb has no use for, such as a second trace."""
+        """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
             return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
         line = invocation.command("compare", args.trace, *map(Path, left))
@@ -72,12 +75,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def command(verb: str) -> ModuleType:
-    """Import the module of one verb, and of no other."""
+    """Import the module of one verb only."""
     return importlib.import_module(f"mpiprof.commands.{verb}")
 
 
 def overview() -> str:
-    """Return the help for the command as a whole."""
+    """Return the help of the whole command."""
     lines = [
         f"usage: {PROGRAM} VERB [options]",
         f"       {PROGRAM} app.py [args]        short for: {PROGRAM} run app.py [args]",
@@ -93,7 +96,7 @@ def overview() -> str:
 
 
 def dispatch(words: Sequence[str]) -> int:
-    """Run the verb that the words name and return its exit code; raises MpiprofError."""
+    """Run the verb in `words` and return its exit code; raises MpiprofError."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(overview())
         return 0 if words else UsageError.exit_code
@@ -132,7 +135,7 @@ def refuse_misspelt(word: str) -> None:
 
 
 def discard_output() -> None:
-    """Let what is still to be printed go nowhere, so that nothing complains about it at exit."""
+    """Discard unprinted output, so that Python reports no error about it at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -150,7 +153,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"mpiprof: {text}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        discard_output()  # the reader has seen enough
+        discard_output()  # the reader has closed the pipe
         return 128 + signal.SIGPIPE
     except OSError as error:
         discard_output()

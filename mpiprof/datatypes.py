@@ -1,9 +1,9 @@
-"""The predefined datatypes and reductions: how each library knows them, and what they hold.
+"""Predefined datatypes and reductions: their handles in each library, and their elements.
 
-The C core's table is generated from here (core/wrappers.py), so that the recorder knows a
-predefined handle by its value and never asks the library about an argument that may be garbage.
-The analysis takes from here which of them agree. Needs nothing but Python itself, as it is read
-when the core is built.
+core/generator/wrappers.py generates the C core's table from this module. So the recorder recognises
+a predefined handle by its value, and never passes a possibly garbage argument to the library. The
+diagnosis reads here which datatypes may be mixed. This module imports only the standard library,
+because it is used when the core is built.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 class Datatype:
     """One predefined datatype.
 
-    kind: what its elements are: integer, real, complex, pair, or raw, which goes with everything.
-    size: bytes. default: of Fortran's default kinds, whose sizes a compiler's option can change.
-    mpich, abi: the value of its handle. openmpi: its symbol after `ompi_mpi_`.
+    kind: class of its elements: integer, real, complex, pair, or raw, which may be mixed with all.
+    size: bytes.
+    default: Fortran's default kinds; compiler options change their size.
+    mpich, abi: value of its handle.
+    openmpi: its symbol without `ompi_mpi_`.
     """
 
     kind: str
@@ -30,7 +32,7 @@ class Datatype:
 
 @dataclass(frozen=True)
 class Reduction:
-    """One predefined reduction: the values of its handle, and its symbol after `ompi_mpi_`."""
+    """One predefined reduction: the values of its handle, and its symbol without `ompi_mpi_`."""
 
     mpich: int
     abi: int
@@ -113,10 +115,10 @@ REDUCTIONS: dict[str, Reduction] = {
 
 
 def may_agree(one: str, other: str) -> bool:
-    """Whether elements of two predefined datatypes can be sent as one and received as the other.
+    """Return True if data of one predefined datatype may be received as the other.
 
-    More than the standard allows: signed and unsigned, C's and Fortran's, characters and bytes are
-    exchanged in working programs. A name that is not known agrees with every other.
+    This is more than the standard allows. Working programs mix signed and unsigned types, C and
+    Fortran types, characters and bytes. An unknown name may be mixed with every other one.
     """
     a, b = DATATYPES.get(one), DATATYPES.get(other)
     if one == other or a is None or b is None or "raw" in (a.kind, b.kind):

@@ -1,16 +1,16 @@
-"""The one family of exceptions that mpiprof raises on purpose, each with its exit code."""
+"""The exceptions that mpiprof raises deliberately, each with its exit code."""
 
 from __future__ import annotations
 
 
 class MpiprofError(Exception):
-    """Something failed; the text says what, with which object, and what to do about it."""
+    """A failure; the text states the fault, the object and the remedy."""
 
     exit_code = 1
 
 
 class UsageError(MpiprofError):
-    """The command was used wrongly; nothing has been started or changed."""
+    """Wrong use of the command; nothing has been started or changed."""
 
     exit_code = 2
 

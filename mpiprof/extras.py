@@ -1,4 +1,4 @@
-"""Parts of the package that need more than its own dependencies."""
+"""Imports parts of the package with optional dependencies."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mpiprof.installation import install_command
 
 
 def part(name: str) -> ModuleType:
-    """Return a module of the dashboard; raises MpiprofError where what it needs is missing."""
+    """Return a module of the dashboard; raises MpiprofError if a dependency of it is missing."""
     import mpiprof
 
-    # Python started in a checkout finds the package there, and the dashboard beside it.
+    # In a checkout, the dashboard's folder is beside the package, not in it.
     if importlib.util.find_spec("mpiprof.dashboard") is None:
         mpiprof.__path__.append(str(Path(mpiprof.__file__).parents[1]))
     try:

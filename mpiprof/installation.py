@@ -1,4 +1,4 @@
-"""The distribution that this mpiprof was installed as, and the pip commands that fit it."""
+"""The distribution from which this mpiprof was installed, and the pip commands that fit it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from mpiprof.invocation import interpreter, quoted
 
 DISTRIBUTION = "mpiprof-arrivals"
-NAMESAKE = "mpiprof"  # another project's distribution on PyPI, whose module has our name
+NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of the same name
 
 
 def install_command(*extras: str) -> str:
@@ -21,12 +20,12 @@ def install_command(*extras: str) -> str:
 
 
 def reinstall_command() -> str:
-    """Return the command that writes the files of this mpiprof again and leaves all others."""
+    """Return the command that rewrites this mpiprof's files, and leaves all other packages."""
     return pip_install("--force-reinstall", "--no-deps", *_requirement(""))
 
 
 def pip_install(*words: str, python: Path | None = None) -> str:
-    """Return a pip command for the environment of an interpreter: this one unless given."""
+    """Return a pip command for the environment of an interpreter, by default this one."""
     own = python is None or python == Path(sys.executable)
     return " ".join(
         [f"{interpreter() if own else quoted(python)} -m pip install", *map(quoted, words)]
@@ -44,8 +43,11 @@ def namesake() -> str:
 def _requirement(extras: str) -> tuple[str, ...]:
     """Return the words by which pip finds the source of this installation.
 
-    A folder or file that is gone cannot be installed again, so the distribution's name stands in.
+    A folder or file that no longer exists cannot be installed again, so the name of the
+    distribution replaces it.
     """
+    from urllib.parse import unquote, urlsplit  # every rank of a job imports this module
+
     origin = _origin()
     url = str(origin.get("url") or "")
     name, parts = f"{DISTRIBUTION}{extras}", urlsplit(url)
@@ -64,7 +66,7 @@ def _requirement(extras: str) -> tuple[str, ...]:
 
 
 def _origin() -> Mapping[str, Any]:
-    """Return what pip noted in direct_url.json; a checkout that was not installed is a folder."""
+    """Return the content of pip's direct_url.json; for an uninstalled checkout, its folder."""
     import importlib.metadata  # which a launcher does without
 
     try:

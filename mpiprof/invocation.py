@@ -1,7 +1,7 @@
-"""Commands that a person may type next, quoted for the shell, and how this mpiprof is started.
+"""Commands for the user to type next, quoted for the shell.
 
-What stands in them comes from traces, file names and options: each command that is shown is made
-by `command`, so that no name can carry a command of its own.
+Their words come from traces, file names and options. Each displayed command is made by `command`,
+so that no name can inject another command.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import shutil
 import sys
 from pathlib import Path
 
-# What --switch reads in place of characters that end a name; "%" first.
+# Escapes in --switch for characters that end a name; "%" is first, because escapes contain it.
 ESCAPES = {"%": "%25", ",": "%2c", "=": "%3d"}
 
 
 def command(*words: object, ranks: int = 0) -> str:
-    """Return a line to type: this mpiprof with some words, by mpiexec where there are `ranks`."""
+    """Return a command line: this mpiprof with some words, under mpiexec if `ranks` is set."""
     before = f"mpiexec -n {ranks} " if ranks else ""
     return " ".join([before + invocation(), *map(quoted, words)])
 
 
 def quoted(word: object) -> str:
-    """Return a word as a shell reads it back: in one line, and no path taken for an option."""
+    """Return a word quoted for the shell, on one line; a path never looks like an option."""
     text = os.fspath(word) if isinstance(word, Path) else str(word)
     if isinstance(word, Path) and text.startswith("-"):
         text = f"./{text}"
@@ -43,20 +43,20 @@ def _escaped(character: str) -> str:
 
 
 def switched(where: str, choice: object) -> str:
-    """Return what --switch takes to run an operation or a call site on an algorithm."""
+    """Return the value of --switch that runs an operation or a call site on an algorithm."""
     return "".join(ESCAPES.get(character, character) for character in where) + f"={choice}"
 
 
 def invocation() -> str:
-    """Return "python -m mpiprof", with the interpreter's path where `python` is another one."""
+    """Return "python -m mpiprof", with the interpreter's path if `python` is a different one."""
     return f"{interpreter()} -m mpiprof"
 
 
 def interpreter() -> str:
-    """Return "python", or this interpreter's path where `python` is another one."""
+    """Return "python", or this interpreter's path if `python` is a different one."""
     own = Path(sys.executable)
     known = shutil.which("python")
-    # Not samefile: the interpreters of two virtual environments are links to the same file.
+    # Not samefile, because the interpreters of two virtual environments link to the same file.
     if known is not None and Path(known).parent.resolve() == own.parent.resolve():
         return "python"
     with contextlib.suppress(ValueError):

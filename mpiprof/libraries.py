@@ -1,4 +1,4 @@
-"""The MPI libraries' own algorithms for blocking collectives, of the table in library_rows.py."""
+"""The MPI libraries' algorithms for blocking collectives (table in libraries/table.py)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FAMILIES = {
     OPENMPI: "Open MPI",
     MPICH: "MPICH",
     INTEL: "Intel MPI",
-}  # as traces and plans name them
+}  # as in traces and plans
 
-# Releases whose algorithms `--switch` can choose: those that were tried.
+# Releases with algorithms that `--switch` can choose, because they were tested.
 TOLD_RELEASE = "5.0."
 
-# What an algorithm needs, beside its library's own checks, as words of a row.
+# Requirements of an algorithm beyond its library's own checks, by the words of a row.
 NEEDS = {
     "pow2": "a power of two of processes",
     "even": "an even number of processes",
@@ -45,14 +45,17 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Own:
-    """One of a library's own algorithms.
+    """One algorithm of an MPI library.
 
-    number: the library's, None where it has names only; place: among those of its operation, which
-    is the value of its control variable; ours: the catalogue's name of the same
-    algorithm, or empty, or several with the processes that they are the same on; differs: what
-    its messages have that ours do not, empty where they are the same one by one; needs: words of
-    NEEDS; unchecked: those of them that the library does not look at, so that it would compute
-    something wrong, or end the job.
+    number: the library's number, None if the library has only names.
+    place: index among the algorithms of its operation, the value of its control variable.
+    ours: the catalogue's name of the same algorithm, "" if there is none, or several names with the
+      process counts to which they apply.
+    differs: how its messages differ from those of the catalogue's algorithm, "" if all messages are
+      equal.
+    needs: words of NEEDS.
+    unchecked: the needs that the library does not check, so that it would compute a wrong result or
+      end the job.
     """
 
     library: str
@@ -67,18 +70,18 @@ class Own:
 
     @property
     def told(self) -> bool:
-        """Whether `--switch` can choose it."""
+        """True if `--switch` can choose it."""
         wrong = WRONG.get((self.library, self.operation), "").split()
         return self.library in (OPENMPI, MPICH) and self.name not in (*NOT_TOLD, *wrong)
 
     @property
     def segmented(self) -> bool:
-        """Whether it sends in segments of a size that can be set."""
+        """True if it sends segments of a configurable size."""
         return self.library == OPENMPI and self.name in SEGMENTED.get(self.operation, "").split()
 
     @property
     def like(self) -> str:
-        """The catalogue's name of the algorithm that takes about as long, empty where none does."""
+        """The catalogue's name of an algorithm that takes about as long, "" if there is none."""
         words = LIKE.get((self.library, self.operation), "").split()
         known = dict(word.split(":") for word in words)
         same = self.ours.split()[-1].partition(":")[0] if self.ours else ""
@@ -86,19 +89,19 @@ class Own:
 
     @property
     def restrictions(self) -> str:
-        """What it needs, in words."""
+        """Its requirements in words."""
         return ", ".join(NEEDS[need] for need in self.needs)
 
     def difference(self, size: int) -> str:
-        """What its messages have on so many processes that ours do not, empty where nothing."""
+        """Return how its messages differ from the catalogue's on so many processes, "" if equal."""
         return "" if self.differs == FOLDED and _is_power(size) else self.differs
 
     def runs_on(self, size: int) -> bool:
-        """Whether it is this algorithm that runs on so many processes."""
+        """Return True if the library runs this algorithm on so many processes."""
         return all(_fits(need, size) for need in self.needs)
 
     def is_ours(self, name: str, size: int) -> bool:
-        """Whether it is one of ours on so many processes."""
+        """Return True if it equals a catalogue algorithm on so many processes."""
         words = (word.partition(":") for word in self.ours.split())
         return any(one == name and _fits(need, size) for one, _, need in words)
 
@@ -108,14 +111,14 @@ def _is_power(size: int) -> bool:
 
 
 def _fits(need: str, size: int) -> bool:
-    """Whether a number of processes is what a word of NEEDS says."""
+    """Return True if a number of processes satisfies a word of NEEDS."""
     power = _is_power(size)
     known = {"pow2": power, "other": not power, "even": size % 2 == 0, "two": size == 2}
     return known.get(need, True)
 
 
 def can_be_told(family: str, version: str) -> bool:
-    """Return whether `--switch` can choose a library's own algorithms; family: its name."""
+    """Return True if `--switch` can choose a library's algorithms; family: the library's name."""
     return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(TOLD_RELEASE)
 
 
@@ -148,11 +151,11 @@ def _row(library: str, operation: str, number: int, row: tuple[str, str, str, st
 
 
 def same_as(library: str, operation: str, ours: str, size: int) -> Own | None:
-    """Return a library's own algorithm that is one of ours on so many processes, None: none is."""
+    """Return a library's algorithm that equals the catalogue's on so many processes, or None."""
     return next((one for one in own(library, operation) if one.is_ours(ours, size)), None)
 
 
 def named(library: str, operation: str, name: str) -> Own | None:
-    """Return a library's own algorithm by its name or its number, None where it has none."""
+    """Return a library's algorithm by its name or number, or None if it does not exist."""
     found = own(library, operation)
     return next((one for one in found if name in (one.name, str(one.number))), None)

@@ -1,14 +1,13 @@
-"""The MPI libraries' own algorithms for blocking collectives: the one table of them.
+"""Table of the MPI libraries' algorithms for blocking collectives.
 
-Open MPI's are those of its component tuned, by the names and numbers of
-`coll_tuned_<operation>_algorithm` (5.0.11). MPICH's are those of
-`MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM` (5.0.2), which names and does not number them. Intel MPI's
-are the numbers of `I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), under short names of
-ours.
+Open MPI's are from its component tuned, with the names and numbers of
+`coll_tuned_<operation>_algorithm` (5.0.11). MPICH's are from
+`MPIR_CVAR_<OPERATION>_INTRA_ALGORITHM` (5.0.2), which has names but no numbers. Intel MPI's are the
+numbers of `I_MPI_ADJUST_<OPERATION>` (reference of 2019 and 2020), with short names by mpiprof.
 
-Which of ours is the same as Open MPI's or MPICH's was found by counting the messages and bytes
-from each process to each other one, on 2 to 8 and 2 to 6 processes, against those of our
-schedules; of Intel MPI's it is what the names say.
+For Open MPI and MPICH, equality with an mpiprof algorithm was determined by comparing the messages
+and bytes from each process to each other with those of the schedules, on 2 to 8 and on 2 to 6
+processes. For Intel MPI, equality follows from the names.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ OTHER_CHILDREN = "a process's children are served in another numbering"
 PIECES = "blocks of more than 32 KB go in pieces"
 TO_ITSELF = "a process's message to itself goes through the library"
 
-# Those of Open MPI that send in segments of a size that can be set.
+# Open MPI's algorithms that send segments of a configurable size.
 SEGMENTED = {
     "allreduce": "segmented_ring",
     "bcast": "chain pipeline split_binary_tree binary_tree binomial knomial",
     "reduce": "chain pipeline binary binomial in-order_binary",
 }
 
-# What no call of ours asks for: `ccl` needs another library, `smp` several nodes; and what computes
-# something wrong, or crashes, on what MPI allows (Open MPI 5.0.11 and MPICH 5.0.2). Open MPI's
-# reduce_scatter `non-overlapping` changes elements behind its result under MPI_IN_PLACE, which the
-# library's own choice leaves as they were: mpi4py's tests look.
+# Algorithms that mpiprof never selects. `ccl` needs another library, and `smp` several nodes. WRONG
+# lists algorithms that compute a wrong result or crash on valid input (Open MPI 5.0.11 and MPICH
+# 5.0.2). Open MPI's reduce_scatter `non-overlapping` changes elements behind its result under
+# MPI_IN_PLACE. The library's own choice leaves them unchanged, and mpi4py's tests check that.
 NOT_TOLD = ("ccl", "smp")
 WRONG = {
     (OPENMPI, "allgather"): "sparbit",
@@ -43,7 +42,7 @@ WRONG = {
     (MPICH, "reduce_scatter_block"): "noncommutative",
 }
 
-# Ours that one without a twin resembles, so that our schedule says about what it takes.
+# Similar mpiprof algorithms for algorithms without an equal, for predictions of the time.
 LIKE = {
     (OPENMPI, "allgather"): "two_proc:ring",
     (OPENMPI, "allreduce"): "nonoverlapping:binary_tree ring:ring segmented_ring:ring",
@@ -64,8 +63,8 @@ LIKE = {
     (MPICH, "reduce"): "reduce_scatter_gather:halving_doubling",
 }
 
-# operation: rows of a name, of ours the same, of what differs, of what it needs ("!": unchecked).
-# A row's place is the library's number of it.
+# operation: rows of (name, equal mpiprof algorithm, difference, needs with "!" if unchecked). A
+# row's position is the library's number.
 ROWS = {
     OPENMPI: {
         "allgather": (

@@ -1,4 +1,4 @@
-"""What is done with memory that is freed: by the C library, and by Python's collector."""
+"""Tunes the reuse of freed memory by the C library and by Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import functools
 import gc
 from collections.abc import Iterator
 
-# Of glibc's malloc.h. Beyond 32 MB it takes no value for the second of them.
+# From glibc's malloc.h. MMAP_THRESHOLD is limited to 32 MB.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 KEPT = {TRIM_THRESHOLD: 128 << 20, MMAP_THRESHOLD: 32 << 20}  # bytes
 
 
 @functools.cache
 def keep_freed() -> None:
-    """Have this process use freed memory again, in place of giving it back at once.
+    """Make this process reuse freed memory, instead of returning it to the system at once.
 
-    Reading a trace makes one large array after the other; the page faults of each new one would
-    take as long as what is calculated with it. Dask starts its workers with MALLOC_TRIM_THRESHOLD_,
-    by which they would even give back every array.
+    Reading a trace allocates one large array after another. The page faults of each new array would
+    take as long as the computation on it. Dask starts its workers with MALLOC_TRIM_THRESHOLD_, by
+    which they would even return every array.
     """
     import ctypes
 
@@ -30,9 +30,9 @@ def keep_freed() -> None:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Make many objects without having Python look again and again for cycles among them.
+    """Create many objects without garbage collection in between.
 
-    The tables of 4096 ranks are read in 0.8 s in place of 1.3.
+    The tables of 4096 ranks are read in 0.8 s, not 1.3 s.
     """
     was_on = gc.isenabled()
     gc.disable()

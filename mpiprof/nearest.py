@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-MOST = 3  # names that are suggested
-ALIKE = 0.6  # difflib's ratio from which a name may be the one that was meant
-ALL = 20  # names among which a reader finds the nearest one
+MOST = 3  # maximum number of suggestions
+ALIKE = 0.6  # difflib's minimum ratio of a suggestion
+ALL = 20  # up to this many names are all listed
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown word: the names that it may stand for."""
+    """Return the end of a sentence about an unknown word: the likely intended names."""
     import difflib
 
     names = list(known)

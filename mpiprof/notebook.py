@@ -1,8 +1,8 @@
-"""Pictures of a trace in a notebook, a line each: `trace.plot.arrivals("md.py:93")`.
+"""Figures of a trace in a notebook, one call each: `trace.plot.arrivals("md.py:93")`.
 
-They are those of `view`, as Plotly figures, and need the extra `dashboard`. A call site is named as
-on the command line, by file and line, function or operation, or by its number; without one the
-pictures of a call site show the one that costs most waiting.
+They are the figures of `view`, made with Plotly, and need the extra `dashboard`. A call site is
+named as on the command line (by file and line, function or operation) or by number. Without a call
+site, the figures of a call site show the one with most wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Site = int | str | None
 
 
 class Plots:
-    """The pictures of one trace."""
+    """The figures of one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -33,39 +33,39 @@ class Plots:
         return f"<pictures of {str(self._trace.path)!r}: {names}>"
 
     def time(self) -> go.Figure:
-        """Where the time of all ranks went."""
+        """Time of all ranks by category."""
         return self._drawn("time")
 
     def ranks(self) -> go.Figure:
-        """Who waits, and who is waited for."""
+        """Wait of each rank, and wait that each rank causes."""
         return self._drawn("ranks")
 
     def whom(self, site: Site = None) -> go.Figure:
-        """Who waits for whom; at all call sites, or at one."""
+        """Waits of each rank for each other rank, at all call sites or at one."""
         return self._drawn("whom", *([] if site is None else [(self._number(site),)]))
 
     def arrivals(self, site: Site = None) -> go.Figure:
-        """How late each rank comes in each instance of a call site."""
+        """Lateness of each rank in each instance of a call site."""
         return self._drawn("arrivals", self._number(site))
 
     def factors(self, site: Site = None) -> go.Figure:
-        """The imbalance factors of a call site over its instances, with its phases."""
+        """Imbalance factors of a call site over its instances, with its phases."""
         return self._drawn("factors", self._number(site))
 
     def late_ranks(self, site: Site = None) -> go.Figure:
-        """Which rank is late at a call site, how often and by how much."""
+        """Late ranks of a call site: how often and by how much."""
         return self._drawn("late_ranks", self._number(site))
 
     def spread(self, site: Site = None) -> go.Figure:
-        """How many instances of a call site are how imbalanced."""
+        """Number of instances of a call site by imbalance."""
         return self._drawn("spread", self._number(site))
 
     def distribution(self, site: Site = None) -> go.Figure:
-        """How many instances of a call site are balanced."""
+        """Number of balanced instances of a call site."""
         return self._drawn("distribution", self._number(site))
 
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
-        """Who comes when in one instance of a call site, and waits; without number the worst."""
+        """Arrivals and waits in one instance of a call site, by default in the worst one."""
         callsite = self._number(site)
         state = part("state").State()
         rows = part("tables").instances_of(self._data, callsite, state)
@@ -75,11 +75,11 @@ class Plots:
         return self._drawn("instance", callsite, rows.iloc[at].to_dict())
 
     def algorithms(self, site: Site = None) -> go.Figure:
-        """The race of all algorithms at a call site, simulated under its recorded arrivals."""
+        """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
         return self._shown(part("pictures").algorithms(self._data, self._number(site)))
 
     def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
-        """The waiting at each call site in this trace (A) and another one (B)."""
+        """Wait at each call site in this trace (A) and another one (B)."""
         if isinstance(other, str | os.PathLike):
             import mpiprof
 
@@ -88,7 +88,7 @@ class Plots:
         return self._shown(part("pictures").compare(self._data, _data_of(other), state))
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
-        """What each rank is in over time; from one time of the run to another, or the whole run."""
+        """State of each rank over time, between two times of the run or over the whole run."""
         return self._drawn("timeline", begin_ns, end_ns)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""The collective operations, and each fact about them once.
+"""The collective operations, with each fact about them in one place.
 
-The C core's enums and tables are generated from here (core/wrappers.py); the rest of mpiprof
-imports it. Needs nothing but Python itself, as it is read when the core is built.
+core/generator/wrappers.py generates the C core's enums and tables from this module, and the rest of
+mpiprof imports it. It imports only the standard library, because it is used when the core is built.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Operation:
-    """What is known of an operation by its name.
+    """Facts about an operation.
 
-    parameters: of the blocking form in C; core/collectives.py says how they are read.
-    waits: the wait state that it can lead to: who waits for whom (the names are Scalasca's).
-      barrier, nxn: nobody leaves before the last has arrived;
-      late_root: all wait for the root; early_root: the root waits for all;
-      early_scan: each waits for the ranks before it; neighbor: for its neighbours.
+    parameters: of the blocking form in C; core/generator/collectives.py defines their syntax.
+    waits: the wait state that the operation can cause (names as in Scalasca):
+      barrier, nxn: no rank leaves before the last arrival;
+      late_root: all ranks wait for the root; early_root: the root waits for all ranks;
+      early_scan: each rank waits for the lower ranks; neighbor: for its neighbours.
     irregular: sizes differ from rank to rank.
     sized: all members know the sizes, so that a choice may depend on them.
     reduces: operands are combined.
-    colour: of the palette (svg.py); what occurs together has colours apart.
+    colour: from the palette (interface/svg.py), unlike those of operations that occur with it.
     """
 
     parameters: str
@@ -33,12 +33,12 @@ class Operation:
 
     @property
     def rooted(self) -> bool:
-        """Whether one rank is the root."""
+        """True if one rank is the root."""
         return self.waits in ("late_root", "early_root")
 
     @property
     def synchronises(self) -> bool:
-        """Whether nobody leaves before the last has arrived."""
+        """True if no rank leaves before the last arrival."""
         return self.waits in ("barrier", "nxn")
 
 

@@ -1,13 +1,11 @@
-"""Files that are asked for: whether they can be, before the work begins, and written whole."""
+"""Output files of options: early checks, and atomic writing."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -16,9 +14,9 @@ from mpiprof.errors import MpiprofError, UsageError
 
 
 def check_output(option: str, path: Path, example: str, *, replaced: bool = False) -> None:
-    """Raise UsageError where no file can be written; `example` is a name that would do.
+    """Raise UsageError if the file cannot be written; `example` is a suitable name.
 
-    replaced: a new file takes the place of one that is there, so that only the folder counts.
+    replaced: a new file will replace an existing one, so that only the folder's permissions count.
     """
     if not path.name or path.is_dir():
         raise UsageError(f"{option} {path} is a folder: name a file, such as {example}")
@@ -31,15 +29,17 @@ def check_output(option: str, path: Path, example: str, *, replaced: bool = Fals
 
 @contextlib.contextmanager
 def finished(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes `path` when all is written: there is no half file.
+    """Yield a path to write to, which is renamed to `path` at the end: no partial file remains.
 
-    What is no file or folder, such as /dev/stdout, is written to itself. Raises MpiprofError.
+    A special file such as /dev/stdout is written directly. Raises MpiprofError.
     """
+    import tempfile  # every rank of a job imports this module
+
     real = path.resolve()
     if real.exists() and not (real.is_file() or real.is_dir()):
         yield path
         return
-    private = None  # another user can't have put a link in it
+    private = None  # another user cannot have put a link into it
     try:
         private = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=real.parent))
         yield private / real.name
@@ -52,22 +52,25 @@ def finished(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file of text; one that is there is left as it is where that fails: MpiprofError."""
+    """Write a text file.
+
+    If that fails, an existing file is unchanged and MpiprofError is raised.
+    """
     with finished(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 
 
 def new_file(path: Path, mode: int) -> int:
-    """Return the descriptor of a new file for writing; raises OSError where there is anything."""
+    """Return the descriptor of a new file for writing; raises OSError if the path exists."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file whole in the place of one that is there; a link there is replaced, not followed.
+    """Write a file atomically in place of an existing one; a link is replaced, not followed.
 
     Raises OSError.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         with os.fdopen(new_file(unfinished, mode), "w", encoding="utf-8") as file:
             file.write(text)
@@ -77,12 +80,12 @@ def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def mode_in(folder: Path) -> int:
-    """Return the mode of new files in a trace folder: who can read the folder can read them."""
+    """Return the mode of new files in a trace folder: readers of the folder may read them."""
     return folder.stat().st_mode & 0o666
 
 
 def append_in(folder: Path, name: str) -> BinaryIO:
-    """Open a file of a trace folder, so that it grows; raises OSError.
+    """Open a file of a trace folder for appending; raises OSError.
 
     Links and files of other users are refused.
     """

@@ -1,4 +1,4 @@
-"""A sign of life for long work: on a terminal only, on standard error only."""
+"""Progress messages of long work, on standard error if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mpiprof.units import span
 PATIENCE_S = 1.0
 BAR_EVERY_S = 0.2
 WATCHED = "MPIPROF_PROGRESS"
-_bars: list[Progress] = []  # that are under way: who only works leaves the line to them
+_bars: list[Progress] = []  # active bars, during which `working` is silent
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show what is being done and for how long, from the first second on; wiped at the end."""
+    """Show the current work and its duration after the first second; erased at the end."""
     if not sys.stderr.isatty():
         yield
         return
@@ -46,9 +46,10 @@ def working(what: str) -> Iterator[None]:
 
 
 class Progress:
-    """A bar on standard error, from the first second on and only where a person watches.
+    """A progress bar on standard error after the first second, if it is a terminal.
 
-    `label` stands before it. Ranks have no terminal: who starts them says by WATCHED that it does.
+    `label` precedes the bar. Ranks have no terminal, so the process that starts them sets WATCHED
+    if it has one.
     """
 
     def __init__(self, steps: int, shown: bool = True, label: str = "") -> None:
@@ -57,7 +58,7 @@ class Progress:
         self.began = self.last = time.monotonic()
 
     def step(self, more: int = 1) -> None:
-        """So many more steps are done."""
+        """Record that so many more steps are done."""
         self.done += more
         if self.done >= self.steps:
             self.wipe()
@@ -73,7 +74,7 @@ class Progress:
         sys.stderr.flush()
 
     def wipe(self) -> None:
-        """Leave no trace of the bar."""
+        """Erase the bar."""
         if self.last > self.began:
             self.last = self.began
             sys.stderr.write("\r\033[K")
@@ -82,7 +83,7 @@ class Progress:
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give what is to be told how many of `total` more are done."""
+    """Yield a function to call with the number of further steps done, of `total`."""
     progress = Progress(total, label=f"{what} ")
     _bars.append(progress)
     try:

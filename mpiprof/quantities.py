@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a person types them: 64K, 1.5M, 200us, 5ms."""
+"""Parses numbers, sizes and times as a user types them: 64K, 1.5M, 200us, 5ms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZES = {"": 1, "B": 1, "K": 2**10, "KB": 2**10, "M": 2**20, "MB": 2**20, "G": 2
 TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 MOST_BUDGET_S = 24 * 3600.0
-MOST = 2**31 - 1  # what MPI and the recorder count with
+MOST = 2**31 - 1  # limit of the int counts of MPI and the recorder
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
 
 
@@ -30,7 +30,7 @@ def positive(text: str) -> int:
 
 
 def number(least: int, most: int) -> Callable[[str], int]:
-    """Return what converts an option's value to a number in a range."""
+    """Return a function that converts an option's value to a number in a range."""
 
     def convert(text: str) -> int:
         if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
@@ -67,10 +67,10 @@ def duration(text: str) -> float:
 
 
 def arrivals(text: str, size: int) -> list[float]:
-    """Return the arrival of each of so many processes, in ns.
+    """Return the arrival of each of so many processes in ns.
 
-    A list by rank; those that it leaves out, in the end or as "..", arrive at 0. RANK=TIME is one
-    rank's.
+    `text` is a list by rank. Omitted ranks, at the end or as "..", arrive at 0. RANK=TIME sets one
+    rank.
     """
     result = [0.0] * size
     words = [word.strip() for word in text.split(",")]
@@ -89,7 +89,7 @@ def arrivals(text: str, size: int) -> list[float]:
 
 
 def parameters(words: Sequence[str]) -> dict[str, str | int]:
-    """Return NAME=VALUE pairs, separated by commas or colons; sizes as numbers."""
+    """Return NAME=VALUE pairs, separated by commas or colons; sizes become numbers."""
     found: dict[str, str | int] = {}
     for word in re.split("[,:]", ",".join(words)) if words else []:
         name, equals, value = word.strip().partition("=")

@@ -1,4 +1,4 @@
-"""SVG, element by element: what charts, plots and diagrams are written with; texts are escaped."""
+"""SVG elements for charts, plots and diagrams; texts are escaped."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-# Okabe and Ito's colours, safe for colour blindness; the yellow is darker than theirs.
+# Okabe and Ito's colours, safe for colour blindness; the yellow is darker here.
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 SKY, RED, OLIVE, GREY = "#56b4e9", "#d55e00", "#a89b00", "#8a94a0"
 CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, OLIVE, GREY)
 
 
 def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:
-    """Return a picture; its title is for those who can't see it."""
+    """Return a picture; screen readers read its title."""
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
         f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
@@ -21,7 +21,7 @@ def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> st
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
-    """Return a text at a place; `more`: attributes."""
+    """Return a text at a position; `more`: attributes."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{_and(more)}>{escape(text)}</text>'
 
 
@@ -34,7 +34,7 @@ def box(
     note: str = "",
     more: str = "",
 ) -> str:
-    """Return a rectangle, with what the pointer shows on it."""
+    """Return a rectangle with a tooltip."""
     fill = f' fill="{colour}"' if colour else ""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}"'
@@ -43,7 +43,7 @@ def box(
 
 
 def segment(x: float, y: float, to_x: float, to_y: float, more: str = "", note: str = "") -> str:
-    """Return a straight line, with what the pointer shows on it."""
+    """Return a straight line with a tooltip."""
     return (
         f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"{_and(more)}>'
         f"{titled(note)}</line>"
@@ -51,12 +51,12 @@ def segment(x: float, y: float, to_x: float, to_y: float, more: str = "", note: 
 
 
 def path(course: str, more: str = "") -> str:
-    """Return a line of a course in SVG's words."""
+    """Return a path with SVG path data."""
     return f'<path d="{course}"{_and(more)}/>'
 
 
 def picture(x: float, y: float, width: float, height: float, address: str) -> str:
-    """Return an embedded picture whose pixels stay pixels."""
+    """Return an embedded image without smoothing of its pixels."""
     return (
         f'<image x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
         f'style="image-rendering:pixelated" href="{address}"/>'
@@ -64,12 +64,12 @@ def picture(x: float, y: float, width: float, height: float, address: str) -> st
 
 
 def titled(note: str) -> str:
-    """Return what the pointer shows on the element around it."""
+    """Return the tooltip of the surrounding element."""
     return f"<title>{escape(note)}</title>" if note else ""
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most so many round numbers between two."""
+    """Return at most so many round numbers between two numbers."""
     span = high - low
     if not span > 0:
         return [low]

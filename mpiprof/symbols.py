@@ -1,7 +1,7 @@
-"""Words for the symbols of our texts, where the terminal's encoding has no symbols.
+"""Replaces symbols by words if the terminal's encoding lacks the symbols.
 
-`fitting` goes before a table or a paragraph is laid out, so that widths are right; `prepare` makes
-what is printed without it come out in words too, and nothing fail for want of a character.
+Call `fitting` before the layout of a table or paragraph, so that widths are right. `prepare`
+handles all other output, so that no output fails because of a missing character.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ PLAIN = ("C", "POSIX")
 
 
 def prepare() -> None:
-    """Make standard output and error take every text, in words where they have no symbols."""
+    """Make standard output and error accept every text, with words for missing symbols."""
     codecs.register_error(ERRORS, _replaced)
-    for stream in (sys.stdout, sys.stderr):  # None where the shell has closed them
+    for stream in (sys.stdout, sys.stderr):  # None if the shell has closed it
         if isinstance(stream, io.TextIOWrapper):
             if asked_plain():
                 stream.reconfigure(encoding="ascii")
@@ -49,15 +49,15 @@ def prepare() -> None:
 
 
 def asked_plain() -> bool:
-    """Whether the locale is said to be C, which Python takes for UTF-8.
+    """Return True if LC_ALL requests the C locale, which Python treats as UTF-8.
 
-    Where only LANG is C, as in many containers, that is right, and Python has changed LC_CTYPE.
+    If only LANG is C, as in many containers, UTF-8 is right, and Python has changed LC_CTYPE.
     """
     return os.environ.get("LC_ALL") in PLAIN and not os.environ.get("PYTHONIOENCODING")
 
 
 def fitting(text: str, words: Mapping[str, str] = WORDS) -> str:
-    """Return a text with words for the symbols that standard output can't write."""
+    """Return a text with words for the symbols that standard output cannot write."""
     if text.isascii():
         return text
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -73,7 +73,7 @@ def _can(encoding: str, character: str) -> bool:
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """Return words for what can't be written; of other characters a question mark each."""
+    """Return words for symbols that cannot be written, and a question mark for other characters."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lost = error.object[error.start : error.end]

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them: three digits and a unit."""
+"""Formats numbers for people: three digits and a unit."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def duration(ns: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return how long something takes, for a person who waits."""
+    """Return a rough duration for a user who waits."""
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
 
 
 def factor(value: float) -> str:
-    """Return an imbalance factor as the paper writes it: 0.20, 16.3, 652, 1.2K, 347K."""
+    """Return an imbalance factor in the paper's style: 0.20, 16.3, 652, 1.2K, 347K."""
     if math.isnan(value):
         return UNKNOWN
     if abs(value) < 999.5:
@@ -59,7 +59,7 @@ def size(number: float) -> str:
 
 
 def round_size(number: float) -> str:
-    """Return a size that was chosen, not measured: 64 KB, where `size` says 64.0 KB."""
+    """Return a chosen size, not a measured one: 64 KB, where `size` returns 64.0 KB."""
     for unit, scale in (("MB", 1 << 20), ("KB", 1 << 10)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"
@@ -77,7 +77,7 @@ def share(value: float) -> str:
 
 
 def change(value: float) -> str:
-    """Return other / first - 1 in percent, with its sign; what is large as a multiple."""
+    """Return other / first - 1 in percent, with its sign; large values as a multiple."""
     return f"{100 * value:+.0f} %" if abs(value) < 10 else f"× {value + 1:.0f}"
 
 
@@ -89,7 +89,7 @@ def count(number: float) -> str:
 
 
 def counted(total: float, known: float) -> str:
-    """Return how many there are: ~ where that is an estimate, from fewer that are known."""
+    """Return a count, with ~ if it is an estimate from fewer known items."""
     return count(total) if total == known else f"~{count(total)}"
 
 
@@ -113,17 +113,17 @@ def ranks(members: list[int], most: int = 8) -> str:
 
 
 def named(members: Sequence[int]) -> str:
-    """Return "rank 5" or "ranks 5, 7"; empty without ranks."""
+    """Return "rank 5" or "ranks 5, 7"; "" without ranks."""
     return f"rank{'s' * (len(members) > 1)} {ranks(sorted(members))}" if members else ""
 
 
 def capital(words: str) -> str:
-    """Return words as the begin of a sentence; names in them stay as they are."""
+    """Return words as the start of a sentence; names in them remain as they are."""
     return words[:1].upper() + words[1:]
 
 
 def continued(sentence: str) -> str:
-    """Return a sentence as it stands after other words: its first letter is small."""
+    """Return a sentence for use after other words, with a small first letter."""
     return sentence[:1].lower() + sentence[1:]
 
 

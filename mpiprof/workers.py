@@ -1,8 +1,8 @@
-"""Workers of Dask, which pass over the partitions of a data set for a verb.
+"""Dask workers, which pass over the partitions of a data set for a verb.
 
-They are those of a scheduler that runs already, named by its address or by the file that it wrote,
-or processes of this machine. Results come in the order of the items; what a worker has done or held
-that died is done again by another.
+They are the workers of a running scheduler, named by its address or its scheduler file, or
+processes of this machine. Results come in the order of the items. If a worker dies, another repeats
+its work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mpiprof.progress import bar
 
 LOCAL = "local:"
 MOST = 1024  # processes of this machine
-AHEAD = 8  # items a thread that are under way or done: what is not fetched yet fills its memory
+AHEAD = 8  # unfetched items per thread, running or done; they occupy the worker's memory
 PATIENCE_S = 10  # for a scheduler to answer, and for its first worker
 TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # the same from Python 3.11 on
 Item = TypeVar("Item")
@@ -35,7 +35,7 @@ Function = TypeVar("Function")
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option by which workers are named."""
+    """Add the option that names workers."""
     parser.add_argument(
         "--dask",
         metavar="WHERE",
@@ -44,22 +44,23 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 
 class Workers:
-    """The workers of a client of Dask."""
+    """The workers of a Dask client."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     def threads(self) -> int:
-        """Return how many items they work on at a time."""
+        """Return the number of items processed at a time."""
         return sum(self.client.nthreads().values())
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Call a function of each item, and yield what it gives in the order of the items."""
+        """Apply a function to each item, and yield the results in the order of the items."""
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
         count, ahead = len(self.client.nthreads()), AHEAD * max(self.threads(), 1)
-        # It may be large: as a task of its own it goes to each worker once, to a new one too.
+        # The function may be large. As a separate task it is sent once to each worker, also to new
+        # ones.
         given = self.client.submit(_given, function, pure=False)
         left = iter(items)
         futures: deque[Any] = deque()
@@ -71,7 +72,7 @@ class Workers:
                     if not futures:
                         return
                     found = self._result(futures[0])
-                    futures.popleft()  # which lets the worker forget it
+                    futures.popleft()  # so that the worker frees it
                     step(1)
                     yield found
             except KilledWorker as error:
@@ -88,7 +89,7 @@ class Workers:
                     self.client.cancel([*futures, given])
 
     def _result(self, future: Any) -> Any:
-        """Wait for a result, as long as there is a worker that may give one, or soon another."""
+        """Wait for a result, as long as a worker exists or may soon appear."""
         without = 0
         while True:
             try:
@@ -112,7 +113,7 @@ def _called(function: Callable[[Item], Result], item: Item) -> Result:
 
 @contextlib.contextmanager
 def connected(named: str | None) -> Iterator[Workers | None]:
-    """Give the workers that --dask names, None without; raises UsageError where there are none."""
+    """Yield the workers of --dask, or None without --dask; UsageError if there are no workers."""
     if named is None:
         yield None
         return
@@ -135,7 +136,7 @@ def _processes(distributed: Any, named: str) -> Any:
     number = named.removeprefix(LOCAL)
     if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MOST):
         raise UsageError(f"--dask {named}: give a number of processes, such as {LOCAL}2")
-    try:  # a scheduler runs what it is sent: without keys, by every user of this machine
+    try:  # without keys, the scheduler would run code of any user of this machine
         security = distributed.Security.temporary()
     except ImportError:
         raise _missing("cryptography") from None
@@ -153,14 +154,15 @@ def _missing(name: str) -> UsageError:
 
 
 def _client(distributed: Any, named: str) -> Any:
-    """Return a client of a scheduler that runs; raises UsageError where none answers."""
-    for name in ("distributed", "distributed.client"):  # which has a level of its own
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # we say it ourselves, in one line
+    """Return a client of a running scheduler; raises UsageError if none answers."""
+    for name in ("distributed", "distributed.client"):  # the second has a separate level
+        # mpiprof reports failures itself, on one line.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     address = _address(named)
-    try:  # a Client would wait for ever where something else listens, and complain when it ends
+    try:  # Client alone would wait for ever for a foreign server, and print at the end
         asyncio.run(asyncio.wait_for(_identified(distributed, address), PATIENCE_S))
         client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
-    except Exception as error:  # of any kind, as what listens there may be anything
+    except Exception as error:  # of any type, because any server may listen there
         why = " ".join(str(error).split())[:200] or f"nothing for {PATIENCE_S} s"
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
@@ -174,7 +176,7 @@ def _client(distributed: Any, named: str) -> Any:
 
 
 def _address(named: str) -> str:
-    """Return the address of a scheduler, from its file where a file is named."""
+    """Return a scheduler's address, read from its file if a file is named."""
     path = Path(named)
     if path.is_file():
         try:
@@ -197,7 +199,7 @@ def _address(named: str) -> str:
 
 
 async def _identified(distributed: Any, address: str) -> None:
-    """Raise any error where no scheduler of Dask says at an address that it is one."""
+    """Raise an exception unless a Dask scheduler identifies itself at an address."""
     arguments = distributed.Security().get_connection_args("client")
     async with distributed.rpc(address, connection_args=arguments) as there:
         kind = (await there.identity())["type"]
@@ -206,10 +208,10 @@ async def _identified(distributed: Any, address: str) -> None:
 
 
 def _compare_versions(client: Any, named: str) -> None:
-    """Raise UsageError where workers have no mpiprof, or another: bits would differ."""
+    """Raise UsageError if workers have no or another mpiprof, because results would differ."""
     try:
         found = set(client.run(version).values())
-    except Exception as error:  # whatever becomes of a function that can't be found there
+    except Exception as error:  # any exception, because a missing function may fail in many ways
         why = " ".join(str(error).split())[:200]
         raise UsageError(
             f"--dask {named}: its workers can't import mpiprof ({why}); "
@@ -224,5 +226,5 @@ def _compare_versions(client: Any, named: str) -> None:
 
 
 def version() -> str:
-    """Return the version of mpiprof where this is called."""
+    """Return the version of mpiprof in the calling process."""
     return __version__

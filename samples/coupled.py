@@ -1,10 +1,10 @@
-"""Ocean and atmosphere, two models in one job, exchange heat through their surface.
+"""Two models in one job, ocean and atmosphere, exchange heat through their surface.
 
-A third of the processes computes the ocean on a fine grid, the others the air on a coarse one.
-In every step each process gets the whole surface of the other model (allgatherv on the
-inter-communicator, with uneven shares) and the total and extremes of each remote process
-(allgather on it); then both models conduct heat along the surface. Checked: what arrives is, bit
-by bit, what a serial copy of both models holds, and no heat is lost. Needs 2 processes or more.
+A third of the processes computes the ocean on a fine grid, the others the air on a coarse grid.
+In each step, each process receives the whole surface of the other model (allgatherv on the
+inter-communicator, uneven shares) and the total and extremes of each remote process (allgather).
+Then both models conduct heat along the surface. Checks: received values equal a serial copy of
+both models bit by bit, and heat is conserved. Needs at least 2 processes.
 
     mpiexec -n 4 python coupled.py
     mpiexec -n 4 python -m mpiprof run coupled.py --steps 100
@@ -21,38 +21,38 @@ from numpy.typing import NDArray
 
 Surface = NDArray[np.float64]
 
-EXCHANGE, CONDUCTION = 0.02, 0.2  # shares of a difference that flow in a step
+EXCHANGE, CONDUCTION = 0.02, 0.2  # fractions of a temperature difference that flow in a step
 
 
 def first_surface(cells: int, ocean: bool) -> Surface:
-    """Temperatures at the start: a warm pool in the ocean, waves in the air."""
+    """Return the initial temperatures: a warm pool in the ocean, waves in the air."""
     x = (np.arange(cells) + 0.5) / cells
     return 20 + 8 * np.exp(-40 * (x - 0.4) ** 2) if ocean else 15 + 3 * np.sin(6 * np.pi * x)
 
 
 def onto(other: Surface, cells: int) -> Surface:
-    """The other model's surface on this model's grid: averages, or repeated values."""
+    """Return the other model's surface on this model's grid: averages, or repeated values."""
     if len(other) > cells:
         return np.asarray(other.reshape(cells, -1).mean(axis=1))
     return np.repeat(other, cells // len(other))
 
 
 def advance(surface: Surface, other: Surface) -> Surface:
-    """One step of either model: heat from the other one, then conduction; closed ends."""
+    """Return the surface after one step: heat exchange, then conduction with closed ends."""
     heated = surface + EXCHANGE * (onto(other, len(surface)) - surface)
     flow = CONDUCTION * np.diff(heated, prepend=heated[:1], append=heated[-1:])
     return heated + np.diff(flow)
 
 
 def shares(cells: int, processes: int) -> list[slice]:
-    """Uneven blocks of a grid: process k has about twice as much as process 0 in the end."""
+    """Return uneven blocks of a grid: the last process has about twice as much as process 0."""
     weights = np.cumsum(np.linspace(1, 2, processes))
     ends = [0, *np.rint(cells * weights / weights[-1]).astype(int).tolist()]
     return [slice(ends[k], ends[k + 1]) for k in range(processes)]
 
 
 def summary(surface: Surface) -> Surface:
-    """Total, minimum and maximum of a process's part, which may be empty."""
+    """Return total, minimum and maximum of a process's block, which may be empty."""
     return np.array([surface.sum(), surface.min(initial=99.0), surface.max(initial=-99.0)])
 
 
@@ -81,8 +81,8 @@ def main() -> int:
     counts = [part.stop - part.start for part in remote]
     arrived = np.empty(grids[not ocean])
     summaries = np.empty((len(remote), 3))
-    # Each process conducts heat on a copy of its whole grid (it is small), but only its own part
-    # of that copy is sent: what arrives has been put together from all remote processes.
+    # Each process conducts heat on a copy of its whole grid, which is small, but sends only its
+    # block of the copy. The received surface is therefore combined from all remote processes.
     models = {side: first_surface(grids[side], side) for side in (True, False)}
     mine = models[ocean].copy()
     wrong = np.zeros(1, dtype=np.int64)
@@ -95,7 +95,7 @@ def main() -> int:
         mine = advance(mine, arrived)
         models = {side: advance(models[side], models[not side]) for side in (True, False)}
 
-    # The mean over the grid is the heat: both models hold as much in a degree.
+    # Heat is the mean temperature of a grid, because both models have the same heat capacity.
     before = first_surface(grids[ocean], ocean)
     heat = np.array([mine[own].sum(), before[own].sum()]) / grids[ocean]
     world.Allreduce(MPI.IN_PLACE, heat)

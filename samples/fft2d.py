@@ -1,9 +1,9 @@
-"""A picture is blurred by two-dimensional Fourier transforms (as FFT-2D).
+"""Blur of a picture by two-dimensional Fourier transforms (as FFT-2D).
 
-Rows are transformed at home, an all-to-all transposes, columns are transformed. Blurring is a
-product there, and the same way leads back. With `--pieces` above 1 the rows go in pieces: one is
-on its way (ialltoall) while the next is transformed. Checked: transform and blurred picture
-against numpy's on the whole picture.
+Each process transforms its rows, an all-to-all transposes, and each process transforms its columns.
+The blur is a product in Fourier space, and the same steps lead back. With `--pieces` above 1, the
+all-to-all of one piece of rows (ialltoall) overlaps the transform of the next piece. Checks:
+transform and blurred picture equal numpy's results on the whole picture.
 
     mpiexec -n 4 python fft2d.py
     mpiexec -n 4 python -m mpiprof run fft2d.py --order 512 --pieces 4
@@ -22,16 +22,16 @@ Picture = NDArray[np.complex128]
 
 
 def pack(rows: Picture, size: int, thin: int, wide: int) -> Picture:
-    """Rows (n, columns) as blocks for each process (size, wide, thin), transposed, filled up."""
+    """Return rows (n, columns) as transposed, padded blocks per process (size, wide, thin)."""
     padded = np.zeros((thin, wide * size), dtype=np.complex128)
     padded[: rows.shape[0], : rows.shape[1]] = rows
     return np.ascontiguousarray(padded.reshape(thin, size, wide).transpose(1, 2, 0))
 
 
 def transform(comm: MPI.Intracomm, rows: Picture, pieces: int, inverse: bool = False) -> Picture:
-    """My rows (share, order) of the picture -> my rows (share, order) of its transform.
+    """Return this process's rows (share, order) of the transform, given its rows of the picture.
 
-    The transform is left transposed: a forward and an inverse one together are straight again.
+    The result is transposed: a forward and an inverse transform together restore the order.
     """
     size, (share, order) = comm.Get_size(), rows.shape
     fft = np.fft.ifft if inverse else np.fft.fft
@@ -46,7 +46,7 @@ def transform(comm: MPI.Intracomm, rows: Picture, pieces: int, inverse: bool = F
         else:
             requests.append(comm.Ialltoall(blocks[-1], turned[-1]))
     MPI.Request.Waitall(requests)
-    # (piece, from, my column, row of the piece) -> (my column, row)
+    # (piece, source process, column of this process, row of the piece) -> (column, row)
     columns = np.stack(turned).transpose(2, 1, 0, 3).reshape(wide, size, -1)[:, :, :share]
     return fft(columns.reshape(wide, -1)[:, :order], axis=1)
 
@@ -61,7 +61,7 @@ def main() -> int:
     comm = MPI.COMM_WORLD
     rank, size, order = comm.Get_rank(), comm.Get_size(), options.order
     share = -(-order // size)
-    own = slice(rank * share, min((rank + 1) * share, order))  # the last may have less, or nothing
+    own = slice(rank * share, min((rank + 1) * share, order))  # the last may have fewer or none
     whole = np.random.default_rng(32).uniform(size=(order, order)).astype(np.complex128)
     frequencies = np.fft.fftfreq(order)
     blur = np.exp(-10 * (frequencies[:, None] ** 2 + frequencies[None, :] ** 2))

@@ -1,9 +1,9 @@
-"""Heat spreads in a periodic cube, solved with 3-D Fourier transforms (as FT of NAS).
+"""Heat in a periodic cube, solved with 3-D Fourier transforms (as FT of NAS).
 
-A process holds a slab of planes: it transforms two axes at home, and an all-to-all turns the
-slabs so that the third is at home too. The transform is taken once; each step damps it and
-transforms it back. Bcast (parameters), barrier, alltoall (nearly all bytes), reduce (checksums).
-Checked: the transform and the checksum of each step, against numpy's on the whole cube.
+Each process has a slab of planes. It transforms two axes locally, and an all-to-all transposes the
+slabs to make the third axis local. The transform is computed once; a step damps it and transforms
+back. Uses bcast (parameters), barrier, alltoall (nearly all bytes), reduce (checksums). Checks: the
+transform and the checksum of each step equal numpy's on the whole cube.
 
     mpiexec -n 4 python ft.py
     mpiexec -n 4 python -m mpiprof run ft.py --grid 64
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 Cube = NDArray[np.complex128]
 
-ALPHA = 1e-4  # conductivity: small enough for the last step to differ from the mean
+ALPHA = 1e-4  # conductivity, small enough for the last step to differ from the mean
 
 
 def share_of(count: int, comm: MPI.Intracomm) -> slice:
-    """The planes of this process; the last processes may have fewer, or none."""
+    """Return the planes of this process; the last processes may have fewer planes or none."""
     share = -(-count // comm.Get_size())
     return slice(min(comm.Get_rank() * share, count), min((comm.Get_rank() + 1) * share, count))
 
@@ -34,7 +34,7 @@ def turn(comm: MPI.Intracomm, slab: Cube, planes: int) -> Cube:
     size = comm.Get_size()
     _, middle, last = slab.shape
     thin, wide = -(-planes // size), -(-last // size)
-    padded = np.zeros((thin, middle, wide * size), dtype=np.complex128)  # equal blocks for all
+    padded = np.zeros((thin, middle, wide * size), dtype=np.complex128)  # blocks of equal size
     padded[: slab.shape[0], :, :last] = slab
     blocks = np.ascontiguousarray(padded.reshape(thin, middle, size, wide).transpose(2, 3, 1, 0))
     received = np.empty_like(blocks)
@@ -45,17 +45,17 @@ def turn(comm: MPI.Intracomm, slab: Cube, planes: int) -> Cube:
 
 
 def forward(comm: MPI.Intracomm, slab: Cube, grid: int) -> Cube:
-    """(own z, y, x) -> its transform (own x, y, z)."""
+    """Return the transform (own x, y, z) of a slab (own z, y, x)."""
     return np.fft.fft(turn(comm, np.fft.fft2(slab, axes=(1, 2)), grid), axis=2)
 
 
 def backward(comm: MPI.Intracomm, slab: Cube, grid: int) -> Cube:
-    """The inverse of `forward`."""
+    """Return the inverse transform, the inverse of `forward`."""
     return np.fft.ifft2(turn(comm, np.fft.ifft(slab, axis=2), grid), axes=(1, 2))
 
 
 def samples_of(cube: Cube, first: int, grid: int) -> complex:
-    """NAS's checksum: 1024 elements scattered over the cube, of which `cube` has some planes."""
+    """Return a slab's part of NAS's checksum, the sum of 1024 scattered elements of the cube."""
     index = np.arange(1, 1025)
     x, y, z = index % grid, 3 * index % grid, 5 * index % grid
     here = (z >= first) & (z < first + cube.shape[0])
@@ -77,7 +77,7 @@ def main() -> int:
     heat = np.random.default_rng(64).uniform(size=(grid, grid, grid)).astype(np.complex128)
     squares = (np.fft.fftfreq(grid) * grid) ** 2
     waves = squares[:, None, None] + squares[None, :, None] + squares[None, None, :]
-    damping = np.exp(-4 * np.pi**2 * ALPHA * waves)  # the same for (z, y, x) and (x, y, z)
+    damping = np.exp(-4 * np.pi**2 * ALPHA * waves)  # equal for (z, y, x) and (x, y, z)
 
     whole = np.fft.fftn(heat)
     checksums = np.zeros(steps, dtype=np.complex128)

@@ -1,9 +1,9 @@
-! Heat spreads over a plate, in blocks of columns: halo exchange and allreduce, with mpi_f08.
+! Heat on a plate in blocks of columns: halo exchange and allreduce, with mpi_f08.
 !
 ! A step replaces each point by the mean of its four neighbours (Jacobi). Each process first
-! exchanges its outer columns with its neighbours, by sendrecv or (`neighbor`) by one neighbourhood
-! all-to-all on a Cartesian communicator; every 10 steps an allreduce (in place) finds the largest
-! change. Checked: every point, bit by bit, against a serial run on the whole plate.
+! exchanges its outer columns with its neighbours, by sendrecv or (`neighbor`) by a neighbourhood
+! all-to-all on a Cartesian communicator. Every 10 steps, an allreduce (in place) computes the
+! largest change. Check: every point equals a serial run on the whole plate, bit by bit.
 !
 !     mpif90 -g -O2 -o halo halo.f90
 !     mpiexec -n 4 ./halo                     columns, steps, exchange: 120 100 sendrecv
@@ -12,7 +12,7 @@ module plate
   implicit none
   integer, parameter :: real64 = selected_real_kind(15), rows = 64, every = 10
 contains
-  ! The plate is cold but for its upper edge, which is hot in the middle.
+  ! Set the initial plate: cold, except for its upper edge, which is hot in the middle.
   subroutine heat_edge(field, first, columns)
     integer, intent(in) :: first, columns
     real(real64), intent(out) :: field(0:, first:)
@@ -23,7 +23,7 @@ contains
     end do
   end subroutine
 
-  ! One step for all inner columns of `field`; the largest change of a point.
+  ! Compute one step for all inner columns of `field`, and the largest change of a point.
   subroutine relax(field, change)
     real(real64), intent(inout) :: field(0:, 0:)
     real(real64), intent(out) :: change
@@ -102,7 +102,7 @@ program halo
 
 contains
   subroutine exchange(field)
-    real(real64), intent(inout) :: field(0:, :) ! its columns: halo, first, ..., last, halo
+    real(real64), intent(inout) :: field(0:, :) ! columns: halo, first, ..., last, halo
     integer :: n
     n = size(field, 2)
     call MPI_Sendrecv(field(:, n - 1), length, MPI_DOUBLE_PRECISION, right, 1, &
@@ -118,7 +118,7 @@ contains
     n = size(field, 2)
     outgoing(:, 1) = field(:, 2)
     outgoing(:, 2) = field(:, n - 1)
-    incoming(:, 1) = field(:, 1) ! what stays where there is no neighbour
+    incoming(:, 1) = field(:, 1) ! stays in place if there is no neighbour
     incoming(:, 2) = field(:, n)
     call MPI_Neighbor_alltoall(outgoing, length, MPI_DOUBLE_PRECISION, &
       incoming, length, MPI_DOUBLE_PRECISION, line)

@@ -1,10 +1,10 @@
 """A shock tube: two-dimensional gas dynamics, one axis after the other (as VH-1).
 
-The cells lie in blocks of rows. A sweep moves the gas along the rows; an all-to-all transposes,
-and the next sweep is along the columns; two more lead back. An allreduce finds the time step that
-the fastest wave allows. The method is MUSCL-Hancock with the fluxes of Harten, Lax and van Leer.
-Checked: mass and energy stay, momentum grows by the pressures at the ends, and the density is
-that of Sod's exact solution. `--axis y` lays the tube along the columns.
+Processes have blocks of rows. A sweep moves the gas along the rows, an all-to-all transposes, and
+the next sweep is along the columns; two more sweeps lead back. An allreduce computes the time step
+that the fastest wave permits. The method is MUSCL-Hancock with HLL fluxes (Harten, Lax and van
+Leer). Checks: mass and energy are constant, momentum grows by the end pressures, and the density
+is that of Sod's exact solution. `--axis y` puts the tube along the columns.
 
     mpiexec -n 4 python hydro.py
     mpiexec -n 4 python -m mpiprof run hydro.py --cells 192 --axis y
@@ -22,25 +22,25 @@ from numpy.typing import NDArray
 Gas = NDArray[np.float64]  # density, momentum along the sweep, momentum across, energy: (4, ...)
 
 GAMMA = 1.4
-END = 0.2  # before the waves reach the ends of the tube
+END = 0.2  # time before the waves reach the ends of the tube
 LEFT, RIGHT = (1.0, 1.0), (0.125, 0.1)  # density and pressure
 
 
 def pressure(gas: Gas) -> NDArray[np.float64]:
-    """The pressure of an ideal gas, in each cell."""
+    """Return the pressure of an ideal gas in each cell."""
     moving = 0.5 * (gas[1] ** 2 + gas[2] ** 2) / gas[0]
     thermal: NDArray[np.float64] = (GAMMA - 1) * (gas[3] - moving)
     return thermal
 
 
 def fastest(gas: Gas) -> float:
-    """The speed of the fastest wave along either axis."""
+    """Return the speed of the fastest wave along either axis."""
     speed = np.maximum(np.abs(gas[1]), np.abs(gas[2])) / gas[0]
     return float((speed + np.sqrt(GAMMA * pressure(gas) / gas[0])).max(initial=0.0))
 
 
 def flux(gas: Gas) -> Gas:
-    """What flows along the sweep, per unit of time and width."""
+    """Return the flux along the sweep, per unit of time and width."""
     speed, p = gas[1] / gas[0], pressure(gas)
     return np.stack([gas[1], gas[1] * speed + p, gas[2] * speed, (gas[3] + p) * speed])
 
@@ -65,10 +65,10 @@ def sweep(gas: Gas, ratio: float) -> Gas:
 
 
 def transpose(comm: MPI.Intracomm, gas: Gas) -> Gas:
-    """My rows (4, rows, cells) of the square -> my columns, with the momenta exchanged."""
+    """Return this process's columns, given its rows (4, rows, cells); the momenta are swapped."""
     size, cells = comm.Get_size(), gas.shape[2]
     share = -(-cells // size)
-    padded = np.zeros((4, share, share * size))  # equal blocks for all
+    padded = np.zeros((4, share, share * size))  # blocks of equal size
     padded[:, : gas.shape[1], :cells] = gas[[0, 2, 1, 3]]
     blocks = np.ascontiguousarray(padded.reshape(4, share, size, share).transpose(2, 0, 3, 1))
     received = np.empty_like(blocks)
@@ -79,7 +79,7 @@ def transpose(comm: MPI.Intracomm, gas: Gas) -> Gas:
 
 
 def sod(x: NDArray[np.float64], time: float) -> NDArray[np.float64]:
-    """The exact density of Sod's tube: rarefaction, contact, shock (middle state: p, u)."""
+    """Return the exact density of Sod's tube: rarefaction, contact, shock (middle state: p, u)."""
     p, u, shock = 0.3031301780, 0.9274526200, 1.7521557320
     sound, tail = GAMMA**0.5, u - (GAMMA * p / 0.4263194281) ** 0.5
     fan = (2 + (GAMMA - 1) / sound * (sound - (x - 0.5) / time - sound)) / (GAMMA + 1)
@@ -110,7 +110,7 @@ def main() -> int:
         comm.Allreduce(np.array([fastest(gas)]), speed, op=MPI.MAX)
         dt = min(0.8 / cells / float(speed[0]), 0.5 * (END - time))
         gas = transpose(comm, sweep(gas, dt * cells))
-        gas = sweep(sweep(gas, dt * cells), dt * cells)  # there and back: second order in time
+        gas = sweep(sweep(gas, dt * cells), dt * cells)  # symmetric order: second order in time
         gas = sweep(transpose(comm, gas), dt * cells)
         time += 2 * dt
         steps += 1

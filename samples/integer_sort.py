@@ -1,10 +1,10 @@
-"""Integer keys sorted by buckets (as IS of NAS).
+"""Bucket sort of integer keys (as IS of NAS).
 
-In each repetition two keys change, an allreduce adds up how many keys fall into each bucket,
-all cut the buckets into ranges of about equal size, an alltoall tells how many keys go to whom,
-and an alltoallv sends them. Bell-shaped keys keep the shares, but not the ranges, alike.
-Checked: order within and between processes (exscan), and a checksum over the places of all keys
-against numpy's sort.
+In each repetition two keys change. An allreduce sums the numbers of keys per bucket, and all
+processes divide the buckets into ranges of about equal size. An alltoall exchanges the numbers of
+keys to send, and an alltoallv the keys. Keys have a bell-shaped distribution, so ranges of equal
+share differ in width. Checks: order within and between processes (exscan), and a checksum over all
+keys and their positions, which must equal that of numpy's sort.
 
     mpiexec -n 4 python integer_sort.py
     mpiexec -n 4 python -m mpiprof run integer_sort.py --keys 1048576
@@ -22,25 +22,25 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]
 
 BUCKETS = 1024
-LARGEST = 1 << 19  # keys are below
+LARGEST = 1 << 19  # upper limit of keys, excluded
 
 
 def make_keys(count: int) -> Keys:
-    """All keys of the program, the mean of four uniform numbers each."""
+    """Return all keys of the program; a key is the mean of four uniform numbers."""
     numbers = np.random.default_rng(33193).integers(0, LARGEST, size=(count, 4))
     keys: Keys = numbers.sum(axis=1) // 4
     return keys
 
 
 def change(keys: Keys, first: int, repetition: int, repetitions: int) -> None:
-    """Set the two keys of this repetition, where they are in keys[0] = all[first]."""
+    """Set the two keys of this repetition if they are among `keys`, which begin at all[first]."""
     for place, value in ((repetition, repetition), (repetition + repetitions, LARGEST - 1)):
         if first <= place < first + len(keys):
             keys[place - first] = value
 
 
 def sort(comm: MPI.Intracomm, keys: Keys) -> Keys:
-    """The keys of all processes in order: this process's range of them."""
+    """Return this process's range of the sorted keys of all processes."""
     size = comm.Get_size()
     buckets = keys * BUCKETS // LARGEST
     totals = np.bincount(buckets, minlength=BUCKETS)
@@ -58,7 +58,7 @@ def sort(comm: MPI.Intracomm, keys: Keys) -> Keys:
 
 
 def checksum(keys: Keys, first: int) -> np.uint64:
-    """Sum of place times key modulo 2^64, for keys that begin at the place `first`."""
+    """Return the sum of position times key modulo 2^64, for keys that begin at position `first`."""
     places = np.arange(first, first + len(keys), dtype=np.uint64)
     return np.uint64((places * keys.astype(np.uint64)).sum(dtype=np.uint64))
 
@@ -79,7 +79,7 @@ def main() -> int:
         change(keys, first, repetition, options.repetitions)
         mine = sort(comm, keys)
 
-    # Places before mine, and the largest key there: a range may be empty, so look beyond.
+    # Count the keys on lower ranks and find their largest key: some ranges are empty.
     below = np.zeros(1, dtype=np.int64)
     largest = np.full(1, -1, dtype=np.int64)
     comm.Exscan(np.array([len(mine)]), below)

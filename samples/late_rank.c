@@ -1,19 +1,19 @@
-/* One process comes late to every collective of a loop, by a time that is known.
+/* One process is late at every collective of a loop, by a known time.
  *
- * The profile of this program has a known answer: that process is the last at each call site,
- * and the others wait there as the operation makes them. Checked: every number that arrives.
+ * The profile of this program has a known answer: this process is the last at each call site, and
+ * the other processes wait as the operation requires. Check: every received number.
  *
  *     mpicc -g -O2 -o late_rank late_rank.c
  *     mpiexec -n 4 ./late_rank --rank 2 --late 5
  *     mpiexec -n 4 python -m mpiprof run -- ./late_rank --operation alltoall --count 4096
  *
- *     --rank R         who is late (the last rank)
- *     --late MS        by how many milliseconds (5)
- *     --busy           spends them computing, not asleep
+ *     --rank R         the late rank (default: the last rank)
+ *     --late MS        its delay in milliseconds (5)
+ *     --busy           spend the delay computing instead of sleeping
  *     --repetitions N  (10)
- *     --count N        numbers a process contributes, or sends to each other one (1024)
+ *     --count N        numbers that a process contributes, or sends to each process (1024)
  *     --operation OP   barrier, bcast, reduce, allreduce, gather, allgather, alltoall (all in turn)
- *     --hang           the late rank never comes to the last repetition: for `mpiprof status`
+ *     --hang           the late rank never enters the last repetition: for `mpiprof status`
  */
 #define _POSIX_C_SOURCE 200809L
 #include <getopt.h>
@@ -27,7 +27,7 @@
 static int rank, size, count = 1024;
 static double *out, *in; /* size * count numbers each */
 
-/* The number that a process has at a place of its buffer: whole, so that sums are exact. */
+/* Return the number at an index of a process's buffer: an integer, so that sums are exact. */
 static double number(int owner, int place, int repetition)
 {
     return (owner + 1) * 1000.0 + place % 997 + repetition;
@@ -39,7 +39,7 @@ static void fill(int numbers, int repetition)
         out[i] = number(rank, i, repetition);
 }
 
-/* How many of a block's numbers are not those at `first` and behind in the owner's buffer. */
+/* Count the numbers of a block that differ from the owner's buffer from index `first` on. */
 static long wrong_from(int owner, const double *block, int first, int repetition)
 {
     long wrong = 0;
@@ -113,7 +113,7 @@ static long alltoall(int repetition)
 
 static const struct {
     const char *name;
-    long (*run)(int repetition); /* returns how many numbers are wrong */
+    long (*run)(int repetition); /* returns the number of wrong numbers */
 } operations[] = {
     {"barrier", barrier},     {"bcast", bcast},   {"reduce", reduce},
     {"allreduce", allreduce}, {"gather", gather}, {"allgather", allgather},
@@ -123,7 +123,7 @@ enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
 static int late_rank, repetitions = 10, busy, hang;
 static double late_ms = 5;
-static const char *operation; /* NULL: all in turn */
+static const char *operation; /* all operations in turn if NULL */
 
 static void come_late(void)
 {
@@ -136,7 +136,7 @@ static void come_late(void)
     }
 }
 
-/* Read the command line; what is wrong with it, or NULL. */
+/* Read the command line. Returns an error message, or NULL if the command line is valid. */
 static const char *parse(int argc, char **argv)
 {
     const struct option names[] = {
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
                 continue;
             fill(size * count, repetition);
             while (hang && rank == late_rank && repetition == repetitions - 1)
-                pause(); /* until somebody ends the job */
+                pause(); /* until the job is killed */
             if (rank == late_rank)
                 come_late();
             wrong += operations[k].run(repetition);

@@ -1,13 +1,13 @@
 """Molecular dynamics: argon atoms near the melting point, Lennard-Jones forces, periodic box.
 
-Every process knows all atoms and computes a share of the forces. The two variants give the same
-trajectories to rounding, as the two NTUBE programs of Faraj et al. do:
+Every process has all atoms and computes a share of the forces. The two variants give the same
+trajectories up to rounding, as the two NTUBE programs of Faraj et al. do:
 
-    allgatherv   each process the whole forces on its own atoms, which are then gathered (NTUBE 1)
-    allreduce    each process its share of the pairs, once each; the forces are summed (NTUBE 2)
+    allgatherv   a process computes all forces on its atoms; the forces are collected (NTUBE 1)
+    allreduce    a process computes the forces of its share of pairs; forces are summed (NTUBE 2)
 
-Also bcast (rank 0 makes the atoms), allreduce (energy), barrier (around the timed loop).
-Checked: energy and momentum are conserved, the last forces are those of a serial sum.
+Also uses bcast (rank 0 makes the atoms), allreduce (energy), barrier (around the timed loop).
+Checks: energy and momentum are conserved, and the last forces equal a serial sum.
 
     mpiexec -n 4 python md.py --variant allreduce
     mpiexec -n 4 python -m mpiprof run md.py
@@ -29,7 +29,7 @@ CUTOFF = 2.5
 
 
 def make_atoms(cells: int) -> tuple[Array, Array]:
-    """Positions and velocities: a face-centred cubic crystal of 4 cells^3 atoms, at rest."""
+    """Return positions and velocities of a face-centred cubic crystal at rest: 4 cells^3 atoms."""
     corner = np.array([[0.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
     grid = np.stack(np.meshgrid(*3 * [np.arange(cells)], indexing="ij"), axis=-1).reshape(-1, 1, 3)
     positions = (grid + corner).reshape(-1, 3) * (4 / DENSITY) ** (1 / 3)
@@ -38,7 +38,7 @@ def make_atoms(cells: int) -> tuple[Array, Array]:
 
 
 def pair_forces(distance: Array, box: float) -> tuple[Array, Array]:
-    """Forces along `distance` (n, 3) and potentials (n), both smoothly 0 beyond the cutoff."""
+    """Return forces along `distance` (n, 3) and potentials (n); both vanish at the cutoff."""
     distance = distance - box * np.rint(distance / box)
     squared = np.einsum("ij,ij->i", distance, distance)
     near = (squared > 0) & (squared < CUTOFF**2)
@@ -50,14 +50,14 @@ def pair_forces(distance: Array, box: float) -> tuple[Array, Array]:
 
 
 def forces_on(atoms: NDArray[np.intp], positions: Array, box: float) -> tuple[Array, float]:
-    """Forces of all on `atoms`, and half the potential energy of their pairs."""
+    """Return the forces of all atoms on `atoms`, and half the potential energy of their pairs."""
     distance = positions[atoms][:, None, :] - positions[None, :, :]
     force, potential = pair_forces(distance.reshape(-1, 3), box)
     return force.reshape(len(atoms), -1, 3).sum(axis=1), 0.5 * float(potential.sum())
 
 
 def forces_of_pairs(first: NDArray[np.intp], positions: Array, box: float) -> tuple[Array, float]:
-    """Forces between the atoms `first` and those after them, on all; their potential energy."""
+    """Return the forces on all atoms, and the potential energy, of pairs (first, later atom)."""
     i, j = (first[:, None] < np.arange(len(positions))).nonzero()
     i = first[i]
     force, potential = pair_forces(positions[i] - positions[j], box)
@@ -87,11 +87,11 @@ def main() -> int:
     forces = np.empty_like(positions)
 
     def exchange() -> float:
-        """Compute `forces` together; this process's part of the potential energy."""
+        """Compute `forces` on all processes; return the local share of the potential energy."""
         if options.variant == "allgatherv":
             mine, potential = forces_on(shares[rank], positions, box)
             comm.Allgatherv(mine, [forces, counts])
-        else:  # the pairs of every size-th atom: those of the first have many, of the last few
+        else:  # pairs of every size-th atom, because the first atoms have more pairs
             part, potential = forces_of_pairs(np.arange(rank, atoms, size), positions, box)
             comm.Allreduce(part, forces)
         return potential

@@ -1,9 +1,9 @@
 """The micro-benchmark of Faraj, Patarasuk and Yuan (2008), Figure 4: perfectly balanced work.
 
 After a barrier, each repetition does the same computation on every process, XTIME times the loop
-a[k] = b[k+1] - a[k-1] * 2, and then an all-to-all. Its arrivals are imbalanced all the same, and
-whoever reads the profile sees by how much. `--late RANK:MS` sends one process to sleep before
-every all-to-all: then the profile must name it. Checked: the computed numbers, and every message.
+a[k] = b[k+1] - a[k-1] * 2, and then an all-to-all. Its arrivals are imbalanced nevertheless, and
+the profile shows by how much. `--late RANK:MS` makes one process sleep before every all-to-all;
+the profile must then report this rank. Checks: the computed numbers, and every message.
 
     mpiexec -n 4 python microbenchmark.py --xtime 100
     mpiexec -n 4 python -m mpiprof run microbenchmark.py --late 2:5
@@ -22,14 +22,14 @@ LENGTH = 1000
 
 
 def compute(xtime: int, a: list[float], b: list[float]) -> None:
-    """Lines 4 to 6 of the figure."""
+    """Run lines 4 to 6 of the figure."""
     for _ in range(xtime):
         for k in range(1, LENGTH):
             a[k] = b[k + 1] - a[k - 1] * 2
 
 
 def rank_and_delay(text: str) -> tuple[int, float]:
-    """RANK:MS as (rank, seconds)."""
+    """Parse RANK:MS into (rank, seconds)."""
     rank, _, milliseconds = text.partition(":")
     return int(rank), float(milliseconds) / 1000
 
@@ -50,12 +50,12 @@ def main() -> int:
             print(f"microbenchmark.py: no rank {late_rank} in {size} processes", file=sys.stderr)
         return 2
     a, b = [0.0] * LENGTH, [3.0] * (LENGTH + 1)
-    # Process j sends to process k the number j * size + k + repetition, again and again.
+    # Process j sends to process k the number j * size + k + repetition, in every element.
     width = max(options.bytes // 8, 1)
     outgoing = np.repeat(rank * size + np.arange(size), width).reshape(size, width)
     expected = np.repeat(np.arange(size) * size + rank, width).reshape(size, width)
     incoming = np.empty_like(outgoing)
-    times = np.empty((options.repetitions, 3))  # begin, arrive, leave
+    times = np.empty((options.repetitions, 3))  # begin of the computation, arrival, exit
     wrong = np.zeros(1, dtype=np.int64)
 
     comm.Barrier()
@@ -77,7 +77,7 @@ def main() -> int:
     total = np.array([incoming.sum()])
     comm.Allreduce(MPI.IN_PLACE, wrong)
     comm.Allreduce(MPI.IN_PLACE, total)
-    durations = np.diff(times, axis=1) * 1000  # computation and all-to-all, in ms
+    durations = np.diff(times, axis=1) * 1000  # of computation and all-to-all, in ms
     everybody = np.empty((size, options.repetitions, 2)) if rank == 0 else None
     comm.Gather(durations, everybody)
     if everybody is not None:

@@ -1,9 +1,9 @@
-"""Gravitating bodies, the naive method: every body feels every other one.
+"""Gravitating bodies, direct method: every body attracts every other body.
 
-Each process moves its share of the bodies. A step starts with an allgather of all positions;
-every few steps a gather collects the state on rank 0, which computes the energy while the
-others go on (so rank 0 comes late to the next allgather). Checked: energy and momentum are
-conserved, and the gathered positions are those that were allgathered.
+Each process moves its share of the bodies. A step starts with an allgather of all positions.
+Every few steps, a gather collects the state on rank 0, which computes the energy while the other
+ranks continue, so rank 0 is late at the next allgather. Checks: energy and momentum are
+conserved, and the gathered positions equal the positions of the allgather.
 
     mpiexec -n 4 python nbody.py
     mpiexec -n 4 python -m mpiprof run nbody.py --bodies 1024
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-SOFTENING = 0.05  # keeps close encounters smooth, so that a fixed time step is enough
+SOFTENING = 0.05  # smooths close encounters, so that a fixed time step is sufficient
 
 
 def make_bodies(bodies: int, padded: int) -> tuple[Array, Array, Array]:
-    """Masses, positions and velocities of a slowly turning ball at rest as a whole.
+    """Return masses, positions and velocities of a slowly rotating ball with its centre at rest.
 
-    Allgather wants equal shares: bodies without mass, which move nothing, fill the last ones.
+    Allgather requires equal shares: massless bodies, which move nothing, pad the last shares.
     """
     random = np.random.default_rng(2008)
     masses = np.zeros(padded)
@@ -42,7 +42,7 @@ def make_bodies(bodies: int, padded: int) -> tuple[Array, Array, Array]:
 
 
 def accelerations(mine: Array, everybody: Array, masses: Array) -> Array:
-    """What all bodies do to mine: (mine, 3)."""
+    """Return the acceleration of this process's bodies by all bodies, (mine, 3)."""
     distance = everybody[None, :, :] - mine[:, None, :]
     squared = np.einsum("ijk,ijk->ij", distance, distance) + SOFTENING**2
     pull: Array = np.einsum("ij,ijk->ik", masses / (squared * np.sqrt(squared)), distance)
@@ -50,7 +50,7 @@ def accelerations(mine: Array, everybody: Array, masses: Array) -> Array:
 
 
 def energy(masses: Array, positions: Array, velocities: Array) -> float:
-    """Kinetic and potential energy of all bodies."""
+    """Return the kinetic plus potential energy of all bodies."""
     kinetic = 0.5 * np.sum(masses * np.einsum("ij,ij->i", velocities, velocities))
     distance = positions[None, :, :] - positions[:, None, :]
     lengths = np.sqrt(np.einsum("ijk,ijk->ij", distance, distance) + SOFTENING**2)

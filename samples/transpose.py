@@ -1,8 +1,8 @@
-"""A matrix in blocks of rows is transposed again and again by an all-to-all (as MT).
+"""Repeated transposition of a matrix in blocks of rows by an all-to-all (as MT).
 
-Each process sends every other one the block of its rows in the other's columns. `--datatype`
-describes that block to MPI (a strided type, as it lies in the matrix) instead of packing it.
-Checked: every element after every transposition, exactly.
+Each process sends to every other process the block of its rows in the other's columns. `--datatype`
+describes the block in the matrix to MPI by a strided type instead of packing the block.
+Checks: every element is exact after every transposition.
 
     mpiexec -n 4 python transpose.py
     mpiexec -n 4 python -m mpiprof run transpose.py --order 1024 --datatype
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def transpose_packed(comm: MPI.Intracomm, rows: Array) -> Array:
-    """My rows of the transposed matrix; blocks are copied together before they are sent."""
+    """Return this process's rows of the transposed matrix, with blocks packed before sending."""
     share, size = len(rows), comm.Get_size()
     blocks = np.ascontiguousarray(rows.reshape(share, size, share).transpose(1, 2, 0))
     received = np.empty_like(blocks)
@@ -30,7 +30,7 @@ def transpose_packed(comm: MPI.Intracomm, rows: Array) -> Array:
 
 
 def transpose_strided(comm: MPI.Intracomm, rows: Array, block: MPI.Datatype) -> Array:
-    """The same, with blocks sent and received as they lie, and turned where they arrive."""
+    """Return the same rows, with blocks exchanged by a strided type and transposed on arrival."""
     received = np.empty_like(rows)
     comm.Alltoall([rows, 1, block], [received, 1, block])
     share = len(rows)
@@ -49,7 +49,7 @@ def main() -> int:
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
-    share = -(-options.order // size)  # the last rows and columns may be filling
+    share = -(-options.order // size)  # the last rows and columns may be padding
     padded = share * size
     i = np.arange(rank * share, (rank + 1) * share, dtype=np.float64)[:, None]
     j = np.arange(padded, dtype=np.float64)[None, :]
@@ -69,7 +69,7 @@ def main() -> int:
     vector.Free()
 
     real = (i < options.order) & (j < options.order)
-    checksum = np.array([((i + 1) * matrix)[real].sum()])  # whole numbers below 2^53: exact
+    checksum = np.array([((i + 1) * matrix)[real].sum()])  # integers below 2^53, so exact
     comm.Allreduce(MPI.IN_PLACE, checksum)
     comm.Allreduce(MPI.IN_PLACE, wrong)
     if rank == 0:

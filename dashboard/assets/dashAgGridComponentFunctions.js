@@ -1,4 +1,4 @@
-// A small line over the run, in a cell of the grid.
+// Sparkline over the run in a grid cell.
 window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {};
 
 window.dashAgGridComponentFunctions.Sparkline = (props) => {

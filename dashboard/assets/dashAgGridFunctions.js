@@ -1,4 +1,4 @@
-// How the grid and the timeline write numbers: as mpiprof/units.py does.
+// Number formats of the grid and the timeline, equal to mpiprof/interface/format_units.py.
 window.dashAgGridFunctions = window.dashAgGridFunctions || {};
 
 (() => {
@@ -35,7 +35,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       }
       return "–";
     }),
-    // What is typed to filter by: 2ms, 64K, 10%, 1.5.
+    // Parse a number typed into a filter: 2ms, 64K, 10%, 1.5.
     quantity: (text) => {
       const match = /^\s*([0-9.]+)\s*(ns|us|µs|ms|s|%|[kmg]b?)?\s*$/i.exec(text || "");
       if (!match) return null;
@@ -43,7 +43,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       Object.assign(units, { kb: 1024, m: 2 ** 20, mb: 2 ** 20, g: 2 ** 30, gb: 2 ** 30 });
       return parseFloat(match[1]) * (units[(match[2] || "ns").toLowerCase()] || 1);
     },
-    // The same the other way.
+    // Format a filter's number for editing, the inverse of `quantity`.
     quantityText: (value, kind) => {
       if (value === null || value === undefined) return null;
       const scales = {
@@ -54,7 +54,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       const [unit, scale] = scales.find(([, least]) => Math.abs(value) >= least) || ["", 1];
       return Number((value / scale).toPrecision(12)) + unit;
     },
-    // Writes order and filters into the address; grid.py reads them.
+    // Write sort order and filters into the URL; grid.py reads them.
     arranged: ({ api }) => {
       const sorted = api.getColumnState().filter((c) => c.sort);
       sorted.sort((a, b) => a.sortIndex - b.sortIndex);
@@ -68,7 +68,7 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
       return percent > 0 && percent < 0.5 ? "<1 %" : `${percent.toFixed(0)} %`;
     }),
     count,
-    // ~ where it is an estimate, from fewer instances that are known; as units.counted.
+    // Prefix ~ marks an estimate from a subset of the instances, as in format_units.counted.
     counted: (value, { data }) => (value === data.instances ? "" : "~") + count(value),
   });
 })();

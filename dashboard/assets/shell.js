@@ -1,8 +1,8 @@
-// Theme, keys that hold on every page, and how a page's own scripts write to the address.
+// Theme, shortcuts of all pages, and the function with which a page's scripts change the URL.
 window.dash_clientside = window.dash_clientside || {};
 
-// Changes keys of the address without making the page anew: {key: value}, null takes one away.
-// step: the browser's way back leads to how it was before.
+// Change keys of the URL without a rebuild of the page: {key: value}; null removes a key.
+// step: add an entry to the browser's history, so that Back restores the previous state.
 window.mpiprof = {
   address(keys, step = false) {
     const query = new URLSearchParams(window.location.search);
@@ -15,7 +15,7 @@ window.mpiprof = {
     if (search === window.location.search) return;
     const change = step ? "pushState" : "replaceState";
     window.history[change](window.history.state, "", window.location.pathname + search);
-    // With the whole address: Dash would else write its old one back.
+    // Pass the whole URL: otherwise Dash would restore its old URL.
     window.dash_clientside.set_props("url", { search, href: window.location.href });
   },
 };
@@ -30,7 +30,7 @@ window.dash_clientside.mpiprof = Object.assign({}, window.dash_clientside.mpipro
   },
 });
 
-// The outline of the page makes room: its head for the frame, all of it for the page.
+// Remove the outline: its head when the frame exists, the rest when the page has content.
 new MutationObserver((_, seen) => {
   if (document.querySelector("#navigation")) document.querySelector(".skeleton-head")?.remove();
   if (!document.querySelector("#page > *")) return;
@@ -38,7 +38,7 @@ new MutationObserver((_, seen) => {
   seen.disconnect();
 }).observe(document.documentElement, { childList: true, subtree: true });
 
-// The timeline's modules are loaded when its page is opened first.
+// Load the timeline's modules when its page is first opened.
 const besides = document.currentScript.src;
 window.dash_clientside.mpiprofTimeline = {
   async mount(id, version) {

@@ -1,19 +1,19 @@
-// What of the timeline is in the address: a link shows a colleague the same.
+// Timeline state in the URL, so that a link shows the same view to everyone.
 
 export const OWN = ["from", "to", "colour", "off", "sort", "find", "callsite", "instance", "select", "ruler", "notes"];
 const SHARED = ["trace", "communicator", "operation", "node", "rank"];
 export const COLOURS = [["operation", "Operation"], ["algorithm", "Algorithm"], ["waiting", "Waiting"]];
 export const SORTS = [["rank", "by rank"], ["late", "latest first"], ["node", "by node"], ["nodes", "a row a node"], ["switches", "a row a switch"]];
-const NOTES = 20, LONGEST = 120; // notes, and characters of one: the server keeps 4000 of a value
-const QUIET_MS = 250; // after the last of the changes that are one step
+const NOTES = 20, LONGEST = 120; // notes; characters per note (the server limits a value to 4000)
+const QUIET_MS = 250; // changes within this time form one step of the browser's history
 
-// A span of time as BEGIN-END in ns.
+// Parse a time span BEGIN-END in ns.
 const spanOf = (text) => {
   const found = /^(\d{1,18})-(\d{1,18})$/.exec(text || "");
   return found && Number(found[1]) < Number(found[2]) ? [Number(found[1]), Number(found[2])] : null;
 };
 
-// Two points as TIME@RANK-TIME@RANK.
+// Parse two points TIME@RANK-TIME@RANK.
 const rulerOf = (text) => {
   const found = /^(\d{1,18})@(\d{1,9})-(\d{1,18})@(\d{1,9})$/.exec(text || "");
   const point = (i) => ({ time: Number(found[i]), rank: Number(found[i + 1]) });
@@ -22,7 +22,7 @@ const rulerOf = (text) => {
 
 export const noteText = (text) => text.replaceAll("|", "/").trim().slice(0, LONGEST);
 
-// Notes as BEGIN-END:TEXT|BEGIN-END:TEXT
+// Parse notes BEGIN-END:TEXT|BEGIN-END:TEXT.
 const notesOf = (text) => (text || "").split("|").slice(0, NOTES).flatMap((one) => {
   const at = one.indexOf(":"), span = spanOf(one.slice(0, at)), said = noteText(one.slice(at + 1));
   return span && said ? [{ from: span[0], to: span[1], text: said }] : [];
@@ -47,7 +47,7 @@ export const read = (t) => {
   t.from = number("from");
   t.to = number("to");
   if (t.from === null && t.to === null && t.notes.length && !query.get("instance")) {
-    [t.from, t.to] = [t.notes[0].from, t.notes[0].to]; // a link with a note opens at its place
+    [t.from, t.to] = [t.notes[0].from, t.notes[0].to]; // a link with a note opens at the note
   }
   t.colour = among("colour", COLOURS);
   t.sort = among("sort", SORTS);
@@ -58,14 +58,14 @@ export const read = (t) => {
   t.shared = SHARED.flatMap((key) => query.getAll(key).map((value) => [key, value]));
 };
 
-// Writes what is shown, a moment after the last change: as a new step of the browser's way back where
-// the window has moved or something was put on it.
+// Write the state into the URL shortly after the last change. A moved window or a new mark becomes a
+// step of the browser's history.
 export const write = (t) => {
   clearTimeout(t.written);
   t.written = setTimeout(() => {
     t.written = 0;
     t.settle();
-    t.told = null; // what changes now is our own doing
+    t.told = null; // marks the change of the URL as the timeline's own
     const whole = t.from <= 0 && t.to >= t.length;
     const point = ({ time, rank }) => `${Math.round(time)}@${rank}`;
     window.mpiprof.address({

@@ -1,11 +1,11 @@
-// Wheel, drag and keys of the timeline, its search box and its help.
+// Wheel, drag and keyboard input of the timeline, its search box and its help.
 import { element as E } from "./timeline-text.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import * as Panels from "./timeline-panels.mjs";
 import * as Format from "./timeline-text.mjs";
 
-const CLICK = 4; // pixels; what moves further is a drag
-const NEAR = 7; // pixels: what is nearer to where a call begins or ends is meant to be there
+const CLICK = 4; // pixels; a longer movement is a drag
+const NEAR = 7; // pixels; a nearer ruler end snaps to the begin or end of a call
 
 export const gestures = (t) => {
   const on = (element, name, what, options = {}) => element.addEventListener(name, what, { signal: t.stop.signal, ...options });
@@ -57,7 +57,7 @@ export const gestures = (t) => {
   on(t.canvas, "pointerleave", () => t.hide());
   on(t.canvas, "dblclick", (event) => t.zoom(0.25, t.timeAt(at(event, t.canvas)[0])));
 
-  // The strip: the window is dragged by its inside, a press elsewhere brings it there.
+  // Strip: dragging its window moves the view; pressing outside of the window centres the view there.
   let hold = null;
   const time = (x) => (x - Paint.GUTTER) / Math.max(t.width - Paint.GUTTER, 1) * t.length;
   on(t.strip, "pointerdown", (event) => {
@@ -80,7 +80,7 @@ export const gestures = (t) => {
 const eventAt = (t, x, y) => {
   const row = t.rowAt(y);
   if (row < 0 || !t.data || t.data.kind !== "events") return null;
-  let best = null, least = 4; // pixels beside it
+  let best = null, least = 4; // tolerance in pixels
   for (const e of t.data.events) {
     if (e.row !== row) continue;
     const a = t.view.x(e.enter), b = Math.max(t.view.x(e.exit), a + 1);
@@ -90,7 +90,7 @@ const eventAt = (t, x, y) => {
   return best;
 };
 
-// A point of the ruler: on a rank, where one of its calls begins or ends if that is near.
+// Return the ruler's point on a rank, snapped to the begin or end of a nearby call.
 const pointAt = (t, x, y) => {
   const rows = t.overview.rows, row = Math.min(Math.max(Math.floor((y - Paint.AXIS) / t.height), 0), rows.length - 1);
   let time = t.timeAt(Math.min(Math.max(x, Paint.GUTTER), t.width)), least = NEAR;
@@ -156,7 +156,7 @@ const press = (t, x, y) => {
   else if (!event) t.release();
 };
 
-// The cell under the pointer, as the server's "under" takes it: its span, and a rank of its row.
+// Return the arguments of the server's "under" for the cell under the pointer: its span and a rank.
 const cellAt = (t, x, row) => {
   const width = 2 ** t.data.level, at = Math.round(t.timeAt(x)), from = Math.floor(at / width) * width;
   return { from, to: from + width, at, reach: Math.ceil(t.timeAt(CLICK) - t.timeAt(0)), member: t.overview.rows[row][0] };

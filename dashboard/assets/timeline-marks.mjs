@@ -1,4 +1,4 @@
-// What the reader has put on the timeline: a selected span, a ruler, notes.
+// Marks of the user on the timeline: a selected span, a ruler, notes.
 import * as Paint from "./timeline-paint.mjs";
 import * as Format from "./timeline-text.mjs";
 
@@ -7,7 +7,7 @@ const { AXIS, GUTTER } = Paint;
 const inSight = (view, from, to) => to >= view.from && from <= view.to;
 const clamp = (view, x) => Math.min(Math.max(x, GUTTER), GUTTER + view.width);
 
-// A text on a small card, so that it can be read on anything.
+// Draw text on a small card, so that it is legible on any background.
 const label = (c, text, x, y, view, theme, colour) => {
   c.font = `600 11px ${theme.font}`;
   c.textBaseline = "middle";

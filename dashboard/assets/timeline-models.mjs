@@ -1,7 +1,7 @@
-// The modelled messages of instances that ran on one of our schedules, where they are wide enough.
+// Modelled messages of instances that ran a schedule of mpiprof, if the instances are wide enough.
 import * as Words from "./timeline-words.mjs";
 
-const MOST = 4, WIDE = 140, KEPT = 64; // instances at once, their pixels, and what is remembered
+const MOST = 4, WIDE = 140, KEPT = 64; // instances at once, least width in pixels, cache entries
 
 const modelled = (t) => {
   if (!t.data || t.data.kind !== "events") return [];

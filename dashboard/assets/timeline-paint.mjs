@@ -1,4 +1,4 @@
-// What the timeline's canvases show. Nothing here asks the server or changes what is shown.
+// Drawing on the timeline's canvases. This module neither sends requests nor changes the state.
 import * as Format from "./timeline-text.mjs";
 
 const NOTHING = 255;
@@ -8,7 +8,7 @@ const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 const mixed = (a, b, share) => a.map((value, i) => Math.round(value * share + b[i] * (1 - share)));
 const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
 
-// The colours of the theme, from the page's own variables.
+// Return the theme's colours, from the CSS variables of the page.
 export const theme = (root) => {
   const style = getComputedStyle(root);
   const of = (name) => style.getPropertyValue(name).trim();
@@ -16,7 +16,7 @@ export const theme = (root) => {
            ground: of("--ground"), accent: of("--accent"), late: of("--late"), font: style.fontFamily };
 };
 
-// Full and light (waiting) colour of each state on the theme's card.
+// Return the full colour and the light (waiting) colour of each state on the theme's background.
 export const palette = (states, theme) => states.map(({ colour }) => {
   const full = rgb(colour), ground = rgb(theme.card);
   const light = mixed(full, ground, 0.38);
@@ -24,7 +24,7 @@ export const palette = (states, theme) => states.map(({ colour }) => {
   return { full, light, tint, fill: text(full), soft: text(light), edge: text(mixed(full, rgb(theme.ink), 0.7)) };
 });
 
-// A canvas as large as its box, in the screen's own pixels; the context counts CSS pixels.
+// Size a canvas to its box in device pixels; the context's unit is the CSS pixel.
 export const fit = (canvas, width, height) => {
   const ratio = window.devicePixelRatio || 1;
   const w = Math.max(Math.round(width * ratio), 1), h = Math.max(Math.round(height * ratio), 1);
@@ -62,9 +62,9 @@ export const axis = (c, view, theme) => {
   }
 };
 
-// Cells become an image of one pixel a column and `height` pixels a row. The hue is that of the
-// state with the most time; how far a row is filled is the share of time in collectives, with
-// waiting lighter and on top; above it the palest tint keeps short states in sight.
+// Return the cells as an image, one pixel wide per column and `height` pixels high per row. The hue is
+// that of the longest state. The filled height is the share of time in collectives, with the waiting
+// lighter and on top. The palest tint above it makes short states visible.
 export const cellImage = (data, palette, rows, height) => {
   const { columns } = data, { state, share, wait } = data.arrays;
   const image = new ImageData(Math.max(columns, 1), Math.max(rows * height, 1));
@@ -119,7 +119,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
       c.lineWidth = 1;
       c.strokeRect(x + 0.5, y + 0.5, w - 1, inner - 1);
     }
-    if (e.flags & 1) { // has not ended: an open end
+    if (e.flags & 1) { // the call has not ended
       c.fillStyle = theme.late;
       c.fillRect(Math.max(end - 3, x), y, 3, inner);
     }
@@ -147,7 +147,7 @@ export const caption = (c, shape, x, width, y, theme, colour) => {
   c.shadowBlur = 0;
 };
 
-// Labels of the rows, how late the latest rank of each is on average, and where a node begins.
+// Draw row labels, the mean lateness of each row's latest rank, and the limits of nodes.
 export const gutter = (c, view, overview, theme, sort) => {
   const h = view.height, late = overview.late, most = Math.max(...late, 1);
   const every = Math.max(1, Math.ceil(12 / h));
@@ -189,7 +189,7 @@ export const gutter = (c, view, overview, theme, sort) => {
   c.fillText("late", GUTTER - 6, 11);
 };
 
-// One instance: its members' arrivals joined, their exits joined, and the mean arrival.
+// Draw one instance: its members' arrivals as a line, their exits as a line, and the mean arrival.
 export const instance = (c, view, one, rowOf, theme) => {
   const points = one.members.filter((m) => rowOf.has(m[0])).map((m) => ({
     y: AXIS + (rowOf.get(m[0]) + 0.5) * view.height, a: view.x(m[1]), f: view.x(m[3]), open: m[5], rank: m[0],
@@ -215,7 +215,7 @@ export const instance = (c, view, one, rowOf, theme) => {
   join("a", theme.late, []);
   join("f", theme.accent, []);
   const last = points.find((p) => p.rank === one.lastRank);
-  if (last) { // whom all others wait for, and what follows from it
+  if (last) { // connect the last arrival to the exits that wait for it
     c.strokeStyle = theme.late;
     c.lineWidth = 0.8;
     c.globalAlpha = 0.6;
@@ -236,7 +236,7 @@ export const instance = (c, view, one, rowOf, theme) => {
   }
 };
 
-// Messages that the model has a schedule send: dashed, and named as modelled.
+// Draw the modelled messages of a schedule, dashed and labelled as modelled.
 export const messages = (c, view, all, rowOf, theme) => {
   c.save();
   c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.rows * view.height); c.clip();
@@ -282,11 +282,11 @@ export const messages = (c, view, all, rowOf, theme) => {
   }
 };
 
-// The whole run: shares of all ranks in each state, stacked, and the visible window.
+// Draw the whole run as stacked shares of all ranks in each state, and the visible window.
 export const overview = (c, width, height, overview, palette, view, theme, off) => {
   const { columns, states, level, length } = overview, shares = overview.shares, n = states.length;
   const scale = width / length, bin = 2 ** level;
-  let peak = 1e-9; // the strip is as high as its highest column
+  let peak = 1e-9; // the highest column fills the strip
   for (let column = 0; column < columns; column++) {
     let sum = 0;
     for (let s = 0; s < n; s++) sum += shares[column * n + s];

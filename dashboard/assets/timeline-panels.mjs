@@ -1,4 +1,4 @@
-// Selection, ruler and notes beside the picture: what they say, and their keys.
+// Panels of the selection, the ruler and the notes, and their shortcuts.
 import * as Address from "./timeline-address.mjs";
 import { element as E } from "./timeline-text.mjs";
 import * as Format from "./timeline-text.mjs";
@@ -8,7 +8,7 @@ const AGAIN_MS = 250, MOST_ROWS = 200;
 const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-act", onclick: what, ...more }, shown);
 const closing = (what) => button("×", what, { title: "Close (Escape)", "aria-label": "Close (Escape)" });
 
-// Two times that can be typed; `take` gets both in ns, within the run.
+// Return inputs of two times; `take` receives both in ns, within the run.
 const times = (t, values, take) => {
   const inputs = values.map((value, i) => E("input", { value: Format.moment(value, 1), size: 14, autocomplete: "off", maxLength: 40, "aria-label": ["From", "To"][i] }));
   const form = E("form", { className: "tl-times", onsubmit: (event) => {
@@ -38,7 +38,7 @@ const statistics = (found) => {
       rows.slice(0, MOST_ROWS).map((row) => [row.name, ...figures(row)]))];
 };
 
-// Asks for the statistics of the selection, and shows them.
+// Request and show the statistics of the selection.
 export const askSelection = async (t) => {
   clearTimeout(t.counting);
   showSelection(t);
@@ -61,7 +61,7 @@ const showSelection = (t, found = null) => {
     ...(found && found.operations ? statistics(found) : [E("p", {}, found ? found.error || found.empty : "Summing it up …")]));
 };
 
-// Selects a span, in any order of its ends; without ends nothing is selected.
+// Select a span, given its ends in any order; null clears the selection.
 export const choose = (t, one, two = null) => {
   const ends = one === null ? null : [one, two].map((ns) => Math.round(Math.min(Math.max(ns, 0), t.length))).sort((a, b) => a - b);
   t.select = ends && ends[0] < ends[1] ? ends : null;
@@ -71,7 +71,7 @@ export const choose = (t, one, two = null) => {
   return askSelection(t);
 };
 
-// The chosen instance, else what is visible.
+// Return the span of the selected instance, or else of the visible window.
 const place = (t) => {
   if (!t.one) return [Math.round(t.from), Math.round(t.to)];
   return [t.one.first, Math.max(t.one.end ?? t.one.first, ...t.one.members.map((m) => m[3]))];
@@ -89,7 +89,7 @@ export const measure = (t, points) => {
   showRuler(t);
 };
 
-// From the first arrival of the chosen instance to its last; else along the selection or the window.
+// Measure from the selected instance's first arrival to its last, or else along the selection or window.
 export const measureHere = (t) => {
   const { one } = t, [from, to] = t.select || place(t), rank = t.overview.rows[0][0];
   if (one && one.last !== null) measure(t, [{ time: one.first, rank: one.firstRank }, { time: one.last, rank: one.lastRank }]);
@@ -113,7 +113,7 @@ const noted = (t) => {
   if (t.select) return t.select;
   const [from, to] = place(t);
   if (!t.one) return [from, to];
-  const room = Math.max(Math.round((to - from) / 2), 10); // an instance is noted with its surroundings
+  const room = Math.max(Math.round((to - from) / 2), 10); // margin around a noted instance
   return [Math.max(from - room, 0), Math.min(to + room, t.length)];
 };
 
@@ -125,7 +125,7 @@ const keep = (t, notes) => {
   showNotes(t);
 };
 
-// Asks for the text of a note about the selection, the chosen instance or the visible window.
+// Ask the user for the text of a note about the selection, the selected instance or the window.
 export const ask = (t) => {
   const [from, to] = noted(t), full = !Address.mayNote(t);
   const about = t.select ? "the selection" : t.one ? "the chosen instance" : "what is visible";

@@ -1,22 +1,22 @@
-// The picture of the timeline as a file: PNG, or SVG with every bar and text as it was drawn.
+// Export of the timeline as a file: PNG, or SVG with every bar and text as drawn.
 import * as Paint from "./timeline-paint.mjs";
 import * as Scene from "./timeline-scene.mjs";
 import { element, short } from "./timeline-text.mjs";
 
-const LEGEND = 22, SHARPER = 2; // pixels of a line of the legend, and of the PNG for each
+const LEGEND = 22, SHARPER = 2; // pixels per legend line; PNG pixels per CSS pixel
 
 const NAMES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-// XML has no control characters, not even as entities.
+// XML does not permit control characters, not even as entities.
 // oxlint-disable-next-line no-control-regex
 const safe = (text) => String(text).replace(/[\u0000-\u001f\u007f]/g, " ").replace(/[&<>"]/g, (c) => NAMES[c]);
 const number = (x) => String(Math.round(x * 100) / 100);
 
-// What the painters call of a canvas's context, written down as SVG.
+// The subset of the canvas context that the painters use, implemented as SVG output.
 class Svg {
   constructor() {
     this.parts = [];
     this.path = "";
-    this.open = []; // groups that save() has begun: of each how many
+    this.open = []; // number of SVG groups to close per save()
     this.clips = 0;
     this.dash = [];
     this.meter = document.createElement("canvas").getContext("2d");
@@ -47,7 +47,7 @@ class Svg {
   lineTo(x, y) { this.path += `L${number(x)} ${number(y)}`; }
   closePath() { this.path += "Z"; }
   rect(x, y, w, h) { this.path += `M${number(x)} ${number(y)}h${number(w)}v${number(h)}h${number(-w)}Z`; }
-  arc(x, y, r) { this.path += `M${number(x - r)} ${number(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`; } // whole circles
+  arc(x, y, r) { this.path += `M${number(x - r)} ${number(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`; } // full circles only
   setLineDash(dash) { this.dash = dash; }
   fill() { if (this.path) this.put("path", { d: this.path, fill: this.fillStyle, opacity: this.fade }); }
   stroke() {
@@ -66,7 +66,7 @@ class Svg {
     this.put("text", { x, y, fill: this.fillStyle, style, "text-anchor": anchor, "dominant-baseline": "central", textLength: wide, lengthAdjust: wide && "spacingAndGlyphs" }, safe(text));
   }
 
-  // Cells are pixels in any case: they go in as they are.
+  // Embed the cell image as pixels, because cells have no vector form.
   drawImage(image, x, y, width, height) {
     const copy = element("canvas", { width: image.width, height: image.height });
     copy.getContext("2d").drawImage(image, 0, 0);
@@ -78,7 +78,7 @@ class Svg {
   }
 }
 
-// Where each state stands in the legend, which breaks its lines like a text.
+// Return the position of each state in the legend, which wraps like text.
 const legend = (c, t, theme) => {
   c.font = `11px ${theme.font}`;
   let x = Paint.GUTTER, line = 0;
@@ -119,7 +119,7 @@ const all = (c, t, theme, places, size) => {
   c.restore();
 };
 
-// Saves what is on the screen under the trace's name.
+// Save the visible picture under the trace's name.
 export const save = async (t, kind) => {
   if (!t.overview || !t.data) return;
   const theme = Paint.theme(t.root), meter = document.createElement("canvas").getContext("2d");

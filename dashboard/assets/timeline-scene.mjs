@@ -1,9 +1,9 @@
-// The pictures of the timeline as they are now, on any context: the page's canvases, PNG or SVG.
+// The current pictures of the timeline on any context: the page's canvases, PNG or SVG.
 import * as Marks from "./timeline-marks.mjs";
 import * as Models from "./timeline-models.mjs";
 import * as Paint from "./timeline-paint.mjs";
 
-export const OVERVIEW = 46; // pixels of the strip
+export const OVERVIEW = 46; // height of the strip in pixels
 
 export const height = (t) => Paint.AXIS + t.view.rows * t.view.height + 4;
 

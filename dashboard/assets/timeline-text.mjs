@@ -1,21 +1,21 @@
-// Texts, elements and answers of the timeline. What comes from a trace is only ever text.
+// Formats, DOM elements and decoding of responses. Strings from a trace only become text nodes.
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
-// Numbers as the grid and the terminal write them: one format for all pages.
+// Number formats shared with the grid and equal to those of the terminal.
 const shared = window.dashAgGridFunctions;
 export const time = (ns) => shared.duration(ns);
 export const bytes = (n) => shared.size(n < 0 ? null : n);
 export const percent = (share) => shared.share(share);
 
-// A time on the axis: as many digits as tell it from its neighbours, `step` ns away.
+// Format a time on the axis, with enough digits to distinguish times `step` ns apart.
 export const moment = (ns, step) => {
   const [scale, unit] = UNITS.find(([least]) => Math.abs(ns) >= least) || UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(scale / Math.max(step, 1)) - 1e-9));
   return `${(ns / scale).toFixed(Math.min(digits, 9))} ${unit}`;
 };
 
-// A time as people type it, in ns: "12.3 ms", "0.5 s", "800" (ns); null for what is none.
+// Parse a typed time into ns: "12.3 ms", "0.5 s", "800" (ns); null if it is not a time.
 export const parsed = (text) => {
   const found = /^\s*(\d+(?:\.\d+)?)\s*(s|ms|µs|us|ns|)\s*$/.exec(text);
   const scale = { s: 1e9, ms: 1e6, µs: 1e3, us: 1e3, ns: 1, "": 1 };
@@ -31,7 +31,7 @@ export const count = (n) => {
 
 export const many = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// An element with properties, attributes (aria-, data-) and children, which are elements or text.
+// Create an element with properties, attributes (aria-, data-) and children (elements or text).
 export const element = (tag, properties = {}, ...children) => {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -42,7 +42,7 @@ export const element = (tag, properties = {}, ...children) => {
   return made;
 };
 
-// Facts as a list of names and values; those without a value are left out.
+// Return a list of names and values; pairs without a value are omitted.
 export const facts = (pairs) => {
   const list = element("dl", { className: "tl-facts" });
   for (const [name, value] of pairs) {
@@ -54,7 +54,7 @@ export const facts = (pairs) => {
 
 export const short = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
 
-// What stands under the pointer for one event.
+// Return the facts about the event under the pointer.
 export const eventFacts = (event, shape, label) => [
   ["rank", label],
   ["call site", short(shape.site)],
@@ -100,7 +100,7 @@ const records = (bytes, { each, fields }) => {
   return found;
 };
 
-// An answer of the server's: its head, with arrays of bytes or, where it names fields, of records.
+// Decode a binary response: its header, with arrays of bytes, or of records if it names fields.
 export const decode = (buffer) => {
   const length = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));

@@ -1,4 +1,4 @@
-// What the timeline says beside its picture: status, legend, and everything about an instance.
+// Texts beside the timeline: status, legend, and the details of an instance.
 import { element as E } from "./timeline-text.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import * as Format from "./timeline-text.mjs";

@@ -1,4 +1,4 @@
-// The timeline: what is shown is in the address, what is drawn comes from /timeline-data.
+// The timeline: its state is in the URL, its data come from /timeline-data.
 import * as Address from "./timeline-address.mjs";
 import { element as E } from "./timeline-text.mjs";
 import * as Input from "./timeline-input.mjs";
@@ -19,8 +19,8 @@ class Timeline {
     this.data = this.overview = this.image = this.one = this.hovered = null;
     this.models = new Map();
     this.stop = new AbortController();
-    this.asked = this.asks = 0; // overviews so far, and requests under way
-    this.tool = "move"; // what a drag does
+    this.asked = this.asks = 0; // number of overview requests; number of pending requests
+    this.tool = "move"; // action of a drag
     Address.read(this);
     this.build();
     Input.gestures(this);
@@ -46,7 +46,7 @@ class Timeline {
     this.settle();
   }
 
-  // The parts of the page
+  // Building the page
 
   build() {
     const choice = (label, name, values, what = (value) => this.set(name, value)) => {
@@ -107,7 +107,7 @@ class Timeline {
     this.load();
   }
 
-  // What is on the screen
+  // Drawing
 
   get view() {
     const width = Math.max(this.width - Paint.GUTTER, 50), span = Math.max(this.to - this.from, 1);
@@ -152,7 +152,7 @@ class Timeline {
     Scene.rows(Paint.fit(this.canvas, this.width, Scene.height(this)), this, theme);
   }
 
-  // Asking the server
+  // Requests
 
   async ask(what, more = {}) {
     const pairs = [...this.shared, ["what", what], ["colour", this.colour], ["sort", this.sort],
@@ -166,7 +166,7 @@ class Timeline {
     return Format.decode(await answer.arrayBuffer());
   }
 
-  // Everything anew: rows, states and the strip, then the window.
+  // Load everything: rows, states and the strip, then the window.
   async load() {
     const mine = ++this.asked;
     const found = await this.quietly(this.ask("overview", { px: Math.round(Math.max(this.width - Paint.GUTTER, 50)) }));
@@ -181,7 +181,7 @@ class Timeline {
     const grown = this.length && found.length > this.length && this.to >= this.length;
     this.length = found.length;
     const other = this.overview && found.segments !== this.overview.segments;
-    if (other) this.models.clear(); // instances have other numbers now
+    if (other) this.models.clear(); // the numbers of instances have changed
     const { shares } = found.arrays;
     found.shares = new Float32Array(shares.buffer.slice(shares.byteOffset, shares.byteOffset + shares.byteLength));
     this.overview = found;
@@ -205,7 +205,7 @@ class Timeline {
     if (found.growing) this.live = setTimeout(() => this.load(), LIVE_MS);
   }
 
-  // The window anew; while an answer is under way only the newest wish is kept.
+  // Load the window. While a request is pending, only the latest further request is remembered.
   async refresh() {
     if (this.loading) { this.again = true; return; }
     this.loading = true;
@@ -214,7 +214,7 @@ class Timeline {
     this.loading = false;
     if (found && found.arrays) {
       if (found.kind === "events") found.events = found.arrays.events;
-      this.data = Object.assign(found, { colour }); // which may be another by now
+      this.data = Object.assign(found, { colour }); // the colour of the request; this.colour may differ by now
       this.image = null;
       Words.showLegend(this);
       Words.showStatus(this);
@@ -237,11 +237,11 @@ class Timeline {
       return null;
     } finally {
       this.asks -= 1;
-      setTimeout(() => this.settle()); // after what follows from the answer
+      setTimeout(() => this.settle()); // after the handlers of the response
     }
   }
 
-  // Says whether picture and address are what was asked for.
+  // Report in aria-busy whether picture and URL are up to date.
   settle() {
     this.root.setAttribute("aria-busy", String(this.asks > 0 || Boolean(this.soon || this.written)));
   }
@@ -274,7 +274,7 @@ class Timeline {
     this.settle();
   }
 
-  // At the pointer; by keys at the chosen instance where that is in sight.
+  // Zoom at the pointer; without a pointer, zoom at the selected instance if it is visible.
   zoom(factor, at = null) {
     const here = this.one ? this.one.last ?? this.one.first : -1;
     at ??= here > this.from && here < this.to ? here : (this.from + this.to) / 2;
@@ -322,7 +322,7 @@ class Timeline {
     this.show(middle - Math.max(wide, whole * 1.5) / 2, middle + Math.max(wide, whole * 1.5) / 2);
   }
 
-  // Lets go of what was put on the picture last or asked for, one thing at a time.
+  // Dismiss the latest mark or dialogue, one per call.
   escape() {
     if (this.one) this.release();
     else if (this.ruler) Panels.measure(this, null);
@@ -349,7 +349,7 @@ class Timeline {
 }
 
 let shown = null;
-// Dash calls this (shell.js) when the page is there, and when the address or the trace has changed.
+// Dash calls this (shell.js) when the page appears, and when the URL or the trace has changed.
 export const mount = (id, version) => {
   const root = document.getElementById(id);
   if (!root) return "";
@@ -360,7 +360,7 @@ export const mount = (id, version) => {
   } else if (shown.version !== version) {
     shown.version = version;
     shown.load();
-  } else if (shown.told !== null && shown.told !== Address.own()) { // a link, or the browser's way back
+  } else if (shown.told !== null && shown.told !== Address.own()) { // followed a link or went back
     shown.one = null;
     shown.detail.hidden = true;
     Address.read(shown);

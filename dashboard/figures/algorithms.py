@@ -1,4 +1,4 @@
-"""Algorithms as pictures: a schedule in space and time, races, and the selector's history."""
+"""Figures of algorithms: space-time diagrams, predicted scores and the selector's history."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .. import theme
 from . import axes
 
 MOST_MESSAGES = 4000
-FAR = 3.0  # times the slowest: there a bar would dwarf all others
+FAR = 3.0  # a measured score above this multiple of the slowest candidate is drawn at the edge
 
 
 def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
-    """Draw every message from its sender to its receiver: time to the right, processes down.
+    """Draw each message as a line from sender to receiver: time to the right, processes downwards.
 
-    Rounds have colours in turn; each process is a line from its arrival to its end.
+    Neighbouring rounds differ in colour. Each process is a line from its arrival to its end.
     """
     messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MOST_MESSAGES]
     unit, scale = axes.unit_of(float(timing.finish.max()))
@@ -65,10 +65,10 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
 
 
 def race(table: pd.DataFrame) -> go.Figure:
-    """Draw candidates by score, fastest first, from columns algorithm, score_ns, is_now.
+    """Draw the candidates by score, fastest first, from columns algorithm, score_ns, is_now.
 
-    What was measured (is_now) is a line; where it lies far beyond all others it is only told, as
-    else these would look alike.
+    The measured score (is_now) is a vertical line. A score far above all candidates is only printed
+    at the edge, because its scale would make all bars look equal.
     """
     known = table[table["score_ns"].notna()]
     others, now = known[~known["is_now"]], known[known["is_now"]]
@@ -112,7 +112,7 @@ def race(table: pd.DataFrame) -> go.Figure:
 def race_over_sizes(table: pd.DataFrame) -> go.Figure:
     """Draw scores over numbers of processes, from columns processes, algorithm, score_ns.
 
-    Of each algorithm its best parameters; both axes are logarithmic.
+    Each algorithm appears with its best parameters. Both axes are logarithmic.
     """
     if not len(table):
         return axes.blank("nothing could be simulated within the time")
@@ -140,7 +140,7 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
 
 
 def history(choices: pd.DataFrame, instances: int) -> go.Figure:
-    """Draw what was chosen for a key over its instances: columns instance, algorithm, why."""
+    """Draw the algorithms chosen for a key, from columns instance, algorithm, why."""
     if not len(choices):
         return axes.blank("the selector chose nothing here")
     first = pd.DataFrame([{"instance": 0, "algorithm": "native", "why": "nothing was chosen yet"}])

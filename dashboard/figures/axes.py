@@ -1,4 +1,4 @@
-"""What the figures share: times on axes, many ranks or instances in few pixels."""
+"""Helpers of all figures: time axes, and reduction of many ranks or instances to few pixels."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from mpiprof.trace.types import Array, Float, Int
 from mpiprof.units import UNKNOWN, duration
 
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
-MOST_FINE = 3e3  # highest to lowest of an axis with ticks at 2 and 5, too
-MOST_ROWS, MOST_COLUMNS = 256, 1000  # of what is drawn; more are aggregated
+MOST_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
+MOST_ROWS, MOST_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
 
 
 def unit_of(largest_ns: float) -> tuple[str, float]:
-    """Return the unit in which times up to `largest_ns` are shown, and its ns."""
+    """Return the unit in which times up to `largest_ns` are shown, and the unit's length in ns."""
     fitting = [unit for unit in UNITS if abs(largest_ns) >= unit[1]]
     return fitting[-1] if fitting else UNITS[0]
 
 
 def durations(values: Any) -> list[str]:
-    """Return times as people read them, for hover texts."""
+    """Return times as formatted text, for hover texts."""
     return [UNKNOWN if v is None else duration(float(v)) for v in np.asarray(values).tolist()]
 
 
 def edges(count: int, most: int) -> Int:
-    """Return the first index of each of at most `most` runs that `count` things are put into.
+    """Return the first index of each of at most `most` runs of `count` items.
 
-    Thing i is in run i * runs // count, as in `analysis.ranks.lateness`.
+    Item i is in run i * runs // count, as in `metrics.rank_totals.lateness`.
     """
     runs = min(most, count)
     return -(-np.arange(runs) * count // max(runs, 1))
 
 
 def peaks(values: Float, most: int) -> Int:
-    """Return where the largest value of each of at most `most` runs is; NaN is the smallest."""
+    """Return the index of the maximum of each of at most `most` runs; NaN counts as -inf."""
     starts = edges(len(values), most)
     parts = np.split(np.nan_to_num(values, nan=-np.inf), starts[1:])
     found: Int = starts + np.array([int(part.argmax()) for part in parts if len(part)], np.int64)
@@ -46,7 +46,7 @@ def peaks(values: Float, most: int) -> Int:
 
 
 def reduced(values: Float, most: int, axis: int = 0) -> Float:
-    """Return the largest of each of at most `most` runs along an axis; NaN where all are."""
+    """Return the maximum of each of at most `most` runs along an axis; NaN if all are NaN."""
     count = values.shape[axis]
     if count <= most:
         return values
@@ -55,7 +55,7 @@ def reduced(values: Float, most: int, axis: int = 0) -> Float:
 
 
 def run_labels(names: Array, most: int) -> list[str]:
-    """Return a label for each run: "7" or "8-15"."""
+    """Return a label per run: "7" or "8-15"."""
     starts = edges(len(names), most).tolist()
     ends = [*starts[1:], len(names)]
     return [
@@ -65,13 +65,13 @@ def run_labels(names: Array, most: int) -> list[str]:
 
 
 def round_time(ns: float) -> str:
-    """Return a time that was chosen as a tick: 20 µs, where `duration` says 20.0 µs."""
+    """Return a tick's time as text: 20 µs instead of the 20.0 µs of `duration`."""
     unit, scale = unit_of(ns)
     return f"{ns / scale:g} {unit}"
 
 
 def round_number(value: float) -> str:
-    """Return a number that was chosen as a tick: 0.5, 200, 20K."""
+    """Return a tick's number as text: 0.5, 200, 20K."""
     for unit, scale in (("M", 1e6), ("K", 1e3)):
         if value >= scale:
             return f"{value / scale:g}{unit}"
@@ -79,7 +79,7 @@ def round_number(value: float) -> str:
 
 
 def log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
-    """Return a logarithmic axis over what is above 0; ticks at 1, 10, ... or 1, 2, 5, 10, ..."""
+    """Return a log axis over the positive values, with ticks at 1, 10, ... or 1, 2, 5, 10, ..."""
     known = values[values > 0]
     if not len(known):
         return {"type": "log"}
@@ -91,7 +91,7 @@ def log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
 
 
 def blank(text: str) -> go.Figure:
-    """Return a figure that says why there is none."""
+    """Return an empty figure with the reason as text."""
     figure = go.Figure()
     figure.add_annotation(
         text=text, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13}

@@ -1,4 +1,4 @@
-"""The pictures of one call site: over its instances, over its ranks, one instance in full."""
+"""Figures of one call site: over instances, over ranks, and one instance in full."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mpiprof.units import duration, factor, share
 from .. import theme
 from . import axes
 
-MARGIN = {"l": 80, "r": 70}  # of pictures below each other, so that their instances are too
+MARGIN = {"l": 80, "r": 70}  # equal in figures below each other, so that instances line up
 MOST_POINTS = 1500
-MOST_BANDS = 40  # phases and switches that are marked; more would hide the figure
+MOST_BANDS = 40  # limit of marked phases and algorithm changes; more would hide the figure
 
 
 def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFrame) -> go.Figure:
-    """Draw both imbalance factors over the instances, phases as bands, switches as marks.
+    """Draw both imbalance factors over the instances, phases as bands, algorithm changes as marks.
 
-    instances: number, average_factor, worst_factor, worst_imbalance_ns; of many those with the
-    largest values are drawn. phases: first_instance, last_instance; switches: number, algorithm.
+    instances: number, average_factor, worst_factor, worst_imbalance_ns. If there are many, the
+    largest are drawn. phases: first_instance, last_instance. switches: number, algorithm.
     """
     known = bool(instances["worst_factor"].notna().any())
     columns = (
@@ -35,7 +35,7 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
         else [("worst_imbalance_ns", "ω", colours.RED)]
     )
     numbers = instances["number"].to_numpy(np.int64)
-    apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no line over what is left out
+    apart = len(numbers) > 1 and bool((np.diff(numbers) > 1).any())  # no lines across gaps
     mode = "markers" if apart else "lines+markers" if len(numbers) < 200 else "lines"
     figure = go.Figure()
     for column, name, colour in columns:
@@ -53,7 +53,7 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
         )
     if known:
         figure.add_hline(y=1, line={"color": theme.BALANCED, "dash": "dash", "width": 1.5})
-        figure.add_annotation(  # on a logarithmic axis it stands at the logarithm
+        figure.add_annotation(  # on a logarithmic axis, y is the logarithm of the value
             text="balanced below", x=1, xref="paper", xanchor="right", y=0, yanchor="bottom",
             showarrow=False, font={"size": 11},
         )  # fmt: skip
@@ -110,7 +110,7 @@ def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
 
 
 def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
-    """Mark at the bottom the instances on which the selector tried something."""
+    """Mark at the bottom the instances in which the selector probed an algorithm."""
     probed = instances[instances["choice"] == "probe"] if "choice" in instances else instances[:0]
     values = instances[column].to_numpy(np.float64)
     if not len(probed) or not (values > 0).any():
@@ -127,14 +127,14 @@ def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
     )
 
 
-CLIPPED = 0.995  # of the cells have a colour of their own: few outliers must not hide all else
+CLIPPED = 0.995  # quantile at which the colour scale ends, so that outliers do not flatten it
 
 
 def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = False) -> go.Figure:
-    """Draw how late each rank comes in each instance: ranks (down) x instances, ns, NaN absent.
+    """Draw the lateness in ns of each rank (down) in each instance (across); NaN is absent.
 
-    `ranks` and `numbers` name what the rows and columns were made of, in order; there may be more
-    of them than rows and columns, which then are runs. latest_first: rows by their mean.
+    `ranks` and `numbers` list all ranks and instances in order. Fewer rows or columns are runs of
+    ranks or instances. latest_first: sort rows by their mean lateness.
     """
     if not late.size or np.isnan(late).all():
         return axes.blank("nobody has come yet")
@@ -143,7 +143,7 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
         order = np.argsort(-_row_means(late), kind="stable")
         late, rows = late[order], [rows[i] for i in order.tolist()]
     starts = numbers[axes.edges(len(numbers), late.shape[1])]
-    # Where instances are left out between, those that are there stand side by side.
+    # If instances in between are excluded, the remaining columns are drawn side by side.
     apart = late.shape[1] == len(numbers) and bool((np.diff(numbers) > 1).any())
     largest = float(np.nanmax(late))
     unit, scale = axes.unit_of(largest)
@@ -185,7 +185,7 @@ def _row_means(late: Float) -> Float:
 
 
 def heat_note(late: Float, ranks: Int, numbers: Int) -> str:
-    """Return how the heat map puts ranks and instances together, and where its colours end."""
+    """Return a note on the aggregation of ranks and instances and on the clipping of colours."""
     if not late.size or np.isnan(late).all():
         return ""
     apiece = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
@@ -199,10 +199,10 @@ def heat_note(late: Float, ranks: Int, numbers: Int) -> str:
 
 
 def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
-    """Draw one instance as the paper's Figure 1: who comes when, stays how long, and waits.
+    """Draw one instance as the paper's Figure 1: arrival, time in the call and wait of each rank.
 
-    From columns rank, where, arrival_ns, exit_ns (0 open), wait_ns; times count from the first
-    arrival. `message_ns` is T, drawn beside ω for comparison.
+    From columns rank, where, arrival_ns, exit_ns (0 if open), wait_ns; times count from the first
+    arrival. `message_ns` is the message time T, drawn beside ω for comparison.
     """
     if not len(table):
         return axes.blank("no rank of this instance passes the filters")
@@ -285,17 +285,17 @@ def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: 
 
 
 def _latest_and_others(table: pd.DataFrame) -> pd.DataFrame:
-    """Return of very many ranks those at even places in the order of arrival, the last included."""
+    """Return a subset of many ranks, evenly spaced in order of arrival, including the last."""
     ordered = table.sort_values("arrival_ns", kind="stable")
     at = np.unique(np.linspace(0, len(ordered) - 1, axes.MOST_ROWS).astype(int))
     return ordered.iloc[at]
 
 
 def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
-    """Draw which rank comes last how often, and how late it is on average.
+    """Draw how often each rank arrives last, and its mean lateness.
 
-    From columns rank, where, last (instances), lateness_ns (sum). Many ranks are shown in runs: in
-    how many instances one of the run comes last, and the mean lateness of its latest rank.
+    From columns rank, where, last (instances), lateness_ns (sum). Many ranks are drawn as
+    runs: instances in which a rank of the run is last, and the latest rank's mean lateness.
     """
     if not len(table) or not instances:
         return axes.blank("no complete instance")
@@ -367,13 +367,13 @@ def distribution(worst_factors: Float) -> go.Figure:
 
 
 def in_ranges(worst_factors: Float) -> Int:
-    """Return how many of the known factors are in each of the paper's ranges."""
+    """Return the number of known factors in each of the paper's ranges."""
     known = worst_factors[~np.isnan(worst_factors)]
     return np.bincount(np.searchsorted(RANGES, known, "right"), minlength=len(RANGE_NAMES))
 
 
 def shares(table: pd.DataFrame) -> go.Figure:
-    """Draw shares of a variance: columns name, value, and low and high of its confidence."""
+    """Draw shares of a variance: columns name, value, and the limits low and high."""
     figure = go.Figure()
     for i, (name, value, low, high) in enumerate(table.itertuples(index=False)):
         figure.add_bar(

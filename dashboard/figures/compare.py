@@ -1,4 +1,4 @@
-"""Two traces side by side, on the same scale."""
+"""Figures of two traces side by side, on the same scale."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .overview import COLOURS, TITLES
 
 FIRST, OTHER = colours.GREY, colours.BLUE
 MOST_SITES = 15
-# Columns to draw, with the title of their axis. Totals: one long finalize, which is a single
-# instance, must not dwarf what a program waits in its loops.
+# Columns to draw, with their axis titles. These are totals, so that one long finalize (a single
+# instance) does not dwarf the wait time in the program's loops.
 WAITING = ("total_wait_ns", "waiting of all ranks")
 TIME = ("total_elapsed_ns", "time of all ranks in the call")
 
 
 def times(parts: pd.DataFrame) -> go.Figure:
-    """Draw where the time went in each trace: columns trace, part, ns; one bar a trace."""
+    """Draw the composition of each trace's time: columns trace, part, ns; one bar per trace."""
     whole = parts.groupby("trace", sort=False)["ns"].sum()
     unit, scale = axes.unit_of(float(whole.max()))
     figure = go.Figure()
@@ -85,7 +85,7 @@ def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, st
 
 
 def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Figure:
-    """Draw the shares of instances in the paper's ranges of ω/T in both traces."""
+    """Draw the shares of instances per range of ω/T (the paper's ranges) in both traces."""
     ranges = [name.replace("-", " to ").replace(">=", "≥ ") for name in RANGE_NAMES]
     every = [in_ranges(values) for values in factors]
     if not any(counts.sum() for counts in every):
@@ -110,5 +110,5 @@ def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Fi
 
 
 def _unique(i: int, text: str) -> str:
-    """Return a label; equal ones of several rows must not fall together."""
+    """Return a unique label, because Plotly merges rows with equal labels."""
     return text[:60] + "\u200b" * i

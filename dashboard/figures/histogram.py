@@ -1,4 +1,4 @@
-"""How many instances are how imbalanced: a histogram in which a band can be chosen."""
+"""Histogram of imbalances, in which the user can select a band."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mpiprof.units import count, duration
 from . import axes
 
 BINS = 40
-LEAST_NS = 1.0  # what is less stands there: a logarithmic axis has no 0
+LEAST_NS = 1.0  # smaller values are drawn here, because a logarithmic axis has no 0
 
 
 def bins(values: Float) -> Float:
-    """Return the edges of at most BINS bins, alike on a logarithmic axis, in whole ns."""
+    """Return the edges of at most BINS bins in whole ns, equally wide on a logarithmic axis."""
     known = np.maximum(values, LEAST_NS)
     low, high = float(np.floor(known.min())), float(np.ceil(known.max())) + 1
     found: Float = np.unique(np.rint(np.geomspace(low, high, BINS + 1)))
@@ -24,9 +24,9 @@ def bins(values: Float) -> Float:
 
 
 def spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
-    """Draw the instances by ω, last minus first arrival in ns; those outside of a band in grey.
+    """Draw the number of instances over ω in ns; instances outside the band are grey.
 
-    Each bar carries its ends (customdata: ns, the second one excluded).
+    The customdata of each bar is its interval in ns, upper end excluded.
     """
     known = imbalance_ns[~np.isnan(imbalance_ns)]
     if not len(known):
@@ -46,7 +46,7 @@ def spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
             },
             customdata=np.stack([low, high], 1)
             .astype(np.int64)
-            .tolist(),  # no typed array: it is sent back
+            .tolist(),  # a list instead of a typed array: the browser sends it back
             text=[
                 f"{duration(a)} to {duration(b)}: {count(n)} instance{'s' * (n != 1)}"
                 for a, b, n in zip(low, high, counts.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Where the time went: over all ranks, and rank by rank."""
+"""Figures of the time spent: over all ranks, per rank, and between ranks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TITLES = {
 
 
 def time_bar(parts: pd.DataFrame) -> go.Figure:
-    """Draw one bar of where all ranks' time went, from columns part and ns."""
+    """Draw one bar of the composition of all ranks' time, from columns part and ns."""
     whole = max(float(parts["ns"].sum()), 1.0)
     figure = go.Figure()
     for part, ns in parts.itertuples(index=False):
@@ -63,10 +63,10 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
 
 
 def ranks(table: pd.DataFrame) -> go.Figure:
-    """Draw per rank the waiting it has (up) and what others wait for it (down).
+    """Draw per rank its own wait time (up) and the wait time that it causes (down).
 
-    From columns rank, where, total_wait_ns, caused_ns. Of many ranks the greatest of each run is
-    shown: the mean of a run would hide the rank that others wait for.
+    From columns rank, where, total_wait_ns, caused_ns. If there are too many ranks, the maximum of
+    each run of ranks is drawn, because a mean would hide the late rank.
     """
     if not len(table):
         return axes.blank("no rank passes the filters")
@@ -102,7 +102,7 @@ def ranks(table: pd.DataFrame) -> go.Figure:
 
 
 def whom(found: Whom) -> go.Figure:
-    """Draw who waits (down) for whom (across)."""
+    """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
     if not found.total_wait_ns.any():
         return axes.blank("nobody waits")
     names = [str(a) if a == b else f"{a}-{b}" for a, b in found.ranks]

@@ -1,4 +1,4 @@
-"""A window of the run as a picture that stands alone: ranks down, time to the right."""
+"""A window of the run as a stand-alone figure: ranks downwards, time to the right."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mpiprof.trace.types import Array
 
 from . import axes
 
-HALF = 128  # of a cell's time in collectives, of 255: then most of it is waiting
+HALF = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
 
 
 def cells(
     head: Mapping[str, Any], cells: Mapping[str, Array], rows: Sequence[str], colours: Sequence[str]
 ) -> go.Figure:
-    """Draw what `Timeline.cells` returns, with the labels of its rows and colours of its states.
+    """Draw the result of `Timeline.cells`, given its row labels and state colours.
 
-    A cell has the colour of the state with most time in it, pale where most of that is waiting.
+    A cell has the colour of its longest state, and is pale if the state is mostly waiting.
     """
     columns, width = head["columns"], 1 << head["level"]
     state, share, wait = (
@@ -70,6 +70,6 @@ def cells(
 
 
 def _pale(colour: str) -> str:
-    """Return a colour with little of itself left on white, as waiting is shown."""
+    """Return the pale shade of a colour that marks waiting."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(0.38 * part + 0.62 * 255):02x}" for part in parts)

@@ -1,9 +1,9 @@
 """The pages, one module each.
 
-A page is a module with `TITLE` (its name in the navigation), `PATH` (where it is), optionally
-`OWN` (keys of the address that its own callbacks follow, so that the page is not made anew when
-they change), `SKELETON` (the heights of its cards in px, see `skeleton`), `layout(context, state)`
-and `register(app, context)`.
+A page is a module with `TITLE` (its name in the navigation), `PATH` (its URL path),
+`layout(context, state)` and `register(app, context)`. Two attributes are optional. `OWN` names the
+URL keys that the page's callbacks handle, so that a change of them does not rebuild the page.
+`SKELETON` lists the heights of the page's cards in px (see dashboard/skeleton.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Algorithms: the race at a call site, what the selector did, and the catalogue in pictures."""
+"""Algorithms page: predictions at a call site, the selector's history, and the catalogue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SKELETON = (420, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page; races are filled in later."""
+    """Return the page; its callbacks fill in the predictions later."""
     data = context.data(state)
     shown = set(tables.by_callsite(data, state)["callsite"])
     works = [w for w in components.or_else(lambda: race.works(data), []) if w.callsite in shown]
@@ -53,7 +53,7 @@ def layout(context: Context, state: states.State) -> Component:
 
 
 def race_now(data: Data, state: states.State, callsite: int) -> Component:
-    """Return the race of all candidates under the recorded arrivals."""
+    """Return the predicted scores of all candidates under the recorded arrivals."""
     asked = race.at_callsite(data, callsite)
     if asked is None:
         return html.P("No algorithm of ours applies here.", className="note")
@@ -71,7 +71,7 @@ def race_now(data: Data, state: states.State, callsite: int) -> Component:
 
 
 def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
-    """Return the race at larger numbers of processes."""
+    """Return the predicted scores at larger numbers of processes."""
     asked = race.at_callsite(data, callsite)
     if asked is None:
         return components.card("On more processes", note="No algorithm of ours applies here.")
@@ -83,7 +83,7 @@ def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
 
 
 def selector_history(data: Data, state: states.State, callsite: int) -> Component:
-    """Return what the selector ran at a call site, key by key."""
+    """Return the history of the selector's choices at a call site, per key."""
     title = "The selector's history"
     keys = history.keys_of(data, callsite)
     if not keys:
@@ -128,7 +128,7 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def choose(callsite: str, search: str) -> str:
-        """Write the call site into the address."""
+        """Write the call site into the URL."""
         state = states.parse(search)
         if not callsite or callsite == state.get("callsite"):
             raise PreventUpdate

@@ -1,4 +1,4 @@
-"""Call sites: all of them in a grid, and one in full."""
+"""Call sites page: a grid of all call sites, and the detail view of one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HINT = (
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page: the grid, and room for the call site that is chosen."""
+    """Return the page: the grid, and a container for the selected call site."""
     data = context.data(state)
     rows = grids.grid_rows(data, state)
     if not rows:
@@ -42,7 +42,7 @@ def layout(context: Context, state: states.State) -> Component:
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks: choosing a row, the detail of it, and one of its instances."""
+    """Add the callbacks: selection of a row, its detail view, and one of its instances."""
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -51,7 +51,7 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def choose(rows: Any, search: str) -> str:
-        """Write the chosen row into the address."""
+        """Write the selected row into the URL."""
         state = states.parse(search)
         chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
         if chosen is None or str(chosen) == state.get("callsite"):
@@ -66,7 +66,7 @@ def register(app: dash.Dash, context: Context) -> None:
         State("callsite-key", "data"),
     )
     def show(search: str, scheme: str, shown: str | None) -> Any:
-        """Show the chosen call site, unless only another instance of it was chosen."""
+        """Show the selected call site, unless only its selected instance has changed."""
         state = states.parse(search, dark=scheme == "dark")
         chosen = state.number("callsite", -1)
         now = detail.key(state)

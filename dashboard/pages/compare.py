@@ -1,4 +1,4 @@
-"""Compare: two traces, or some runs and others, on the same scale, call site by call site."""
+"""Compare page: two traces, or two groups of runs, on the same scale, call site by call site."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SKELETON = (240, 210, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page: the trace of the frame, or it and further runs, against others."""
+    """Return the page: the selected trace and its further runs (A) against other runs (B)."""
     first, to = ([context.data(name) for name in side] for side in sides(context, state))
     if len(context.names) == 1 and not to:
         why = "Start the view with two traces or more: python -m mpiprof view BEFORE AFTER"
@@ -79,9 +79,9 @@ def layout(context: Context, state: states.State) -> Component:
 
 
 def sides(context: Context, state: states.State) -> tuple[list[str], list[str]]:
-    """Return the names of the runs to compare, and of those to compare them with.
+    """Return the names of the runs of side A and of side B.
 
-    That is one run that is left where the address names none; none where none is left.
+    If the URL names no run for B, B is the first remaining trace, or empty if none remains.
     """
     names = context.names
     first = list(dict.fromkeys([state.trace or names[0], *state.also]))
@@ -89,7 +89,7 @@ def sides(context: Context, state: states.State) -> tuple[list[str], list[str]]:
 
 
 def _form(context: Context, first: Sequence[Data], to: Sequence[Data]) -> Iterator[Component]:
-    """Yield the choices of runs; who is on one side can't be chosen for the other."""
+    """Yield the inputs of both sides; a run of one side is not an option of the other."""
     mine, others = [one.name for one in first], [one.name for one in to]
     name, *also = mine
     further = [n for n in context.names if n != name and n not in others]
@@ -114,19 +114,19 @@ def _choice(
 
 
 def _labels(first: Sequence[Data], to: Sequence[Data]) -> list[str]:
-    """Return the names of runs as `compare --to` prints them: A1, A2, ..., B1, ..."""
+    """Return the labels of runs as in `compare --to`: A1, A2, ..., B1, ..."""
     sides = (("A", first), ("B", to))
     return [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
 
 
 def verdict(first: Sequence[Data], to: Sequence[Data], table: pd.DataFrame) -> list[str]:
-    """Return what changed, where, how sure that is and what to do, as `compare` prints it."""
+    """Return the sentences of `compare` on the change, its call site, certainty and advice."""
     before, other = ([one.trace for one in side] for side in (first, to))
     return in_words(difference(table), other, len(first), before=before)
 
 
 def _fitting(data: Data, state: states.State) -> states.State:
-    """Return the filters that mean something in a trace; communicators are a trace's own."""
+    """Return the filters that are valid in a trace; communicators differ between traces."""
     known = {identity for identity, _ in data.communicators}
     kept = tuple(c for c in state.communicators if c in known)
     named = tuple(o for o in state.operations if o in operations(data))
@@ -164,7 +164,7 @@ def comparison(table: pd.DataFrame, state: states.State) -> Component:
 
 
 def _cell(head: str, content: Any) -> Component:
-    """Return a cell that says what it is where a narrow page has no heads."""
+    """Return a cell with its heading as attribute, which narrow pages show instead of the head."""
     named: dict[str, Any] = {"data-head": head}
     return html.Td(content, **named)
 
@@ -191,7 +191,7 @@ def _algorithms(row: dict[str, Any]) -> str:
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callback that writes the runs of each side into the address."""
+    """Add the callbacks that write the runs of each side into the URL."""
     for side in ("also", "to"):
         _follow(app, context, side)
 
@@ -205,7 +205,7 @@ def _follow(app: dash.Dash, context: Context, side: str) -> None:
         prevent_initial_call=True,
     )
     def choose(chosen: list[str] | None, made: list[str], search: str) -> str:
-        """Write the runs that were chosen for a side into the address."""
+        """Write the runs selected for a side into the URL."""
         query = address(context, side, chosen or (), made, search)
         if query is None:
             raise PreventUpdate
@@ -215,10 +215,10 @@ def _follow(app: dash.Dash, context: Context, side: str) -> None:
 def address(
     context: Context, side: str, chosen: Sequence[str], made: Sequence[str], search: str
 ) -> str | None:
-    """Return the address with the runs chosen for a side; None where nobody has chosen.
+    """Return the URL query with the runs selected for a side, or None if nothing was selected.
 
-    A page that appears calls back, too, with the runs it was `made` with. The address may have
-    changed since it was asked for, and must not be set back.
+    A newly shown page also triggers the callback, with the runs that it was `made` with. The URL
+    may have changed since the page's request, and must not be reset.
     """
     state = states.parse(search)
     (_, *also), to = sides(context, state)

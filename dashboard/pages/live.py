@@ -1,4 +1,4 @@
-"""Live: where every rank of a running job is, who has not arrived, and for how long."""
+"""Live page: the state of every rank of a running job, and the missing ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SKELETON = (160, 320)
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page; the tick of the frame refreshes it."""
+    """Return the page; the timer of the frame refreshes it."""
     data = context.data(state)
     return html.Div(components.guarded(TITLE, partial(live.now, data, state)), id="live")
 

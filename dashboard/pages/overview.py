@@ -1,4 +1,4 @@
-"""Overview: the run, where its time went, what is worth doing, who waits and for whom."""
+"""Overview page: the run, the composition of its time, findings, and wait times per rank."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SKELETON = (130, 220, 150, 360)
 
 
 def layout(context: Context, state: states.State) -> Component:
-    """Return the page: at once what is known without reading the trace."""
+    """Return the page with the facts that need no pass over the trace."""
     data = context.data(state)
     title = html.H1(tables.text_of(data.trace.program))
-    # Of a job that runs the frame says so, and it is no wonder that it isn't complete.
+    # A running job is incomplete as a matter of course, and the frame shows that it runs.
     lines = [] if live.strip(data, state) else wording.completeness(data.trace)
     return html.Div(
         [
@@ -49,7 +49,7 @@ def layout(context: Context, state: states.State) -> Component:
 
 
 def time(data: Data, state: states.State, _: int) -> Component:
-    """Return where the time of all ranks went, or that there is none."""
+    """Return the composition of all ranks' time, or a note if no operation was recorded."""
     if not len(tables.by_callsite(data, state)):
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty(f"No collective operation {how}", "")
@@ -68,7 +68,7 @@ def time(data: Data, state: states.State, _: int) -> Component:
 
 
 def waiting(data: Data, state: states.State, _: int) -> Component | None:
-    """Return who waits, by call site and by rank; of a summary, who takes how long."""
+    """Return the wait time by call site and rank; for a summary, the elapsed time."""
     rows = tables.by_callsite(data, state)
     if not len(rows):
         return None
@@ -87,7 +87,7 @@ def waiting(data: Data, state: states.State, _: int) -> Component | None:
 
 
 def whom(data: Data, state: states.State, _: int) -> Component | None:
-    """Return who waits for whom; None of a summary, which doesn't tell."""
+    """Return the matrix of wait times, or None for a summary, which lacks these data."""
     if data.trace.record == "summary" or not len(tables.by_callsite(data, state)):
         return None
     return components.card(
@@ -100,7 +100,7 @@ def whom(data: Data, state: states.State, _: int) -> Component | None:
 
 
 def run_facts(data: Data) -> list[tuple[str, Any]]:
-    """Return what ran, where, how long, and how sure the times are."""
+    """Return the program, hosts, duration and clock error of the run."""
     trace = data.trace
     started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
     partial = bool((trace.meta.get("options") or {}).get("partial"))
@@ -122,7 +122,7 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
 def site_bars(
     rows: list[dict[str, Any]], state: states.State, what: str, whole_ns: float
 ) -> list[Component]:
-    """Return the costliest call sites as bars, by "wait" or "elapsed", that lead to their place."""
+    """Return the costliest call sites by "wait" or "elapsed" as bars with links."""
     ordered = sorted(rows, key=lambda row: -row[f"total_{what}_ns"])
     largest = float(ordered[0][f"total_{what}_ns"]) or 1.0
     bars: list[Component] = []
@@ -147,7 +147,7 @@ def site_bars(
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the callbacks that fill in what takes a pass over the trace, or more."""
+    """Add the callbacks that fill in cards which need at least one pass over the trace."""
     for name, make in (
         ("overview-time", time),
         ("overview-waiting", waiting),
@@ -165,7 +165,7 @@ def register(app: dash.Dash, context: Context) -> None:
         prevent_initial_call=True,
     )
     def show_both(clicked: Any, search: str) -> tuple[str, str]:
-        """Go to the timeline of those who wait and those they wait for."""
+        """Open the timeline of the waiting ranks and the awaited ranks."""
         try:
             point = clicked["points"][0]
             pair = [str(point["y"]), str(point["x"])]

@@ -1,4 +1,4 @@
-"""Timeline: ranks × time, drawn by assets/timeline.mjs from what timeline_data answers."""
+"""Timeline page: ranks over time, drawn by assets/timeline.mjs from timeline_data's responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKELETON = (60, 46, 480)
 
 
 def layout(context: Context, state: State) -> Component:
-    """Return the page: an element that the script fills, and what tells the script to."""
+    """Return the page: an element for the script, and the stores that trigger the script."""
     data = context.data(state)
     if data.trace.record == "summary":
         return components.empty(
@@ -34,7 +34,7 @@ def layout(context: Context, state: State) -> Component:
 
 
 def register(app: dash.Dash, context: Context) -> None:
-    """Add the route of the data, and start the script where the page is."""
+    """Add the route of the data, and the callback that starts the script on this page."""
     timeline_data.register(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("mpiprofTimeline", "mount"),

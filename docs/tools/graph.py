@@ -1,10 +1,10 @@
-"""Draw which folders use which: by the imports of Python and the includes of C.
+"""Draw the dependency graphs of the folders: Python imports and C includes.
 
     python docs/tools/graph.py ROOT python.svg core.svg     ROOT: a checkout of any commit
 
-A box is a folder, and an arrow leads from who uses to who is used. What follows from other arrows
-is left out. Red: folders that use each other in a circle. A box of C also says how many of its
-files call each other in a circle, be it only by a function that a common header declares.
+A box is a folder, and an arrow points from a user to the folder that it uses. Transitive arrows are
+omitted. Folders in a dependency cycle are red. A box of the core also states how many of its C
+files call each other in a cycle; a call counts even if a common header declares the function.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ HEAD = (
 )
 DEFINED = re.compile(r"^(?!static\b|typedef\b|#)[A-Za-z_][\w\s*]*?\b(\w+)\([^;{]*\)\s*\{", re.M)
 WORD = re.compile(r"(?<![.>\w])[a-z]\w+\b")
-SILENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)  # comments and texts
+SILENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)  # comments and strings
 FACADE = ("__init__", "__main__")
-ALONE = ("errors", "operations")  # files that stand for themselves; other files beside them launch
+ALONE = ("errors", "operations")  # modules with a box; their other neighbours are "launch"
 
 
-# ---- what uses what
+# ---- dependencies
 
 
 def python_folders(root: Path) -> Graph:
-    """Return the folders of Python code and those that each imports from; the core is one."""
+    """Return each folder of Python code with the folders that it imports; the core is one."""
     found: Graph = {}
     tops = [root / "mpiprof", root / "dashboard"]
     for path in sorted(p for top in tops for p in top.rglob("*.py")):
@@ -47,7 +47,7 @@ def python_folders(root: Path) -> Graph:
 
 
 def folder_of(path: Path) -> str:
-    """Return the folder of a file or module as people call it."""
+    """Return the displayed name of a file's or module's folder."""
     parts = [part for part in path.parts if part != "mpiprof"]
     if len(parts) < 2 and path.suffix == ".py" and parts:
         name = path.stem
@@ -59,7 +59,7 @@ def folder_of(path: Path) -> str:
 
 
 def imports(path: Path, root: Path) -> Iterable[str]:
-    """Yield the folders that a file imports from, at whatever place in it."""
+    """Yield the folders that a file imports, including imports within functions."""
     here = path.relative_to(root).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
@@ -71,7 +71,7 @@ def imports(path: Path, root: Path) -> Iterable[str]:
 
 
 def module(root: Path, words: list[str]) -> Iterable[str]:
-    """Yield the folder that a module of ours is in; the last word may be a name inside it."""
+    """Yield the folder of a project module; the last word may be a name in the module."""
     if words[:2] == ["mpiprof", "dashboard"]:
         words = words[1:]
     if words[:1] not in (["mpiprof"], ["dashboard"]) or words[-1] == "__version__":
@@ -87,7 +87,7 @@ def module(root: Path, words: list[str]) -> Iterable[str]:
 
 
 def core_folders(root: Path) -> tuple[Graph, dict[str, str]]:
-    """Return the folders of the core with those that each includes from, and remarks on them."""
+    """Return each folder of the core with the folders that it includes, and remarks on boxes."""
     core = root / "mpiprof" / "core"
     files = sorted(p for p in core.rglob("*") if p.suffix in (".c", ".h"))
     at: dict[str, list[Path]] = {}
@@ -105,7 +105,7 @@ def core_folders(root: Path) -> tuple[Graph, dict[str, str]]:
 
 
 def core_name(path: Path, core: Path) -> str:
-    """Return the folder of a file of the core; headers of ABIs belong to what they lie in."""
+    """Return the folder of a core file; an ABI's headers belong to their parent folder."""
     parts = path.relative_to(core).parts[:-1]
     if "abi" in parts:
         return "/".join(parts[: parts.index("abi")]) or "abi"
@@ -113,7 +113,7 @@ def core_name(path: Path, core: Path) -> str:
 
 
 def remarks(core: Path, files: list[Path]) -> dict[str, str]:
-    """Return of each folder how many files it has, and how many are in its largest circle."""
+    """Return per folder its number of files, and of the files in its largest cycle."""
     texts = {p: SILENT.sub(" ", p.read_text("utf-8")) for p in files if p.suffix == ".c"}
     home = {name: p for p, text in texts.items() for name in DEFINED.findall(text)}
     calls: Graph = {
@@ -133,7 +133,7 @@ def remarks(core: Path, files: list[Path]) -> dict[str, str]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
-    """Return the strongly connected parts, those that are used before those that use them."""
+    """Return the strongly connected components in dependency order, used ones first."""
     done: list[set[str]] = []
     number: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -162,7 +162,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
 
 
 def layers(graph: Graph) -> dict[str, int]:
-    """Return how far each folder is above what uses nothing; a circle shares its layer."""
+    """Return each folder's height above folders without dependencies; cycles share a layer."""
     level: dict[str, int] = {}
     for part in circles(graph):
         below = [level[u] for name in part for u in graph[name] if u not in part]
@@ -171,7 +171,7 @@ def layers(graph: Graph) -> dict[str, int]:
 
 
 def needed(graph: Graph) -> Iterable[tuple[str, str, bool]]:
-    """Yield (who uses, who is used, in a circle), without what follows from others."""
+    """Yield (user, used, in a cycle) of each dependency that is not transitive."""
     part_of = {name: i for i, part in enumerate(circles(graph)) for name in part}
     for name, uses in sorted(graph.items()):
         for used in sorted(uses):
@@ -182,7 +182,7 @@ def needed(graph: Graph) -> Iterable[tuple[str, str, bool]]:
 
 
 def reached(graph: Graph, start: str) -> set[str]:
-    """Return all that a folder uses, directly or not."""
+    """Return all folders that a folder uses, directly or indirectly."""
     seen: set[str] = set()
     left = [start]
     while left:
@@ -193,7 +193,7 @@ def reached(graph: Graph, start: str) -> set[str]:
 
 
 def draw(graph: Graph, told: Mapping[str, str] | None = None) -> str:
-    """Return a graph as a picture: who uses above who is used."""
+    """Return a graph as SVG, with users above the folders that they use."""
     told, level = told or {}, layers(graph)
     top = max(level.values(), default=0)
     place: dict[str, tuple[float, float, float]] = {}  # middle, top, width
@@ -226,18 +226,18 @@ def draw(graph: Graph, told: Mapping[str, str] | None = None) -> str:
 
 
 def label(name: str, told: Mapping[str, str]) -> str:
-    """Return what a box says."""
+    """Return the text of a box."""
     return f"{name}: {told[name]}" if name in told else name
 
 
 def middle(name: str, graph: Graph, place: Mapping[str, tuple[float, float, float]]) -> float:
-    """Return the middle of what a folder uses, as far as that has its place."""
+    """Return the mean position of the placed folders that a folder uses."""
     known = [place[used][0] for used in graph[name] if used in place]
     return sum(known) / len(known) if known else WIDE / 2
 
 
 def arrow(a: tuple[float, float, float], b: tuple[float, float, float], circle: bool) -> str:
-    """Return a line from the lower edge of one box to the upper edge of another."""
+    """Return an arrow from the lower edge of a box to the upper edge of another box."""
     kind = ' class="circle"' if circle else ""
     if a[1] == b[1]:  # side by side: below both
         y = a[1] + HIGH
@@ -252,7 +252,7 @@ def arrow(a: tuple[float, float, float], b: tuple[float, float, float], circle: 
 
 
 def write(root: Path, python: Path, core: Path) -> None:
-    """Draw the folders of a checkout into two files."""
+    """Draw both dependency graphs of a checkout into two files."""
     python.write_text(draw(python_folders(root)), "utf-8")
     core.write_text(draw(*core_folders(root)), "utf-8")
 

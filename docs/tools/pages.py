@@ -1,6 +1,6 @@
-"""Pages of the reference that are made from the code: verbs, columns, algorithms, environment.
+"""Reference pages generated from the code: verbs, columns, algorithms, environment.
 
-They are made by each build and never committed, so they can't be wrong about the code.
+Each build generates the pages, which are never committed, so that they always match the code.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mpiprof import __main__ as command_line
 from mpiprof.launch.options import Recording
 from mpiprof.reports import columns
 
-SUPPRESS = argparse.SUPPRESS  # stands for a help that is not shown
+SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
-PROCESSES, REMOTE, BYTES = 8, 4, "3K"  # of the drawings
+PROCESSES, REMOTE, BYTES = 8, 4, "3K"  # of the diagrams
 ENVIRONMENT = Path(__file__).parent.parent / "reference" / "environment.md"
 
 
 def write(folder: Path) -> None:
-    """Write all pages into a folder; raises where the code and a page disagree."""
+    """Write all pages into a folder; raises SystemExit if the code and a page disagree."""
     folder.mkdir(exist_ok=True)
     (folder / "verbs.md").write_text(verbs(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
@@ -44,7 +44,7 @@ def write(folder: Path) -> None:
 
 
 def verbs() -> str:
-    """Return a section for each verb: its help, its arguments and its options."""
+    """Return a section per verb: its help, arguments and options."""
     parts = []
     for verb in command_line.VERBS:
         module = command_line.command(verb)
@@ -57,7 +57,7 @@ def verbs() -> str:
 
 
 def described(text: str) -> str:
-    """Return a docstring as Markdown: what is indented, or a command, is code."""
+    """Return a docstring as Markdown; commands and indented paragraphs become code."""
     parts = []
     for part in text.strip().split("\n\n"):
         lines = part.splitlines()
@@ -67,12 +67,12 @@ def described(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Return a text whose characters mean themselves in Markdown, but for those of code."""
+    """Return text with Markdown's characters escaped, except for the characters of code."""
     return re.sub(r"(?<!`)(--[a-z][a-z-]*)", r"`\1`", text.replace("*", r"\*"))
 
 
 def row_of(action: argparse.Action) -> tuple[str, str]:
-    """Return an argument as it is typed, and what it does."""
+    """Return an argument as typed on the command line, and its help."""
     value = action.metavar or action.dest.upper()
     if action.choices is not None and not action.metavar:
         value = "{" + ",".join(map(str, action.choices)) + "}"
@@ -94,7 +94,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def tables() -> str:
-    """Return the columns of exported tables."""
+    """Return the column tables of exported data."""
     parts = []
     for name, meanings in (("Events", columns.EVENTS), ("Instances", columns.INSTANCES)):
         parts += [f"## {name}", table(("column", "meaning"), named(meanings))]
@@ -110,7 +110,7 @@ def named(meanings: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def options() -> str:
-    """Return the variables that options of `run` set."""
+    """Return the table of variables that options of `run` set."""
     told = [field.metadata for field in dataclasses.fields(Recording)]
     rows = [
         (f"`MPIPROF_{one['variable']}`", f"`{one['flags'][-1]}`", prose(one["parsed"]["help"]))
@@ -124,10 +124,10 @@ def options() -> str:
 
 
 def algorithms(folder: Path) -> str:
-    """Return the catalogue, a drawing of each algorithm in the folder beside it."""
+    """Return the catalogue of algorithms; a diagram of each goes into the folder."""
     parts = []
     listed = json.loads(said("algorithms", "--json"))
-    rows = [row for row in listed if row["library"] is None]  # the others can't be drawn
+    rows = [row for row in listed if row["library"] is None]  # library algorithms have no schedule
     for (operation, inter), group in groupby(
         rows, key=lambda row: (row["operation"], row["intercommunicator"])
     ):
@@ -141,19 +141,19 @@ def algorithms(folder: Path) -> str:
 
 
 def entry(row: Mapping[str, Any]) -> list[str]:
-    """Return what the catalogue says of an algorithm."""
+    """Return the catalogue's table of an algorithm."""
     names = ("cost", "restrictions", "parameters", "source")
     lines = [(n, f"`{row[n]}`" if n == "cost" else prose(row[n])) for n in names if row[n]]
     return [table(("", ""), lines)]
 
 
 def setting_of(row: Mapping[str, Any]) -> str:
-    """Return for how many processes an algorithm is drawn."""
+    """Return the number of processes of an algorithm's diagram, as text."""
     return f"on {PROCESSES} processes" + (f" and {REMOTE}" if row["intercommunicator"] else "")
 
 
 def drawing(row: Mapping[str, Any], folder: Path) -> str:
-    """Draw an algorithm into a folder; returns the file's name."""
+    """Draw an algorithm's diagram into a folder; returns the file's name."""
     name = f"{row['operation']}-{'inter-' * row['intercommunicator']}{row['name']}.svg"
     page = folder / f"{name}.html"
     words = ["algorithms", row["operation"], row["name"], "-p", str(PROCESSES)]
@@ -173,7 +173,7 @@ def drawing(row: Mapping[str, Any], folder: Path) -> str:
 
 
 def said(*words: str) -> str:
-    """Return what a command line prints; raises where it fails."""
+    """Return the output of a command line; raises SystemExit if the command fails."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
         code = command_line.main(words)
     if code:
@@ -181,11 +181,11 @@ def said(*words: str) -> str:
     return output.getvalue()
 
 
-# ---- pages that people write: are they complete?
+# ---- completeness of hand-written pages
 
 
 def check_environment(page: str) -> None:
-    """Raise SystemExit unless a page names each variable that the code reads."""
+    """Raise SystemExit unless the page names each variable that the code reads."""
     sources = (p for p in PACKAGE.rglob("*") if p.suffix in (".py", ".c", ".h"))
     texts = "".join(p.read_text("utf-8") for p in sources)
     read = set(re.findall(r'"(MPIPROF_[A-Z_]*[A-Z])"', texts))
@@ -193,7 +193,7 @@ def check_environment(page: str) -> None:
 
 
 def check_json(page: str) -> None:
-    """Raise SystemExit unless a page names each column of the report's JSON."""
+    """Raise SystemExit unless the page names each column of the report's JSON."""
     from mpiprof.reports import json as report
 
     told = set(re.findall(r"`(\w+)`", page))
@@ -201,6 +201,6 @@ def check_json(page: str) -> None:
 
 
 def check(page: str, needed: set[str], told: set[str]) -> None:
-    """Raise SystemExit where a page lacks something."""
+    """Raise SystemExit if a page lacks required names."""
     if missing := needed - told:
         raise SystemExit(f"docs/reference/{page} does not say what {sorted(missing)} are")

@@ -1,4 +1,4 @@
-"""Take the timeline out of an exported page, as a picture that can stand alone.
+"""Extract the timeline from an exported page as a stand-alone SVG file.
 
 python -m mpiprof export TRACE --to html -o page.html
 python docs/tools/picture.py page.html docs/pictures/name.svg
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-# The page's colours on light ground, and a ground of its own: a picture is shown anywhere.
+# Colours of the page's light theme, and a background, because viewers differ in theirs.
 STYLE = """<style>svg { background: #fff; font: 12px system-ui, sans-serif } text { fill: #1f2730 }
 .grid { stroke: #d9dee4; fill: none } .ground { fill: #f6f7f9 }</style>"""
 

@@ -1,1 +1,1 @@
-"""Measurements: studies of the papers, and what the tool itself costs."""
+"""Measurements: the papers' studies, and the cost of the tool itself."""

@@ -1,4 +1,4 @@
-"""What a wrapper does before and after the native routine, in lines of C: for C and Fortran."""
+"""C code of a wrapper before and after the native routine, for C and Fortran."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from mpiprof.core.collectives import Function
 from mpiprof.core.natives import has, operation_name
 
-# parameter -> the member of `struct arguments` that holds its address
+# parameter -> the member of `struct arguments` with its address
 ROLES = {
     "sendcount": "send.count",
     "recvcount": "recv.count",
@@ -25,8 +25,8 @@ ROLES = {
 }
 
 
-# Of a call that makes a communicator: what the library checks before its first message, by the
-# members of `struct creation_arguments` (refusal.c).
+# For a call that creates a communicator: arguments that the library checks before its first
+# message, by the members of `struct creation_arguments` (refusal.c).
 CHECKED = (
     *("root", "local_leader", "color", "ndims", "dims", "nnodes", "index", "edges"),
     *("n", "sources", "degrees", "destinations", "indegree", "outdegree"),
@@ -40,7 +40,7 @@ def root_value(function: Function, fortran: bool) -> str:
 
 
 def argument_lines(function: Function, fortran: bool) -> list[str]:
-    """The initialiser of `struct arguments`: addresses of what a call was given."""
+    """Return the initialiser of `struct arguments`: addresses of the call's arguments."""
     lines = ["const struct arguments a = {"]
     for parameter in function.parameters:
         name = parameter.name
@@ -61,9 +61,10 @@ def argument_lines(function: Function, fortran: bool) -> list[str]:
 
 
 def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """The native routine, or for a blocking collective what runs in its place.
+    """Return the call of the native routine; a blocking collective may run an algorithm instead.
 
-    An algorithm of the library's own that it was told may run on a communicator of ours.
+    If the library was set to one of its algorithms, the call may run on one of mpiprof's
+    communicators.
     """
     if function.form != "blocking":
         return [call]
@@ -81,7 +82,7 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def end_lines(function: Function, fortran: bool) -> list[str]:
-    """What follows the native routine of a collective."""
+    """Return the lines after the native routine of a collective."""
     error = "*ierror" if fortran else "error"
     body = ["describe_accepted(&call, &a);"]
     if function.form != "blocking":
@@ -96,7 +97,7 @@ def end_lines(function: Function, fortran: bool) -> list[str]:
 
 
 def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Wait, Test and their like: which requests are watched, and which of them are complete."""
+    """Return the lines of Wait, Test and similar calls: observed and completed requests."""
     error = "*ierror" if fortran else "error"
     star = "*" if fortran else ""
     which = {"count": "count", "incount": "incount"}
@@ -107,7 +108,8 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     first = f"watch_begin(&watch, {count}, {array}, {str(fortran).lower()});"
     stem = function.name.removeprefix("MPI_")
     base = "1" if fortran else "0"
-    done = f"{error} == MPI_SUCCESS && *flag != 0"  # what the library refuses may be no address
+    # If the library refuses the call, flag may be no address.
+    done = f"{error} == MPI_SUCCESS && *flag != 0"
     if stem in ("Start", "Startall"):
         last = f"watch_start(&watch, {error});"
     elif stem == "Request_free":
@@ -127,7 +129,7 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
-    """A call that is recorded on an entry, and what it would else add to."""
+    """Return the lines of a call that is recorded on an entry, and its class of time otherwise."""
     error = "*ierror" if fortran else "error"
     address = "address" if fortran else "CALLER()"
     spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
@@ -140,7 +142,7 @@ def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> 
 
 
 def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
-    """What a call names: a communicator, window or file; and what it makes."""
+    """Return the communicator, window or file that a call names, and the one that it creates."""
     given = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
     made = next((p for p in function.parameters if p.kind in ("comm*", "win*", "file*")), None)
     values = []
@@ -153,7 +155,7 @@ def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
 
 
 def communicator_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Creation, naming and freeing of communicators."""
+    """Return the lines that create, name and free communicators."""
     error = "*ierror" if fortran else "error"
     stem = function.name.removeprefix("MPI_")
     if stem in ("Comm_free", "Comm_disconnect"):
@@ -199,7 +201,7 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
 
 
 def given_lines(function: Function, fortran: bool) -> list[str]:
-    """The members of `struct creation_arguments`: addresses of what a call was given."""
+    """Return the members of `struct creation_arguments`: addresses of the call's arguments."""
     lines = []
     for parameter in function.parameters:
         name = parameter.name
@@ -214,7 +216,7 @@ def given_lines(function: Function, fortran: bool) -> list[str]:
 
 
 def spawn_lines(function: Function, fortran: bool) -> list[str]:
-    """What is said of processes that the program starts; one command of C is looked at."""
+    """Return the remark on spawned processes; only a single command in C is inspected."""
     command = "NULL, NULL" if fortran or "multiple" in function.name else "command, argv"
     root = "*root" if fortran else "root"
     error = "*ierror" if fortran else "error"
@@ -225,7 +227,7 @@ def spawn_lines(function: Function, fortran: bool) -> list[str]:
 
 
 def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Calls on windows and files, by all who have them."""
+    """Return the lines of calls on windows and files, which all members make."""
     error = "*ierror" if fortran else "error"
     kind = function.family
     known, made = handle_of(function, fortran)
@@ -250,7 +252,10 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Which reductions are the program's own; a freed handle is looked at before it is freed."""
+    """Return the lines that track the program's own reductions.
+
+    A handle is read before it is freed.
+    """
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
@@ -289,7 +294,7 @@ LIFECYCLE_LINES = {
 
 
 def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """The lines of a wrapper between finding the native routine and returning."""
+    """Return the lines of a wrapper between the lookup of the native routine and the return."""
     error = "*ierror" if fortran else "error"
     if function.family == "collective":
         comm = "comm_f2c(*comm)" if fortran else "comm"

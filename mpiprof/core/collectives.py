@@ -1,15 +1,16 @@
-"""The functions of MPI that mpiprof wraps, as a table; everything repetitive is derived from it.
+"""Table of the MPI functions that mpiprof wraps; all repetitive code is derived from it.
 
-The collectives are those of mpiprof/operations.py; a parameter's name tells its kind and so its
-type in C and in Fortran. `:root` marks what only the root gives (elsewhere it may be garbage),
-`:nonroot` what the root does not give. With MPI_IN_PLACE in place of a buffer the arguments of that
-buffer are not significant either.
+The collectives are those of mpiprof/operations.py. A parameter's name determines its kind, and so
+its type in C and in Fortran. `:root` marks arguments that are significant only at the root
+(elsewhere they may be garbage), and `:nonroot` arguments that are not significant at the root. If a
+buffer is MPI_IN_PLACE, the other arguments of that buffer are not significant either.
 
-What is wrapped beside them is in others.py.
+other_functions.py has the other wrapped functions.
 
-Forms of a blocking collective: `MPI_X`, `MPI_Ix` (adds a request), `MPI_X_init` (adds an info and
-a request), and of each the large-count form `_c`: 22 rows make 129 entry points. Two exceptions:
-MPI_Barrier has no large-count form; MPI_Neighbor_alltoallw always takes MPI_Aint displacements.
+Forms of a blocking collective: `MPI_X`, `MPI_Ix` (adds a request), `MPI_X_init` (adds an info and a
+request), and the large-count form `_c` of each. 22 rows result in 129 entry points. There are two
+exceptions. MPI_Barrier has no large-count form, and MPI_Neighbor_alltoallw always takes MPI_Aint
+displacements.
 """
 
 from __future__ import annotations
@@ -185,17 +186,17 @@ class Parameter:
     where: str = ""
 
     def c(self, large: bool) -> str:
-        """Its declaration in C."""
+        """Return its declaration in C."""
         return _TYPES[self.kind][1 if large else 0].format(self.name)
 
     def fortran(self) -> str:
-        """Its declaration in a Fortran wrapper written in C: everything is an address."""
+        """Return its declaration in a Fortran wrapper in C, where every parameter is an address."""
         return _TYPES[self.kind][2].format(self.name)
 
 
 @dataclass(frozen=True)
 class Function:
-    """One wrapped entry point, e.g. MPI_Iallreduce_c; without an operation it has no record."""
+    """One wrapped entry point, e.g. MPI_Iallreduce_c; operation is "" if it has no record."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -206,12 +207,12 @@ class Function:
     level: str = "3"
 
     def prototype(self) -> str:
-        """Its prototype in C, without the semicolon."""
+        """Return its prototype in C, without the semicolon."""
         declared = ", ".join(p.c(self.large) for p in self.parameters) or "void"
         return f"int {self.name}({declared})"
 
     def arguments(self) -> str:
-        """The names of its parameters, as a call passes them on."""
+        """Return the names of its parameters, as a call passes them on."""
         return ", ".join(p.name for p in self.parameters)
 
 
@@ -237,7 +238,7 @@ def _parameters(words: str) -> tuple[Parameter, ...]:
 
 
 def collective_functions() -> list[Function]:
-    """The 129 entry points of the collectives, in the order of the table."""
+    """Return the 129 entry points of the collectives, in the order of the table."""
     functions = []
     for operation, words in COLLECTIVES.items():
         for form, prefix, suffix, extra in (
@@ -264,7 +265,7 @@ def collective_functions() -> list[Function]:
 
 
 def other_functions() -> list[Function]:
-    """Every wrapped function that is not a collective of the table, MPI_Pcontrol apart."""
+    """Return every wrapped function that is no collective of the table, except MPI_Pcontrol."""
     functions = []
     for family, table in (
         ("point_to_point", POINT_TO_POINT),
@@ -297,7 +298,7 @@ def other_functions() -> list[Function]:
 
 
 def gatherings() -> list[str]:
-    """The operations that are recorded and never switched, in the order of the tables."""
+    """Return the operations that are recorded but never selected, in the order of the tables."""
     return list(dict.fromkeys(f.operation for f in other_functions() if f.operation))
 
 
@@ -305,6 +306,6 @@ LEVELS = ("3", "4", "4c")
 
 
 def functions(level: str) -> list[Function]:
-    """What a library of this level of the standard exports ("3", "4", "4c": with large counts)."""
+    """Return the functions that a library of a level ("3", "4", "4c": large counts) exports."""
     known = LEVELS[: LEVELS.index(level) + 1]
     return [f for f in collective_functions() + other_functions() if f.level in known]

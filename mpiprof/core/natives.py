@@ -1,4 +1,4 @@
-"""The names of what is wrapped, and natives.h: numbers of routines and operations, and facts."""
+"""Names of wrapped functions, and natives.h: numbers of routines and operations, and facts."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def has(function: Function, kind_or_name: str) -> bool:
 
 
 def operation_name(operation: str, form: str) -> str:
-    """MPI's name in lower case: allreduce, iallreduce, allreduce_init."""
+    """Return MPI's name in lower case: allreduce, iallreduce, allreduce_init."""
     prefix = "i" if form == "nonblocking" else ""
     return f"{prefix}{operation}{'_init' if form == 'persistent' else ''}"
 
 
 def has_buffer(function: Function) -> bool:
-    """Whether it takes a choice buffer, which MPICH's f08 layer gives a descriptor."""
+    """Return True if it takes a choice buffer, for which MPICH's f08 layer passes a descriptor."""
     return any(p.kind in ("cbuf", "buf") for p in function.parameters)
 
 
 def full_names(function: Function, abi: str) -> list[str]:
-    """The Fortran entry points that are wrapped in full."""
+    """Return the Fortran entry points that are wrapped in full."""
     stem = function.name.lower()
     if abi == "openmpi":
         # Open MPI 5 names the large-count form of the f08 layer mpi_x_c_f08_.
         if function.large:
             return [f"{stem}_f08_"]
-        # What gives an address back has a form for type(c_ptr) in the mpi module.
+        # A function that returns an address has a form for type(c_ptr) in the mpi module.
         pointer = [f"{stem}_cptr_"] if has(function, "address") else []
         return [f"{stem}_", f"{stem}_f08_", *pointer]
     if abi == "mpich" and not has_buffer(function):
@@ -44,7 +44,7 @@ def full_names(function: Function, abi: str) -> list[str]:
 
 
 def thin_names(function: Function, abi: str) -> list[str]:
-    """The Fortran entry points that only note their caller, as they call a wrapped C name."""
+    """Return the Fortran entry points that only record their caller and call a wrapped C name."""
     stem = function.name.lower()
     if abi != "mpich" or not function.operation:
         return []
@@ -54,11 +54,11 @@ def thin_names(function: Function, abi: str) -> list[str]:
 
 
 def aliases(name: str) -> list[str]:
-    """How other Fortran compilers spell mpi_x_: with two underscores, with none, in capitals."""
+    """Return other compilers' spellings of mpi_x_: two underscores, none, and capitals."""
     return [f"{name}_", name[:-1], name[:-1].upper()] if name.count("_f08") == 0 else []
 
 
-# A wait state -> who may leave when: enum semantics of base/operation.h.
+# A wait state -> which ranks may leave when: enum semantics of base/operation.h.
 SEMANTICS = {
     "barrier": "SYNCHRONISES",
     "nxn": "SYNCHRONISES",
@@ -70,24 +70,24 @@ SEMANTICS = {
 
 
 def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
-    """The lines of a macro with a fact about each blocking collective.
+    """Return the lines of a macro with a fact about each blocking collective.
 
-    `otherwise` is said of the other forms: they wait for nobody where they are called, and are not
-    switched.
+    `otherwise` is the value for other forms. These wait for no rank in the call, and are never
+    selected.
     """
     found = [[fact(operation), otherwise, otherwise] for operation in OPERATIONS.values()]
     return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
 
 
 def handle_value(row: Datatype | Reduction, abi: str) -> str:
-    """A predefined handle: its symbol in Open MPI, else its value."""
+    """Return a predefined handle: its symbol in Open MPI, else its value."""
     if abi == "openmpi":
         return f'"ompi_mpi_{row.openmpi}"'
     return f"{row.mpich if abi == 'mpich' else row.abi:#x}"
 
 
 def predefined(abi: str) -> list[str]:
-    """The lines of two lists: datatypes with their handles and sizes (-1: ask), reductions."""
+    """Return the lines of two lists: datatypes with handles and sizes (-1: ask MPI), reductions."""
     types = [
         f'    X("{name}", {handle_value(row, abi)}, {-1 if row.default else row.size}) \\'
         for name, row in DATATYPES.items()
@@ -100,7 +100,7 @@ def predefined(abi: str) -> list[str]:
 
 
 def own_algorithms(abi: str) -> list[str]:
-    """The lines of two lists: what algorithms may need, and those of an ABI's library."""
+    """Return the lines of two lists: needs of algorithms, and algorithms of an ABI's library."""
     library = OPENMPI if abi == "openmpi" else MPICH
     needs = [f'    X({word}, "{text}") \\' for word, text in NEEDS.items()]
     rows = []
@@ -114,9 +114,9 @@ def own_algorithms(abi: str) -> list[str]:
 
 
 def natives_header(abi: str) -> str:
-    """The list of native routines and the names of the operations.
+    """Return the header with the list of native routines and the names of the operations.
 
-    Those of the last level: what is compiled with it serves the libraries of all levels.
+    It covers the last level, because the code compiled with it serves libraries of all levels.
     """
     names = ["MPI_Pcontrol"]
     for function in functions(LEVELS[-1]):

@@ -1,12 +1,13 @@
-"""What is wrapped beside the collectives, as tables: name -> parameters (see collectives.py).
+"""Tables of wrapped functions besides the collectives: name -> parameters (see collectives.py).
 
-What only adds to a rank's times; and what all members of a communicator, a window or a file call:
-that is recorded as a collective is. `*` marks a large-count form, `@` the level of the standard.
+Some functions only add to a rank's times. Others are called by all members of a communicator,
+window or file, and are recorded like collectives. `*` marks a large-count form, `@` the level of
+the standard.
 """
 
 from __future__ import annotations
 
-# Only the time of these is added up, by family.
+# Only the time of these functions is added up, by family.
 POINT_TO_POINT: dict[str, str] = {
     "Send*": "cbuf count datatype dest tag comm",
     "Bsend*": "cbuf count datatype dest tag comm",
@@ -52,7 +53,7 @@ ONE_SIDED: dict[str, str] = {
 }
 
 _READ, _WRITE = "buf count datatype", "cbuf count datatype"
-FILE_ACCESS: dict[str, str] = {  # by one process alone, or only begun
+FILE_ACCESS: dict[str, str] = {  # called by one process, or only started
     "File_read*": f"fh {_READ} status",
     "File_write*": f"fh {_WRITE} status",
     "File_read_at*": f"fh offset {_READ} status",
@@ -72,8 +73,9 @@ FILE_ACCESS: dict[str, str] = {  # by one process alone, or only begun
     "File_delete": "filename info",
 }
 
-# Recorded as calls that all members make, but never switched: no data of ours is in them. A window
-# or file that a call makes (`out_win`, `out_file`) counts its own calls from then on (handles.c).
+# Recorded as calls of all members, but never selected, because mpiprof has no algorithms for them.
+# A window or file that a call creates (`out_win`, `out_file`) counts its calls from then on
+# (record/window_file_comm.c).
 WINDOWS: dict[str, str] = {
     "Win_create*": "buf size disp_unit info comm out_win",
     "Win_allocate*": "size disp_unit info comm baseptr out_win",
@@ -112,8 +114,8 @@ FILES: dict[str, str] = {
     "File_write_ordered_end": "fh cbuf status",
 }
 
-# Functions with a hook of their own in request.c, comm.c or pmpi.c. `out_comm` is a communicator
-# that the call makes; what follows `@` is the first release of the standard that has it.
+# Functions with a special hook in request.c, comm.c or pmpi.c. `out_comm` is a communicator that
+# the call creates. The level after `@` is the first release of the standard with the function.
 COMPLETION: dict[str, str] = {
     "Wait": "request status",
     "Waitall": "count_int requests statuses",
@@ -162,8 +164,8 @@ COMMUNICATORS: dict[str, str] = {
 }
 
 RECORDED = ("communicator", "window", "file")
-# Of the communicators' functions, those that not all members of a communicator call, or that only
-# begin: they have no record. Nor has Comm_free, for which nobody waits in either library.
+# Communicator functions without a record: not all members call them, or they only start. For
+# Comm_free, no rank waits in either library.
 UNRECORDED = {
     *("Comm_idup", "Comm_idup_with_info", "Comm_create_group", "Comm_create_from_group"),
     *("Intercomm_create_from_groups", "Comm_join", "Comm_get_parent", "Comm_set_name", "Comm_free"),
@@ -182,9 +184,10 @@ LIFECYCLE: dict[str, str] = {
     "Abort": "comm errorcode",
     "Session_init@4": "info errhandler session",
     "Session_finalize@4": "session_pointer",
-}  # and MPI_Pcontrol, which is variadic and written by hand
+}  # also MPI_Pcontrol, which is variadic and written by hand
 
-# What makes error handlers: a function of ours is asked before the program's (handler.c).
+# Functions that create error handlers: the recorder's function runs before the program's
+# (record/error_handler.c).
 HANDLERS: dict[str, str] = {
     "Comm_create_errhandler": "comm_errhandler_fn out_errhandler",
 }

@@ -2,14 +2,14 @@
 
     python -m mpiprof.core.wrappers ABI LEVEL FOLDER
 
-All that is repetitive about some 300 entry points is derived from `collectives.py`: each wrapper
-takes note of the call (`call_begin`), lets the native routine run with the very same arguments, and
-hands their addresses on (`call_end`), so that C and Fortran share one reading of them.
+All repetitive code of about 300 entry points is derived from `collectives.py`. Each wrapper records
+the call (`call_begin`), runs the native routine with the same arguments, and passes their addresses
+on (`call_end`), so that C and Fortran share one interpretation of the arguments.
 
-Fortran: Open MPI's library calls PMPI_* directly, so its Fortran names are wrapped in full; so does
-MPICH's f08 layer for all that takes no choice buffer. The rest of MPICH's Fortran calls the C
-names, which are wrapped already: there the wrappers of the collectives only note who called (the
-frame wanted is the caller of the Fortran layer).
+Open MPI's Fortran library calls PMPI_* directly, so its Fortran names are wrapped in full. So is
+MPICH's f08 layer for functions without a choice buffer. The rest of MPICH's Fortran calls the C
+names, which are wrapped already. There the wrappers of the collectives only record the caller of
+the Fortran layer, which is the frame of the call site.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mpiprof.core.bodies import body_lines
 from mpiprof.core.collectives import Function, Parameter, functions
 from mpiprof.core.natives import aliases, full_names, natives_header, thin_names
 
-# What the wrappers call.
+# Headers of the functions that the wrappers call.
 HEADERS = (
     *("base/fortran", "base/operator", "life/lifecycle", "life/parts"),
     *("record/comm", "record/describe", "record/gather", "record/handler", "record/handles"),
@@ -34,7 +34,7 @@ HEADERS = (
 
 
 def c_wrapper(function: Function) -> str:
-    """One exported MPI_* function."""
+    """Return one exported MPI_* function."""
     declared = ", ".join(p.c(function.large) for p in function.parameters) or "void"
     call = f"error = native({function.arguments()});"
     lines = [f"PUBLIC {function.prototype()}", "{"]
@@ -51,13 +51,13 @@ def c_wrapper(function: Function) -> str:
 
 
 def head(level: str) -> str:
-    """What both files of wrappers begin with."""
+    """Return the beginning of both files of wrappers."""
     lines = ["/* written by wrappers.py */", *[f'#include "{name}.h"' for name in HEADERS]]
     return "\n".join([*lines, f'#define WRAPPED_LEVEL "{level}"', ""])
 
 
 def c_source(level: str) -> str:
-    """wrappers.c: the C entry points."""
+    """Return wrappers.c, the C entry points."""
     return "\n".join([head(level), *[c_wrapper(f) for f in functions(level)]])
 
 
@@ -65,7 +65,7 @@ def c_source(level: str) -> str:
 
 
 def hidden_lengths(function: Function) -> list[str]:
-    """The lengths of strings that Fortran compilers append to the arguments."""
+    """Return the lengths of strings, which Fortran compilers append to the arguments."""
     return [
         f"{p.name}_length"
         for p in function.parameters
@@ -74,7 +74,7 @@ def hidden_lengths(function: Function) -> list[str]:
 
 
 def fortran_parameters(function: Function) -> tuple[str, str]:
-    """Declaration and passing on of a Fortran wrapper's parameters."""
+    """Return the declarations and the arguments of a Fortran wrapper's parameters."""
     # Fortran has no argc and argv.
     kept: list[Parameter] = [
         p for p in function.parameters if p.kind != "argv_pointer" and p.name != "argc"
@@ -86,7 +86,7 @@ def fortran_parameters(function: Function) -> tuple[str, str]:
 
 
 def fortran_full(function: Function, abi: str) -> str:
-    """One body for a function, and its names."""
+    """Return one body for a function, and its names."""
     declared, passed = fortran_parameters(function)
     stem = function.name.lower()
     lines = [
@@ -123,7 +123,10 @@ def fortran_full(function: Function, abi: str) -> str:
 
 
 def fortran_thin(function: Function) -> str:
-    """MPICH: note the caller, then let the Fortran layer run; it calls the wrapped C name."""
+    """Return a wrapper that records the caller.
+
+    MPICH's Fortran layer then calls the wrapped C name.
+    """
     arguments = [f"a{i}" for i in range(len(function.parameters) + 1)]
     lengths = hidden_lengths(function)
     declared = ", ".join([f"void *{a}" for a in arguments] + [f"size_t {n}" for n in lengths])
@@ -151,7 +154,7 @@ def fortran_thin(function: Function) -> str:
 
 
 def fortran_source(abi: str, level: str) -> str:
-    """fortran.c: the Fortran entry points."""
+    """Return fortran.c, the Fortran entry points."""
     parts = [head(level)]
     parts += [fortran_full(f, abi) for f in functions(level) if full_names(f, abi)]
     parts += [fortran_thin(f) for f in functions(level) if thin_names(f, abi)]

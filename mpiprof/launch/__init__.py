@@ -1,1 +1,1 @@
-"""How a program starts with our library put before its MPI; nothing here is slow to import."""
+"""Starts a program with the recorder preloaded before its MPI; all imports here are fast."""

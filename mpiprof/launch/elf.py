@@ -1,8 +1,8 @@
-"""What an ELF file says about itself: its machine, the libraries it needs, the symbols it exports.
+"""Reads ELF files: machine, needed libraries and exported symbols.
 
-A reader of our own, because `run` may start on machines without binutils, must not load an MPI
-to look at it, and has no time for a subprocess. 64-bit files of either byte order are read whole;
-of others only the identification.
+mpiprof has its own reader, because `run` may start on machines without binutils, must not load an
+MPI to inspect it, and has no time for a subprocess. 64-bit files of either byte order are read
+completely; for other files only the identification is read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ CACHE = "/etc/ld.so.cache"
 
 
 class NotElfError(MpiprofError):
-    """The file is no ELF file, or is damaged."""
+    """The file is not an ELF file, or is damaged."""
 
 
 @dataclass(frozen=True)
 class Elf:
-    """The parts of an ELF file that decide how it is loaded."""
+    """The properties of an ELF file that decide how it is loaded."""
 
     path: Path
     bits: int
@@ -50,16 +50,16 @@ class Elf:
 
     @property
     def architecture(self) -> str:
-        """A name for a person, such as "64-bit x86-64"."""
+        """A readable name, such as "64-bit x86-64"."""
         return f"{self.bits}-bit {MACHINES.get(self.machine, f'machine {self.machine}')}"
 
     @property
     def static(self) -> bool:
-        """True when no dynamic loader takes part, so that nothing can be preloaded."""
+        """True if no dynamic loader takes part, so that nothing can be preloaded."""
         return self.interpreter is None and not self.needed
 
     def fits(self, other: Elf) -> bool:
-        """Return whether both are for the same kind of machine."""
+        """Return whether both files are for the same machine type."""
         return (self.bits, self.order, self.machine) == (other.bits, other.order, other.machine)
 
 
@@ -90,7 +90,7 @@ class _Image:
                 self.dynamic = [entry for entry in entries if entry[0]]
 
     def offset(self, address: int) -> int:
-        """Return where in the file the byte of a memory address is."""
+        """Return the file offset of a memory address."""
         for begin, offset, length in self.loads:
             if begin <= address < begin + length:
                 return address - begin + offset
@@ -160,7 +160,7 @@ def _gnu_hash(name: str) -> int:
 
 
 def is_elf(path: Path) -> bool:
-    """Return whether a file begins like an ELF file; False where it can't be read."""
+    """Return whether a file begins like an ELF file; False if it is unreadable."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"\x7fELF"
@@ -170,7 +170,7 @@ def is_elf(path: Path) -> bool:
 
 @lru_cache(maxsize=256)
 def read(path: Path) -> Elf:
-    """Read an ELF file; raises NotElfError when it is none, or is damaged."""
+    """Read an ELF file; raises NotElfError if it is none, or is damaged."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:4] != b"\x7fELF":
@@ -226,7 +226,7 @@ def contains(path: Path, text: bytes) -> bool:
 
 @lru_cache(maxsize=1)
 def _cache() -> dict[str, list[str]]:
-    """Read the loader's cache: library names and where they are."""
+    """Read the loader's cache: library names and their paths."""
     try:
         data = Path(CACHE).read_bytes()
     except OSError:
@@ -238,7 +238,7 @@ def _cache() -> dict[str, list[str]]:
     try:
         (count,) = struct.unpack_from("=I", data, start + 20)
         for index in range(count):
-            # Offsets of strings count from the start of this header.
+            # String offsets count from the start of this header.
             _, key, value = struct.unpack_from("=iII", data, start + 48 + 24 * index)
             name, place = (
                 os.fsdecode(data[start + at : data.find(b"\0", start + at)]) for at in (key, value)
@@ -257,10 +257,10 @@ def find_library(
     after: tuple[str, ...] = (),
     like: Elf | None = None,
 ) -> Path | None:
-    """Return the file that the dynamic loader takes for a library name, or None.
+    """Return the file that the dynamic loader uses for a library name, or None.
 
-    `before` are folders searched first (RPATH), `after` those after LD_LIBRARY_PATH (RUNPATH);
-    files for another machine than `like` are passed over, as the loader does.
+    `before`: folders searched first (RPATH). `after`: folders searched after LD_LIBRARY_PATH
+    (RUNPATH). Files for another machine than `like` are skipped, as the loader does.
     """
     if "/" in name:
         places = [name]
@@ -285,7 +285,7 @@ def find_library(
 
 
 def needs(path: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Yield every library that a file needs, directly or not, nearest first: name and file."""
+    """Yield name and file of every library that a file needs, directly or not, nearest first."""
     first = read(path)
     seen: set[str] = set()
     queue = deque([(first, first.rpath)])
@@ -295,7 +295,7 @@ def needs(path: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Pat
             if name in seen:
                 continue
             seen.add(name)
-            # RPATH is inherited by what is needed in turn, and void where there is a RUNPATH.
+            # Needed libraries inherit RPATH; RUNPATH disables RPATH.
             before = () if elf.runpath else inherited
             found = find_library(name, environment, before=before, after=elf.runpath, like=first)
             yield name, found

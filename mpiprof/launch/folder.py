@@ -12,19 +12,19 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import job
 from mpiprof.launch.program import Program
 
-NAME_LENGTH = 180  # of a program's name within a folder's, which can have 255 bytes
+NAME_LENGTH = 180  # of the program's name in a folder name, which may have 255 bytes
 COMPONENT_LENGTH = 255
-PATH_LENGTH = 4000  # the recorder keeps 4096 bytes, with the name of a file in it
-RANK_BYTES = 2 << 16  # of a rank's log, when it is begun
+PATH_LENGTH = 4000  # the recorder's limit is 4096 bytes, including the name of a file in the folder
+RANK_BYTES = 2 << 16  # initial size of a rank's log
 
 
 def base_name(program: Program) -> str:
-    """Return how the names of this program's trace folders begin."""
+    """Return the prefix of this program's trace folders."""
     return "mpiprof-" + re.sub(r"[^A-Za-z0-9._+-]", "_", program.name)[:NAME_LENGTH]
 
 
 def dated_name(program: Program) -> str:
-    """Return a name for a trace folder that starts now; not one that exists."""
+    """Return a name for a trace folder that starts now, which does not exist yet."""
     while True:
         name = f"{base_name(program)}-{time.strftime('%Y%m%d-%H%M%S')}"
         if not os.path.lexists(name):
@@ -33,17 +33,17 @@ def dated_name(program: Program) -> str:
 
 
 def shared_name(program: Program, environment: Mapping[str, str]) -> str:
-    """Return a folder's name that all processes of a job find without talking to each other.
+    """Return a folder name that all processes of a job compute without communication.
 
-    Under launchers that give a job no name, those of one node find one.
+    Under launchers that give a job no name, only the processes of one node get the same name.
     """
-    several = (job.parts_in(environment) or 1) > 1  # each with a program of its own
+    several = (job.parts_in(environment) or 1) > 1  # each part has a different program
     base = "mpiprof" if several else base_name(program)
     return f"{base}-job-{job.identity(environment)}"
 
 
 def check_place(folder: Path, ranks: int) -> None:
-    """Raise MpiprofError unless a trace of so many ranks can be begun in a folder."""
+    """Raise MpiprofError unless a trace of so many ranks can be started in a folder."""
     place = folder.absolute()
     if len(os.fsencode(place)) > PATH_LENGTH:
         raise MpiprofError(f"{folder}: a trace folder's path can't be that long")
@@ -60,7 +60,7 @@ def check_place(folder: Path, ranks: int) -> None:
     try:
         probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
         probe.touch(0o600, exist_ok=False)
-        owner = probe.stat().st_uid  # on some file systems this is not us
+        owner = probe.stat().st_uid  # on some file systems the owner is another user
         probe.unlink()
         disk = os.statvfs(place)
     except OSError as error:
@@ -69,18 +69,19 @@ def check_place(folder: Path, ranks: int) -> None:
         ) from error
     if place == folder.absolute() and place.stat().st_uid not in (owner, os.geteuid()):
         raise MpiprofError(f"no trace can be made in {folder}: it belongs to another user")
-    # Network file systems may not say how large they are.
+    # Network file systems may report no size.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
         raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
 
 
 def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool = False) -> None:
-    """Raise UsageError when a folder holds an earlier trace already.
+    """Raise UsageError if a folder already has an earlier trace.
 
-    Other processes of the same job may have begun to write into it: what was written after the
-    launcher started is the job's own, unless the folder names another job: that may have ended only
-    just before. Only rank 0 looks for the former, but where it may run bare; for the latter all
-    that know the job's name on all nodes: prterun may hang where a rank leaves as others begin.
+    Other processes of the same job may have started to write into it. So files newer than the
+    launcher belong to the job, unless the folder names another job, which may have ended just
+    before. Rank 0 checks for older files; every rank checks if rank 0 may run bare. All ranks that
+    know the job's name check for another job, on all nodes, because prterun may hang if one rank
+    leaves while others start.
     """
     alone = partial or (job.parts_in(environment) or 1) > 1
     rank = job.rank_in(environment)

@@ -1,4 +1,4 @@
-"""What a process can know of the job that its launcher has started, before any of it runs."""
+"""Facts about a process's job from the environment of its launcher, before the program runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 SECONDS_OF_RANK_0 = 2
 HYDRA_PROXY = "hydra_pmi_proxy"
-CONFIGURATION_FILES = ("-configfile", "--configfile")  # of mpiexec: a part a line
+CONFIGURATION_FILES = ("-configfile", "--configfile")  # of mpiexec; one part per line
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process of this machine: its command's name, and when it started, in ticks."""
+    """A process of this machine: its command's name, and its start time in ticks."""
 
     pid: int
     name: str
@@ -31,7 +31,7 @@ class Process:
 
     @property
     def key(self) -> str:
-        """What no other process of this machine has, since it was started."""
+        """Key that is unique on this machine since it was booted."""
         return f"{self.pid}.{self.started}"
 
 
@@ -41,29 +41,29 @@ def _number(names: tuple[str, ...], environment: Mapping[str, str]) -> int | Non
 
 
 def rank_in(environment: Mapping[str, str]) -> int | None:
-    """Return this process's rank as its launcher says it, None under no launcher."""
+    """Return this process's rank from its launcher, or None without a launcher."""
     return _number(RANK_VARIABLES, environment)
 
 
 def ranks_in(environment: Mapping[str, str]) -> int | None:
-    """Return how many ranks this process's launcher has started, None where it doesn't say."""
+    """Return the number of ranks that the launcher has started, or None if unknown."""
     if rank_in(environment) is None:
         return None
     return _number(SIZE_VARIABLES, environment)
 
 
 def local_ranks_in(environment: Mapping[str, str]) -> int | None:
-    """Return how many ranks of this job run on this node, None where nothing says it."""
+    """Return the number of this job's ranks on this node, or None if unknown."""
     return _number(LOCAL_SIZE_VARIABLES, environment)
 
 
 def leads_node(environment: Mapping[str, str]) -> bool:
-    """Return whether this process is the first of its job on this node, as its launcher says it."""
+    """Return whether the launcher numbered this process first of its job on this node."""
     return not (_number(LOCAL_RANK_VARIABLES, environment) or 0)
 
 
 def job_in(environment: Mapping[str, str]) -> str | None:
-    """Return what all processes of this job, and of no other, find in their environment."""
+    """Return a name that all processes of this job, and no others, have in their environment."""
     if "PMIX_NAMESPACE" in environment:
         return environment["PMIX_NAMESPACE"]
     if "SLURM_JOB_ID" in environment:
@@ -72,7 +72,7 @@ def job_in(environment: Mapping[str, str]) -> str | None:
 
 
 def process(pid: int) -> Process | None:
-    """Return what /proc says of a process, None where it says nothing."""
+    """Return a process from /proc, or None if it does not exist."""
     try:
         before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
         fields = after.split()
@@ -82,7 +82,7 @@ def process(pid: int) -> Process | None:
 
 
 def ancestors() -> Iterator[Process]:
-    """Yield the process that started this one, the one that started that, and so on."""
+    """Yield the parent of this process, the parent's parent, and so on."""
     found = process(os.getppid())
     while found is not None and found.pid > 1:
         yield found
@@ -90,21 +90,21 @@ def ancestors() -> Iterator[Process]:
 
 
 def _hydra() -> tuple[Process, Process | None] | None:
-    """Return Hydra's process on this node that has started this one, and its mpiexec, if here."""
+    """Return Hydra's proxy above this process, with its mpiexec if on this node; None without."""
     line = iter(ancestors())
     proxy = next((one for one in line if one.name == HYDRA_PROXY), None)
     return None if proxy is None else (proxy, next(line, None))
 
 
 def _words(launchers: tuple[Process, Process | None] | None) -> list[str]:
-    """Return the command line of a mpiexec, nothing where it can't be seen."""
+    """Return the command line of an mpiexec, or [] if it is not visible."""
     if launchers is None or launchers[1] is None:
         return []
     return _line(launchers[1].pid)
 
 
 def _line(pid: int) -> list[str]:
-    """Return the command line of a process, nothing where it can't be seen."""
+    """Return the command line of a process, or [] if it is not visible."""
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -113,10 +113,10 @@ def _line(pid: int) -> list[str]:
 
 
 def parts_in(environment: Mapping[str, str]) -> int | None:
-    """Return how many parts the launch has, as all its processes know alike; None: not known.
+    """Return the number of parts of the launch, equal in all its processes; None if unknown.
 
-    Open MPI's launchers say it. Hydra does not, so its own words are looked at: on a job's only
-    node, as its mpiexec is there.
+    Open MPI's launchers report it. Hydra does not, so the command line of mpiexec is read. That
+    requires a job on one node, where its mpiexec runs too.
     """
     said = environment.get("OMPI_NUM_APP_CTX", "")
     if said.isdigit():
@@ -131,10 +131,10 @@ def parts_in(environment: Mapping[str, str]) -> int | None:
 
 
 def is_whole(environment: Mapping[str, str]) -> bool:
-    """Return whether all ranks of the job surely start as this one does.
+    """Return whether all ranks of the job certainly start as this one does.
 
-    That is seen on a job's only node, where the words of its mpiexec end with this process's own. A
-    script before them may choose by rank: so may whatever can be run.
+    This is visible only in a job on one node, if the command line of its mpiexec ends with that of
+    this process. A preceding script may choose by rank, and so may any executable.
     """
     size = ranks_in(environment)
     if size is None or size != local_ranks_in(environment) or parts_in(environment) != 1:
@@ -151,7 +151,7 @@ def is_whole(environment: Mapping[str, str]) -> bool:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return a name that all processes of this job have alike, on this node at least."""
+    """Return a name that is equal in all processes of this job, at least on this node."""
     return re.sub(r"[^A-Za-z0-9._+-]", "-", _identity(environment))
 
 
@@ -167,18 +167,19 @@ def _identity(environment: Mapping[str, str]) -> str:
 
 
 def others_may_speak(environment: Mapping[str, str]) -> None:
-    """Wait, in a rank that has found a mistake, for rank 0, which will have found it as well.
+    """In a rank that found an error, wait for rank 0, which normally finds the same error.
 
-    It says so and ends the job; what only this rank has found it says itself after that.
+    Rank 0 reports it and ends the job. An error that only this rank found is reported after the
+    wait.
     """
     if (rank_in(environment) or 0) > 0:
         time.sleep(SECONDS_OF_RANK_0)
 
 
 def end(code: int, environment: Mapping[str, str]) -> None:
-    """End the job of this rank, where its launcher would leave the others waiting for it.
+    """End this rank's job, if its launcher would otherwise leave the other ranks waiting.
 
-    Hydra does, when one leaves without a word: the others then hang in MPI_Init.
+    Hydra does if a rank leaves without PMI finalisation: the other ranks then hang in MPI_Init.
     """
     descriptor = environment.get("PMI_FD", "")
     if not descriptor.isdigit():
@@ -190,9 +191,9 @@ def end(code: int, environment: Mapping[str, str]) -> None:
 
 
 def _starters() -> Iterator[Process]:
-    """Yield the processes above this one, but none above a program of MPI.
+    """Yield the processes above this one, but none above an MPI program; raises OSError.
 
-    What such a program starts is no rank, and its mistakes are its own. Raises OSError.
+    A process that an MPI program starts is not a rank, so its errors must not end the job.
     """
     for one in ancestors():
         if "libmpi" in Path(f"/proc/{one.pid}/maps").read_text(errors="replace"):
@@ -201,12 +202,12 @@ def _starters() -> Iterator[Process]:
 
 
 def _peer(descriptor: int) -> int:
-    """Return the process at the other end of a socket; raises OSError where it is none."""
+    """Return the process at the other end of a socket; raises OSError if there is none."""
     import socket
     import struct
 
     with socket.socket(fileno=os.dup(descriptor)) as end_of_ours:
-        format_ = "3i"  # its process, user and group
+        format_ = "3i"  # process, user and group
         size = struct.calcsize(format_)
         found = end_of_ours.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return int(struct.unpack(format_, found)[0])

@@ -1,4 +1,4 @@
-"""Which MPI a program uses, and which of our libraries fits it; found without loading any."""
+"""Determines a program's MPI and the recorder library that fits, without loading either."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ABIS = ("mpich", "openmpi", "mpiabi")
 FAMILIES = {"mpich": "MPICH", "openmpi": "Open MPI", "mpiabi": "the standard MPI ABI"}
 
-# Intel MPI, MVAPICH and Cray keep MPICH's ABI, the last two under names of their own.
+# Intel MPI, MVAPICH and Cray have MPICH's ABI, the last two under different names.
 SONAMES = {
     "mpich": re.compile(r"libmpi(ch|_[a-z0-9]+(_[0-9]+)?)?\.so\.12$"),
     "openmpi": re.compile(r"libmpi\.so\.40$"),
@@ -38,7 +38,7 @@ LOADED_NAMES = {
 }
 PYTHON_NAME = re.compile(r"(python|pypy)[0-9.]*t?$")
 
-# What another Python says about itself, so that we can look for its mpi4py.
+# Run by another Python, to find its mpi4py.
 QUERY = """import json, site, sys, importlib.machinery as m
 prefixes = [p for p, there in (
     (sys.exec_prefix, sys.exec_prefix != sys.base_exec_prefix),
@@ -50,9 +50,9 @@ print(json.dumps([sys.path[1:], prefixes, m.EXTENSION_SUFFIXES]))
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI as a program will load it: its ABI, its file where known, and how we know.
+    """An MPI as a program will load it: its ABI, its file if known, and how it was determined.
 
-    shown: the program itself shows that it loads it, so that it is no script that starts another.
+    shown: the program itself loads this MPI, so it is not a script that starts another program.
     """
 
     abi: str
@@ -62,14 +62,15 @@ class Mpi:
 
     @property
     def family(self) -> str:
-        """The name that a person uses."""
+        """The name for users."""
         return FAMILIES[self.abi]
 
     @property
     def level(self) -> str:
-        """Which generation of entry points the real library has: "3", "4" or "4c".
+        """Generation of the real library's entry points: "3", "4" or "4c".
 
-        A wrapper must not export what the real library lacks: mpi4py probes for these names.
+        A wrapper must not export functions that the real library lacks, because mpi4py probes for
+        them.
         """
         if self.abi == "mpiabi":
             return "4c"
@@ -82,7 +83,7 @@ class Mpi:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python: its file, where it searches modules, and the prefixes that mpi4py looks below."""
+    """A Python: its file, its module search path, and the prefixes under which mpi4py looks."""
 
     executable: Path
     path: tuple[str, ...]
@@ -91,9 +92,8 @@ class Interpreter:
 
 
 def library_folder() -> Path:
-    """Return the folder that holds our libraries; raises MpiprofError when they aren't built."""
-    # An editable install leaves the sources where they are and puts the libraries into
-    # site-packages.
+    """Return the folder of the recorder libraries; raises MpiprofError if they are not built."""
+    # An editable install leaves the sources in place and installs the libraries into site-packages.
     beside = Path(__file__).parent.parent
     for package in [beside, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
         folder = package / "lib"
@@ -105,8 +105,8 @@ def library_folder() -> Path:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load one of our libraries that need no MPI; raises MpiprofError where that fails."""
-    import ctypes  # which a launcher that switches nothing does without
+    """Load a mpiprof library that needs no MPI; raises MpiprofError if that fails."""
+    import ctypes  # not needed by a launcher without selection
 
     path = library_folder() / name
     try:
@@ -116,7 +116,7 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def our_library(mpi: Mpi) -> Path:
-    """Return the library of ours that fits an MPI."""
+    """Return the recorder library that fits an MPI."""
     path = library_folder() / f"libmpiprof-{mpi.abi}-{mpi.level}.so"
     if not path.is_file():
         raise MpiprofError(f"{path} is missing: install mpiprof again")
@@ -129,12 +129,12 @@ def our_library(mpi: Mpi) -> Path:
 
 
 def abi_of(name: str) -> str | None:
-    """Return the ABI that a library's soname stands for, or None."""
+    """Return the ABI of a library's soname, or None."""
     return next((abi for abi, pattern in SONAMES.items() if pattern.match(name)), None)
 
 
 def mpi_of_library(path: Path, reason: str) -> Mpi:
-    """Return the MPI that a file is; raises UsageError for one that we have no library for."""
+    """Return the MPI of a library file; raises UsageError if no recorder library fits it."""
     name = elf.read(path).soname or path.name
     abi = abi_of(name) or abi_of(path.resolve().name)
     if abi is None:
@@ -147,9 +147,9 @@ def mpi_of_library(path: Path, reason: str) -> Mpi:
 
 
 def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
-    """Return the MPI that a program or extension module is linked with, None where there is none.
+    """Return the MPI that a program or extension module is linked with, or None.
 
-    Raises UsageError for one that can't be wrapped: static, for another machine, unknown.
+    Raises UsageError if the MPI cannot be wrapped: static, for another machine, or unknown.
     """
     own = elf.read(Path(sys.executable).resolve())
     program = elf.read(path)
@@ -195,7 +195,7 @@ def this_interpreter(script_folder: str | None = None) -> Interpreter:
 
 
 def interpreter_of(python: Path) -> Interpreter:
-    """Return what mpi4py would see in a Python; asks it, unless it is the running one."""
+    """Return a Python's facts for finding mpi4py; starts the Python, unless it is this one."""
     own = Path(sys.executable)
     if python.parent.resolve() == own.parent.resolve() and python.resolve() == own.resolve():
         return this_interpreter()
@@ -210,9 +210,9 @@ def interpreter_of(python: Path) -> Interpreter:
 
 
 def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | None:
-    """Return the MPI that mpi4py would load in this Python, None where there is no mpi4py.
+    """Return the MPI that mpi4py would load in this Python, or None without mpi4py.
 
-    Follows mpi4py/_mpiabi.py. Raises UsageError where mpi4py itself would find no MPI.
+    Follows mpi4py/_mpiabi.py. Raises UsageError if mpi4py itself would find no MPI.
     """
     package = _mpi4py_folder(python)
     if package is None:
@@ -279,7 +279,7 @@ def _libmpi_candidates(python: Interpreter, environment: Mapping[str, str]) -> I
 
 
 def mpi_of_launcher(environment: Mapping[str, str]) -> str | None:
-    """Return the ABI that belongs to the launcher which started this process, or None."""
+    """Return the ABI of the launcher that started this process, or None."""
     if "OMPI_COMM_WORLD_SIZE" in environment:
         return "openmpi"
     if {"PMI_FD", "PMI_PORT", "HYDI_CONTROL_FD", "MV2_COMM_WORLD_SIZE"} & environment.keys():
@@ -288,9 +288,9 @@ def mpi_of_launcher(environment: Mapping[str, str]) -> str | None:
 
 
 def mpi_by_name(abi: str, environment: Mapping[str, str], reason: str) -> Mpi:
-    """Return the nearest MPI of an ABI: this environment's, the launcher's, the system's.
+    """Return the nearest MPI of an ABI: this environment's, the launcher's, or the system's.
 
-    For programs that don't show what they load; its file only decides the level.
+    For programs whose MPI is not visible. The file only decides the level of the recorder library.
     """
     listed = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
     folders = [f"{sys.prefix}/lib"]

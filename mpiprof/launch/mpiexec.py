@@ -1,4 +1,4 @@
-"""The mpiexec that belongs to an MPI, and its words for starting ranks on this machine."""
+"""The mpiexec of an MPI, and its command line for ranks on this machine."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ NAMES = {
     "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),
     "openmpi": ("mpiexec", "mpirun", "mpiexec.openmpi", "prterun"),
 }
-YIELDS = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: who waits sleeps; 4.0 ignores it
+YIELDS = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: waiting ranks sleep; 4.0 ignores it
 RANKS_A_PROCESSOR = 64
 MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
 @dataclass(frozen=True)
 class Mpiexec:
-    """A launcher: its file, the family it belongs to and its version."""
+    """A launcher: its file, its family and its version."""
 
     path: Path
     abi: str
     version: str
 
     def words(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
-        """Return the words that come before the program's own.
+        """Return the command line before the program.
 
-        MPIs let more ranks than cores spin against each other, and Open MPI refuses them: on one
-        machine of one's own that is never what is wanted.
+        With more ranks than cores, ranks spin against each other, and Open MPI refuses to start
+        them. On a single machine, both are unwanted.
         """
         words = [str(self.path), "-n", str(ranks)]
         if ranks <= len(os.sched_getaffinity(0)):
@@ -52,9 +52,9 @@ class Mpiexec:
 
 
 def check_ranks(ranks: int, environment: Mapping[str, str], *, sure: bool) -> None:
-    """Raise UsageError for more ranks than can be meant for this machine's processors.
+    """Raise UsageError for implausibly many ranks per processor of this machine.
 
-    Under a resource manager they may be other machines'.
+    Under a resource manager, the ranks may run on other machines.
     """
     processors = len(os.sched_getaffinity(0))
     managed = any(name in environment for name in MANAGERS)
@@ -66,7 +66,7 @@ def check_ranks(ranks: int, environment: Mapping[str, str], *, sure: bool) -> No
 
 
 def identify(path: Path) -> Mpiexec | None:
-    """Ask an mpiexec what it is; None when it doesn't answer or is of an unknown family."""
+    """Identify an mpiexec by its version; None if it does not answer or its family is unknown."""
     try:
         answer = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=20, check=False
@@ -86,10 +86,10 @@ def identify(path: Path) -> Mpiexec | None:
 
 
 def candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the files that may be this MPI's mpiexec, the most fitting first."""
+    """Yield the files that may be this MPI's mpiexec, the best match first."""
     folders: list[str] = []
     if mpi is not None and mpi.library is not None:
-        # Beside the library that the program loads: the same release.
+        # Near the library that the program loads, so that the release is the same.
         folders += [str(parent / "bin") for parent in mpi.library.resolve().parents[:-1]]
     folders.append(str(Path(sys.executable).parent))
     folders += environment.get("PATH", "").split(os.pathsep)
@@ -105,7 +105,7 @@ def candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path
 
 
 def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
-    """Return the mpiexec that starts programs of this MPI; raises UsageError when there is none."""
+    """Return the mpiexec that starts programs of this MPI; raises UsageError if there is none."""
     others = []
     for path in candidates(mpi, environment):
         known = identify(path)

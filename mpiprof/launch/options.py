@@ -1,4 +1,4 @@
-"""The options of a recorded program: as words, and as the environment that the recorder reads."""
+"""Options of a recorded program: as command-line words, and as the recorder's environment."""
 
 # ruff: noqa: RUF009 (`option` returns a field)
 
@@ -21,22 +21,22 @@ from mpiprof.launch.program import Program
 from mpiprof.quantities import budget, positive, size
 
 MARK = "MPIPROF_"
-RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes a rank
+RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes per rank
 SANITIZER = re.compile(r"libasan\.so|libclang_rt\.asan")
 SANITIZED = "ASAN_OPTIONS"
-ABORT = "abort"  # what --on-hang takes beside a command
+ABORT = "abort"  # value of --on-hang besides a command
 PLACE = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
 
 
 def named(text: str) -> Path:
-    """Convert an option's value to a path; an empty one would mean this folder."""
+    """Convert an option's value to a path; "" is refused, because it would mean this folder."""
     if not text:
         raise argparse.ArgumentTypeError("an empty name")
     return Path(text)
 
 
 def way(text: str) -> str:
-    """Convert how to record; of a ring the size is in bytes, as in "ring:1048576"."""
+    """Convert a recording mode; the size of a ring becomes bytes, as in "ring:1048576"."""
     if text in ("events", "summary", "off"):
         return text
     name, colon, wanted = text.partition(":")
@@ -55,7 +55,7 @@ def limit(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Check a command that a shell is to run."""
+    """Check a shell command."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError("an empty command")
     return text
@@ -64,9 +64,9 @@ def words(text: str) -> str:
 def option(
     default: Any, *flags: str, variable: str = "", passed: bool = True, **parsed: Any
 ) -> Any:
-    """Return a field of Recording: its words, its variable, and what argparse is told of it.
+    """Return a field of Recording with its flags, its variable, and its arguments for argparse.
 
-    passed: whether `run -n` gives its words to the ranks as they are.
+    passed: whether `run -n` passes the option to the ranks unchanged.
     """
     told = {"flags": flags, "variable": variable, "passed": passed, "parsed": parsed}
     return field(default=default, metadata=told)
@@ -258,14 +258,14 @@ class Recording:
     )
     yes: bool = option(False, "--yes", passed=False, help="with -n: so many ranks are meant")
     quiet: bool = option(False, "-q", variable="QUIET", help="say nothing at the end")
-    # Set by `run -n` for its ranks: the folder is named and checked already.
+    # Set by `run -n` for its ranks, because the folder is already named and checked.
     named: bool = option(False, "--named", passed=False, help=argparse.SUPPRESS)
     unrecorded: bool = option(
         False, "--unrecorded", variable="UNRECORDED", passed=False, help=argparse.SUPPRESS
     )
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that the recorder reads; what is not asked for has none."""
+        """Return the recorder's variables; an option that is not set has none."""
         found = {}
         for one in fields(self):
             value = _texts(getattr(self, one.name))
@@ -275,7 +275,7 @@ class Recording:
 
 
 def _texts(value: Any) -> list[str] | None:
-    """Return an option's value as texts, "1" for a flag; None where there is nothing to say."""
+    """Return an option's value as texts, "1" for a flag; None if it is not set."""
     if value is None or value is False:
         return None
     if isinstance(value, list | tuple):
@@ -284,7 +284,7 @@ def _texts(value: Any) -> list[str] | None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of Recording to a parser, each under its name there."""
+    """Add the options of Recording to a parser, under the names of its fields."""
     for one in fields(Recording):
         flags, parsed = one.metadata["flags"], dict(one.metadata["parsed"])
         if not flags:
@@ -299,7 +299,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def recording_of(args: argparse.Namespace) -> Recording:
-    """Return what a command line asks for; what to switch is for its plan to say."""
+    """Return the options of a command line, without --switch, which the plan replaces."""
     known = [one.name for one in fields(Recording) if one.metadata["flags"]]
     given = {name: getattr(args, name) for name in known}
     given |= {"skip_packages": tuple(args.skip_packages), "switch": None}
@@ -307,7 +307,7 @@ def recording_of(args: argparse.Namespace) -> Recording:
 
 
 def words_of(args: argparse.Namespace) -> list[str]:
-    """Return the words that `run -n` gives to its ranks as they are."""
+    """Return the words that `run -n` passes to its ranks unchanged."""
     found: list[str] = []
     for one in fields(Recording):
         flag = one.metadata["flags"][:1]
@@ -320,7 +320,7 @@ def words_of(args: argparse.Namespace) -> list[str]:
 def recorder_environment(
     program: Program, mpi: Mpi, options: Recording, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment in which a program is recorded; what is preloaded stays so."""
+    """Return the environment in which a program is recorded; other preloaded libraries remain."""
     ours = str(library.our_library(mpi))
     before = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
     ours_too = {MARK + name for name in PLACE} | {
@@ -341,7 +341,7 @@ def recorder_environment(
 
 
 def sanitized(program: Program, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what has a program with AddressSanitizer bear that its runtime is not loaded first."""
+    """Return the variables that let AddressSanitizer accept a library loaded before its runtime."""
     file = program.file
     if file is None or program.python is not None or not elf.is_elf(file):
         return {}
@@ -354,10 +354,10 @@ def sanitized(program: Program, environment: Mapping[str, str]) -> dict[str, str
 def place_in_job(
     program: Program, mpi: Mpi, options: Recording, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what tells a process where to write, and what else of its job there is.
+    """Return the variables that locate the trace and describe the job.
 
-    All ranks surely record only where what is started loads MPI itself: a script may choose by
-    rank, and a rank that it leaves bare would get our messages with its own receives.
+    MPIPROF_TOGETHER is set only if the started program itself loads MPI. A script may choose by
+    rank, and a rank that it runs bare would receive the recorder's messages with its own receives.
     """
     parts, rank = job.parts_in(environment), job.rank_in(environment)
     several = parts is not None and parts > 1

@@ -1,7 +1,7 @@
-"""From the words of a command line to a running program with our library put before its MPI.
+"""Turns the words of a command line into a running program with the recorder preloaded.
 
 The launching process becomes the program by exec, so that exit code, signals and output are the
-program's own. Nothing is started before everything that can be checked has been checked.
+program's. All checks precede the exec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mpiprof.launch.library import Mpi
 
 @dataclass(frozen=True)
 class Program:
-    """What shall run: its short name, the words for exec, and what to search for its MPI."""
+    """A program to run: its short name, the words for exec, and the file or Python with its MPI."""
 
     name: str
     argv: tuple[str, ...]
@@ -35,7 +35,7 @@ class Program:
 
 
 def python_flags() -> list[str]:
-    """Return the interpreter flags that this process was started with, such as -u or -X dev."""
+    """Return the interpreter flags of this process, such as -u or -X dev."""
     head = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
     if len(head) >= 2 and re.fullmatch("-[A-Za-z]*m", head[-2]):
         return head[:-2] + ([head[-2][:-1]] if len(head[-2]) > 2 else [])
@@ -43,12 +43,12 @@ def python_flags() -> list[str]:
 
 
 def verb_words(*words: str) -> list[str]:
-    """Return the command line of a verb of ours in this Python."""
+    """Return the command line of a mpiprof verb in this Python."""
     return [sys.executable, *python_flags(), "-m", "mpiprof", *words]
 
 
 def find_program(words: Sequence[str], *, module: bool) -> Program:
-    """Find what a command line names; raises UsageError when it isn't there or can't be run."""
+    """Find the program of a command line; raises UsageError if it is missing or not executable."""
     if module:
         return _module(words)
     first = Path(words[0])
@@ -125,10 +125,10 @@ def _interpreter(path: Path) -> Path:
 
 
 def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str]) -> Mpi:
-    """Find which MPI a program uses.
+    """Determine the MPI of a program.
 
-    What the program itself shows counts first, then the launcher's environment or `wanted`;
-    raises UsageError where these contradict each other, and where nothing tells.
+    The program itself counts first, then the launcher's environment or `wanted`. Raises UsageError
+    if these contradict each other, or if none shows an MPI.
     """
     found = None
     if program.python is not None:
@@ -168,15 +168,15 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
 
 
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by a program; raises UsageError when the system refuses."""
+    """Replace this process by a program; raises UsageError if the system refuses."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # Python ignores these two from its start, and what is ignored stays so through exec.
+    # Python ignores these two signals, and exec would pass that on.
     for name in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(name, signal.SIG_DFL)
     try:
         os.execve(argv[0], list(argv), dict(environment))
     except OSError as error:
-        if error.errno == 8:  # no "#!" line: shells run such a file themselves, and so do we
+        if error.errno == 8:  # no "#!" line: run the file by a shell, as shells do
             os.execve("/bin/sh", ["/bin/sh", *argv], dict(environment))
         raise UsageError(f"{argv[0]} can't be started: {error.strerror}") from error

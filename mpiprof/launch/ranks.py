@@ -1,8 +1,8 @@
-"""Ranks that run a verb of ours: how they are started, and how each gets our library before MPI.
+"""Starts ranks that run a mpiprof verb with the recorder preloaded.
 
-`bench` and `tune --replay` start them with an mpiexec, here or on an emulated cluster; under a bare
-mpiexec each rank starts itself again with our library in its environment. A rank knows by READY
-which of both it is.
+`bench` and `tune --replay` start ranks with an mpiexec, here or on an emulated cluster. Under a
+bare mpiexec, each rank restarts itself with the recorder in its environment. READY records which of
+the two applies.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, become
 from mpiprof.progress import WATCHED
 
-READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF where a rank started itself
+READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF if the rank restarted itself
 ITSELF = "remove"
-PREFIX = "mpiprof-bench-"  # of folders for what the recorder writes meanwhile; nobody reads it
+PREFIX = "mpiprof-bench-"  # of folders for the recorder's output, which is not read
 LEVEL = "MPI4PY_RC_THREAD_LEVEL"
 
 
 def this_mpi(environment: Mapping[str, str]) -> Mpi:
-    """Return the MPI of this Python's mpi4py; raises UsageError where it has none."""
+    """Return the MPI of this Python's mpi4py; raises UsageError if it has none."""
     found = library.mpi_of_python(library.this_interpreter(), environment)
     if found is None:
         raise UsageError(
@@ -44,7 +44,7 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
 
 
 def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary") -> dict[str, str]:
-    """Return what a rank's environment must have beyond ours: the library put before its MPI."""
+    """Return the variables that a rank needs besides this process's, for the preloaded recorder."""
     program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
     told = Recording(folder=folder, record=record, python_sites="never", quiet=True)
     full = recorder_environment(program, mpi, told, os.environ)
@@ -54,35 +54,35 @@ def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary"
 
 
 def one_thread() -> dict[str, str]:
-    """Return what gives the ranks the thread level of a program with one thread in MPI at a time.
+    """Return the variables for a thread level with one thread in MPI at a time.
 
-    mpi4py asks for more by itself, and then MPICH, and Open MPI on several nodes, can't be told
-    their own algorithms. A level in the environment stands.
+    By default mpi4py requests a higher level. Then MPICH, and Open MPI on several nodes, cannot be
+    set to one of their algorithms. A level in the environment takes precedence.
     """
     return {} if LEVEL in os.environ else {LEVEL: "serialized"}
 
 
 def start(mpi: Mpi, ranks: int, words: Sequence[str], more: Mapping[str, str]) -> int:
-    """Start ranks on this machine with the mpiexec that fits, and return its exit code."""
+    """Start ranks on this machine with the matching mpiexec, and return its exit code."""
     launcher = mpiexec.find(mpi, os.environ).words(ranks, os.environ)
     pairs = [f"{name}={value}" for name, value in more.items()]
     return subprocess.run([*launcher, "env", *pairs, *words], check=False).returncode
 
 
 def is_ready() -> bool:
-    """Whether this rank has our library before its MPI."""
+    """Return True if the recorder is preloaded in this rank."""
     return READY in os.environ
 
 
 def started_itself() -> bool:
-    """Whether this rank became ready by itself, under a bare mpiexec."""
+    """Return True if this rank restarted itself, under a bare mpiexec."""
     return os.environ.get(READY) == ITSELF
 
 
 def become_ready(
     words: Sequence[str], mpi: Mpi, record: str = "summary", more: dict[str, str] | None = None
 ) -> NoReturn:
-    """Start this rank again with our library put before its MPI."""
+    """Restart this rank with the recorder preloaded."""
     job = job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
     folder = Path(tempfile.gettempdir(), PREFIX + re.sub("[^A-Za-z0-9.]", "-", job))
     full = dict(os.environ) | inside(words, mpi, folder, record) | {READY: ITSELF} | (more or {})
@@ -92,7 +92,7 @@ def become_ready(
 
 
 def leave() -> int:
-    """End MPI; rank 0 removes the trace where nobody else does."""
+    """Finalize MPI; rank 0 removes the trace if no launcher does."""
     from mpi4py import MPI
 
     remove = started_itself() and MPI.COMM_WORLD.rank == 0

@@ -1,1 +1,1 @@
-"""Candidates measured on the ranks of a job, under the arrivals that a trace recorded."""
+"""Measures candidates on the ranks of a job, under the arrivals that a trace recorded."""

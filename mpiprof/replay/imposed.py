@@ -1,10 +1,10 @@
-"""Recorded arrival patterns imposed on the ranks of a job, and each candidate measured under them.
+"""Imposes recorded arrival patterns on the ranks of a job, and measures each candidate under them.
 
-Runs inside MPI with our library preloaded, as the studies do (timing.py). A lap takes one pattern
-of each task and runs all that is still in question for it, in an order of its own, so that drift
-hits all alike. After some laps the slower half of a task's candidates is left out; what runs
-without a plan always stays. Instances whose ranks did not come as they should, to within NEAR_NS,
-do not count, unless too few are left.
+Runs inside MPI with the recorder preloaded, as the studies do (bench/harness/timing.py). A lap
+takes one pattern of each task and runs all remaining candidates in a random order, so that drift
+affects all equally. After some laps the slower half of a task's candidates is dropped; the choice
+without a plan always remains. Instances with arrival errors above NEAR_NS are excluded, unless too
+few instances are left.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from mpiprof.progress import Progress
 Int = NDArray[np.int64]
 NATIVE = "native"
 NEAR_NS = 50_000
-LEAST_LAPS = 4  # that must fit for a task to be taken
+LEAST_LAPS = 4  # laps that must fit into the budget
 MOST_LAPS = 40
 HALVE_AFTER = (4, 8, 16)  # laps
-FACTOR = 1.5  # as good as that of the best's score stays in any case
+FACTOR = 1.5  # candidates with scores above this multiple of the best score are dropped
 PR_SET_TIMERSLACK = 29
 SPIN_NS = 100_000
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to replay: one operation's problems with their arrivals (ns by member), in patterns.
+    """The problems of one operation to replay, each with its arrivals (ns by member).
 
-    ranks: world ranks of the members; of two groups the first and the others of the world.
-    choices: as `run --switch` reads them, `native` first.
+    ranks: world ranks of the members. For two groups, they are the world's first ranks in order.
+    choices: in the syntax of `run --switch`, `native` first.
     """
 
     operation: str
@@ -55,14 +55,14 @@ class Task:
 
     @property
     def members(self) -> str:
-        """The name of its communicator among the ranks' own."""
+        """Key of the task's communicator in `Ranks.made`."""
         p = self.problems[0]
         if p.remote_size:
             return f"{p.size}+{p.remote_size}"
         return "ranks " + ",".join(map(str, self.ranks))
 
     def score(self, shot: Shot) -> float:
-        """Return the score of one instance, in ns."""
+        """Return the score of one instance in ns."""
         p = self.problems[shot.pattern]
         group = Group.of(p.size, p.remote_size, p.root)
         return float(score(self.operation, shot.arrivals, shot.exits, group))
@@ -70,9 +70,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Shot:
-    """One instance that was run: which pattern, arrivals and exits (joint clock), by member.
+    """One measured instance: its pattern, arrivals and exits (joint clock) by member.
 
-    error_ns: how far the arrivals were off at most, after the instance's mean shift.
+    error_ns: largest deviation of an arrival from its target.
     """
 
     lap: int
@@ -84,7 +84,7 @@ class Shot:
 
 @dataclass
 class Replayed:
-    """What was measured of a task; `applies`: the choices that ran as they should."""
+    """Measurements of a task; `alive`: the remaining choices, which ran correctly."""
 
     task: Task
     shots: dict[str, list[Shot]] = field(default_factory=dict)
@@ -92,14 +92,14 @@ class Replayed:
     cost_s: float = 0.0
 
     def score(self, choice: str) -> float:
-        """Return a choice's mean score, in ns."""
+        """Return the mean score of a choice in ns."""
         found = [self.task.score(shot) for shot in self.shots.get(choice, [])]
         return float(np.mean(found)) if found else float("inf")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that was measured, and where: for each task its shots by choice."""
+    """All measurements and their environment: for each task, its shots by choice."""
 
     replayed: list[Replayed]
     mpi: str
@@ -109,7 +109,7 @@ class Outcome:
     laps: int
 
     def errors(self) -> Int:
-        """Return how far each instance's arrivals were off, ns."""
+        """Return the arrival error of each instance in ns."""
         every = [s.error_ns for r in self.replayed for shots in r.shots.values() for s in shots]
         return np.array(every, np.int64)
 
@@ -118,7 +118,7 @@ class Outcome:
 
 
 def prepare(ranks: Ranks, tasks: Sequence[Task]) -> None:
-    """Make the communicators of all tasks, and let sleeping ranks wake up in time."""
+    """Create the communicators of all tasks, and set the timer slack of sleeping ranks to 1 ns."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     undefined = mpi4py().UNDEFINED
     for task in tasks:
@@ -132,7 +132,7 @@ def prepare(ranks: Ranks, tasks: Sequence[Task]) -> None:
 
 
 def spins(world: Any) -> int:
-    """Return how long before its time a rank stops sleeping: only where each has a processor."""
+    """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
     beside = world.Split_type(mpi4py().COMM_TYPE_SHARED)
     crowded = int(world.allreduce(int(beside.size > len(os.sched_getaffinity(0))), mpi4py().MAX))
     beside.Free()
@@ -142,9 +142,12 @@ def spins(world: Any) -> int:
 def once(
     ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int
 ) -> tuple[int, int, int]:
-    """Run one case once: when this rank should arrive, when it did, and its exit; 0 without."""
+    """Run one case once, and return this rank's target arrival, arrival and exit.
+
+    The three values are 0 if this rank has no call.
+    """
     start = agreed_start(ranks)
-    ranks.choose(case.rule())  # on all ranks alike
+    ranks.choose(case.rule())  # the same on all ranks
     if call is None:
         ranks.choose("")
         return 0, 0, 0
@@ -159,7 +162,7 @@ def once(
 
 
 def run_one(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -> Int:
-    """Run a choice under a pattern; returns this rank's wanted arrival, arrival and exit."""
+    """Run a choice under a pattern, and return this rank's target arrival, arrival and exit."""
     case = Case({}, task.operation, choice, task.problems[pattern], task.members)
     comm = ranks.communicator(task.members)
     call = None if comm is None else CALLS[task.operation](case, comm)
@@ -168,12 +171,12 @@ def run_one(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -
 
 
 def place(ranks: Ranks, task: Task) -> int:
-    """Return this rank's place among the members."""
+    """Return this rank's index among the members."""
     return ranks.rank if task.problems[0].remote_size else task.ranks.index(ranks.rank)
 
 
 def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
-    """Run everything once, untimed; what does not run as it should is left out, on all ranks."""
+    """Run every choice once, untimed, and drop on all ranks each choice that runs incorrectly."""
     found = []
     for task in tasks:
         began = time.monotonic()
@@ -196,9 +199,9 @@ def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
 
 
 def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | None:
-    """Measure within a budget, all ranks together; rank 0 returns what was found.
+    """Measure within a budget, all ranks together; rank 0 returns the outcome, others None.
 
-    Raises MpiprofError for a budget in which nothing can be measured.
+    Raises MpiprofError if the budget is too small for any measurement.
     """
     end = time.monotonic() + budget_s
     prepare(ranks, tasks)
@@ -232,7 +235,7 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
 
 
 def _fitting(replayed: Sequence[Replayed], left_s: float) -> list[int]:
-    """Return the first tasks of which LEAST_LAPS fit into a time."""
+    """Return the first tasks for which LEAST_LAPS fit into the remaining time."""
     found = []
     for i, r in enumerate(replayed):
         left_s -= LEAST_LAPS * r.cost_s * len(r.alive)
@@ -272,7 +275,7 @@ def _lap(
 
 
 def halve(r: Replayed) -> None:
-    """Leave out the slower half of the candidates, but none that is nearly as good as the best."""
+    """Drop the slower half of the candidates, except candidates nearly as good as the best."""
     others = sorted((c for c in r.alive if c != NATIVE), key=r.score)
     if len(others) < 2:
         return

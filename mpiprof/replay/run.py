@@ -1,8 +1,8 @@
-"""`tune --replay`: the tasks of a trace on the ranks of a job, and what was measured as results.
+"""`tune --replay`: replays the tasks of a trace on the ranks of a job, and returns the results.
 
-The trace is read before MPI begins, by the process that starts the ranks, or under a bare mpiexec
-by rank 0, while the others wait in MPI_Init. Files in a folder of our own carry the tasks to the
-ranks and the outcome back.
+The trace is read before MPI starts: by the process that starts the ranks, or under a bare mpiexec
+by rank 0, while the other ranks wait in MPI_Init. Files in a temporary folder carry the tasks to
+the ranks and the outcome back.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from mpiprof.tune.work import Work
 from mpiprof.tune.work import chosen as chosen_works
 
 MOST_PATTERNS = 12
-SEGMENTS = (8192, 65536)  # bytes of the messages that a library's own are cut into
+SEGMENTS = (8192, 65536)  # bytes of the messages into which a library's algorithms divide the data
 MOST_WORKS = 12
 WORKS = "MPIPROF_TUNE_WORKS"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command line asks for; `words` are those of one rank."""
+    """Options of the command line; `words` start one rank."""
 
     trace: Path | None
     site: str | None
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was measured of a trace, and where."""
+    """Results of a replayed trace, and the machine that they are from."""
 
     trace: Trace
     results: list[Result]
@@ -64,7 +64,10 @@ class Replayed:
 
 
 def run(asked: Asked) -> Replayed | int:
-    """Replay on the ranks of this job, or start them; a rank that has nothing to tell: its code."""
+    """Replay on the ranks of this job, or start ranks.
+
+    Returns the exit code on all processes but one.
+    """
     started = asked.ranks is not None or asked.cluster is not None
     if rank_in(os.environ) is not None:
         if started:
@@ -82,8 +85,8 @@ def run(asked: Asked) -> Replayed | int:
 
 
 def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
-    """Return the trace and what of it can be replayed on so many ranks; raises UsageError."""
-    from mpiprof.store.derived import open_trace  # pandas, which most ranks can do without
+    """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
+    from mpiprof.store.derived import open_trace  # imports pandas, which most ranks do not need
 
     folder = chosen(asked.trace)
     with working(f"reading {folder}"):
@@ -99,7 +102,7 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
 
 
 def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
-    """Return works as what the ranks are to do."""
+    """Return the tasks of the ranks."""
     table = trace.machine
     known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
     made = []
@@ -115,7 +118,7 @@ def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
 
 
 def own_names(trace: Trace, work: Work) -> list[str]:
-    """Return what of the library's own may run there; what it does not run drops out by itself."""
+    """Return the library's algorithms that may run there; the first lap drops the others."""
     family = family_of(trace.mpi)
     if family is None or work.remote_size:
         return []
@@ -130,13 +133,13 @@ def own_names(trace: Trace, work: Work) -> list[str]:
 
 
 def had_one_thread(trace: Trace) -> bool:
-    """Whether the recorded program had one thread in MPI at a time."""
+    """Return True if the recorded program had at most one thread in MPI at a time."""
     told = trace.meta.get("library")
     return isinstance(told, dict) and told.get("multiple") is False
 
 
 def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
-    """Return what was measured as results: scores lap by lap, of instances that came right."""
+    """Return the measurements as results: scores by lap, from instances with correct arrivals."""
     found = []
     for work, r in zip(works, outcome.replayed, strict=True):
         right = {n: {s.lap for s in shots if s.error_ns <= NEAR_NS} for n, shots in r.shots.items()}
@@ -190,7 +193,10 @@ def start(asked: Asked) -> Replayed | int:
 
 
 def take_part(asked: Asked) -> Replayed | int:
-    """Be a rank; begun by a bare mpiexec, first get the library put before MPI."""
+    """Run as one rank.
+
+    A rank of a bare mpiexec first restarts itself with the recorder preloaded.
+    """
     if not launched.is_ready():
         become_ready(asked)
     tasks: list[Any] | MpiprofError
@@ -223,7 +229,7 @@ def take_part(asked: Asked) -> Replayed | int:
 
 
 def become_ready(asked: Asked) -> NoReturn:
-    """Read the trace on rank 0, while the others go ahead, and start again with our library."""
+    """Read the trace on rank 0 while other ranks go on; restart with the recorder preloaded."""
     ranks = ranks_in(os.environ)
     more = {}
     if rank_in(os.environ) == 0:
@@ -232,7 +238,7 @@ def become_ready(asked: Asked) -> NoReturn:
             trace, works = prepared(asked, ranks)
             found = tasks_of(trace, works, ranks or trace.ranks)
         except MpiprofError as error:
-            found = error  # told to all ranks, so that none waits for this one
+            found = error  # passed to all ranks, so that none waits for this one
         handle, more[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
             file.write(pickle.dumps(found))

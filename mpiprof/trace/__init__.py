@@ -1,4 +1,4 @@
-"""From a trace folder to matched instances: logs, tables, clocks, matching."""
+"""Reads trace folders: logs, tables and clocks, matched into instances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Trace"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import numpy only where traces are read: `run` asks for a machine table's faults alone."""
+    """Import numpy only when traces are read: `run` needs only the check of a machine table."""
     if name == "Trace":
         from mpiprof.trace.trace import Trace
 

@@ -1,4 +1,4 @@
-"""Instances of one communicator as matrices: what matching gives."""
+"""Instances of one communicator as matrices, the result of matching."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mpiprof.trace.types import Array, Int
 
 @dataclass(frozen=True)
 class Before:
-    """What each rank recorded before it called: matrices of P ranks x I instances, int64.
+    """The record before each call on the same rank: int64 matrices of P ranks x I instances.
 
-    enter, exit: ns, -1 none and exit 0 while open; shape and sequence of that record, -1 none;
+    enter, exit: ns, -1 without a previous record; exit is 0 if that call is open.
+    shape, sequence: of the previous record, -1 without one.
     outside: ns in point-to-point and completion calls since then.
     """
 
@@ -25,11 +26,11 @@ class Before:
     outside: Int
 
     def take(self, index: Int) -> Before:
-        """Return those of some instances, rank by rank."""
+        """Return the columns of the indexed instances, each rank contiguous in memory."""
         return Before(**{f.name: _taken(getattr(self, f.name), index) for f in fields(Before)})
 
 
-BEFORE = {  # from fields of Before to columns of blocks
+BEFORE = {  # fields of Before to columns of trace/rank_arrays.py
     "enter": "before_enter",
     "exit": "before_exit",
     "shape": "before_shape",
@@ -42,11 +43,13 @@ BEFORE = {  # from fields of Before to columns of blocks
 class Batch:
     """Instances of one communicator: vectors of I instances, matrices of P ranks x I instances.
 
-    arrival: when the rank called; begin, finish: when the call that could wait (for nonblocking
-    and started operations the completing Wait) was entered and left, finish 0 while open or
-    absent; elapsed: ns inside, calls that one Wait completed share its time; shape: -1 where the
-    rank is absent; sent, received: bytes that replace the shape's, -1 elsewhere, or None;
-    choice: a vector of indices into CHOICES, of the members that have left, or None: all 0.
+    arrival: entry time of the rank.
+    begin, finish: entry and exit of the call that could wait, which for nonblocking and started
+      operations is the completing Wait; finish is 0 if the call is open or absent.
+    elapsed: ns inside the calls; operations that one Wait completed share its time.
+    shape: -1 if the rank is absent.
+    sent, received: bytes that replace those of the shape, -1 elsewhere; None if no call has any.
+    choice: indices into CHOICES, from the members that have left the call; None if all are 0.
     """
 
     communicator: Communicator
@@ -59,7 +62,7 @@ class Batch:
     shape: Array
     sent: Int | None
     received: Int | None
-    whole: bool  # no rank is absent and nothing is open
+    whole: bool  # no rank is absent and no call is open
     before: Before | None = None
     choice: Array | None = None
 
@@ -67,7 +70,7 @@ class Batch:
         return len(self.sequence)
 
     def take(self, index: Int) -> Batch:
-        """Return some instances, rank by rank as all of them lie."""
+        """Return the indexed instances, each rank contiguous in memory as in the whole batch."""
         arrival = _taken(self.arrival, index)
         return Batch(
             self.communicator,
@@ -87,6 +90,6 @@ class Batch:
 
 
 def _taken(values: Array, index: Int) -> Array:
-    # An index would give the ranks of an instance side by side: slow where ranks are few, and sums
-    # of floats depend on it.
+    # values[:, index] would lay the ranks of an instance side by side. That is slow for few ranks,
+    # and sums of floats depend on the memory order.
     return np.take(values, index, axis=1)

@@ -1,4 +1,4 @@
-"""Records of one rank as arrays: what matching works on."""
+"""Records of one rank as arrays, the input of matching."""
 
 from __future__ import annotations
 
@@ -18,14 +18,22 @@ from mpiprof.trace.types import (
 
 @dataclass
 class Block:
-    """Consecutive records as columns of equal length; optional columns are None when all default.
+    """Consecutive records as columns of equal length.
 
-    sequence (uint32), enter and exit (int64 ns; exit 0 while open), shape (int32, index into
-    Tables.shapes), kind (uint8; None: all calls), start (n-th start, 0), sent and received
-    (bytes; -1: as in the shape), share (completions that one Wait call made together, 1),
-    longest (ns, of summaries), thread (0), choice (uint8, index into CHOICES); where a source
-    is told to, what its thread recorded before: before_enter and before_exit (ns, -1 none),
-    before_shape (-1), before_sequence.
+    An optional column is None if all its values are default.
+
+    sequence: uint32.
+    enter, exit: int64 ns; exit is 0 if the call is open.
+    shape: int32, index into Tables.shapes.
+    kind: uint8; None if all are calls.
+    start: n-th start, default 0.
+    sent, received: bytes; -1 means as in the shape.
+    share: completions that one Wait call made together, default 1.
+    longest: ns, of summaries.
+    thread: default 0.
+    choice: uint8, index into CHOICES.
+    before_enter, before_exit, before_shape, before_sequence: the thread's previous record if
+      Source.before is set; ns, and -1 if there is none.
     """
 
     sequence: Array
@@ -76,7 +84,7 @@ DEFAULTS = {
 
 
 def column(block: Block, name: str) -> Array:
-    """Return a column, filled with its default where the block holds None."""
+    """Return a column, or an array of its default if the block has None."""
     value: Array | None = getattr(block, name)
     if value is None:
         dtype = np.uint8 if name in ("kind", "choice") else np.int64
@@ -85,7 +93,7 @@ def column(block: Block, name: str) -> Array:
 
 
 def join(blocks: Sequence[Block]) -> Block:
-    """Blocks one after the other as one."""
+    """Return the blocks, concatenated."""
     if len(blocks) == 1:
         return blocks[0]
     columns: list[Any] = []
@@ -98,7 +106,7 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 def pairs(sequence: Array, start: Int) -> tuple[Int, Int, Int]:
-    """Return the pairs of sequence and n-th start in order, and which of them each record has."""
+    """Return the distinct (sequence, n-th start) in order, and the index of each record's pair."""
     starts, number = np.unique(start, return_inverse=True)
     keys, instance = np.unique((sequence.astype(np.int64) << 31) + number, return_inverse=True)
     return keys >> 31, starts[keys & ((1 << 31) - 1)].astype(np.int64), instance

@@ -1,7 +1,8 @@
-"""Sums that the recorder has left in a trace, so that a reader finds damage.
+"""Checksums in a trace, by which a reader detects damage.
 
-A line of JSON carries the CRC-32 of what stands before as its last key, a chunk of a log the hash
-NH of its 64-bit words in its head; mpiprof/core/trace/check.c writes both. Older traces have none.
+The last key of a JSON line is the CRC-32 of the preceding bytes. A chunk's header has the NH hash
+of the chunk's 64-bit words. mpiprof/core/tracefile/checksum.c writes both. Traces of version 1 have
+no checksums.
 """
 
 from __future__ import annotations
@@ -20,26 +21,27 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def line_is_sound(line: bytes) -> bool | None:
-    """Return whether a line, without its line break, is as it was written; None: it has no sum."""
+    """Return whether a line without its line break is intact; None if the line has no checksum."""
     found = KEY.search(line)
     return None if found is None else zlib.crc32(line[: found.start()]) == int(found[1], 16)
 
 
 def unsealed(line: bytes) -> bytes:
-    """Return a line that has a sum without it."""
+    """Return a line without the checksum at its end."""
     return line[: -len(SUM % 0)] + b"}"
 
 
 def closed(line: bytes) -> bytes:
-    """Return an object of JSON, in one line that ends with "}", with its sum."""
+    """Return a JSON object on one line, which ends with "}", with its checksum added."""
     body = line[:-1]
     return body + SUM % zlib.crc32(body)
 
 
 def chunk_sum(chunk: bytes, at: int) -> int:
-    """Return the sum of a chunk, whose own four bytes at an offset count as 0; it is never 0.
+    """Return the checksum of a chunk, which is never 0.
 
-    To each half of a word half of its key is added without a carry; then these are multiplied.
+    The four bytes of the checksum at offset `at` count as 0. Each half of a word is added to half
+    of the word's key without carry; then the two sums are multiplied.
     """
     content = bytearray(chunk)
     content[at : at + 4] = bytes(4)
@@ -50,7 +52,7 @@ def chunk_sum(chunk: bytes, at: int) -> int:
 
 @lru_cache(4)
 def _keys(words: int) -> Array:
-    """Return the keys of so many words, in halves."""
+    """Return the keys of so many words, as 32-bit halves."""
     with np.errstate(over="ignore"):
         keys = np.arange(1, words + 1, dtype="<u8") * np.uint64(GOLDEN)
     return keys.view("<u4")

@@ -1,11 +1,11 @@
-"""One clock for all nodes: an affine model per node, and how wrong it can be.
+"""One clock for all nodes: an affine model for each node, and a bound on its error.
 
-A node's clock reads `local`; the joint clock (that of rank 0's node) then reads local + offset,
-where the offset changes linearly with time. Two things bound the offset at a moment: a round trip
-that the recorder measured (offset ± error), and every synchronising operation, because nobody
-leaves it before the last has arrived: each exit on node B is no earlier than each arrival on A.
-All lines that keep all bounds form a polygon in the plane (offset at the begin, offset at the end);
-the model is its middle, and the printed error half its width.
+If a node's clock reads `local`, the joint clock (of rank 0's node) reads local + offset. The offset
+changes linearly with time. Two sources bound the offset at a moment. One is a round trip that the
+recorder measured (offset ± error). The other is every synchronising operation: no rank leaves it
+before the last arrival, so each exit on node B is no earlier than each arrival on A. All straight
+lines within all bounds form a polygon in the plane (offset at the begin, offset at the end). The
+model is the polygon's middle, and the printed error is half its width.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Float, Int, Problems
 
-MAX_DRIFT = 5e-4  # what a clock that is being slewed may gain or lose at most
+MAX_DRIFT = 5e-4  # largest drift of a clock that is being slewed
 BUCKETS = 64
-UNKNOWN_NS = 10**9  # how far apart processes may leave MPI_Init, where nothing else is known
-# Nobody leaves before the last has arrived, whatever the other ranks pass.
+UNKNOWN_NS = 10**9  # assumed spread of the exits from MPI_Init, if clocks were never compared
+# No rank leaves before the last arrival, whatever arguments the other ranks pass.
 SYNCHRONISING = frozenset(
     name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular
 )
@@ -40,11 +40,11 @@ class Clock:
 
     @property
     def is_identity(self) -> bool:
-        """The node whose clock is the joint one."""
+        """True for the joint clock itself."""
         return self.offset_ns == 0 and self.drift == 0.0
 
     def to_global(self, local: Int) -> Int:
-        """Local times (int64 ns) on the joint clock."""
+        """Convert local times (int64 ns) to the joint clock."""
         if self.drift == 0.0:
             return local + self.offset_ns
         moved: Int = np.rint((local - self.origin_ns) * self.drift).astype(np.int64)
@@ -52,13 +52,13 @@ class Clock:
         return moved
 
     def offset_at(self, local: int) -> int:
-        """Return the offset at one local time, ns."""
+        """Return the offset in ns at a local time."""
         return self.offset_ns + round(self.drift * (local - self.origin_ns))
 
 
 @dataclass
 class Bounds:
-    """Bounds of a node's offset: at local time `at`, offset >= value (lower) or <= value."""
+    """Bounds of a node's offset. At local time `at`, offset >= value (lower) or <= value."""
 
     at: Int
     value: Int
@@ -66,11 +66,11 @@ class Bounds:
 
     @staticmethod
     def empty() -> Bounds:
-        """No bounds."""
+        """Return an object without bounds."""
         return Bounds(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
     def plus(self, other: Bounds) -> Bounds:
-        """Return these and the others."""
+        """Return both objects' bounds together."""
         return Bounds(
             np.concatenate([self.at, other.at]),
             np.concatenate([self.value, other.value]),
@@ -79,7 +79,7 @@ class Bounds:
 
 
 def _tightest(at: Int, value: Int, lower: bool) -> Bounds:
-    """Of many bounds on one side the tightest in each of some stretches of time."""
+    """Return the tightest of many bounds on one side, for each of BUCKETS intervals of time."""
     first, last = int(at.min()), int(at.max())
     bucket = ((at - first) * BUCKETS // max(last - first + 1, 1)).astype(np.int64)
     order = np.lexsort((-value if lower else value, bucket))
@@ -93,9 +93,9 @@ def instance_bounds(
     node_of: Mapping[int, str],
     reference: str,
 ) -> dict[str, Bounds]:
-    """Bounds of each node's offset from synchronising instances, in the nodes' own times.
+    """Return the bounds of each node's offset from synchronising instances, in local times.
 
-    `synchronising`: per shape, whether its operation synchronises all members.
+    `synchronising`: for each shape, whether its operation synchronises all members.
     """
     found: dict[str, Bounds] = {}
     for batch in batches:
@@ -107,7 +107,7 @@ def instance_bounds(
             continue
         chosen = synchronising[batch.shape].all(0) & (batch.shape >= 0).all(0)
         open_ = batch.finish == 0
-        # A call that is still open has left nobody behind: it bounds by its arrival only.
+        # No rank has left a call that is still open, so only its arrival is a bound.
         leave = np.where(open_, np.iinfo(np.int64).max, batch.finish)
         if not chosen.any():
             continue
@@ -142,7 +142,7 @@ def _thinned(bounds: Bounds) -> Bounds:
 
 
 def _clip(polygon: Float, normal: Float, limit: float) -> Float:
-    """Return the part of a convex polygon (n x 2) where normal . point <= limit."""
+    """Return the part of a convex polygon (n x 2) with normal . point <= limit."""
     inside = polygon @ normal - limit
     if (inside <= 0).all():
         return polygon
@@ -158,7 +158,7 @@ def _clip(polygon: Float, normal: Float, limit: float) -> Float:
 
 
 def _feasible(bounds: Bounds, span: tuple[int, int], base: int, slack: float) -> Float:
-    """Corners of all (offset at begin, offset at end) that keep the bounds, relative to base."""
+    """Return the polygon of all (offset at begin, offset at end) within the bounds, less `base`."""
     begin, end = span
     length = max(end - begin, 1)
     far = 4.0 * float(np.abs(bounds.value - base).max(initial=0)) + 4 * MAX_DRIFT * length + 1e3
@@ -177,10 +177,11 @@ def _feasible(bounds: Bounds, span: tuple[int, int], base: int, slack: float) ->
 
 
 def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
-    """Return the clock in the middle of what the bounds allow over the span; None without.
+    """Return the clock in the middle of the bounds over the span.
 
-    Where no straight line keeps all bounds (a clock whose rate was changed), the bounds are
-    widened until one does, and the widening is part of the error.
+    Returns None if there are no bounds on one of the two sides. If no straight line satisfies all
+    bounds (a clock with a changed rate), the bounds are widened until a line does. The widening is
+    part of the error.
     """
     if not bounds.lower.any() or bounds.lower.all():
         return None
@@ -201,7 +202,7 @@ def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
 
 
 def _measured(lines: list[dict[str, Any]], parent: Clock) -> Bounds:
-    """Bounds from the recorder's own round trips to a node whose clock is known."""
+    """Return the bounds from the recorder's round trips to a node with a known clock."""
     at, value, lower = [], [], []
     for line in lines:
         there = line["at_ns"] + line["offset_ns"]
@@ -228,7 +229,7 @@ def build_clocks(
         of_node.setdefault(line["node"], []).append(line)
     waiting = [node for node in spans if node != reference]
     while waiting:
-        # First those whose partner's clock is known; if none is, the instances must do.
+        # Nodes with a known partner clock come first. Without any, instances are the only source.
         ready = [
             n
             for n in waiting
@@ -254,16 +255,17 @@ def build_clocks(
 
 
 def told(names: list[str], error_ns: int) -> dict[str, Clock]:
-    """Clocks of nodes whose times are on one clock already, wrong by a known error between two."""
+    """Return the clocks of nodes that share one clock already, with an error between two nodes."""
     return {name: Clock(error_ns=error_ns if i == 0 else 0) for i, name in enumerate(names)}
 
 
 def as_they_are(
     clocks: Mapping[str, Clock], spans: Mapping[str, tuple[int, int]]
 ) -> dict[str, Clock]:
-    """Clocks of nodes whose times were corrected by others: left alone, with what they may lack.
+    """Return identity clocks for nodes with times corrected by another tool, with their errors.
 
-    That is as much as the clock that the bounds allow may differ from them, at either end.
+    The error of a node is the largest difference from the clock that the bounds allow, at either
+    end of its span.
     """
     lacks = {
         name: max(abs(clock.offset_at(at)) for at in spans[name]) + clock.error_ns

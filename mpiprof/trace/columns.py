@@ -1,9 +1,9 @@
-"""Records column by column, as they compress well; both ways, exactly.
+"""Transposes records into columns that compress well, and back without loss.
 
-Of a record's fields, time stands as the gap since the record before and as the duration, a sequence
-number as the difference from the one before. What is left is compressed byte by byte of each
-column: all first bytes, all second bytes, and so on, each a block of zstd with statistics of its
-own. Arithmetic wraps around, so that whatever stands in a damaged record comes back.
+A record's time becomes the gap since the previous record and the duration. A sequence number
+becomes the difference from the previous one. The result is compressed one byte position at a time:
+all first bytes of a column, all second bytes, and so on. Each is a zstd block with separate
+statistics. Arithmetic wraps around, so that damaged records are restored exactly too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMES = {"enter_ns", "exit_ns"}
 
 
 def fit(record: np.dtype[Any], body: int) -> bool:
-    """Return whether a chunk's body is nothing but records, and a record nothing but its fields."""
+    """Return whether a chunk's body has only whole records, and a record only its fields."""
     sizes = [record[name].itemsize for name in record.names or ()]
     whole = sum(sizes) == record.itemsize and body % record.itemsize == 0
     wide = all(record[name].itemsize == 8 for name in TIMES)
@@ -27,10 +27,10 @@ def fit(record: np.dtype[Any], body: int) -> bool:
 
 
 def planes(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
-    """Return the bytes of each column of some chunks' bodies (uint8, chunks x bytes)."""
+    """Return the bytes of each column of the chunks' bodies (uint8, chunks x bytes)."""
     columns = _columns(record, bodies)
     enter, exit_ = columns["enter_ns"], columns["exit_ns"]
-    # 0 for what has not ended, else one more than the duration.
+    # 0 for an open call, else the duration plus one.
     spans = np.where(exit_ == 0, np.uint64(0), exit_ - enter + np.uint64(1))
     left = enter + _durations(spans)
     columns = {name: column.copy() for name, column in columns.items()}
@@ -45,7 +45,7 @@ def planes(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
 
 
 def bodies(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
-    """Return the bodies (uint8, chunks x bytes) that `planes` was given, from its bytes joined."""
+    """Return the bodies (uint8, chunks x bytes) from the joined result of `planes`."""
     out: Array = np.empty((chunks, len(content) // chunks), np.uint8)
     columns, at = _columns(record, out), 0
     each = out.shape[1] // record.itemsize * chunks
@@ -73,7 +73,7 @@ def bodies(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> A
 def _joined(parts: Array) -> Array:
     """Return the bytes of numbers from their first bytes, their second bytes, and so on.
 
-    Most numbers are small, so that whole rows of bytes are 0.
+    Most numbers are small, so whole rows of bytes are 0 and are skipped.
     """
     found: Array = np.zeros(parts.shape[::-1], np.uint8)
     for place, part in enumerate(parts):
@@ -88,7 +88,7 @@ def _durations(spans: Array) -> Array:
 
 
 def _columns(record: np.dtype[Any], bodies: Array) -> dict[str, Array]:
-    """Return each field as unsigned numbers, chunks x records, a view of the bodies."""
+    """Return views of the bodies, one per field: unsigned numbers, chunks x records."""
     fields = {name: UNSIGNED[record[name].itemsize] for name in record.names or ()}
     offsets = [record.fields[name][1] for name in fields] if record.fields else []
     plain = np.dtype(

@@ -1,4 +1,4 @@
-"""The communicators that the tables of all ranks name, each once."""
+"""Communicators of all ranks' tables, each once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpiprof.trace.types import Int
 
 @dataclass(frozen=True)
 class Groups:
-    """A rank's own group, ascending, and all groups in an order that both sides agree on."""
+    """The rank's group, ascending, and all groups in an order that is equal on both sides."""
 
     own: Int
     groups: tuple[Int, ...]
@@ -22,9 +22,9 @@ class Groups:
 
 
 class Communicators:
-    """Finds the index of a communicator among those of all ranks.
+    """Finds the index of a communicator among the communicators of all ranks.
 
-    lists: members as told, by identity and the rank that tells them.
+    lists: members by (identity, rank that lists them).
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Communicators:
     ) -> None:
         self.tables = tables
         self.limit = limit
-        self.lists = lists  # members, by identity and the rank that tells them
+        self.lists = lists  # members by (identity, rank that lists them)
         self.known: dict[tuple[Any, ...], int] = {}
-        self.of_row: dict[tuple[int, int], int] = {}  # rank and its own number
+        self.of_row: dict[tuple[int, int], int] = {}  # (rank, local number)
         self.groups: dict[str, Groups] = {}
-        self.numbers: dict[tuple[bytes, ...], int] = {}  # of groups, by their ranks
-        self.number_of: list[int] = []  # of each communicator's groups
+        self.numbers: dict[tuple[bytes, ...], int] = {}  # groups to number
+        self.number_of: list[int] = []  # number of the groups of each communicator
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
-        """Return the index for a line of a rank's tables; ValueError where that cannot be."""
+        """Return the index for a line of a rank's tables; ValueError if the line is invalid."""
         identity = text(row["identity"])
         if "like" in row:
             return self._like(rank, identity, row)
@@ -71,7 +71,7 @@ class Communicators:
         return index
 
     def _like(self, rank: int, identity: str, row: dict[str, Any]) -> int:
-        """A window, a file, or where they are made: for the members of another row."""
+        """Return the index of a window, a file or their parent, with the members of another row."""
         index = self.of_row[rank, integer(row["like"])]
         like = self.tables.communicators[index]
         members = (like.groups, self.number_of[index], like.size, like.local, like.inter)
@@ -110,9 +110,9 @@ class Communicators:
         return index
 
     def _told(self, identity: str, runs: Any) -> Any:
-        """Return runs as given, or as the rank that is named has them; None: it has written none.
+        """Return runs as they are, or as the named rank lists them; None if that rank lists none.
 
-        Irregular members are told by the first of them alone.
+        Only the first member lists irregular members.
         """
         if type(runs) is int:
             runs = self.lists.get((identity, runs))
@@ -120,14 +120,11 @@ class Communicators:
         return runs
 
     def _number(self, groups: tuple[Int, ...]) -> int:
-        """Return a number that equal groups share."""
+        """Return a number that is the same for equal groups."""
         return self.numbers.setdefault(tuple(g.tobytes() for g in groups), len(self.numbers))
 
     def _groups(self, members: Any, remote: Any) -> Groups:
-        """Return the groups that runs stand for, made once for all ranks.
-
-        remote: None in an intra-communicator.
-        """
+        """Return the groups of some runs, built once for all ranks; remote is None if intra."""
         told = repr((members, remote))
         if told not in self.groups:
             sides = [self._members(runs) for runs in (members, remote) if runs is not None]

@@ -1,13 +1,13 @@
-"""The instances of a trace as a Parquet data set: partitions that can each be read alone.
+"""Reads the instances of a trace from a Parquet data set, in independent partitions.
 
-    dataset.json                               what it is, and what was wrong with the trace
-    definitions/blocks.parquet                 one row a block, in the order of matching
-    definitions/clocks.parquet, ...            what the calls refer to by number
+    dataset.json                               format, version, problems of the trace
+    definitions/blocks.parquet                 one row per block, in the order of matching
+    definitions/clocks.parquet, ...            tables that the calls refer to by number
     calls/communicator=C/part-N.parquet        partitions: blocks of one communicator
 
-A block is a batch of instances: one row a member and instance, member by member. It is a row group
-of a partition, and no instance is in two. The trace's own logs and tables stand beside: they tell
-what a rank did, one call after the other. reports.dataset writes all this.
+A block is a batch of instances and a row group of a partition. It has one row per member and
+instance, member by member. No instance is in two blocks. The folder also has the trace's logs and
+tables, which list the consecutive calls of each rank. formats/dataset.py writes the data set.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from mpiprof.trace.types import Array
 
 NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
 CALLS, DEFINITIONS = "calls", "definitions"
-OPEN = 64  # partitions that are held open while blocks are read in order
-# What Arrow raises of damaged files: its own errors are of these.
+OPEN = 64  # partitions that remain open while blocks are read in order
+# Exceptions that Arrow raises for damaged files, as bases of its own classes.
 FAULTS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
 
-# Columns that only some blocks hold, with what stands for them elsewhere.
+# Columns that only some blocks have; elsewhere they have default values.
 OPTIONAL = ("start", "begin_ns", "elapsed_ns", "sent", "received", "choice")
-BEFORE = {  # from columns to fields of Before
+BEFORE = {  # columns to fields of Before
     "before_enter_ns": "enter",
     "before_exit_ns": "exit",
     "before_shape": "shape",
@@ -47,9 +47,9 @@ BEFORE = {  # from columns to fields of Before
 
 @dataclass(frozen=True)
 class Block:
-    """Where a block stands: a row group of a partition; holds: which optional columns it has.
+    """Location of a block, a row group of a partition; `holds`: optional columns.
 
-    number: its place in the order of matching; last_ns: when the last of its calls was entered.
+    number: index in the order of matching. last_ns: the latest entry time of its calls.
     """
 
     number: int
@@ -63,9 +63,9 @@ class Block:
 
 
 class Dataset:
-    """The Parquet part of a data set, of a trace with so many communicators.
+    """The Parquet files of a data set; raises TraceError if they are unreadable.
 
-    Raises TraceError where it can't be read.
+    communicators: number of communicators of the trace.
     """
 
     def __init__(self, folder: Path, communicators: int) -> None:
@@ -91,7 +91,7 @@ class Dataset:
             raise _damaged(listed)
 
     def clocks(self) -> dict[str, Clock]:
-        """Return the clock of each node, as it was found when the data set was made."""
+        """Return the clock of each node, as fitted when the data set was written."""
         names = tuple(f.name for f in fields(Clock))
         path = self.folder / DEFINITIONS / "clocks.parquet"
         rows = self._table(path, ("node", *names))
@@ -111,7 +111,7 @@ class Dataset:
         since_ns: int | None = None,
         blocks: Sequence[Block] | None = None,
     ) -> Iterator[Batch]:
-        """Yield blocks in their order, all or some, as they were matched (see Records.batches)."""
+        """Yield all or some blocks as batches in their order (see Records.batches)."""
         with Reader(self.folder, communicators, before) as reader:
             for block in self.blocks if blocks is None else blocks:
                 if since_ns is None or block.last_ns >= since_ns:
@@ -131,9 +131,9 @@ class Dataset:
 
 
 class Reader:
-    """Reads blocks of a data set; the partitions that were read last are held open.
+    """Reads blocks of a data set, with the partitions read last still open.
 
-    before: with what each rank recorded before each call.
+    before: whether to read each rank's previous record too.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class Reader:
         self.open.clear()
 
     def communicator(self, block: Block) -> Communicator:
-        """Return the communicator whose instances a block holds."""
+        """Return the communicator of a block's instances."""
         return self.communicators[block.communicator]
 
     def batch(self, block: Block) -> Batch:
-        """Return a block as it was matched (see Records.batches)."""
+        """Return a block as a batch (see Records.batches)."""
         communicator = self.communicator(block)
         names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]
         names += list(BEFORE) if self.before else []
@@ -188,7 +188,7 @@ class Reader:
         )
 
     def sequences(self, block: Block) -> tuple[int, int]:
-        """Return between which sequence numbers a block's lie, without reading it."""
+        """Return the lowest and highest sequence number of a block, without reading the block."""
         file = self._file(block)
         try:
             group = file.metadata.row_group(block.row_group)
@@ -231,12 +231,12 @@ def _damaged(path: Path) -> TraceError:
 
 
 def dataset_in(folder: Path, communicators: int) -> Dataset | None:
-    """Return the data set in a trace folder, None where there is none."""
+    """Return the data set in a trace folder, or None if there is none."""
     return Dataset(folder, communicators) if (folder / NAME).exists() else None
 
 
 def needed() -> tuple[Any, Any]:
-    """Return pyarrow and its module for Parquet; raises MpiprofError where they are missing."""
+    """Return pyarrow and its Parquet module; raises MpiprofError if they are missing."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -1,4 +1,4 @@
-"""What records refer to by number: communicators and shapes, and all tables of a trace together."""
+"""Tables that records refer to by number: communicators, shapes, and the whole of a trace."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mpiprof.trace.types import Int
 class Communicator:
     """A communicator as all its members see it; columns of matrices follow `ranks`.
 
-    `groups` holds the world ranks of the one group, or of the two of an inter-communicator;
-    `ranks` is their concatenation. `local`: only this rank's part could be identified.
+    `groups` has the world ranks of the one group, or of both groups of an inter-communicator.
+    `ranks` is their concatenation. `local`: only this rank could be identified as a member.
     """
 
     index: int
@@ -29,18 +29,18 @@ class Communicator:
     parent: str | None
 
     def column(self, rank: int) -> int:
-        """Column of a world rank, -1 when it is no member."""
+        """Return the column of a world rank, or -1 if it is no member."""
         found = np.flatnonzero(self.ranks == rank)
         return int(found[0]) if len(found) else -1
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What calls have in common; equal on two ranks when everything here is equal.
+    """Common properties of calls, with equality over all of them.
 
-    `root` is a world rank, -1 without a root, -2 for a process that takes no part; `sent` and
-    `received` are bytes, -1 when unknown; `site` is an index into Tables.sites, -1 unknown;
-    `type` and `reduction` are names of predefined ones, empty for any other.
+    `root` is a world rank, -1 without a root, -2 for a process that takes no part. `sent` and
+    `received` are bytes, -1 if unknown. `site` is an index into Tables.sites, -1 if unknown. `type`
+    and `reduction` are names of predefined objects, "" for others.
     """
 
     operation: str
@@ -57,9 +57,9 @@ class Shape:
 
 @dataclass
 class Tables:
-    """Everything the tables say, with ids that hold for all ranks.
+    """All tables, with ids that are valid for all ranks.
 
-    where: samples and their ns by rank, site left (-1: the start), site entered, and place.
+    where: (samples, ns) by rank, site left (-1 for the start), site entered, and sampled location.
     """
 
     processes: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -69,16 +69,16 @@ class Tables:
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
     communicators: list[Communicator] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    like: dict[int, int] = field(default_factory=dict)  # what a window or file was made on
+    like: dict[int, int] = field(default_factory=dict)  # window or file to communicator
     sources: dict[tuple[int, int], Int] = field(default_factory=dict)
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
     shape_ids: dict[int, Int] = field(default_factory=dict)
     where: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
-    limits: dict[int, int] = field(default_factory=dict)  # of a rank's log that has reached it
-    limited_ns: dict[int, int] = field(default_factory=dict)  # when, on its own node's clock
+    limits: dict[int, int] = field(default_factory=dict)  # bytes, if the log has reached it
+    limited_ns: dict[int, int] = field(default_factory=dict)  # time of it, node clock
     cut: bool = False
 
     def shape_map(self, rank: int) -> Int:
-        """Array from a rank's shape id to the index in `shapes`, -1 where there is none."""
+        """Return an array from a rank's shape ids to indices in `shapes`, -1 for unknown ids."""
         return self.shape_ids.get(rank, np.full(1, -1, np.int64))

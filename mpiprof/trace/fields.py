@@ -1,10 +1,10 @@
-"""Values of a line of the tables: of the type that they must have, within what can be."""
+"""Type and range checks for the values of a tables line."""
 
 from __future__ import annotations
 
 from typing import Any
 
-LIMIT = 1 << 62  # times and byte counts beyond it cannot be
+LIMIT = 1 << 62  # largest plausible time or byte count
 
 
 def integer(value: Any, low: int = -LIMIT, high: int = LIMIT) -> int:

@@ -1,4 +1,4 @@
-"""The logs and tables of a trace folder, which stand as files of their own or in a pack."""
+"""Logs and tables of a trace folder, as plain files or in a pack."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Content(Protocol):
     size: int
 
     def read(self, view: Any, offset: int) -> int:
-        """Fill a writable view from an offset on; returns how many bytes there were."""
+        """Fill a writable view from an offset on, and return the number of bytes read."""
 
 
 class File(Protocol):
-    """A log or a table, wherever it stands; its methods raise OSError where it can't be read."""
+    """A log or a table, plain or packed; its methods raise OSError if it is unreadable."""
 
     name: str
 
     def open(self) -> Any:
-        """Return a context manager that gives the Content."""
+        """Return a context manager that returns the Content."""
 
     def is_whole(self, offset: int, size: int) -> bool:
-        """Return whether so many bytes can be read as they were written, where that can be told."""
+        """Return whether the bytes are intact; True for files without checksums."""
 
 
 class _Opened:
@@ -41,49 +41,49 @@ class _Opened:
 
 
 class Plain:
-    """A file of its own; opened anew each time, as a trace may have more than a process may."""
+    """A plain file, opened anew each time: a trace may have more files than descriptors."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
 
     @contextmanager
     def open(self) -> Iterator[Content]:
-        """Give its bytes."""
+        """Open the file and yield its bytes."""
         with self.path.open("rb", buffering=0) as file:
             yield _Opened(file.fileno())
 
     def is_whole(self, offset: int, size: int) -> bool:  # noqa: ARG002
-        """Return True: the file itself has no sums."""
+        """Return True, because a plain file has no checksums."""
         return True
 
 
 class Kept:
-    """The bytes of a file as they were once."""
+    """A copy of a file's bytes in memory."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name, self.content, self.size = name, content, len(content)
 
     @contextmanager
     def open(self) -> Iterator[Content]:
-        """Give its bytes."""
+        """Yield the copy."""
         yield self
 
     def read(self, view: Any, offset: int) -> int:
-        """Fill a view from an offset on; returns how many bytes there were."""
+        """Fill a view from an offset on, and return the number of bytes read."""
         part = memoryview(self.content)[offset : offset + len(view)]
         view[: len(part)] = part
         return len(part)
 
     def is_whole(self, offset: int, size: int) -> bool:  # noqa: ARG002
-        """Return True: there are no sums."""
+        """Return True, because a copy has no checksums."""
         return True
 
 
 def files_in(folder: Path, ending: str) -> list[File]:
-    """Return the files of a folder whose names have an ending, by name; TraceError if damaged.
+    """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged.
 
-    What is in a pack hides the files that it was made of: who packed may have been killed before
-    they were removed.
+    A pack hides the files that it was made of, because the packing process may have been killed
+    before it removed them.
     """
     found: dict[str, File] = {path.name: Plain(path) for path in folder.glob(f"*{ending}")}
     packed = folder / NAME
@@ -93,12 +93,12 @@ def files_in(folder: Path, ending: str) -> list[File]:
 
 
 def read_bytes(content: Content, offset: int, size: int) -> bytes:
-    """Return some bytes; fewer where the file ends before."""
+    """Return some bytes; fewer if the file ends earlier."""
     room = bytearray(size)
     return bytes(room[: content.read(memoryview(room), offset)])
 
 
 def content_of(file: File) -> bytes:
-    """Return all of a file."""
+    """Return the whole content of a file."""
     with file.open() as content:
         return read_bytes(content, 0, content.size)

@@ -1,4 +1,4 @@
-"""A trace folder, opened: its meta.json, tables and logs, and what is missing of them."""
+"""An opened trace folder: its meta.json, tables and logs, and its missing parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANK_LIMIT = 1 << 22
 
 
 def files_of(path: Path) -> tuple[list[File], list[File]]:
-    """Return the logs and tables in a trace folder; raises TraceError where there are none."""
+    """Return the logs and tables in a trace folder; raises TraceError if there are none."""
     if not path.exists():
         raise TraceError(f"{path}: no such trace folder; give the folder that run named")
     if not path.is_dir():
@@ -43,9 +43,9 @@ def files_of(path: Path) -> tuple[list[File], list[File]]:
 
 
 class Folder:
-    """A trace folder, opened; raises TraceError when nothing in it can be read.
+    """An opened trace folder; raises TraceError if nothing in it is readable.
 
-    What is wrong with parts of it stands in `.problems`; the rest is read as far as possible.
+    `.problems` lists the damage. The undamaged data are read as far as possible.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -71,7 +71,7 @@ class Folder:
 
     def _read_meta(self) -> dict[str, Any]:
         path = self.path / "meta.json"
-        self._summed = True  # until it is there without a sum, as those of version 1
+        self._summed = True  # until a meta.json without a checksum is read, as in version 1
         try:
             content = path.read_bytes()
             sound = line_is_sound(content.rstrip(b"\n"))
@@ -99,7 +99,7 @@ class Folder:
         return meta
 
     def _rank_limit(self, files: int) -> int:
-        """Ranks from here on cannot be; damage must not make us hold arrays for them."""
+        """Return the first impossible rank, so that damage allocates no arrays for such ranks."""
         ranks = self.meta.get("ranks")
         if isinstance(ranks, int) and 0 < ranks <= RANK_LIMIT:
             return ranks
@@ -158,16 +158,16 @@ class Folder:
         for note in self.notes:
             self._found.note(note)
 
-    # What kind of trace it is
+    # Facts about the trace
 
     @property
     def problems(self) -> Problems:
-        """Lines that say what is missing or damaged; grows while more of the trace is read."""
+        """Messages on missing or damaged data; the list grows while more of the trace is read."""
         return self._found
 
     @property
     def notes(self) -> list[str]:
-        """What the recorder had to say, and on which ranks."""
+        """The recorder's messages, each with the ranks that wrote it."""
         said: dict[str, list[int]] = {}
         for rank, note in self.tables.notes:
             said.setdefault(note, []).append(rank)
@@ -186,21 +186,21 @@ class Folder:
 
     @property
     def record(self) -> str:
-        """How it was recorded: "events", "summary", or "ring", the last events and a summary."""
+        """Recording mode: "events", "summary", or "ring" (the last events and a summary)."""
         if any(log.layout.ring_bytes for log in self.logs.opened):
             return "ring"
         return "summary" if self.meta.get("record") == "summary" else "events"
 
     @property
     def totalled(self) -> bool:
-        """Whether all calls of all ranks were summed up, be it beside events."""
+        """True if all calls of all ranks were summed up, possibly beside events."""
         options = self.meta.get("options")
         told = isinstance(options, dict) and options.get("totals") is True
         return told or self.record in ("summary", "ring")
 
     @property
     def dropped(self) -> int:
-        """Records that the recorder had to drop, over all ranks."""
+        """Number of records that the recorder dropped, over all ranks."""
         in_logs: dict[int, int] = {}
         for (rank, _), count in self.logs.dropped.items():
             in_logs[rank] = in_logs.get(rank, 0) + count
@@ -209,48 +209,48 @@ class Folder:
 
     @property
     def dropped_note(self) -> str:
-        """How that is said among the problems."""
+        """Message on the dropped records, as `problems` has it."""
         return f"{self.dropped} records were dropped while recording"
 
     @property
     def lost(self) -> set[int]:
-        """Of `unwritten` those whose log has not just reached its limit, and is then summed up."""
+        """Ranks of `unwritten`, except those with a full log: their later calls are summed up."""
         return self.unwritten - self.tables.limits.keys()
 
     @property
     def unwritten(self) -> set[int]:
-        """Ranks of whose records some, or all, could not be written, as on a full disk."""
+        """Ranks with records that could not be written, for example on a full disk."""
         found = {rank for (rank, _), count in self.logs.dropped.items() if count}
         found |= {rank for rank, end in self.tables.ends.items() if end["dropped"]}
         return found | self._silent
 
     @property
     def complete(self) -> bool:
-        """Every rank reached MPI_Finalize; nothing was dropped, summed up or cut."""
+        """True if all ranks reached MPI_Finalize, and nothing was dropped, summed up or cut."""
         return self.sound and not self.turned
 
     @property
     def sound(self) -> bool:
-        """As `complete`, but for what the ring of a rank no longer holds."""
+        """True if the trace is `complete`, except for records that a ring has overwritten."""
         lacking = self.dropped or self.tables.limits or self.logs.cut or self.tables.cut
         lacking = lacking or self.logs.damaged
         return self.finalised and not lacking
 
     @property
     def finalised(self) -> bool:
-        """Every rank has called MPI_Finalize: none has aborted, or died, or is on its way."""
+        """True if every rank has called MPI_Finalize: none aborted, died or is still running."""
         ends = self.tables.ends.values()
         return len(ends) == self.ranks and all(one["reason"] == "finalize" for one in ends)
 
     @property
     def sample(self) -> int:
-        """Of so many instances one was recorded."""
+        """Sampling interval: one of so many instances was recorded."""
         found = self.meta.get("sample", 1)
         return found if type(found) is int and found > 1 else 1
 
     @cached_property
     def threads(self) -> int:
-        """How many threads have calls recorded one by one; a rank counts as one at least."""
+        """Number of threads with calls recorded as events; at least one per rank."""
         found = 0
         for rank in range(self.ranks):
             threads = self.threads_of(rank)
@@ -273,7 +273,7 @@ class Folder:
 
     @cached_property
     def turned(self) -> dict[int, list[list[Chunk]]]:
-        """The chunks of each thread whose ring no longer holds its first calls, by rank."""
+        """Chunks of each thread with a ring that has overwritten its first calls, by rank."""
         found: dict[int, list[list[Chunk]]] = {}
         for (rank, _), chunks in sorted(self.logs.threads.items()):
             if chunks[0].log.layout.ring_bytes and chunks[0].serial > 0:

@@ -1,6 +1,6 @@
-"""How a log is laid out: its first line says so, never constants here.
+"""The layout of a log, as described by its first line.
 
-So old logs stay readable.
+Nothing of the layout is a constant here, so that old logs remain readable.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ BAD_LAYOUT = (
     TypeError,
     RecursionError,
     ArithmeticError,
-    SyntaxError,  # which NumPy raises for some type names
+    SyntaxError,  # raised by NumPy for some type names
 )
 MAGIC = 0x6863504D
-LONGEST_HEAD = 1 << 14  # bytes of the first line
-VERSION = 2  # of which each chunk that is written no more has a sum
+LONGEST_HEAD = 1 << 14  # maximum length of the first line, bytes
+VERSION = 2  # in version 2, each finished chunk has a checksum
 FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
-NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, 32 bits at most
+NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
-# Further fields of a header, absent from old logs: a thread's time in calls without a record.
+# Fields of newer headers: a thread's time in unrecorded calls, by class.
 SPENT = ("point_to_point", "completion", "one_sided", "files")
-# What a window says that its thread is in, from 1 on: one of these, or a collective that is left
-# out of the sample, or paused.
+# Meaning of a window's `inside` mark, counted from 1: the thread is in an unrecorded call of this
+# class. "collective" is one that is not sampled, or paused.
 INSIDE = (*SPENT, "collective")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one log file is laid out: sizes in bytes, and the NumPy types of header and record."""
+    """Layout of one log file: sizes in bytes, and the NumPy types of header and record."""
 
     chunk_bytes: int
     header_bytes: int
     record: np.dtype[Any]
     header: np.dtype[Any]
     checked: bool = False
-    ring_bytes: int = 0  # what a rank's newest events take; 0: the log holds all
+    ring_bytes: int = 0  # size of a rank's ring of newest events; 0 if the log has all events
 
     @property
     def check_at(self) -> int:
-        """Where in a header the sum of its chunk stands."""
+        """Offset of the chunk's checksum in a header."""
         assert self.header.fields is not None
         return int(self.header.fields["check"][1])
 
     @property
     def records(self) -> int:
-        """Records in a chunk."""
+        """Number of records in a chunk."""
         return (self.chunk_bytes - self.header_bytes) // self.record.itemsize
 
 
@@ -80,7 +80,7 @@ def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
 
 
 def parse_layout(head: bytes, name: str) -> Layout:
-    """Read the JSON line at the head of the log called `name`; TraceError when it is none."""
+    """Parse the first line of the log called `name`; TraceError if it is no valid description."""
     if not head.startswith(b"{"):
         raise TraceError(f"{name}: not an mpiprof log (its first line is no description)")
     line, newline, _ = head.partition(b"\n")
@@ -98,7 +98,7 @@ def parse_layout(head: bytes, name: str) -> Layout:
 
 @lru_cache(maxsize=16)
 def _layout(line: bytes) -> Layout:
-    """Return what a first line describes: the same in all logs of a trace."""
+    """Parse a first line. The line is the same in all logs of a trace, hence the cache."""
     sound = line_is_sound(line)
     if sound is False:
         raise ValueError("its sum is another")

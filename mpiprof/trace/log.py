@@ -1,7 +1,7 @@
-"""The binary event logs: a self-describing head (see layout), then chunks of fixed-size records.
+"""Binary event logs: a self-describing first chunk (trace/layout.py), then chunks of records.
 
-Files are read piece by piece into arrays rather than mapped: a mapped page counts towards our
-memory, and a file that a live recorder cuts shorter would kill the reader (SIGBUS).
+Files are read in pieces, not mapped. A mapped page counts as memory of the reader, and a file that
+a live recorder truncates would kill the reader (SIGBUS).
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from mpiprof.trace.types import (
     Problems,
 )
 
-COPIES = 20  # of a ring that turns while it is read
+COPIES = 20  # attempts to copy a ring that is overwritten meanwhile
 
 
 class LogFile:
-    """One open log: its layout, and the headers of its chunks (structured array, chunk 0 first).
+    """One open log: its layout, and its chunk headers (structured array, chunk 0 first).
 
-    live: its processes may be writing. A ring is then read at once, before it turns.
+    live: whether its processes may be writing. A ring is then copied at once, before it is
+    overwritten.
     """
 
     def __init__(self, file: File, problems: Problems, live: bool = False) -> None:
-        self.file, self.source, self.name = file, file, file.name  # source: as it is now
+        self.file, self.source, self.name = file, file, file.name  # source: present state
         try:
             with file.open() as content:
                 head = read_bytes(content, 0, LONGEST_HEAD)
@@ -49,7 +50,7 @@ class LogFile:
                     self._copy(content)
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
-        self.damaged = False  # found while it was read
+        self.damaged = False  # set while chunks are read
         self._sound: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
@@ -58,9 +59,10 @@ class LogFile:
             )
 
     def _read_headers(self, content: Content) -> Array:
-        """Read the head of every chunk but the first, which is the file's.
+        """Read the header of every chunk except the first, which describes the file.
 
-        Not through a map: the kernel would map what lies around each head too, the whole file.
+        The headers are not mapped, because the kernel would map the surrounding pages too: the
+        whole file.
         """
         layout = self.layout
         headers: Array = np.zeros(self.chunks, layout.header)
@@ -72,9 +74,11 @@ class LogFile:
         return headers
 
     def _copy(self, content: Content) -> None:
-        """Keep all that is there, as it was between two turns; what turns all the time is left out.
+        """Copy a ring into memory in a consistent state.
 
-        While one is under way, what it moves stands in both places, or in the old one alone.
+        Chunks that change in every attempt are dropped.
+
+        During a window change, the moved chunk is in both locations, or only in the old one.
         """
         size = self.layout.chunk_bytes
         changed = np.zeros(0, np.bool_)
@@ -92,7 +96,7 @@ class LogFile:
         self.headers["magic"][changed] = 0
 
     def head(self, chunk: int) -> dict[str, int]:
-        """Return the fields that a chunk's head holds now; none when it is gone."""
+        """Return the present header fields of a chunk, or {} if it no longer exists."""
         layout = self.layout
         try:
             with self.source.open() as content:
@@ -105,13 +109,13 @@ class LogFile:
         return {str(name): int(fields[name]) for name in layout.header.names or ()}
 
     def serial(self, chunk: int) -> int:
-        """Return the serial number that a chunk has now, -1 when it is gone."""
+        """Return the present serial number of a chunk, or -1 if it no longer exists."""
         return self.head(chunk).get("serial", -1)
 
     def is_sound(self, chunk: int) -> bool:
-        """Return whether a chunk is as it was written, as far as it tells; looks once at each.
+        """Return whether a chunk is intact as far as detectable; checks each chunk once.
 
-        A window that is written to, or was when its process died, has no sum.
+        A live window has no checksum, nor has the window of a process that died.
         """
         if chunk not in self._sound:
             size = self.layout.chunk_bytes
@@ -133,14 +137,14 @@ class LogFile:
         return whole and chunk_sum(content, self.layout.check_at) == known
 
     def _bytes(self, offset: int, size: int) -> bytes:
-        """Return some bytes of the file; fewer where it has become shorter."""
+        """Return some bytes of the file; fewer if the file was truncated."""
         with self.file.open() as content:
             return read_bytes(content, offset, size)
 
     def read(self, pieces: list[tuple[int, int, int]]) -> Array:
-        """Give records start..stop of some (chunk, start, stop) as one structured array.
+        """Return records start..stop of each (chunk, start, stop) as one structured array.
 
-        Shorter where the file has become shorter.
+        The array is shorter if the file was truncated.
         """
         layout = self.layout
         width = layout.record.itemsize
@@ -160,7 +164,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Where one chunk of a thread's records stands."""
+    """Location of one chunk of a thread's records."""
 
     log: LogFile
     index: int
@@ -169,40 +173,40 @@ class Chunk:
     thread: int = 0
 
     def first_ns(self) -> int | None:
-        """Return when its first call was entered, on its node's clock; None without any."""
+        """Return the entry time of its first call on its node's clock, or None without calls."""
         records = self.log.read([(self.index, 0, min(16, self.log.layout.records))])
         times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         return int(times[0]) if len(times) else None
 
     def last_ns(self) -> int:
-        """Return when its last call ended, on its node's clock; 0 where that is not known."""
+        """Return the end of its last call on its node's clock, or 0 if unknown."""
         records = self.log.read([(self.index, 0, self.log.layout.records)])
         used = records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         if len(used):
-            # Not the maximum: one damaged time must not become the length of the run.
+            # Not the maximum, because one damaged time would become the length of the run.
             return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
         longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST)
         return int(records["enter_ns"][longest].max(initial=0))
 
     def is_summed(self) -> bool:
-        """Whether it begins with totals: events stand in threads of their own."""
+        """Return whether the chunk begins with totals. Events are in other threads' chunks."""
         first = self.log.read([(self.index, 0, 1)])
         return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
 
     def moved_on(self) -> bool:
-        """Whether a live window has been emptied for the next chunk since its head was read."""
+        """Return whether a live window was reused for the next chunk since its header was read."""
         kept = self.log.file is not self.log.source
         return self.live and not kept and self.log.serial(self.index) != self.serial
 
 
 @dataclass
 class Logs:
-    """All logs of a trace: chunks in order per (rank, thread), and what each thread dropped.
+    """All logs of a trace: chunks in order per (rank, thread), and each thread's dropped records.
 
-    spent: ns of each thread in the calls of SPENT; only of logs that tell.
-    inside: the kind of call without a record that a thread is in, an index into INSIDE; or -1.
-    signals: the signal that ended a rank, where one was noted.
-    tasks: of each thread its number in the system; 0: it has ended. Only of logs that tell.
+    spent: ns of each thread in the calls of SPENT, from logs with these fields.
+    inside: index into INSIDE of the unrecorded call that a thread is in, or -1.
+    signals: the signal that ended a rank, if recorded.
+    tasks: the system's id of each thread, 0 if it has ended; from logs with this field.
     """
 
     threads: dict[tuple[int, int], list[Chunk]]
@@ -217,14 +221,14 @@ class Logs:
 
     @property
     def damaged(self) -> bool:
-        """Whether something in them was found damaged while it was read."""
+        """True if any log was found damaged while it was read."""
         return any(log.damaged for log in self.opened)
 
 
 def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) -> Logs:
-    """Open every *.log of a folder; ranks at or beyond `limit` are taken for damage.
+    """Open every *.log of a folder; ranks at or beyond `limit` count as damage.
 
-    live: the job may be running.
+    live: whether the job may be running.
     """
     logs = Logs({}, {}, 0, False)
     for file in files_in(folder, ".log"):
@@ -291,7 +295,7 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
 
 
 def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
-    """Sort by serial number; of a chunk and the live window it came from, keep the chunk."""
+    """Sort chunks by serial number; a chunk replaces the live window that it was copied from."""
     best: dict[int, Chunk] = {}
     for chunk in chunks:
         known = best.get(chunk.serial)
@@ -303,7 +307,7 @@ def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> 
 
 
 def _newest(chunks: list[Chunk]) -> list[Chunk]:
-    """Return the chunks of a ring, in order, behind the last gap: what is before is being lost."""
+    """Return the chunks of a ring after its last gap; earlier chunks are being overwritten."""
     first = len(chunks) - 1
     while first > 0 and chunks[first - 1].serial == chunks[first].serial - 1:
         first -= 1

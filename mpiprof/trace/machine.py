@@ -1,7 +1,7 @@
-"""Whether a machine table's message times can be: what was disturbed must not become a factor.
+"""Plausibility check of a machine table's message times, before factors are computed from them.
 
-Bounds are generous: any working node or network is well within them, and ranks that share cores, or
-a node that others use, are soon beyond.
+The bounds are generous. Any working node or network is well within them. Ranks that share cores, or
+a node with other users, soon exceed them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 
 from mpiprof.units import duration
 
-# Of an empty message, and of a byte: the most that a working link takes, in ns.
+# Maximum time of an empty message, and of one byte, on a working link, in ns.
 SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
-FASTEST = 0.002  # ns a byte: no processor copies 500 GB/s
+FASTEST = 0.002  # ns per byte; no processor copies 500 GB/s
 NAMES = {"within": "within a node", "between": "between nodes"}
-# Exchanges of small messages overlap, where a ping-pong waits for each: a sound node has shown one
-# way 2.4 times as long as both. Both ways take no longer than one after the other.
+# Exchanges of small messages overlap, but a ping-pong waits for each message. A sound node has
+# shown one way 2.4 times as long as both ways. Both ways take at most as long as two single ways.
 MOST_ONE, MOST_BOTH = 5.0, 4.0
-# Rounds in which no other process had the core, and by how much the time of the middle one of their
-# parts lies above T: with these T repeats within 30 % (docs/results/message-times.md).
+# Minimum number of rounds in which no other process had the core, and maximum ratio of the median
+# round time to T. Within both, T repeats within 30 % (docs/results/message-times.md).
 FEWEST_ROUNDS, MOST_SPREAD = 4, 1.3
 
 
 def fault(table: Any) -> str:
-    """Return why a machine table's times can't be used; empty where they can, or there are none."""
+    """Return why a machine table is unusable, or "" if it is usable or absent."""
     if not isinstance(table, Mapping):
         return ""
     found = (_fault(name, table.get(name)) for name in SLOWEST)
@@ -48,7 +48,7 @@ def _fault(name: str, link: Any) -> str:
     if beta > most_beta:
         return f"{1000 / beta:.2g} MB/s {NAMES[name]}"
     unsteady = _unsteady(name, link)
-    if unsteady:  # first, as times that cannot be follow from it
+    if unsteady:  # checked first, because impossible times follow from unsteady rounds
         return unsteady
     if not beta >= FASTEST:
         return f"large messages take no longer than small ones {NAMES[name]}"
@@ -61,14 +61,14 @@ def _fault(name: str, link: Any) -> str:
 
 
 def _unsteady(name: str, link: Mapping[str, Any]) -> str:
-    """Return why times would not repeat, as far as the table tells how they were measured."""
+    """Return why times would not repeat, as far as the table describes the measurement; else ""."""
     try:
         sizes = [int(size) for size in link.get("sizes") or ()]
         rounds = [int(count) for count in link.get("undisturbed_rounds") or ()]
         spreads = [float(spread) for spread in link.get("spread") or ()]
     except (TypeError, ValueError):
         return f"the table {NAMES[name]} is damaged"
-    # Between nodes a message takes long enough for a core to be taken and given back.
+    # Between nodes a message takes so long that another process may use the core meanwhile.
     if name == "within" and rounds and min(rounds) < FEWEST_ROUNDS:
         most = f"all but {min(rounds)}" if min(rounds) else "all"
         return f"other processes took the cores in {most} of the rounds {NAMES[name]}"

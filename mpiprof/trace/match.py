@@ -1,11 +1,12 @@
-"""Instances: the calls of all members of a communicator with the same sequence number.
+"""Matches the calls of all members of a communicator with the same sequence number to instances.
 
-Ranks are read side by side, block by block. Blocking calls of one communicator wait in a lane
-until every member has passed their sequence number; then the columns of the members are stacked
-into a matrix. Where all members hold the same numbers (the rule) that is a copy, else a merge.
-Nonblocking and persistent operations complete in any order and are joined in a pool, and so are
-calls on communicators that share one row, as many alike are made and freed: the number that tells
-these apart stands where that of a persistent operation's start does.
+Ranks are read side by side, block by block. Blocking calls of one communicator wait in a lane until
+every member has passed their sequence number. Then the columns of the members are stacked into a
+matrix. That is a copy if all members have the same numbers, as is usual, and else a merge.
+Nonblocking and persistent operations complete in any order and are joined in a pool. The pool also
+joins calls on communicators that share one row, because many equal communicators are made and
+freed. The number that distinguishes these communicators is in the field of a persistent operation's
+start.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, I
 
 NEVER = np.iinfo(np.int64).max
 Passed = Mapping[tuple[int, int], int] | None  # see Matcher
-BATCH = 1 << 21  # records read per round over all ranks: at most some 600 MB with temporaries
-LONGEST_READ = 16368  # records of a rank in a round, whole chunks: what stays in a cache
+BATCH = 1 << 21  # records per rank and pass (whole chunks); fits a cache
+LONGEST_READ = 16368  # records per rank and pass, in whole chunks; they fit into a cache
 
 
 def is_nonblocking(operation: str) -> bool:
-    """Return the call only starts the operation: MPI_Iallreduce and its like."""
+    """Return whether the call only starts the operation, as MPI_Iallreduce does."""
     return operation.startswith("i") and not operation.startswith(("init", "inter"))
 
 
 def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
-    """Blocks of blocking calls, one a member, sorted by sequence, to a batch."""
+    """Stack blocks of blocking calls, one per member and sorted by sequence, into a batch."""
     first = blocks[0].sequence
     same = all(
         len(b) == len(first) and (b.sequence is first or np.array_equal(b.sequence, first))
@@ -90,7 +91,7 @@ def _optional(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | No
 
 
 class _Lane:
-    """The blocking calls of one communicator that wait for all members to pass."""
+    """Blocking calls of one communicator that wait until all members have passed them."""
 
     def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
         self.communicator = communicator
@@ -100,17 +101,17 @@ class _Lane:
         self.column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
         self.last = np.full(len(communicator.ranks), -1, np.int64)
         self.first = np.full(len(communicator.ranks), NEVER)
-        self.lost = np.zeros(len(communicator.ranks), np.int64)  # since they were last asked for
+        self.lost = np.zeros(len(communicator.ranks), np.int64)  # since the last _ready
 
     def seen(self, rank: int, block: Block) -> None:
-        """Note how far a rank has come on this communicator."""
+        """Record the progress of a rank on this communicator."""
         i = self.column[rank]
         self.last[i] = max(int(self.last[i]), int(block.sequence.max()))
         if self.passed is not None:
             self.first[i] = min(int(self.first[i]), int(block.sequence.min()))
 
     def _held_from(self) -> int:
-        """Return the first sequence number from which on the rings of all members hold all."""
+        """Return the first sequence number from which all members' rings are complete."""
         if self.passed is None:
             return 0
         after = _counted(self.communicator, self.passed) + 1
@@ -120,7 +121,7 @@ class _Lane:
         self.queues[self.column[rank]].append(block)
 
     def ready(self, done: Bool) -> Batch | None:
-        """All instances that every member has passed; `done`: members without further records."""
+        """Return all instances that every member has passed; `done`: members at their end."""
         horizon = int(np.where(done, NEVER, self.last).min())
         held_from = self._held_from() if horizon >= 0 else 0
         taken: list[Block] = []
@@ -148,7 +149,7 @@ class _Lane:
 
 
 def _counted(communicator: Communicator, passed: Mapping[tuple[int, int], int]) -> Int:
-    """Return the last sequence number that each member's totals know there."""
+    """Return the last sequence number of each member on the communicator, from its totals."""
     known = [passed.get((rank, communicator.index), -1) for rank in communicator.ranks.tolist()]
     return np.array(known, np.int64)
 
@@ -159,9 +160,9 @@ EMPTY = Block(
 
 
 class _Pool:
-    """Nonblocking calls, starts of persistent operations and their completions.
+    """Nonblocking calls, starts of persistent operations, and their completions.
 
-    passed: as of a Matcher; who lacks an instance may have made it before its ring's first call.
+    passed: as in Matcher. A ring may have lost the records of a member's early instances.
     """
 
     def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
@@ -171,7 +172,7 @@ class _Pool:
         self.blocks: list[Block] = []
         self.ranks: list[Array] = []
         self.size = 0
-        self.left = 0  # what stayed after the last look
+        self.left = 0  # records that remained after the last call of `ready`
 
     def put(self, column_: int, block: Block) -> None:
         self.blocks.append(block)
@@ -182,7 +183,7 @@ class _Pool:
         return self.size > 2 * self.left + 4096 + 64 * len(self.communicator.ranks)
 
     def ready(self, last: Int, done: Bool) -> Batch | None:
-        """Instances to which nothing can be added any more."""
+        """Return all complete instances, to which no more records can belong."""
         if not self.blocks:
             return None
         block, member = join(self.blocks), np.concatenate(self.ranks)
@@ -203,18 +204,18 @@ class _Pool:
         self.size = self.left = int(kept.sum())
         if self.passed is not None:
             come = np.maximum(last, _counted(self.communicator, self.passed))
-            due = (start == 0) & (sequence > come[:, None])  # who lacks these has not come
+            due = (start == 0) & (sequence > come[:, None])  # not yet reached
             final &= ((opened >= 0) | due).all(0)
-        final &= (opened >= 0).any(0)  # a completion alone (its call was not recorded) is nothing
+        final &= (opened >= 0).any(0)  # a completion without a recorded call is no instance
         if not final.any():
             return None
-        # A mask as an index would lay out instance by instance what lanes lay out rank by rank, and
-        # sums of floats depend on that.
+        # A mask as an index would lay out the result instance by instance. Lanes lay it out rank by
+        # rank, and sums of floats depend on the memory order.
         opened, closed = (np.compress(final, where, axis=1) for where in (opened, closed))
         return self._batch(block, opened, closed, sequence[final], start[final])
 
     def _where(self, instance: Array, member: Array, chosen: Bool, size: tuple[int, int]) -> Int:
-        """Matrix of record indices (the earliest record counts), -1 where there is none."""
+        """Return a matrix of record indices, -1 without a record; the earliest record counts."""
         where = np.full(size, -1, np.int64)
         index = np.flatnonzero(chosen)[::-1]
         where[member[index], instance[index]] = index
@@ -233,7 +234,7 @@ class _Pool:
             pick(share, closed, 1), 1
         )
         finish = np.where(done, pick(block.exit, closed, 0), 0)
-        # The Wait call's time belongs in equal parts to all that it completed.
+        # The time of a Wait call is divided equally among the operations that it completed.
         begin = np.where(done, finish - wait_ns, 0)
         sent, received = (
             None if getattr(block, name) is None else pick(column(block, name), opened, -1)
@@ -259,10 +260,10 @@ class _Pool:
 
 
 class Matcher:
-    """Matches the records of all ranks into batches of instances; iterate over it once.
+    """Matches the records of all ranks into batches of instances; a single-use iterable.
 
-    passed: where rings hold the last calls only, the last sequence number of each rank on each
-    communicator. What not all members' rings hold is then left out.
+    passed: the last sequence number of each (rank, communicator), if rings have only the last
+    calls. Instances that are missing from some member's ring are then dropped.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class Matcher:
     def __iter__(self) -> Iterator[Batch]:
         alive = dict(self.streams)
         while alive:
-            # A rank that runs ahead pauses until what it holds has been matched.
+            # A rank that is ahead pauses until its waiting records have been matched.
             behind = [r for r in alive if self._held(r) < 2 * self.count] or list(alive)
             touched: set[int] = set()
             ended: set[int] = set()
@@ -316,9 +317,9 @@ class Matcher:
         return self.waiting[rank]
 
     def _put(self, rank: int, block: Block) -> set[int]:
-        """Distribute a block to its communicators; gives their indices."""
+        """Distribute a block to its communicators, and return their indices."""
         if block.before_exit is None:
-            block.outside = None  # which batches have with the record before
+            block.outside = None  # batches have this column only with the previous record
         of = self.of_shape[block.shape]
         low, high = int(of.min()), int(of.max())
         if low == high:
@@ -369,7 +370,7 @@ class Matcher:
 
     @staticmethod
     def _put_kin(column_: int, pool: _Pool, block: Block) -> None:
-        """Put blocking calls as what opens an instance and what completes it."""
+        """Add blocking calls to the pool, each as an opener and a completion."""
         opened = replace(block, exit=np.where(block.exit == 0, 0, block.enter))
         left = block.take(block.exit != 0)
         left.kind = np.full(len(left), COMPLETION, np.uint8)

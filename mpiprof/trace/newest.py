@@ -1,4 +1,4 @@
-"""Which trace a verb means when none is named."""
+"""Selects the trace of a verb if the user names none."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.invocation import quoted
 from mpiprof.nearest import ALIKE
 
-OTF2 = ".otf2"  # the anchor file of an archive, which stands for its folder
+OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
 
 
 def chosen(named: Path | None) -> Path:
-    """Return the trace folder that was named, else the newest below this folder."""
+    """Return the named trace folder, or the newest one below the current folder."""
     if named is not None:
         if not named.exists():
             raise UsageError(
@@ -37,7 +37,7 @@ def chosen(named: Path | None) -> Path:
 
 
 def _meant(named: Path) -> str:
-    """Return a suggestion where a trace beside the missing folder has nearly its name."""
+    """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
     with contextlib.suppress(OSError):
         beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
         close = difflib.get_close_matches(named.name, beside, 1, ALIKE)
@@ -46,7 +46,7 @@ def _meant(named: Path) -> str:
 
 
 def _started(folder: Path) -> float:
-    """Return when a trace was begun, 0 for a folder that holds none."""
+    """Return when a trace was started, or 0 for a folder without a trace."""
     names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log", "*.pack")
     times = [path.stat().st_mtime for name in names for path in folder.glob(name)]
     return times[0] if times else 0.0

@@ -1,15 +1,15 @@
-"""What the selector noted while the program ran: `selection.jsonl`, one JSON object a line.
+"""Reads the selector's log `selection.jsonl`, which has one JSON object per line.
 
-    key     which instances share a choice: operation, bytes, root, size, sites (text), frames
-            (module and offset of sites whose line can be looked up, null for others); once more
-            where calls came from further sites later
-    phase   a new search among the candidates, at the n-th instance of the key, and why
-    trial   what a candidate scored in a phase
-    choice  what runs from an instance on, and why
-    end     the totals of a key that is used no more
+    key     instances that share a choice: operation, bytes, root, size, sites (text), frames
+            (module and offset of native sites, null for others); repeated if calls came from
+            further sites later
+    phase   a new search among the candidates, at the n-th instance of the key, and the reason
+    trial   the score of a candidate in a phase
+    choice  the algorithm from an instance on, and the reason
+    end     totals of a key that is no longer used
 
-The file may be missing (no `--switch auto`), cut (a killed job), damaged or crafted: a line that is
-not what the recorder writes is left out.
+The file may be missing (no `--switch auto`), cut (a killed job), damaged or forged. A line that the
+recorder cannot have written is skipped.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mpiprof.trace.check import line_is_sound
 from mpiprof.trace.sites import resolve_native
 
 FILE = "selection.jsonl"
-LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # bytes, of a line, lines
-TEXT = 300  # characters of a value that are kept
-# kind: what its lines must have
+LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # maximum bytes, bytes of a line, lines
+TEXT = 300  # maximum characters of a value; the rest is cut off
+# Required fields of each kind of line.
 KINDS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
     "phase": {"key": str, "phase": int, "instance": int, "why": str},
@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, type]] = {
     "choice": {"key": str, "phase": int, "instance": int, "algorithm": str, "why": str},
     "end": {"key": str, "instances": int, "algorithm": str},
 }
-# kind: the numbers that they have besides, NaN where one is missing
+# Optional numbers of each kind of line, NaN if missing.
 NUMBERS: dict[str, tuple[str, ...]] = {
     "key": ("bytes", "root", "size"),
     "phase": ("imbalance_ns", "score_ns"),
@@ -46,7 +46,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
 def read(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines in order, each with its kind and the values of KINDS and NUMBERS.
 
-    A key has its sites besides, a list of texts.
+    A key also has its sites, a list of texts.
     """
     found = []
     keys: dict[str, tuple[dict[str, Any], list[tuple[str, int] | None]]] = {}
@@ -60,7 +60,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
         for frame in frames:
             if frame is not None:
                 native.setdefault(frame[0], set()).add(frame[1])
-        if kind == "key" and row["key"] in keys:  # with call sites that came later
+        if kind == "key" and row["key"] in keys:  # repeated with call sites that came later
             keys[row["key"]][0]["sites"] = row["sites"]
             keys[row["key"]][1][:] = frames
             continue
@@ -79,7 +79,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _frames(line: dict[str, Any], count: int) -> list[tuple[str, int] | None]:
-    """Module and offset of each site that is known by them alone."""
+    """Return (module, offset) of each native site, None for other sites."""
     found: list[tuple[str, int] | None] = []
     frames = line.get("frames")
     for frame in frames[:count] if isinstance(frames, list) else []:
@@ -96,7 +96,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         if not path.is_file() or path.stat().st_size > LARGEST:
             return
-        checked = False  # whether a line carries a sum: then all do
+        checked = False  # set by the first line with a checksum; then all lines must have one
         with path.open("rb") as file:
             for _ in range(MOST):
                 line = file.readline(LONGEST)

@@ -1,13 +1,14 @@
-"""A pack: the logs and tables of a trace in one file, compressed, each byte as it was.
+"""A pack: the logs and tables of a trace in one file, compressed without loss.
 
     line             {"format": "mpiprof pack", "version": 1, "check": ...}
-    frames of zstd   each with zstd's own sum of its content
-    index            one more frame: JSON: how many threads have logs, and the files (see Entry)
+    frames of zstd   each with zstd's checksum of its content
+    index            one more frame of JSON: number of threads with logs, and files (see Entry)
     line             {"index": offset of that frame, "bytes": its length, "check": ...}
 
-A file is cut into chunks as long as its own (see log). Their heads stand in one frame, so that
-opening a trace does not take all of it apart; their bodies in blocks of some chunks each, column
-by column (see columns) where that gives them back exactly. What is no log is cut into pieces.
+A log is divided into its own chunks (trace/log.py). One frame has all chunk headers, so that a
+trace can be opened without decompressing all of it. The chunk bodies are in blocks of several
+chunks. A block is stored by column (trace/pack_codec.py) if that restores it exactly. Other files
+are divided into pieces.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
 NAME = "trace.pack"
 VERSION = 1
 LINE = {"format": "mpiprof pack", "version": VERSION}
-HELD = 1 << 27  # bytes of blocks that are kept at hand, and more where threads need one each
-LAST_LINE = 256  # bytes that hold it
-LARGEST = 1 << 30  # bytes of a frame that can be
-PLAIN, COLUMNS = b"\0", b"\1"  # how a block begins
+HELD = 1 << 27  # bytes of cached blocks; more if each thread needs one
+LAST_LINE = 256  # maximum bytes of the last line
+LARGEST = 1 << 30  # maximum plausible bytes of a frame
+PLAIN, COLUMNS = b"\0", b"\1"  # first byte of a block
 
 
 @cache
 def library() -> Any:
-    """Return Python's own zstd, or the package that brings it to older ones; MpiprofError."""
+    """Return Python's zstd module, or its backport; raises MpiprofError if neither is installed."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -58,28 +59,28 @@ def library() -> Any:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index says of a file.
+    """A file's entry in the index.
 
-    lengths: bytes of its frames, which stand one behind the other from `at` on: the first chunk,
-    the heads of all others, what is left behind the last whole chunk, and the blocks.
+    lengths: bytes of its consecutive frames, which start at `at`. The frames are the first chunk,
+    the headers of all other chunks, the bytes after the last whole chunk, and the blocks.
     """
 
     name: str
     size: int
     chunk_bytes: int
     header_bytes: int
-    together: int  # chunks of a block
+    together: int  # chunks per block
     at: int
     lengths: list[int]
 
     @property
     def chunks(self) -> int:
-        """Whole chunks, with the first."""
+        """Number of whole chunks, including the first."""
         return self.size // self.chunk_bytes
 
 
 class Pack:
-    """An opened pack; raises TraceError where its index can't be read."""
+    """An opened pack; raises TraceError if its index is unreadable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,7 +115,10 @@ class Pack:
         return index
 
     def frame(self, at: int, length: int, largest: int) -> bytes:
-        """Return what a frame holds; OSError where it is damaged, or holds more than it may."""
+        """Return a frame's content.
+
+        OSError if the frame is damaged or the content exceeds `largest`.
+        """
         with self.path.open("rb", buffering=0) as file:
             packed = os.pread(file.fileno(), length, at)
         reader = library().ZstdDecompressor()
@@ -131,7 +135,7 @@ class Pack:
     def kept(
         self, key: tuple[str, int], make: Callable[[], memoryview | None]
     ) -> memoryview | None:
-        """Return a block, which is kept at hand for a while; None: it is damaged."""
+        """Return a block from the cache, or make it; None if the block is damaged."""
         with self._lock:
             if key in self._blocks:
                 self._blocks.move_to_end(key)
@@ -147,7 +151,7 @@ class Pack:
 
 
 class Member:
-    """A file in a pack: see trace.files."""
+    """A file in a pack; implements trace.files.File and Content."""
 
     def __init__(self, pack: Pack, entry: Entry) -> None:
         self.pack, self.entry = pack, entry
@@ -160,7 +164,7 @@ class Member:
 
     @contextmanager
     def open(self) -> Iterator[Member]:
-        """Give its bytes."""
+        """Yield this object, which reads the packed bytes."""
         yield self
 
     def _frame(self, number: int, size: int) -> bytes:
@@ -187,7 +191,7 @@ class Member:
         return parse_layout(self._first[:LONGEST_HEAD], self.name)
 
     def _block(self, number: int) -> memoryview | None:
-        """Return the bodies of a block's chunks, None where they are damaged."""
+        """Return the bodies of a block's chunks, or None if they are damaged."""
         entry = self.entry
         count = min(entry.together, entry.chunks - 1 - number * entry.together)
         size = count * (entry.chunk_bytes - entry.header_bytes)
@@ -205,7 +209,7 @@ class Member:
         return self.pack.kept((self.name, number), make)
 
     def is_whole(self, offset: int, size: int) -> bool:
-        """Return whether the blocks of so many bytes are as they were written."""
+        """Return whether the blocks of these bytes are intact."""
         first, last = (
             offset // self.entry.chunk_bytes,
             (offset + size - 1) // self.entry.chunk_bytes,
@@ -214,7 +218,7 @@ class Member:
         return all(self._block((c - 1) // self.entry.together) is not None for c in chunks)
 
     def read(self, view: Any, offset: int) -> int:
-        """Fill a view from an offset on, with zeros for what is damaged; returns how many bytes."""
+        """Fill a view, with zeros for damaged blocks, and return the number of bytes."""
         done = 0
         while done < len(view) and offset + done < self.size:
             part = self._part(offset + done, len(view) - done)
@@ -223,7 +227,7 @@ class Member:
         return done
 
     def _part(self, offset: int, most: int) -> memoryview | bytes:
-        """Return some bytes from an offset on, at least one."""
+        """Return at least one and at most `most` bytes from an offset on."""
         entry = self.entry
         chunk, at = divmod(offset, entry.chunk_bytes)
         if chunk == 0:

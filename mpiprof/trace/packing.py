@@ -1,4 +1,4 @@
-"""Writing a pack (see pack): what was read is compared with what comes back, block by block."""
+"""Writes a pack (trace/pack.py), and verifies that each block is restored exactly."""
 
 from __future__ import annotations
 
@@ -24,30 +24,31 @@ from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
 from mpiprof.trace.pack import COLUMNS, LINE, NAME, PLAIN, Entry, library
 from mpiprof.trace.types import Array
 
-LEVEL = 3  # higher ones gain 1 % and take ten times as long
-PIECE = 1 << 18  # bytes of a chunk of what is no log
-TOGETHER = 1 << 11  # chunks of all blocks that are read side by side, one a thread
-MOST = 16  # chunks of a block
+LEVEL = 3  # higher levels gain 1 % and take ten times as long
+PIECE = 1 << 18  # chunk size of files other than logs
+TOGETHER = 1 << 11  # total chunks of the blocks that are read side by side, one block per thread
+MOST = 16  # maximum chunks of a block
 
 
 def files_of(folder: Path) -> list[Plain]:
-    """Return what of a folder goes into its pack."""
+    """Return the files of a folder that go into its pack."""
     return [Plain(path) for end in (".log", ".tables") for path in sorted(folder.glob(f"*{end}"))]
 
 
 def remove(files: Sequence[Plain]) -> None:
-    """Remove files that stand in a pack."""
+    """Remove files that a pack has replaced."""
     for file in files:
         file.path.unlink(missing_ok=True)
 
 
 def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int], None]) -> Path:
-    """Write a folder's pack, which is there once it is whole and on the disk; returns its path.
+    """Write a folder's pack and return its path. The pack appears only when it is complete on disk.
 
-    threads: how many are read side by side. `step` is told how many more bytes are done.
+    threads: number of logging threads that are read side by side. `step` receives the number of
+    further bytes that are done.
     """
     packed = folder / NAME
-    for left in folder.glob(f".{NAME}.*"):  # of one that was killed
+    for left in folder.glob(f".{NAME}.*"):  # from a killed process
         left.unlink()
     unfinished = packed.with_name(f".{NAME}.{os.getpid()}")
     try:
@@ -68,13 +69,13 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
 
 
 def _mode_of(files: Sequence[File]) -> int:
-    """Return the mode of a pack: who can read all the files that are packed can read it."""
+    """Return the mode of a pack, readable by users who can read all packed files."""
     modes = [file.path.stat().st_mode for file in files if isinstance(file, Plain)]
     return reduce(and_, modes, 0o666)
 
 
 class Writer:
-    """A pack being written into a file; threads: how many are read side by side."""
+    """Writes a pack into a file; threads: number of threads read side by side."""
 
     def __init__(self, file: BinaryIO, threads: int) -> None:
         self.file, self.threads = file, max(threads, 1)
@@ -88,11 +89,11 @@ class Writer:
         return len(content)
 
     def _frame(self, *parts: bytes) -> int:
-        """Write a frame, with statistics of its own for each part; returns its length."""
+        """Write a frame with separate statistics for each part, and return its length."""
         return self._put(compressed(*parts))
 
     def add(self, file: File, step: Callable[[int], None]) -> None:
-        """Add a file; `step` is told how many more bytes of it are done."""
+        """Add a file; `step` receives the number of further bytes that are done."""
         with file.open() as content:
             layout = _layout_of(content, file.name)
             chunk = layout.chunk_bytes if layout else PIECE
@@ -118,7 +119,7 @@ class Writer:
         self.entries.append(Entry(file.name, size, chunk, header, together, begin, lengths))
 
     def close(self) -> None:
-        """Write the index; the file is whole then."""
+        """Write the index, which completes the file."""
         at = self.at
         index = {"threads": self.threads, "files": [asdict(entry) for entry in self.entries]}
         length = self._frame(json.dumps(index).encode())
@@ -127,7 +128,7 @@ class Writer:
 
 
 def compressed(*parts: bytes) -> bytes:
-    """Return a frame of zstd with a sum, and statistics of its own for each part."""
+    """Return a zstd frame with a checksum, and separate statistics for each part."""
     zstd = library()
     kinds = zstd.CompressionParameter
     packer = zstd.ZstdCompressor(options={kinds.compression_level: LEVEL, kinds.checksum_flag: 1})
@@ -137,7 +138,7 @@ def compressed(*parts: bytes) -> bytes:
 
 
 def _layout_of(content: Content, name: str) -> Layout | None:
-    """Return how a log is laid out, None of anything else."""
+    """Return the layout of a log, or None for any other file."""
     try:
         return parse_layout(_bytes(content, 0, LONGEST_HEAD), name)
     except TraceError:
@@ -145,7 +146,7 @@ def _layout_of(content: Content, name: str) -> Layout | None:
 
 
 def _bytes(content: Content, offset: int, size: int) -> bytes:
-    """Return so many bytes, fewer at the end of the file."""
+    """Return `size` bytes, fewer at the end of the file; OSError if the file was truncated."""
     room = bytearray(max(min(size, content.size - offset), 0))
     view, done = memoryview(room), 0
     while done < len(room):
@@ -157,7 +158,7 @@ def _bytes(content: Content, offset: int, size: int) -> bytes:
 
 
 def _parts(bodies: Array, record: Any) -> list[bytes]:
-    """Return what a block is made of: columns, if they give all bytes back exactly."""
+    """Return the parts of a block: columns if they restore all bytes exactly, else the bodies."""
     bodies = np.ascontiguousarray(bodies)
     if record is not None:
         split = columns.planes(bodies, record)

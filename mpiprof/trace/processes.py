@@ -1,4 +1,4 @@
-"""The processes of a job that runs on this machine: which are alive, and what they do."""
+"""Processes of a job on this machine: which exist, and whether they run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ LOOKS, BETWEEN_S = 6, 0.15
 
 @dataclass(frozen=True)
 class Processes:
-    """What is known of a job's processes at this moment; empty where they run elsewhere.
+    """State of a job's processes at one moment; empty if they run elsewhere.
 
-    now_ns: on the trace's clock. alive: by rank. busy: ranks that use a processor, or that go from
-    call to call; still: those looked at that do neither; stopped: of these those that a debugger or
-    a signal has stopped. Of ranks that are gone, as the trace was
-    read before: ended: who has reached MPI_Finalize after all; signals: what ended the others.
+    now_ns: on the trace's clock.
+    alive: by rank.
+    busy: ranks that use a processor, or that move from call to call.
+    still: other inspected ranks.
+    stopped: `still` ranks that a debugger or signal stopped.
+    ended: dead ranks that reached MPI_Finalize after the trace was read.
+    signals: the signals that ended other dead ranks.
     """
 
     now_ns: int | None = None
@@ -39,7 +42,7 @@ class Processes:
 
 
 def now_ns(trace: Records) -> int | None:
-    """Return the present time on the trace's clock, when the job ran on this machine's boot."""
+    """Return the present time on the trace's clock, or None if the job ran on another boot."""
     boot = _boot()
     for rank, node in trace.node_of.items():
         if boot and boot in node.replace("-", ""):
@@ -49,7 +52,7 @@ def now_ns(trace: Records) -> int | None:
 
 
 def alive(trace: Records) -> dict[int, bool]:
-    """Return for each rank on this machine whether its process still exists."""
+    """Return whether the process of each rank on this machine still exists."""
     boot = _boot()
     return {
         rank: stat(process["pid"]) is not None
@@ -66,7 +69,7 @@ def _boot() -> str:
 
 
 def stat(pid: int) -> tuple[str, int] | None:
-    """Return the state and the processor time (ticks) of a process; None: it is gone, or dead."""
+    """Return the state and processor time (ticks) of a process, or None if it is gone or dead."""
     return _state(Path(f"/proc/{pid}"))
 
 
@@ -80,7 +83,7 @@ def _state(folder: Path) -> tuple[str, int] | None:
 
 
 def outside(pid: int, inside: Collection[int]) -> tuple[str, int] | None:
-    """Return `stat` of a process without its threads that are in MPI: these may poll there."""
+    """Return `stat` without the threads in `inside`: threads in MPI may poll there."""
     if not inside or stat(pid) is None:
         return stat(pid)
     paths = Path(f"/proc/{pid}/task").glob("[0-9]*")
@@ -94,11 +97,11 @@ def outside(pid: int, inside: Collection[int]) -> tuple[str, int] | None:
 def look(
     trace: Records, ranks: Iterable[int], inside: Mapping[int, Collection[int]] | None = None
 ) -> Processes:
-    """Look for a moment at what ranks on this machine do between their collectives.
+    """Sample for a moment what the ranks on this machine do between their collectives.
 
-    A rank that is in a call without a record (point-to-point, Wait, files) all the time, and in
-    the same one, is still, though it may poll; so is one that uses no processor. inside: threads
-    of a rank that are in MPI while others are not: what they use tells nothing.
+    A rank that stays in the same unrecorded call (point-to-point, Wait, files) is still, although
+    it may poll. A rank that uses no processor is still, too. inside: threads of a rank that are in
+    MPI while its other threads are not. Their processor time is ignored.
     """
     inside = inside or {}
     time_ns, living = now_ns(trace), alive(trace)
@@ -124,13 +127,13 @@ def look(
 
 
 def _signal(trace: Records, rank: int) -> int:
-    """Return the signal that a rank noted at its end; 0 none."""
+    """Return the signal that a rank recorded at its end, or 0 if none."""
     heads = [chunks[-1].log.head(chunks[-1].index) for chunks in trace.threads_of(rank) if chunks]
     return max((head.get("signal", 0) for head in heads), default=0)
 
 
 def _calls(trace: Records, rank: int) -> tuple[int, ...]:
-    """Return what a rank's live windows say: which kind of call it is in, and time in each."""
+    """Return the marks of a rank's live windows: class of the current call, and time per class."""
     windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
     heads = [one.log.head(one.index) for one in windows if not one.is_summed()]
     names = ("inside", "serial", *(f"{name}_ns" for name in SPENT))
@@ -141,7 +144,7 @@ def _is_busy(looks: list[tuple[str, int, tuple[int, ...]]]) -> bool:
     if len({calls for _, _, calls in looks}) > 1:
         return True
     marks = looks[0][2][::6]
-    if marks and min(marks) > 0:  # in one call without a record, all the time
+    if marks and min(marks) > 0:  # in one unrecorded call all the time
         return False
     ticks = looks[-1][1] - looks[0][1]
     return ticks >= 2 or sum(state == "R" for state, _, _ in looks) >= 2

@@ -1,4 +1,4 @@
-"""The records of a trace folder on one clock; Trace adds what is derived from them."""
+"""The records of a trace folder on one clock. Trace adds the tables derived from them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mpiprof.trace.types import SUMMARY, Problems
 
 
 class Records(Folder):
-    """The records of a trace folder, read when they are asked for.
+    """The records of a trace folder, read on demand.
 
-    All times are int64 ns on the clock of rank 0's node, right within `.clock_error_ns`.
+    All times are int64 ns on the clock of rank 0's node, with errors below `.clock_error_ns`.
     """
 
     # The machine
@@ -33,17 +33,17 @@ class Records(Folder):
 
     @property
     def machine_table(self) -> Any:
-        """The machine table as it was given or recorded, usable or not."""
+        """The machine table as given or recorded, usable or not."""
         return self.meta.get("machine") if self.given_machine is None else self.given_machine
 
     @cached_property
     def machine_fault(self) -> str:
-        """Why the message times that were measured can't be used; empty where they can."""
+        """Reason why the measured message times are unusable; "" if they are usable."""
         return fault(self.machine_table)
 
     @property
     def machine(self) -> dict[str, Any] | None:
-        """The machine table, None without a usable one."""
+        """The machine table, or None without a usable one."""
         table = self.machine_table
         return table if isinstance(table, dict) and not self.machine_fault else None
 
@@ -51,12 +51,12 @@ class Records(Folder):
 
     @cached_property
     def node_of(self) -> dict[int, str]:
-        """Node id of each rank whose process is known."""
+        """Node id of each rank with a known process."""
         return {r: p["node"] for r, p in sorted(self.tables.processes.items())}
 
     @cached_property
     def switch_of(self) -> dict[int, str]:
-        """Leaf switch of each rank of which it is known; raises TraceError, see `switches`."""
+        """Leaf switch of each rank, if known; raises TraceError (see trace/network_topology.py)."""
         return switch_of(self.path, self.tables.processes)
 
     @property
@@ -107,7 +107,7 @@ class Records(Folder):
 
     @cached_property
     def clock_error_ns(self) -> int:
-        """How far apart the clocks of two nodes may truly be, at most over the run; 0 on one."""
+        """Bound on the error between the clocks of two nodes over the run; 0 on one node."""
         errors = sorted((c.error_ns for c in self.clocks.values()), reverse=True)
         return sum(errors[:2])
 
@@ -117,7 +117,7 @@ class Records(Folder):
 
     @cached_property
     def _local_spans(self) -> dict[int, tuple[int, int]]:
-        """First and last known time of each rank, on its own node's clock."""
+        """First and last known time of each rank, on its node's clock."""
         spans = {}
         for rank in range(self.ranks):
             process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
@@ -143,25 +143,25 @@ class Records(Folder):
 
     @cached_property
     def run_started_ns(self) -> int:
-        """When the first rank started, on the joint clock."""
+        """Start time of the first rank, on the joint clock."""
         return min((first for first, _ in self.spans.values()), default=0)
 
     @cached_property
     def run_ns(self) -> int:
-        """From the start of the first rank to the last that is known of any."""
+        """Time from the first start to the last known time of any rank."""
         return max((last for _, last in self.spans.values()), default=0) - self.run_started_ns
 
     @cached_property
     def started_ns(self) -> int:
-        """When the calls begin that are held: with the run, but where rings have turned."""
+        """Start of the calls in the trace: of the run, or later if a ring was overwritten."""
         since = self.held_since_ns
         return self.run_started_ns if since is None else since
 
     @cached_property
     def held_until_ns(self) -> int | None:
-        """Until when the logs of all ranks hold all calls, on the joint clock; None: to the end.
+        """Time until which all ranks' logs are complete, on the joint clock; None if to the end.
 
-        A log that could not grow, as on a full disk, ends with its last record.
+        A log that could not grow, for example on a full disk, ends with its last record.
         """
         reached = list(self.tables.limited_ns.items())
         for rank in self.lost if self.record != "summary" else ():
@@ -171,7 +171,7 @@ class Records(Folder):
 
     @cached_property
     def duration_ns(self) -> int:
-        """From `started_ns` to the end of the run, of what is known of it, or of what is held."""
+        """Time from `started_ns` to the end of the run, or to the end of the complete logs."""
         end = self.run_started_ns + self.run_ns
         if self.held_until_ns is not None:
             end = min(end, self.held_until_ns)
@@ -179,14 +179,14 @@ class Records(Folder):
 
     @property
     def process_time_ns(self) -> int:
-        """The time of all ranks together, or of all their threads where several have calls."""
+        """Time of all ranks together, or of all their threads if several have calls."""
         return int(self.duration_ns) * self.threads
 
     # Rings
 
     @cached_property
     def _held_from(self) -> dict[int, int]:
-        """Since when the ring of a rank holds all its calls, on its own node's clock."""
+        """Time from which the ring of a rank is complete, on its node's clock."""
         found = {}
         for rank, threads in self.turned.items():
             firsts = [
@@ -198,17 +198,17 @@ class Records(Folder):
 
     @cached_property
     def held_since_ns(self) -> int | None:
-        """Since when the rings of all ranks hold all calls, on the joint clock; None: all are held.
+        """Time from which all ranks' rings are complete, on the joint clock; None without rings.
 
-        The tables of calls and instances, their waiting and the shares of all ranks' time are of
-        what came since then.
+        The tables of calls and instances, their waits, and shares of all ranks' time cover the time
+        from then on.
         """
         found = [t + self.clock_of(r).offset_at(t) for r, t in self._held_from.items()]
         return max(found, default=None)
 
     @cached_property
     def passed(self) -> dict[tuple[int, int], int]:
-        """The last sequence number that a rank's totals know, by rank and communicator."""
+        """The last sequence number in a rank's totals, by rank and communicator."""
         found: dict[tuple[int, int], int] = {}
         if self.record != "ring":
             return found
@@ -222,9 +222,9 @@ class Records(Folder):
         return found
 
     def totals_of(self, rank: int) -> Iterator[Block]:
-        """Yield what was summed up of a rank's calls, chunk by chunk.
+        """Yield the totals of a rank's calls, chunk by chunk.
 
-        A line and its extensions never span two chunks.
+        A row and its extensions never span two chunks.
         """
         for thread in self.stream(rank, local_times=True).threads:
             if not thread.is_summed():
@@ -237,9 +237,10 @@ class Records(Folder):
     def stream(
         self, rank: int, local_times: bool = False, before: bool = False, held: bool = False
     ) -> RankStream:
-        """Return the records of one rank, to be read once.
+        """Return the records of one rank, as a single-use stream.
 
-        before: each knows the one before. held: only since the rings of all ranks hold all.
+        before: add each record's previous record. `held`: only from the time on when all ranks'
+        rings are complete.
         """
         since = None
         if held:
@@ -265,10 +266,10 @@ class Records(Folder):
         before: bool = False,
         since_ns: int | None = None,
     ) -> Iterator[Batch]:
-        """All instances in batches; memory is bounded by `batch` records at a time.
+        """Yield all instances in batches; `batch` bounds the number of records in memory.
 
-        before: with what each rank recorded before each call. since_ns: only the instances whose
-        first arrival is not earlier are sure to be there and whole; what is long before is unread.
+        before: add each rank's previous record. since_ns: only instances with a first arrival from
+        then on are guaranteed to be present and whole. Records from long before are not read.
         """
         if self.dataset is not None and not local_times:
             self.note_as_read()
@@ -277,7 +278,7 @@ class Records(Folder):
         passed = self.passed if self.turned else None
         problems = self._found
         if since_ns is not None:
-            problems = Problems()  # that something begins in its middle is none of the trace
+            problems = Problems()  # an instance cut at the start is no fault of the trace
             for stream in streams.values():
                 stream.skip_to(since_ns)
         tables = self.tables
@@ -286,11 +287,11 @@ class Records(Folder):
 
     @cached_property
     def dataset(self) -> Dataset | None:
-        """The data set that the folder holds too, from which instances are then read."""
+        """The data set in the folder, or None; instances are read from it if it exists."""
         return dataset_in(self.path, len(self.tables.communicators))
 
     def note_as_read(self) -> None:
-        """Note what was wrong with the logs when they were read to make the data set."""
+        """Repeat the problems of the logs that were found when the data set was written."""
         if self.dataset is not None:
             for line in self.dataset.problems:
                 self._found.note(line)

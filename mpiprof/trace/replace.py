@@ -1,4 +1,4 @@
-"""Removal of a trace that a new recording replaces (`run --force`), and of nothing else."""
+"""Removes a trace that a new recording replaces (`run --force`), and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpiprof.errors import MpiprofError, TraceError, UsageError
 from mpiprof.trace.processes import alive
 from mpiprof.trace.records import Records
 
-MARK = ".job"  # a link to nowhere, whose target names the job
+MARK = ".job"  # a dangling link whose target names the job
 FILES = (
     "meta.json",
     *(f"{name}-*.{ending}" for name in ("rank", "node") for ending in ("log", "tables")),
@@ -24,13 +24,13 @@ FILES = (
     ".watch*",
 )
 CACHE = "cache"
-RECENT_S = 120  # a job that wrote its last call so long ago has ended
+RECENT_S = 120  # a job without calls for so long has ended
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise UsageError unless a folder is absent, empty, or holds an ended trace and nothing else.
+    """Raise UsageError unless a folder is absent, empty, or has an ended trace and nothing else.
 
-    A link is refused wherever it leads, as is a folder of another user.
+    A link is always refused, and so is a folder of another user.
     """
     if not os.path.lexists(folder):
         return
@@ -55,9 +55,10 @@ def refuse_others(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that `refuse_others` has passed; raises MpiprofError where that fails.
+    """Remove a folder that `refuse_others` has accepted; raises MpiprofError if that fails.
 
-    The folder is renamed first: a crash leaves the whole trace, or a part under a hidden name.
+    The folder is renamed first, so that a crash leaves either the whole trace, or a part under a
+    hidden name.
     """
     if not os.path.lexists(folder):
         return
@@ -73,7 +74,7 @@ def remove(folder: Path) -> None:
 
 
 def _is_of_a_trace(path: Path) -> bool:
-    """Return whether the recorder or a verb makes such an entry in a trace folder."""
+    """Return whether the recorder or a verb creates such an entry in a trace folder."""
     if path.name == MARK:
         return True
     if path.is_symlink():
@@ -89,7 +90,7 @@ def _is_file(path: Path, patterns: tuple[str, ...]) -> bool:
 
 
 def _refuse_running(folder: Path, trace: Records) -> None:
-    """Raise UsageError where a process of the trace's job runs, or may run on another machine."""
+    """Raise UsageError if a process of the trace's job runs, or may run on another machine."""
     written = max(path.lstat().st_mtime for path in folder.iterdir())
     ended, living = trace.tables.ends, alive(trace)
     for rank, process in sorted(trace.tables.processes.items()):

@@ -1,4 +1,4 @@
-"""Call sites for people: file, line and function of a frame; native ones through addr2line."""
+"""Resolves call sites to file, line and function; native ones by addr2line."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Site = Mapping[str, Any]
 def describe_sites(
     sites: Sequence[tuple[dict[str, Any], ...]], groups: Sequence[Sequence[int]]
 ) -> list[list[dict[str, Any]]]:
-    """For each group of site indices (-1 unknown) the list of {"file", "line", "function"}.
+    """Return a list of {"file", "line", "function"} for each group of site indices (-1 unknown).
 
-    The innermost frame is described; further frames, where recorded, stand in "stack".
+    The innermost frame is described. Further recorded frames are in "stack".
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
     known = dict(zip(wanted, _described([sites[i] for i in wanted]), strict=True))
@@ -30,7 +30,7 @@ def describe_sites(
 
 
 def place(site: Site) -> str:
-    """Return one site as "file:line function", or with what is known of it."""
+    """Return a site as "file:line function", or as much of it as is known."""
     file = site.get("file")
     name = Path(str(file)).name if file else ""
     line = site.get("line")
@@ -40,7 +40,7 @@ def place(site: Site) -> str:
 
 
 def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
-    """Return whether a pattern occurs in "operation path:line function" of any of the sites."""
+    """Return whether a pattern occurs in "operation path:line function" of any site."""
     texts = [
         f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {place(site)}"
         for site in sites
@@ -49,7 +49,7 @@ def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
 
 
 def site_label(site: dict[str, Any]) -> str:
-    """Return a site in one line: "app.py:12 step"."""
+    """Return a site on one line: "app.py:12 step"."""
     if site["file"] is None:
         return "?"
     place = Path(site["file"]).name + (f":{site['line']}" if site["line"] else "")
@@ -96,7 +96,7 @@ def _frame(
 
 
 def _said(tool: str, words: Sequence[str], given: str = "") -> list[str]:
-    """Return the lines that a tool of binutils prints; none where it is missing or fails."""
+    """Return the output lines of a binutils program, or [] if it is missing or fails."""
     path = shutil.which(tool)
     if path is None:
         return []
@@ -111,7 +111,7 @@ def _said(tool: str, words: Sequence[str], given: str = "") -> list[str]:
 
 @lru_cache(maxsize=64)
 def _demangled(symbols: frozenset[str]) -> dict[str, str]:
-    """C++ names as their author wrote them, by mangled ones with an offset behind."""
+    """Return readable C++ names by mangled name, each with the offset behind it."""
     names = sorted(symbols)
     lines = _said("c++filt", ["-p", *(name.partition("+")[0] for name in names)]) if names else []
     if len(lines) != len(names):
@@ -121,9 +121,10 @@ def _demangled(symbols: frozenset[str]) -> dict[str, str]:
 
 
 def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
-    """For each site the first one whose frames come from the same lines, as people see it one.
+    """For each site, return the first site with frames from the same source lines.
 
-    A compiler may make several calls of one line: gfortran, one for each way of passing an array.
+    A compiler may make several calls of one source line: gfortran makes one for each way of passing
+    an array.
     """
     if sum("module" in frame for stack in sites for frame in stack[:1]) < 2:
         return list(range(len(sites)))
@@ -138,11 +139,11 @@ def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     return found
 
 
-_places: dict[str, dict[int, Place | None]] = {}  # by module, of what was asked
+_places: dict[str, dict[int, Place | None]] = {}  # by module, for the offsets resolved so far
 
 
 def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, Place]:
-    """File, line and function of return addresses in a module; empty where nothing is known."""
+    """Return file, line and function of return addresses in a module; {} if none is known."""
     known = _places.setdefault(module, {})
     unknown = [offset for offset in offsets if offset not in known]
     if unknown:
@@ -152,9 +153,9 @@ def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, Place]:
 
 
 def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
-    """Ask addr2line.
+    """Run addr2line.
 
-    A return address stands behind its call, so the byte before it is looked up.
+    A return address follows its call, so the preceding byte is looked up.
     """
     if not Path(module).is_file():
         return {}
@@ -172,9 +173,9 @@ def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
 
 
 def _load_address(module: str) -> int:
-    """Return where the first segment is linked to; 0 unless the program is bound to one place.
+    """Return the link address of the first segment; 0 for position-independent programs.
 
-    Offsets in a program that is not position-independent count from there.
+    Offsets in a position-dependent program count from that address.
     """
     try:
         with open(module, "rb") as file:

@@ -1,15 +1,14 @@
-"""Statistics of call sites that the recorder gathered itself: sums in place of events.
+"""Per-call-site statistics that the recorder computed itself: sums instead of events.
 
-The member that leads a communicator (rank 0 of the group with the lowest world rank) keeps, for
-each call site, operation and communicator that it called there, one group of records, which grows
-no further:
+The leader of a communicator (rank 0 of the group with the lowest world rank) maintains one group of
+records for each call site, operation and communicator of its calls. The size of a group is fixed.
 
     statistics   shape; enter_ns: sum of the mean elapsed times; exit_ns: observed instances
-    extensions   sums of average and worst imbalance and of waiting, of scores; the instances with
-                 an imbalance below one message's time; the largest imbalance; who came last most
-                 often, and how often
+    extensions   sums of average and worst imbalance, of wait, of scores; number of instances with
+                 an imbalance below one message's time; the largest imbalance; the rank that was
+                 last most often, and how often
 
-They are changed in place: of a running job, those of one instance may be half there.
+The records are updated in place. In a running job, the values of one instance may be half added.
 """
 
 from __future__ import annotations
@@ -29,11 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of one call site on one communicator; sums over its observed instances, ns.
+    """Statistics of one call site on one communicator; sums over its observed instances, ns.
 
-    shape: index into Tables.shapes, of the leader's call; wait: summed over the ranks too; score:
-    mean exit less the earliest that the operation allows; balanced: instances whose imbalance is
-    below T; latest_rank: world rank, -1 unknown.
+    shape: index into Tables.shapes, of the leader's call.
+    wait: summed over the ranks too.
+    score: mean exit minus the earliest exit that the operation allows.
+    balanced: instances with an imbalance below T.
+    latest_rank: world rank, -1 if unknown.
     """
 
     shape: int
@@ -50,7 +51,7 @@ class Statistics:
 
 
 def statistics(trace: Trace) -> Iterator[Statistics]:
-    """Yield all statistics of a trace, of summaries and of events recorded under `auto`."""
+    """Yield all statistics of a trace, from summaries and from events recorded under `auto`."""
     for rank in range(trace.ranks):
         ids = trace.tables.shape_map(rank)
         for records in _windows(trace, rank):
@@ -67,7 +68,7 @@ def statistics(trace: Trace) -> Iterator[Statistics]:
 
 
 def _windows(trace: Trace, rank: int) -> Iterator[Array]:
-    """Yield what may hold sums: they are in windows of their own, the only ones of a thread."""
+    """Yield the windows that may have sums: a thread with sums has one window only."""
     for chunks in trace.threads_of(rank):
         if len(chunks) == 1:
             log = chunks[0].log
@@ -95,6 +96,6 @@ def _of(trace: Trace, shape: int, group: Array) -> Statistics | None:
 
 
 def _members(communicator: Communicator) -> Int:
-    """World ranks as the recorder counts members: the group with the lowest rank first."""
+    """Return world ranks in the recorder's member order: the group with the lowest rank first."""
     groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
     return np.concatenate(groups)

@@ -1,7 +1,7 @@
-"""The records of one rank, block by block, in order, with extensions folded in.
+"""The records of one rank, block by block, in order, merged with their extensions.
 
-Memory is that of a block, however long the log is. Records that cannot be (a call that ends
-before it begins, a shape that no table holds) are left out and noted.
+Memory is bounded by a block, however long the log is. Impossible records (a call that ends before
+it begins, a shape without a table row) are skipped and noted.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ from mpiprof.trace.types import (
 )
 
 FOREVER = 1 << 61
-SLACK = 60 * 10**9  # how far outside its process's life a time may lie before it is damage
+SLACK = 60 * 10**9  # a time farther outside its process's life is damage
 
 ToGlobal = Callable[[Int], Int]
 
 
 @dataclass(frozen=True)
 class Source:
-    """What it takes to read one rank: its shapes, how long it lived, its clock."""
+    """Properties of one rank that are needed to read it: its shapes, lifetime and clock."""
 
     rank: int
     shape_map: Int
     earliest_ns: int = 1 - FOREVER
     latest_ns: int = FOREVER
     to_global: ToGlobal | None = None
-    before: bool = False  # whether each record is to know the one before
-    since_ns: int | None = None  # on the clock asked for: what is earlier and closed is left out
+    before: bool = False  # whether to add each record's previous record
+    since_ns: int | None = None  # on the requested clock; earlier closed records are skipped
 
 
 class ThreadStream:
-    """The records of one thread of one rank, a block at a time."""
+    """The records of one thread of one rank, read in blocks."""
 
     def __init__(self, source: Source, chunks: list[Chunk], problems: Problems) -> None:
         self.source = source
         self.chunks = chunks
         self.problems = problems
         self.position = (0, 0)
-        self.pending: Array | None = None  # what belongs to records in the next block
+        self.pending: Array | None = None  # extensions of records in the next block
         self.before = (-1, -1, -1, -1)  # enter, exit, shape and sequence of the last record
         self.end = False
 
     def skip_to(self, time_ns: int) -> None:
-        """Leave out chunks that end before a time of the joint clock, all but the last of them."""
+        """Skip the chunks that end before a time of the joint clock, except the last of them."""
         low, high = 0, len(self.chunks)
         while high - low > 1:
             middle = (low + high) // 2
@@ -76,14 +76,14 @@ class ThreadStream:
                 high = middle
             else:
                 low = middle
-        self.position = (max(low - 1, 0), 0)  # what extends a record may stand in the chunk before
+        self.position = (max(low - 1, 0), 0)  # a record's extensions may be in the previous chunk
 
     def is_summed(self) -> bool:
-        """Whether it holds totals: events stand in threads of their own."""
+        """Return whether the thread has totals. Events are in separate threads."""
         return self.chunks[0].is_summed()
 
     def raw(self, count: int) -> Array | None:
-        """Return the next `count` (at most) raw records, None at the end."""
+        """Return at most `count` raw records, or None at the end."""
         log = None
         pieces: list[tuple[int, int, int]] = []
         while count > 0 and self.position[0] < len(self.chunks):
@@ -104,14 +104,14 @@ class ThreadStream:
             return None
         records = log.read(pieces)
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
-            self.position = (len(self.chunks), 0)  # what is not written yet comes last
+            self.position = (len(self.chunks), 0)  # records not written yet come last
         if any(c.moved_on() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
             self.problems.note("the job went on while its log was read; its newest records lack")
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
         return records
 
     def read(self, count: int) -> Block | None:
-        """Return the next block of about `count` records, None at the end."""
+        """Return the next block of about `count` records, or None at the end."""
         while not self.end:
             records = self.raw(count)
             if records is None:
@@ -129,7 +129,7 @@ class ThreadStream:
         return None
 
     def _note_damage(self, what: str) -> None:
-        """Note that something can't be: the trace is not complete."""
+        """Note an impossible value, and mark the trace as damaged."""
         self.chunks[0].log.damaged = True
         self.problems.note(f"rank {self.source.rank}: {what}")
 
@@ -161,7 +161,7 @@ class ThreadStream:
             if whole < len(records):
                 records, self.pending = records[:whole], records[whole:]
         kind = records["kind"]
-        if bool((kind == STATISTICS).any()):  # sums in place of times: see trace.statistics
+        if bool((kind == STATISTICS).any()):  # sums instead of times (trace/insitu_statistics.py)
             extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICAL)
             records = records[(kind != STATISTICS) & ~extends]
             kind = records["kind"]
@@ -170,7 +170,7 @@ class ThreadStream:
         block = _plain(records[used])
         block.kind = np.ascontiguousarray(kind[used])
         if len(extensions) and bool((block.kind == SUMMARY).any()):
-            # A summary is only ever added to in place: its extensions stand behind it.
+            # A summary is updated in place, so its extensions follow it.
             target = np.searchsorted(used, extensions) - 1
             _extend(block, target[target >= 0], records[extensions[target >= 0]])
         elif len(extensions):
@@ -184,7 +184,7 @@ class ThreadStream:
         return self._checked(block)
 
     def _checked(self, block: Block) -> Block:
-        """Leave out what cannot be, translate shapes to joint ones and times to the joint clock."""
+        """Drop impossible records, and convert shapes to joint ids and times to the joint clock."""
         source = self.source
         n = len(block)
         if n == 0:
@@ -217,7 +217,7 @@ class ThreadStream:
         return block
 
     def _impossible(self, block: Block) -> Bool | None:
-        """Mask of records that cannot be, None when there are none."""
+        """Return a mask of impossible records, or None if there are none."""
         low, high = self.source.earliest_ns, self.source.latest_ns
         enter, exit_ = block.enter, block.exit
         if (
@@ -241,7 +241,7 @@ class ThreadStream:
 
 
 def _plain(records: Array) -> Block:
-    """Columns of the records without extensions; one pass while they are in the cache."""
+    """Return the records' columns without extensions; one pass while the records are in cache."""
     choice = records["choice"]
     return Block(
         np.ascontiguousarray(records["sequence"]),
@@ -272,7 +272,7 @@ def _extend(block: Block, target: Int, extensions: Array) -> None:
 
 
 def _of_ended_waits(records: Array) -> int:
-    """Return how many records come before those of a Wait call that may go on after them."""
+    """Return the number of records before those of a Wait call that may continue after them."""
     used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
     if not len(used) or records["kind"][used[-1]] != COMPLETION:
         return len(records)
@@ -282,7 +282,7 @@ def _of_ended_waits(records: Array) -> int:
 
 
 def _shares(block: Block) -> Int | None:
-    """How many completions one Wait call made: neighbours with equal enter and exit times."""
+    """Return how many completions each Wait call made: adjacent ones with equal enter and exit."""
     assert block.kind is not None
     done = np.flatnonzero(block.kind == COMPLETION)
     if not len(done):
@@ -297,7 +297,7 @@ def _shares(block: Block) -> Int | None:
 
 
 def _read_events(thread: ThreadStream, count: int) -> Block | None:
-    """Return the next block without totals, which have no time: they have a thread of their own."""
+    """Return the next block without totals, which have no times and a separate thread."""
     while (block := thread.read(count)) is not None:
         if block.kind is None or not bool((block.kind == SUMMARY).any()):
             return block
@@ -308,7 +308,7 @@ def _read_events(thread: ThreadStream, count: int) -> Block | None:
 
 
 class RankStream:
-    """The records of all threads of one rank, merged by the time they were entered."""
+    """The records of all threads of one rank, merged by entry time."""
 
     def __init__(self, source: Source, threads: list[list[Chunk]], problems: Problems) -> None:
         self.rank = source.rank
@@ -317,16 +317,16 @@ class RankStream:
 
     @property
     def end(self) -> bool:
-        """Nothing more will come."""
+        """True if all records have been read."""
         return all(t.end for t in self.threads) and all(h is None for h in self.held)
 
     def skip_to(self, time_ns: int) -> None:
-        """Leave out what was entered well before a time of the joint clock."""
+        """Skip calls that were entered well before a time of the joint clock."""
         for thread in self.threads:
             thread.skip_to(time_ns)
 
     def read(self, count: int) -> Block | None:
-        """Return the next block of about `count` records, None at the end."""
+        """Return the next block of about `count` records, or None at the end."""
         if len(self.threads) == 1:
             return _read_events(self.threads[0], count)
         for i, thread in enumerate(self.threads):
@@ -335,7 +335,7 @@ class RankStream:
         held = [h for h in self.held if h is not None]
         if not held:
             return None
-        # What a thread will give next is not earlier than the last record it gave.
+        # A thread's next record is not earlier than the last one that it returned.
         unfinished = [
             h for h, t in zip(self.held, self.threads, strict=True) if h is not None and not t.end
         ]
@@ -348,14 +348,14 @@ class RankStream:
             if ready:
                 parts.append(block.take(slice(0, ready)))
             self.held[i] = block.take(slice(ready, None)) if ready < len(block) else None
-        if not parts:  # times that go backwards, in a damaged log: give all there is
+        if not parts:  # In a damaged log, times may go backwards; then return all waiting records.
             parts = held
             self.held = [None] * len(self.threads)
         joined = join(parts)
         return joined.take(np.argsort(joined.enter, kind="stable"))
 
     def blocks(self, count: int) -> Iterator[Block]:
-        """All blocks to the end."""
+        """Yield all blocks to the end."""
         while (block := self.read(count)) is not None:
             yield block
 

@@ -1,9 +1,10 @@
-"""Which leaf switch of the network each node is on, where anyone says so.
+"""The leaf switch of each node in the network, if known.
 
-Slurm says it to every process, where it knows the network (topology/tree): the recorder keeps
-`SLURM_TOPOLOGY_ADDR` (`core.leaf3.node12`) and its pattern (`switch.switch.node`). For other traces
-the file `switches.txt` in the trace's folder says it, as `scontrol show topology` and Slurm's
-topology.conf do: a line `SwitchName=leaf3 Nodes=node[9-16]` for each leaf switch.
+Slurm sets it in every process's environment if it knows the network (topology/tree). The recorder
+stores `SLURM_TOPOLOGY_ADDR` (`core.leaf3.node12`) and its pattern (`switch.switch.node`). For other
+traces the user may write `switches.txt` in the trace's folder, in the format of `scontrol show
+topology` and Slurm's topology.conf. It has a line `SwitchName=leaf3 Nodes=node[9-16]` for each leaf
+switch.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from mpiprof.errors import TraceError
 FILE = "switches.txt"
 MOST_NODES = 1 << 20  # in one file
 _FIELD = re.compile(r"(\w+)=(\S+)")
-_ENTRY = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")  # of a list of nodes: commas in [] are its own
+_ENTRY = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")  # of a node list; commas in [] do not separate
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def switch_of(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """Return the leaf switch of each rank that it is known of.
+    """Return the leaf switch of each rank with a known switch.
 
-    Raises TraceError for a `switches.txt` that can't be read.
+    Raises TraceError if `switches.txt` is unreadable.
     """
     file = folder / FILE
     if not file.is_file():
@@ -40,10 +41,10 @@ def switch_of(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[
 
 
 def leaf(address: tuple[str, str], host: str) -> str:
-    """Return the leaf switch of an address as Slurm gives it (names, pattern); "" if of no use.
+    """Return the leaf switch of a Slurm address (names, pattern), or "" if it is unusable.
 
-    An address of another host is of no use: some launchers give every process the environment of
-    the first.
+    An address of another host is unusable: some launchers copy the first process's environment to
+    every process.
     """
     names, kinds = address
     switches = kinds.split(".").count("switch")
@@ -54,7 +55,7 @@ def leaf(address: tuple[str, str], host: str) -> str:
 
 
 def read(file: Path) -> dict[str, str]:
-    """Return the leaf switch of each host that a file names; raises TraceError."""
+    """Return the leaf switch of each host in a file; raises TraceError."""
     found: dict[str, str] = {}
     try:
         text = file.read_text()
@@ -63,7 +64,7 @@ def read(file: Path) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         fields = {k.lower(): v for k, v in _FIELD.findall(line.partition("#")[0])}
         if "switches" in fields or not line.partition("#")[0].strip():
-            continue  # a switch of switches: its leaves have lines of their own
+            continue  # a switch above other switches; its leaves have separate lines
         try:
             switch, nodes = fields["switchname"], fields["nodes"]
             for node in _expanded(nodes, MOST_NODES - len(found)):

@@ -1,7 +1,7 @@
-"""The tables beside the logs: one JSON object a line, from every rank, joined into one set.
+"""Reads all ranks' tables, which have one JSON object per line, into one set.
 
-A line that is cut, damaged or impossible is left out and noted; nothing in it is guessed. Before a
-line is written it takes its place in the file: what never came of it is zeros.
+A cut, damaged or impossible line is skipped and noted; nothing is guessed. A writer reserves the
+space of a line before it writes the line, so an unwritten line is zeros.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mpiprof.trace.files import content_of, files_in
 from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Problems
 
-SAMPLED = ("after", "before", "site", "samples", "ns")  # of a line of --where
-IDS = 1 << 24  # ids of shapes are dense; one beyond it is damage
+SAMPLED = ("after", "before", "site", "samples", "ns")  # fields of a --where line
+IDS = 1 << 24  # shape ids are dense, so a larger id is damage
 RANK = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
 
 
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
-    """Read every *.tables of a folder; ranks at or beyond `limit` are taken for damage."""
+    """Read every *.tables of a folder; ranks at or beyond `limit` count as damage."""
     reader = _Reader(limit, problems)
     for file in files_in(folder, ".tables"):
         try:
@@ -42,7 +42,7 @@ def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
 
 
 class _Reader:
-    """Collects raw lines first: a line may name a row that another file, or a later line, holds."""
+    """Collects raw lines first, because a line may refer to a later line or another file."""
 
     def __init__(self, limit: int, problems: Problems) -> None:
         self.limit = limit
@@ -55,8 +55,8 @@ class _Reader:
         }
         self.naming: list[tuple[int, int, str]] = []
         self.where: list[tuple[int, ...]] = []
-        self.checked = False  # whether some line carries a sum: then all do
-        self.rows: dict[bytes, Any] = {}  # by the text behind the rank
+        self.checked = False  # set by the first line with a checksum; then all lines must have one
+        self.rows: dict[bytes, Any] = {}  # by the text after the rank
 
     def read(self, name: str, content: bytes) -> None:
         lines = content.split(b"\n")
@@ -89,9 +89,9 @@ class _Reader:
         return True
 
     def _parsed(self, line: bytes) -> tuple[Any, Any]:
-        """Return a line's rank and its row, which ranks share whose lines are alike.
+        """Return a line's rank and its row. Ranks with equal lines share the row.
 
-        Most are: thousands of ranks have the same call sites.
+        Most lines are equal, because thousands of ranks have the same call sites.
         """
         found = RANK.match(line)
         if found is None:
@@ -128,7 +128,7 @@ class _Reader:
             self.naming.append((rank, integer(row["communicator"], 0), text(row["name"])))
         elif "communicator" in row:
             self.raw["communicator"][rank, integer(row["communicator"], 0)] = row
-        # Anything else is from a later mpiprof and changes nothing of what we read.
+        # Other lines come from a later mpiprof and do not change the meaning of these.
 
     def resolve(self) -> None:
         sites = self._each("site", _Sites(self.tables))
@@ -159,7 +159,7 @@ class _Reader:
                 found[rank, left, entered, place] = (count + samples, whole + ns)
 
     def _each(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
-        """Convert all rows of a kind into the joint index that `convert` gives them."""
+        """Convert all rows of a kind to joint indices by `convert`."""
         ids: dict[tuple[int, int], int] = {}
         damaged = 0
         for (rank, local), row in self.raw[kind].items():
@@ -199,14 +199,14 @@ def _process(row: Any) -> dict[str, Any]:
 
 
 def _address(row: Any) -> tuple[str, str]:
-    """Return where on the network a node is, as Slurm told it: names and their pattern."""
+    """Return the node's network address from Slurm: names and their pattern."""
     if not isinstance(row, dict):
         return "", ""
     return text(row.get("address", "")), text(row.get("pattern", ""))
 
 
 def _processors(given: Any) -> list[int]:
-    """Return the processors that a rank may run on; none where that isn't known."""
+    """Return the processors that a rank may run on, or [] if unknown."""
     return [p for p in given if type(p) is int and p >= 0] if isinstance(given, list) else []
 
 
@@ -235,7 +235,7 @@ class _Sites:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.known: dict[str, int] = {}
-        self.shared: dict[int, int] = {}  # by the identity of a row
+        self.shared: dict[int, int] = {}  # by the id() of a row
 
     def __call__(self, _: int, row: dict[str, Any]) -> int:
         if id(row) not in self.shared:
@@ -297,7 +297,10 @@ class _Shapes:
 
     @staticmethod
     def _root(rank: int, communicator: Communicator, root: Any) -> int:
-        """World rank of the root: -3 names the own rank, others a rank of the (remote) group."""
+        """Return the world rank of the root; -3 in the table means the rank itself.
+
+        Other values are a rank of the (remote) group.
+        """
         if root is None or communicator.local:
             return -1
         value = integer(root, -3)

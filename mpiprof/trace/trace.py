@@ -1,4 +1,4 @@
-"""The Trace: what a trace folder holds, and what is derived from it when it is asked for."""
+"""Trace: the records of a trace folder, and tables derived from them on demand."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     Table: TypeAlias = pd.DataFrame
 
 SHOWN_PROBLEMS = 8
-HELD = 1 << 20  # calls: 40 MB as batches
+HELD = 1 << 20  # calls; 40 MB as batches
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Sites: TypeAlias = int | str | Sequence[int | str]  # call sites: numbers or names, one or several
+Sites: TypeAlias = int | str | Sequence[int | str]  # one or several call sites, as numbers or names
 
 
 def several(callsites: Sites) -> tuple[int | str, ...]:
-    """Return some call sites, where one may have been given alone."""
+    """Return the call sites as a tuple; a single one may be given alone."""
     alone = isinstance(callsites, int | str | np.integer)
     return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
 
@@ -41,19 +41,19 @@ class Workers(Protocol):
     """Processes, here or elsewhere, that can open the same folder."""
 
     def threads(self) -> int:
-        """Return how many items they work on at a time."""
+        """Return the number of items processed at a time."""
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Call a function of each item, and yield what it gives in the order of the items."""
+        """Apply a function to each item, and yield the results in the order of the items."""
 
 
 class Trace(Records):
-    """A trace folder and its derived tables, each computed once; `mpiprof.open` gives one.
+    """A trace folder and its derived tables, each computed once; `mpiprof.open` returns one.
 
-    Columns are identifiers with units; the functions in mpiprof.analysis that derive the tables
-    list them. TraceError where these functions (mpiprof.analysis.derived.DERIVED) were not given.
-    One that is given as `shapes` says at once what their shapes are to be. workers: those that
-    pass over the partitions of a data set.
+    Columns are identifiers with units; the deriving functions in mpiprof.metrics and
+    mpiprof.diagnosis list them. derived: these functions (diagnosis.lazy_tables.DERIVED); a table
+    without its function raises TraceError. The function called `shapes` is applied at once and
+    replaces the shapes. workers: workers for passes over the partitions of a data set.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Trace(Records):
         before: bool = False,
         since_ns: int | None = None,
     ) -> Iterator[Batch]:
-        """As Records.batches, which says what they are; those of a short trace are read once."""
+        """Yield batches as Records.batches does; batches of a short trace are cached."""
         if self._held is not None and not local_times:
             return iter(self._held)
         if local_times or batch != BATCH or since_ns is not None or self._is_long:
             return super().batches(local_times, batch, before, since_ns)
-        with self._reading:  # who comes meanwhile waits rather than reading it all as well
+        with self._reading:  # a concurrent caller waits instead of reading everything as well
             if self._held is not None:
                 return iter(self._held)
             read = super().batches(before=True)
@@ -116,7 +116,7 @@ class Trace(Records):
         return f"<table>{told}</table>" + (f"<ul>{noted}</ul>" if noted else "")
 
     def _facts(self) -> dict[str, str]:
-        """Return what the trace is, without reading its logs."""
+        """Return facts about the trace, without reading its logs."""
         ranks, nodes = self.ranks, self.nodes
         where = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)}"
         state = "complete" if self.complete else f"incomplete ({len(self.problems)} problems)"
@@ -141,7 +141,7 @@ class Trace(Records):
         return self._known[key]
 
     def _numbered(self, argument: Any) -> Any:
-        """Return an argument with the numbers of call sites in place of their names."""
+        """Return an argument with call site names replaced by numbers."""
         if isinstance(argument, list | tuple):
             return tuple(self._numbered(one) for one in argument)
         if isinstance(argument, str):
@@ -154,50 +154,50 @@ class Trace(Records):
 
     @property
     def processes(self) -> Table:
-        """One row a rank: rank, host, node, pid, started_ns, ended_ns, end_reason."""
+        """One row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason."""
         return self._table("processes")
 
     @property
     def events(self) -> Table:
-        """One row a call: rank, operation, site, communicator, sequence, enter_ns, exit_ns, ..."""
+        """One row per call: rank, operation, site, communicator, sequence, enter_ns, ..."""
         return self._table("events")
 
     @property
     def instances(self) -> Table:
-        """One row an instance: who came first and last, imbalance, waiting; see analysis."""
+        """One row per instance: first and last rank, imbalance, wait; see metrics."""
         return self._table("instances")
 
     @property
     def callsites(self) -> Table:
-        """One row a call site: means over its complete instances; see analysis."""
+        """One row per call site: means over its complete instances; see metrics."""
         return self._table("callsites")
 
     @property
     def summary(self) -> Table:
-        """Counts, times and bytes per rank and shape of what was summed up; see analysis."""
+        """Counts, times and bytes per rank and shape, from summed-up calls; see metrics."""
         return self._table("summary")
 
     @property
     def statistics(self) -> Table:
-        """Arrivals per call site as the recorder summed them up itself; see analysis."""
+        """Arrivals per call site from the recorder's own sums; see metrics."""
         return self._table("statistics")
 
     @property
     def selection(self) -> dict[str, Table]:
-        """What `--switch auto` tried and chose: a table for each kind of note; see analysis."""
+        """Trials and choices of `--switch auto`: a table for each kind of entry; see metrics."""
         found: dict[str, Table] = self.derive("selection")
         return found
 
     @property
     def hot(self) -> list[int]:
-        """The call sites that cost most waiting, the costliest first."""
+        """Call sites with the most wait, in descending order."""
         found: list[int] = self.derive("hot")
         return found
 
     def callsite(self, named: int | str) -> int:
-        """Return the number of a call site that is named as on the command line, or by its number.
+        """Return the number of a call site given by number, or by name as on the command line.
 
-        Of several that a name fits, the one that costs most waiting; UsageError where none.
+        If several call sites match, the one with most wait is returned; UsageError if none does.
         """
         if not isinstance(named, str):
             return int(named)
@@ -210,93 +210,93 @@ class Trace(Records):
         raise UsageError(f"{named}: no such call site; {some}")
 
     def causes(self, callsite: int | str) -> Any:
-        """Why the processes arrive at a call site at different times: an analysis.causes.Causes."""
+        """Return the causes of imbalance at a call site, as diagnosis.causes.Causes."""
         return self.derive("causes", callsite)
 
     def conclusions(self, callsite: int | str) -> list[Any]:
-        """What is wrong at a call site, the costliest first: analysis.findings.Finding."""
+        """Return the findings at a call site by descending cost, as diagnosis.findings.Finding."""
         found: list[Any] = self.derive("conclusions", callsite)
         return found
 
     def phases(self, callsite: int | str) -> Table:
-        """One row a phase of a call site, between changes of its imbalance; see analysis."""
+        """Return one row per phase of a call site, between changes of its imbalance."""
         return self._table("phases", callsite)
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
-        """What is worth doing, the costliest first: a list of analysis.findings.Finding."""
+        """Return all worthwhile findings by descending cost, as diagnosis.findings.Finding."""
         found: list[Any] = self.derive("findings", tuple(gains))
         return found
 
     @property
     def wrong(self) -> list[Any]:
-        """The first instances whose members do not call the same: analysis.disagreement's."""
+        """First instances with different calls among their members (metrics.disagreement)."""
         found: list[Any] = self.derive("wrong")
         return found
 
     @property
     def plot(self) -> Any:
-        """Pictures, a line each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots."""
+        """Figures, one call each, such as `trace.plot.arrivals("md.py:93")`; see notebook.Plots."""
         return self.derive("plot")
 
     def matrix(self, callsite: int | str) -> tuple[Int, Int]:
-        """Arrivals and exits of a call site: int64 ns, instances x ranks of the communicator.
+        """Return arrivals and exits of a call site: int64 ns, instances x ranks of a communicator.
 
-        An absent rank has arrival -1; an open or absent one exit 0.
+        An absent rank has arrival -1; an open or absent one has exit 0.
         """
         found: tuple[Int, Int] = self.derive("matrix", callsite)
         return found
 
     @property
     def spent(self) -> Table:
-        """One row a rank: ns in calls without a record, by class; see analysis."""
+        """One row per rank: ns in unrecorded calls, by class; see metrics."""
         return self._table("spent")
 
     @property
     def rank_totals(self) -> Table:
-        """One row a call site, communicator and member: time, waiting, lateness; see analysis."""
+        """One row per call site, communicator and member: time, wait, lateness; see metrics."""
         return self._table("rank_totals")
 
     @property
     def point_to_point(self) -> Float:
-        """Ns in point-to-point and completion calls: float64, one for each rank."""
+        """Ns in point-to-point and completion calls: float64, one value per rank."""
         found: Float = self.derive("point_to_point")
         return found
 
     @property
     def summed_up(self) -> Table:
-        """One row a call site: what was summed up after the logs reached their limit."""
+        """One row per call site: totals of the calls after the logs reached their limit."""
         return self._table("summed_up")
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Time in all calls, and of it waiting, over all ranks: `elapsed` and `wait`.
+        """Time in all calls (`elapsed`), and the wait in it (`wait`), over all ranks; ns.
 
-        Each with `value`, and `low` and `high`, between which it lies where it is estimated; ns.
+        Each has `value`, and its bounds `low` and `high` if it is estimated.
         """
         found: dict[str, Any] = self.derive("totals")
         return found
 
     @property
     def aggregate(self) -> tuple[Any, dict[Any, int]]:
-        """The sums of one pass (analysis.aggregate.Aggregate), and each call site's number."""
+        """The sums of one pass (metrics.aggregate.Aggregate), and each call site's number."""
         found: tuple[Any, dict[Any, int]] = self.derive("aggregate")
         return found
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
-        """Instances of some call sites, by one pass: analysis.sample.Sample by number."""
+        """Return instances of some call sites from one pass: diagnosis.samples.Sample by number."""
         found: dict[int, Any] = self.derive("samples", several(callsites))
         return found
 
     def series(self, callsites: Sites) -> dict[int, Table]:
-        """One row an instance, thinned where there are very many, of some call sites by number."""
+        """Return one row per instance, thinned if there are very many, by call site number."""
         found: dict[int, Table] = self.derive("series", several(callsites))
         return found
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
-        """Who waits for whom at some call sites, at all without: an analysis.whom.Whom."""
+        """Return the wait matrix at some or all call sites, as metrics.wait_matrix.Whom."""
         return self.derive("waiting_for", several(callsites))
 
     def matrix_ranks(self, callsite: int | str) -> Int:
-        """World ranks of the columns of `matrix`: int64, ascending."""
+        """Return the world ranks of the columns of `matrix`: int64, ascending."""
         found: Int = self.derive("matrix_ranks", callsite)
         return found

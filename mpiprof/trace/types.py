@@ -1,4 +1,4 @@
-"""Names for the array types that travel between the modules, and the kinds of a record."""
+"""Array types that modules exchange, and the kinds of a record."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Bool = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 CALL: Final = 1  # a blocking call, the start of a nonblocking one, or a persistent init
-START: Final = 2  # MPI_Start of a persistent collective
-COMPLETION: Final = 3  # the Wait or Test call that completed a nonblocking or started one
-EXTENSION: Final = 4  # a value too wide for the record that follows it
-SUMMARY: Final = 5  # totals of one shape, of traces recorded without events
+START: Final = 2  # the Wait or Test call that completed a nonblocking or started operation
+COMPLETION: Final = 3  # a value too wide for the record that follows it
+EXTENSION: Final = 4  # totals of one shape, in traces recorded without events
+SUMMARY: Final = 5  # sums over instances of a call site, with the extensions after it
 STATISTICS: Final = 6  # sums over instances of a call site, with the extensions after it
 
-OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST = 1, 2, 3, 4, 5  # what an extension holds
-STATISTICAL: Final = (6, 7, 8, 9, 10, 11, 12)  # those of statistics, in their order
+OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST = 1, 2, 3, 4, 5  # codes of an extension's value
+STATISTICAL: Final = (6, 7, 8, 9, 10, 11, 12)  # codes of the extensions of statistics, in order
 
-# The state of the selector that chose what a call ran on, by the number in the record.
+# The state of the selector that chose a call's algorithm, by the number in the record.
 CHOICES = ("", "observe", "probe", "hold")
 
 
 class Problems(list[str]):
-    """What is wrong with a trace, in lines for people; the same line is kept once."""
+    """Problems of a trace, as messages for the user; each message appears once."""
 
     def note(self, text: str) -> None:
-        """Add one line unless it stands there already; past 100 lines the rest is only counted."""
+        """Add a message unless it is present; after 100 messages the rest is dropped."""
         if text in self:
             return
         if len(self) < 100:

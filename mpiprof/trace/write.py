@@ -1,4 +1,4 @@
-"""Writes logs and tables as the recorder does, from arrays."""
+"""Writes logs and tables from arrays, as the recorder does."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ HEADER = [
     ["signal", "<u2", 22],
     ["dropped", "<u8", 24],
 ]
-# Of a log that tells of the time in calls without a record (trace.layout.SPENT).
+# For a log with the time in unrecorded calls (trace.layout.SPENT).
 TELLING = [*HEADER, *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(SPENT))]
 RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
 
 
 def head_chunk(telling: bool = False) -> bytes:
-    """Chunk 0 of a log; telling: of the time in calls without a record."""
+    """Return chunk 0 of a log; telling: whether chunks have the time in unrecorded calls."""
     line = json.dumps(
         {
             "format": "mpiprof log",
@@ -66,8 +66,8 @@ def chunks(
 ) -> bytes:
     """Return records as chunks from a serial number on; the last is the live window if `window`.
 
-    inside: the mark of a call without a record that the thread is in (trace.layout.SPENT, from 1);
-    signal: the one that ended the process; spent: ns in the calls of trace.layout.SPENT.
+    inside: mark of the unrecorded call that the thread is in (index into trace.layout.INSIDE, from
+    1). signal: the signal that ended the process. spent: ns in the calls of trace.layout.SPENT.
     """
     count = max(-(-len(records) // PER_CHUNK), 1)
     out = np.zeros((count, CHUNK), np.uint8)

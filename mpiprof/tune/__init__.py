@@ -1,1 +1,1 @@
-"""Which algorithm runs where: plans written by people, or made from traces."""
+"""Plans that assign algorithms to calls: written by users, or computed from traces."""

@@ -1,4 +1,4 @@
-"""What may run in place of the library's own: the catalogue, filtered, with some parameters."""
+"""Candidates to replace the library's algorithm: applicable algorithms with some parameters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mpiprof.model.schedule import Problem, Schedule
 from mpiprof.model.variant import Variant
 from mpiprof.tune.work import Work
 
-AROUND = (0.5, 1.0, 2.0)  # block sizes, by the best one
-PREDICTABLE = 0.75  # of the instances
+AROUND = (0.5, 1.0, 2.0)  # block sizes, as multiples of the best one
+PREDICTABLE = 0.75  # share of the instances
 KILO = 1024
 
 
@@ -29,7 +29,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """As `run --switch` reads it."""
+        """The candidate in the syntax of `run --switch`."""
         return str(Variant(self.algorithm.name, self.parameters))
 
     def problem(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
@@ -40,7 +40,7 @@ class Candidate:
 
 
 def candidates(work: Work, machine: Machine) -> list[Candidate]:
-    """Return what can run where a work does, in the catalogue's order."""
+    """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     found = []
     for algorithm in catalogue():
@@ -82,7 +82,7 @@ def _parameters(
 
 
 def _comes_last(work: Work) -> int | None:
-    """Return the process that comes last in three quarters of the instances, if one does."""
+    """Return the process that comes last in three quarters of the instances, or None."""
     share = np.zeros(work.members)
     for pattern in work.patterns:
         last = np.flatnonzero(pattern.arrivals == pattern.arrivals.max())
@@ -93,7 +93,7 @@ def _comes_last(work: Work) -> int | None:
 
 
 def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:
-    """Return sizes around the best one of a ring, or of the pipeline that a broadcast is."""
+    """Return block sizes around the best one of a ring, or of a broadcast's pipeline."""
     alpha, beta = machine.alpha, machine.beta
     if problem.counts:
         largest = max(problem.counts)
@@ -109,7 +109,7 @@ def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> li
     found = []
     for part in AROUND:
         size = int(best * part)
-        exact = part == 1.0 and problem.counts  # a byte less may be a block more
+        exact = part == 1.0 and problem.counts  # a byte less may cost one more block
         size = size // KILO * KILO if size > 4 * KILO and not exact else size
         found.append(max(1, min(size, largest)))
     return sorted(set(found))

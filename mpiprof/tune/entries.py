@@ -1,4 +1,4 @@
-"""From what was found to the entries of a plan file."""
+"""Builds, merges and writes the entries of a plan file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_HOSTS = 64
 
 
 def origin(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
-    """Return where entries come from; hosts are left out where they are very many."""
+    """Return the provenance of entries; hosts are omitted if there are very many."""
     named = sorted(set(hosts)) if len(set(hosts)) <= MOST_HOSTS else []
     return {"how": how, "mpi": mpi, "hosts": named, "date": date}
 
@@ -29,7 +29,7 @@ def entry(
     why: str,
     measured: Mapping[str, Any],
 ) -> Entry:
-    """Return one entry; `choice` is as `run --switch` reads it, span the bytes from and to."""
+    """Return one entry. `choice` has the syntax of `run --switch`; span is the range of bytes."""
     variant = Variant.read(choice)
     made: Entry = {"operation": operation, "size": size}
     if span is not None:
@@ -43,9 +43,9 @@ def entry(
 
 
 def fitting(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries without overlaps: of two for the same calls the first stays.
+    """Return entries without overlaps; of two entries for the same calls the first stays.
 
-    Size classes that follow each other at the same call sites and have the same choice are one.
+    Adjacent size classes with the same call sites and the same choice become one entry.
     """
     kept: list[Entry] = []
     for one in entries:
@@ -88,5 +88,5 @@ def _follows(k: Entry, one: Entry) -> bool:
 
 
 def write(path: Path, entries: Sequence[Entry]) -> None:
-    """Write a plan file; MpiprofError where that can't be."""
+    """Write a plan file; MpiprofError if it cannot be written."""
     write_whole(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")

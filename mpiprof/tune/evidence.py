@@ -1,10 +1,11 @@
-"""How far the model is off: by what it says of what ran.
+"""Estimates the error of the model by comparing its predictions with the recorded times.
 
-Of what ran on an algorithm of ours the model's time can be held against the recorded one. What the
-library ran is not known, and among several candidates one comes near any number by chance. So its
-calls are taken together: one algorithm must account for the times at all sizes of an operation,
-and, where the ranks' times tell algorithms apart, for these. Each is one comparison; the choice of
-the algorithm costs one. From few comparisons follows a wide doubt, by Student's t; from none, none.
+If a recorded call ran on an mpiprof algorithm, its recorded time is compared with the model's time
+of that algorithm. The library's algorithm is unknown, and among several candidates one would match
+any single time by chance. So the library's calls are taken together. One algorithm must explain the
+times at all sizes of an operation, and also the ranks' times, if these distinguish algorithms. Each
+size or rank distribution is one comparison, and the choice of the algorithm costs one degree of
+freedom. By Student's t, few comparisons result in a wide doubt, and none in an infinite one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mpiprof.analysis import tails
 from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
-TELLS_APART = 0.25  # the least of a misfit, of what other algorithms have: then ranks' times tell
+TELLS_APART = 0.25  # ranks' times count if a misfit is below this share of the others' median
 UNKNOWN = (
     "how far the model is off is not known, as nothing that ran is like one of ours: measure it"
 )
@@ -27,11 +28,13 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Compared:
-    """What was recorded of calls, and what the model says of each algorithm.
+    """Recorded time of calls, and the model's time for each algorithm.
 
-    key: operation, processes and size class, the same for calls that are one comparison; recorded:
-    the algorithm, None where it is not one of ours; time: its score; times: by algorithm the score;
-    misfits: by algorithm, how far its ranks' times are from the recorded ones, of these.
+    key: operation, processes and size class; calls with equal keys are one comparison.
+    recorded: the algorithm, or None if it is not one of mpiprof.
+    time: its score.
+    times: model score by algorithm.
+    misfits: by algorithm, relative error of the model's rank times.
     """
 
     key: tuple[object, ...]
@@ -42,7 +45,7 @@ class Compared:
 
 
 def misfit(recorded: Float, modelled: Float) -> float:
-    """Return how far ranks' times differ in their proportions, as a share of them."""
+    """Return the relative RMS error of the ranks' times, after scaling to equal sums."""
     whole, said = float(recorded.sum()), float(modelled.sum())
     size: float = float(np.square(recorded).mean()) ** 0.5
     if min(whole, said, size) <= 0:
@@ -52,7 +55,10 @@ def misfit(recorded: Float, modelled: Float) -> float:
 
 
 def doubt(calls: Sequence[Compared]) -> float:
-    """Return by which factor times of one operation may be off; infinite where nothing tells."""
+    """Return the factor by which model times of one operation may be off.
+
+    The factor is infinite without comparisons.
+    """
     own = [_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]
     known = set.intersection(*(set(c.times) for c in library)) if library else set()
@@ -66,7 +72,7 @@ def doubt(calls: Sequence[Compared]) -> float:
 
 
 def _errors(calls: Sequence[Compared], name: str) -> list[float]:
-    """Return what an algorithm leaves open: each size's time, and ranks' where they tell."""
+    """Return an algorithm's errors: for each size its time, and the ranks' times if they count."""
     of_size: dict[tuple[object, ...], list[float]] = {}
     for call in calls:
         of_size.setdefault(call.key, []).append(_ratio(call, name))

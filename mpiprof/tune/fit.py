@@ -1,4 +1,7 @@
-"""Whether a plan fits together, and where it is used; `run` reads it, so it needs no numpy."""
+"""Checks a plan for consistency, and whether it fits its environment.
+
+`run` imports this module, so the module must not import numpy.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from mpiprof.nearest import nearest
 from mpiprof.tune.plan import Plan, tolerance
 from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
 
-MOST_SIZES = 64  # that are looked at, of a wide range
+MOST_SIZES = 64  # maximum width of a range in which each size is checked
 MOST_PROCESSES = 4096
 
 
 def checked(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
-    """Return what fits of a plan's files, with remarks on the rest; strict: raises UsageError.
+    """Return a plan without its files' unusable entries, with remarks on them.
 
-    `ranks`: how many the job has, None where nobody knows.
+    `ranks`: number of ranks of the job, None if unknown. strict: raise UsageError instead.
     """
     remarks: list[str] | None = None if strict else list(plan.remarks)
     kept = []
@@ -41,7 +44,7 @@ def checked(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
 
 
 def unusable(rule: Rule, ranks: int | None) -> str | None:
-    """Return why a rule can't take effect in a job, None where it may."""
+    """Return why a rule cannot take effect in a job, or None if it may."""
     if not rule.sizes:
         return None
     sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
@@ -63,7 +66,7 @@ def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
 
 
 def overlaps(rules: Sequence[Rule]) -> Iterator[str]:
-    """Yield what to say of entries that ask different things of the same calls."""
+    """Yield a message for each pair of entries with different algorithms for the same calls."""
     said = set()
     for one, other in combinations(rules, 2):
         pair = (one.file, one.entry, other.file, other.entry)
@@ -87,14 +90,14 @@ def _meet(one: Rule, other: Rule) -> bool:
     return any(max(a[0], b[0]) <= min(a[1], b[1]) for a in one.sizes for b in other.sizes)
 
 
-# ---- where it was measured
+# ---- environment of the measurement
 
 
 def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tuple[Plan, list[str]]:
-    """Return the plan for use here, and what to say of entries that were measured elsewhere.
+    """Return the plan for use here, and messages on entries that were measured elsewhere.
 
-    `versions`: those recorded ones that the MPI here may be, as told by `mpis`. Entries of another
-    library's own variants can't be used and are left out.
+    `versions`: recorded MPI versions that match the MPI here, from selection_option.is_mpi. Entries
+    with algorithms of another library are dropped.
     """
     said: dict[tuple[str, Measured], list[int]] = {}
     kept = []
@@ -122,10 +125,10 @@ def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tupl
 
 
 def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
-    """Return the plan without what a library can't be told, and what to say of each such rule.
+    """Return the plan without rules that a library cannot obey, and a message for each.
 
-    family: the library's name; of its own algorithms a rule may ask for those of `libraries`. What
-    another library is called by is not judged: it says itself whether it can be told anything.
+    family: the library's name. Rules may select algorithms listed in `libraries`. An algorithm of
+    an unknown library is not checked, because that library reports itself whether it can be set.
     """
     library = next((key for key, name in FAMILIES.items() if name == family), None)
     kept, texts = [], []
@@ -148,7 +151,7 @@ def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
 
 
 def missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
-    """Yield the rules that name lines of a script where nothing is called, and what to say."""
+    """Yield the rules that name script lines without a call, each with a message."""
     wanted = [r for r in plan.rules if r.site and _same(r.site.rpartition(":")[0], script)]
     lines = _calling_lines(script) if wanted else None
     for rule in wanted:

@@ -1,6 +1,6 @@
-"""What other algorithms would bring at the costliest call sites: for the findings of a report.
+"""Gains of other algorithms at the costliest call sites, for the findings of a report.
 
-A short form of tuning by model: a few recorded arrival patterns each, within a time limit.
+A short form of tuning by model: a few recorded arrival patterns per call site, within a time limit.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, Verdict, judge
 
 PATTERNS = 8
-MOST_EVENTS = 5_000_000  # beyond them one more pass over the trace is `tune`'s, not a report's
+MOST_EVENTS = 5_000_000  # above it, another pass over the trace is left to `tune`
 MOST_MEMBERS = 256
 MOST_WORKS = 5
 
 
 def gains(trace: Trace, budget_s: float) -> list[Gain]:
-    """Return what pays beyond what is not known; nothing where too much or too little is there."""
+    """Return gains beyond the model's doubt; [] for summaries and for very long traces."""
     table = trace.callsites
     if trace.record == "summary" or (table["instances"] * table["size"]).sum() > MOST_EVENTS:
         return []
@@ -28,7 +28,7 @@ def gains(trace: Trace, budget_s: float) -> list[Gain]:
         machine = machines.of_table(trace.machine, "the trace")
         asked = [w for w in work.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
         results = predict(asked[:MOST_WORKS], machine, budget_s, lambda: None)
-    except MpiprofError:  # no machine table, no schedule library: a report does without
+    except MpiprofError:  # a report works without a machine table or schedule library
         return []
     collectives = float(table["total_elapsed_ns"].sum())
     verdicts = [judge(result, collectives) for result in results]
@@ -36,7 +36,7 @@ def gains(trace: Trace, budget_s: float) -> list[Gain]:
 
 
 def gain_of(verdict: Verdict) -> Gain:
-    """Return a verdict as a finding has it."""
+    """Convert a verdict to the form of a finding."""
     return Gain(
         verdict.result.work.callsite,
         verdict.best,

@@ -1,8 +1,8 @@
-"""What `--switch auto` learns of a machine: how far off its model was (`--learn FILE`).
+"""Corrections of the model that `--switch auto` learns on a machine (`--learn FILE`).
 
-A line for each algorithm that a phase has tried, written by core/auto/learned.c at the end of a
-job; jobs may append at the same time. A later job starts with the means of what was found under its
-MPI.
+core/selection/online/model_correction.c writes a line for each algorithm that a phase has tried, at
+the end of a job. Jobs may append at the same time. A later job starts with the means over the lines
+recorded under its MPI.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mpiprof.errors import UsageError
 from mpiprof.output import check_output
 from mpiprof.tune.rules import own_name
 
-NEWEST = 4096  # lines that are read: the last ones
-MOST_ENTRIES = 512  # that the recorder keeps
-MOST_RUNS = 16  # that an entry counts for, as in the recorder
+NEWEST = 4096  # lines read, from the end of the file
+MOST_ENTRIES = 512  # capacity of the recorder
+MOST_RUNS = 16  # maximum weight of an entry, as in the recorder
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """An algorithm took `ratio` times what the model had said, at so many bytes and members."""
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
 
     operation: str
     algorithm: str
@@ -35,7 +35,7 @@ class Lesson:
     mpi: str = ""
 
     def and_then(self, later: Lesson) -> Lesson:
-        """Return the mean of two lessons of one algorithm."""
+        """Return the recorder's start values, means of lessons under this MPI, or None."""
         runs = self.runs + later.runs
         ratio = (self.ratio * self.runs + later.ratio * later.runs) / runs
         return Lesson(
@@ -43,13 +43,13 @@ class Lesson:
         )
 
     def text(self) -> str:
-        """Return what the recorder reads."""
+        """Return the recorder's start values, means of lessons under this MPI, or None."""
         where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
         return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
 
 
 def lesson_of(line: str) -> Lesson | None:
-    """Return what a line says; None where it says nothing, such as one that was cut off."""
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
     try:
         found = json.loads(line)
         lesson = Lesson(
@@ -70,9 +70,9 @@ def lesson_of(line: str) -> Lesson | None:
 
 
 def read(path: Path) -> list[Lesson]:
-    """Return the newest lessons of a file, none where there is no file yet.
+    """Return the newest lessons of a file, or [] if the file does not exist yet.
 
-    Raises UsageError for what is no such file, or can't be read or written.
+    Raises UsageError if the file has another format, or is not readable and writable.
     """
     check_output("--learn", path, "learned.jsonl")
     try:
@@ -88,7 +88,7 @@ def read(path: Path) -> list[Lesson]:
 
 
 def text_of(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
-    """Return what the recorder starts with: the means of what was learned under the MPI here."""
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
     means: dict[tuple[str, str, int, int], Lesson] = {}
     for one in lessons:
         if is_here(one.mpi):

@@ -1,4 +1,4 @@
-"""Where the lines of a compiled program are, so that the recorder can know a call site by them."""
+"""Locates source lines in a compiled program, so that the recorder can match sites by offset."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SEGMENT = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
 
 
 def located(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
-    """Return a plan whose call sites know their offsets in a program; raises UsageError.
+    """Return a plan with the code offsets of its call sites in a program; raises UsageError.
 
-    Offsets count from where the program is loaded, as the recorder's do. Not strict: entries of
-    files that name other lines become remarks.
+    Offsets count from the load address, as in the recorder. If not strict, a file's entries for
+    unknown lines become remarks.
     """
     wanted = [site for site in plan.sites if not site.partition(":")[0].endswith((".py", ".pyw"))]
     if not wanted:
@@ -52,7 +52,7 @@ def located(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
 
 
 def _same(path: str, file: str) -> bool:
-    """Whether a path that a person wrote means a file that a compiler named."""
+    """Return True if a user's path and a compiler's file name mean the same file."""
     return file == path or file.endswith(f"/{path}") or path.endswith(f"/{file}")
 
 

@@ -1,7 +1,7 @@
-"""What a program found for itself (selection.jsonl in the trace) as the entries of a plan.
+"""Converts the selector's log of a trace (selection.jsonl) to the entries of a plan.
 
-The lines are those of trace/notes.py: a key (which calls), the phases it went through, what was
-tried in each, what was chosen, and what it ended on.
+The lines are those of trace/selector_log.py: a key, its phases, the trials of each phase, the
+choices, and the final totals.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class Found:
 
     @property
     def algorithm(self) -> str:
-        """What it ended on, as far as that is known."""
+        """The final algorithm, as far as it is known."""
         if self.end is not None:
             return str(self.end["algorithm"])
         return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
 
     def scores(self) -> dict[str, Line]:
-        """Return the last trial of each algorithm in the last phase that tried any."""
+        """Return the last trial of each algorithm, in the last phase with trials."""
         last = max((int(t["phase"]) for t in self.trials), default=0)
         return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
 
 
 def read(folder: Path) -> list[Found]:
-    """Return what was found, key by key; raises TraceError where a program did not choose."""
+    """Return the lines by key; raises TraceError if the trace has no selector log."""
     if not (folder / notes.FILE).is_file():
         raise TraceError(
             f"{folder}: its program did not choose for itself: record it with --switch auto, or "
@@ -59,7 +59,7 @@ def read(folder: Path) -> list[Found]:
     found: dict[str, Found] = {}
     for line in notes.read(folder):
         with suppress(ValueError, KeyError):
-            _add(found, line)  # unless it lacks a number, or its key
+            _add(found, line)  # skip a line without a number or a known key
     return list(found.values())
 
 
@@ -81,7 +81,7 @@ def _whole(number: float) -> int:
 
 
 def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
-    """Return entries for what runs on something else than the library's own, best saving first."""
+    """Return entries for keys that ended on another algorithm than native, best saving first."""
     chosen = [f for f in found if f.algorithm != NATIVE]
     chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
     made = []
@@ -107,7 +107,7 @@ def _span(f: Found) -> tuple[int, int] | None:
     between = any(
         a.intercommunicator and (a.operation, a.name) == (operation, name) for a in catalogue()
     )
-    # Of two groups a plan means the bytes of both, of which only the own group's are told.
+    # For two groups a plan counts the bytes of both, but the log has only the own group's.
     if not OPERATIONS[operation].sized or between:
         return None
     return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
@@ -119,7 +119,7 @@ def _score(trial: Line, unit: str = "") -> str:
 
 
 def why(f: Found) -> str:
-    """Return the numbers that speak for a choice."""
+    """Return the numbers in favour of a choice."""
     scores = f.scores()
     own, native = scores.get(f.algorithm), scores.get(NATIVE)
     parts = []

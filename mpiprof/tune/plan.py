@@ -1,18 +1,18 @@
-"""Plans: which algorithm for which operations and call sites, as people write them.
+"""Plans: algorithms for operations and call sites, as users write them.
 
-A plan is read, and everything in it checked, before a program starts: by the launcher, which must
-not wait for numpy. What the recorder gets is a text in its environment (core/choose/rules.c).
+The launcher reads and checks a plan before a program starts, so this module does not import numpy.
+The recorder receives a text in its environment (core/selection/rules/rules.c).
 
     operation=algorithm[:parameter=value...]    all calls of an operation
     app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it;
                                                 %2c, %3d and %25 are a comma, = and % in its file
     PLAN.json                                   a list of entries, see `entry_rules`
-    auto                                        the program finds its own, from these on if given
+    auto                                        online selection, starting with these rules if any
     random:SEED                                 for tests: a valid algorithm at every call;
-                                                random:SEED:own: the library's own among them
+                                                random:SEED:own: the library's algorithms too
 
-What does not fit in a file is said and left out, the rest is used; on the command line it is an
-error, and so it is in files where they are read strictly.
+An invalid entry of a file is reported and dropped, and the rest is used. On the command line it is
+an error, and also in files if they are read strictly.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from mpiprof.tune.rules import (
 AUTO = "auto"
 KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why", "measured")
 ORIGIN = ("how", "mpi", "hosts", "date")
-# A call site and what it shall run on; the last line number before a "=" ends its name.
+# A call site and its choice; the last line number before a "=" ends the call site.
 CALL_SITE = re.compile(r"(.+:[1-9][0-9]*)=([A-Za-z_].*)", re.DOTALL)
 MOST_TEXT = 100_000  # the system's limit for one variable is 131072
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The rules of a specification in their order, or the seed of a random choice.
+    """The rules of a specification in order, or the seed of a random choice.
 
-    `own`: of a random choice, that the library's own algorithms are among them.
-    `auto`: the program goes on from these by itself. `remarks`: what was left out of files, and
-    why, one line each.
+    `own`: whether a random choice includes the library's algorithms. `auto`: whether online
+    selection continues from these rules. `remarks`: dropped entries of files with reasons, one line
+    each.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -66,16 +66,16 @@ class Plan:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The plan files that rules come from."""
+        """Plan files that rules come from."""
         return tuple(dict.fromkeys(rule.file for rule in self.rules if rule.file))
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The call sites that it names."""
+        """Call sites that the rules name."""
         return tuple(dict.fromkeys(rule.site for rule in self.rules if rule.site is not None))
 
     def text(self) -> str:
-        """Return what the recorder reads; raises UsageError when there is too much of it."""
+        """Return the recorder's form of the plan; raises UsageError if it is too long."""
         if self.seed is not None:
             return f"random {self.seed}" + (" own" if self.own else "")
         found = "".join(line_of(rule) for rule in self.rules)
@@ -87,9 +87,9 @@ class Plan:
 
 
 def read(specification: str, *, strict: bool = True) -> Plan:
-    """Return the plan that --switch names; raises UsageError for the first mistake in it.
+    """Return the plan of --switch; raises UsageError for the first mistake in it.
 
-    Not strict: what does not fit in a file becomes a remark.
+    If not strict, an invalid entry of a file becomes a remark.
     """
     rules: list[Rule] = []
     remarks: list[str] | None = None if strict else []
@@ -110,7 +110,7 @@ def read(specification: str, *, strict: bool = True) -> Plan:
 
 @contextmanager
 def tolerance(remarks: list[str] | None) -> Iterator[None]:
-    """Turn a UsageError into a remark on what is left out, where there is a list for them."""
+    """Convert a UsageError to a remark on the dropped entry, if there is a list for remarks."""
     try:
         yield
     except UsageError as error:
@@ -120,7 +120,7 @@ def tolerance(remarks: list[str] | None) -> Iterator[None]:
 
 
 def absolute(specification: str) -> str:
-    """Return a specification with the full paths of its files, for a process elsewhere."""
+    """Return a specification with absolute paths of its files, for a process in another folder."""
     return ",".join(
         item
         if not _is_file(item) and ("=" in item or item == AUTO or item.startswith("random:"))
@@ -130,7 +130,7 @@ def absolute(specification: str) -> str:
 
 
 def _is_file(item: str) -> bool:
-    # Only a name with a folder can stand for a file called auto.
+    # A file called auto must be named with a folder.
     return item != AUTO and os.path.isfile(item)  # noqa: PTH113 - Path's fails on too long a name
 
 
@@ -147,7 +147,7 @@ def _items(specification: str) -> list[str]:
 
 
 def _joined(parts: list[str]) -> list[str]:
-    """Return parts between commas, those joined again that are one file or call site together."""
+    """Return the items, joining parts that belong to one file name or call site with commas."""
     items: list[str] = []
     while parts:
         most = 1
@@ -163,7 +163,7 @@ def _joined(parts: list[str]) -> list[str]:
 
 
 def _is_whole(part: str) -> bool:
-    """Whether a part between commas means something by itself, or was to be a plan's file."""
+    """Return True if a part between commas is an item by itself, or a plan file."""
     if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
         return True
     what, equals, _ = part.partition("=")
@@ -199,7 +199,7 @@ def _item_rule(item: str) -> Rule:
 
 
 def _plain(site: str) -> str:
-    """Return a call site as it is, from one that invocation.switched has written."""
+    """Return a call site without the escapes of interface.shell_hints.switched."""
     for character, escaped in reversed(ESCAPES.items()):
         site = re.sub(re.escape(escaped), character, site, flags=re.IGNORECASE)
     return site
@@ -211,8 +211,8 @@ def _plain(site: str) -> str:
 def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
     """Return the rules of a plan file.
 
-    An entry that does not fit becomes a remark that names the file and the entry; without a list
-    for them, and where the file is not there or is no plan, it raises UsageError.
+    An invalid entry becomes a remark that names the file and the entry. Without a list for remarks,
+    it raises UsageError. A file that is missing or not a plan always raises UsageError.
     """
     try:
         content = path.read_bytes()
@@ -237,7 +237,7 @@ def _entries(path: Path, content: bytes) -> list[Any]:
         raise UsageError(
             f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}"
         ) from None
-    except (RecursionError, ValueError) as error:  # nested too deep, a number of too many digits
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number of too many digits
         raise UsageError(f"{path}: can't be read as JSON: {error}") from None
     if not isinstance(data, list):
         raise UsageError(f"{path}: a plan is a list of entries, this is {_kind(data)}")
@@ -245,14 +245,14 @@ def _entries(path: Path, content: bytes) -> list[Any]:
 
 
 def entry_rules(where: str, entry: Any) -> list[Rule]:
-    """Return the rules of one entry, one a call site.
+    """Return the rules of one entry, one per call site.
 
     An entry is {"operation", "size": communicator sizes, "bytes": {"from", "to"}, "call_sites",
-    "algorithm", "parameters", "why", "measured": {"how", "mpi", "hosts", "date"}}; "algorithm" and
-    one of "operation" and "call_sites" must be there. Bytes are those of a block in alltoall,
-    allgather, gather, scatter and reduce_scatter_block (of both groups' on an inter-communicator),
-    of the vector or message in bcast, reduce and allreduce, and of all counts together in
-    allgatherv and reduce_scatter.
+    "algorithm", "parameters", "why", "measured": {"how", "mpi", "hosts", "date"}}. "algorithm" and
+    one of "operation" and "call_sites" are required. Bytes mean a block in alltoall, allgather,
+    gather, scatter and reduce_scatter_block (of both groups on an inter-communicator). They mean
+    the vector or message in bcast, reduce and allreduce, and all counts together in allgatherv and
+    reduce_scatter.
     """
     if not isinstance(entry, dict):
         raise UsageError(f"{where}: is {_kind(entry)}, not {{operation, algorithm, ...}}")
@@ -329,7 +329,7 @@ def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, in
 
 
 def _sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
-    """Numbers of processes: 8, [4, 8] or {"from": 4, "to": 8}."""
+    """Return ranges of process counts from 8, [4, 8] or {"from": 4, "to": 8}."""
     if given is None:
         return ()
     found = []

@@ -1,7 +1,7 @@
-"""Tuning by model: recorded arrival patterns through the simulator, for each candidate.
+"""Tuning by model: simulates each candidate under the recorded arrival patterns.
 
-What a work takes now is known from the recording; how far the model may be off follows from what it
-says of what ran (evidence.py).
+A work's present time is known from the recording. The model's error is estimated from its
+predictions for the recorded algorithms (tune/model_error.py).
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from mpiprof.tune.evidence import UNKNOWN, Compared, doubt, misfit
 from mpiprof.tune.result import MODEL, Result, Trial, mean
 from mpiprof.tune.work import Pattern, Work
 
-FIRST = 3  # patterns after which hopeless candidates are left out
+FIRST = 3  # patterns after which hopeless candidates are dropped
 HOPELESS = 3.0
-NEAR = 1.2  # a model that is off by less needs no words
+NEAR = 1.2  # a smaller doubt is not reported
 MOST_TOLD = 1000.0
 MOST_PATTERNS = 16
-NODE_PORT_MOST = 64  # processes; message by message the simulator takes too long for more
+NODE_PORT_MOST = 64  # processes; the message simulator is too slow for more
 
 
 def patterns_for(processes: int) -> int:
-    """Return how many patterns to simulate: fewer of many processes."""
+    """Return the number of patterns to simulate, which is smaller for more processes."""
     return max(4, min(MOST_PATTERNS, (1 << 14) // max(processes, 1)))
 
 
 def predict(
     works: Iterable[Work], machine: Machine, budget_s: float, step: Callable[[], None]
 ) -> list[Result]:
-    """Return what the model says of each work, as many as the budget allows."""
+    """Return the model's results for as many works as the budget allows."""
     end = time.monotonic() + budget_s
     results = []
     compared: dict[str, list[Compared]] = {}
@@ -55,7 +55,7 @@ def predict(
 
 
 def machine_for(work: Work, machine: Machine) -> Machine:
-    """Return the machine with one port a node where ranks of a work share nodes."""
+    """Return the machine, with one port per node if ranks of the work share nodes."""
     nodes = len(set(work.nodes))
     shares = 1 < nodes < work.members <= NODE_PORT_MOST
     return with_node_port(machine) if shares else machine
@@ -94,7 +94,7 @@ def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | N
 def _compared(
     work: Work, measured: float, weights: Float, trials: tuple[Trial, ...], misfits: Float
 ) -> Compared | None:
-    """Return what is known of the model's error: of algorithms with parameters the nearest ones."""
+    """Return the comparison for the model's error, with each algorithm's nearest parameters."""
     times: dict[str, float] = {}
     far: dict[str, float] = {}
     for trial, row in zip(trials, misfits, strict=True):
@@ -123,29 +123,29 @@ def _doubted(result: Result, factor: float) -> Result:
 
 
 def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
-    """Return the score of one instance of a work, in ns."""
+    """Return the score of one instance of a work in ns."""
     return float(spent(work, problem, arrivals, exits).mean())
 
 
 def spent(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
-    """Return each process' part of the score, in ns."""
+    """Return each process's share of the score in ns."""
     group = Group.of(problem.size, problem.remote_size, problem.root)
     return parts(work.operation, arrivals, exits, group)
 
 
 def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
-    """Return a candidate's score for one pattern, in ns."""
+    """Return a candidate's score for one pattern in ns."""
     timing = simulated(work, candidate, pattern, machine)
     return score_of(work, pattern.problem, timing.arrivals, timing.finish)
 
 
 def simulated(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> Timing:
-    """Return when the processes end a candidate under one pattern."""
+    """Return the simulated timing of a candidate under one pattern."""
     problem = candidate.problem(pattern.problem, machine, work.nodes)
     return simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
 
 
 def _spread(patterns: tuple[Pattern, ...]) -> list[Pattern]:
-    """Return patterns in an order whose beginnings are spread over all of them."""
+    """Return the patterns in an order in which every prefix is spread over all of them."""
     order = sorted(range(len(patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [patterns[i] for i in order]

@@ -1,4 +1,4 @@
-"""What was tried for a work, and what follows from it."""
+"""Trials of a work, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mpiprof.analysis import tails
 from mpiprof.trace.types import Float
 from mpiprof.tune.work import Work
 
-HOT = 0.005  # of the time in collectives: what costs less is not worth an entry
-LEAST_GAIN = 0.03  # of the score: less is not worth leaving the library's own
+HOT = 0.005  # share of the time in collectives; cheaper works get no entry
+LEAST_GAIN = 0.03  # share of the score; a smaller gain does not justify a change
 FEW = 3  # instances
 CONFIDENCE = 0.95
-TRUSTED = 3.0  # a model that is off by more does not describe the machine
+TRUSTED = 3.0  # a model with a larger doubt does not describe the machine
 MODEL, REPLAY = "model", "replay"
 YES, DOUBTFUL, NO = "yes", "doubtful", "no"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate's scores in ns, one a sampled instance; NaN where it was not tried."""
+    """Scores of one candidate in ns, one per sampled instance; NaN if it was not tried there."""
 
     name: str
     scores: Float
@@ -29,10 +29,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Result:
-    """All that was tried for a work; `base`: scores of what it runs on now, as trials have them.
+    """All trials of a work; `base`: scores of the present algorithm, as in trials.
 
-    doubt: the factor by which times of the model may be wrong, 1 where they were measured; note:
-    what else is to be said.
+    doubt: factor by which model times may be wrong, 1 if they were measured. note: a further
+    remark.
     """
 
     work: Work
@@ -46,10 +46,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a result says: the best candidate, its gain over `base` an instance with an interval.
+    """The best candidate of a result, and its gain over `base` per instance with an interval.
 
-    Times in ns, NaN where nothing was tried. worth: "yes"; "doubtful": expected, but not beyond
-    what is not known; "no". reason: why not.
+    Times are ns, NaN if nothing was tried. worth: "yes"; "doubtful" for an expected gain within the
+    doubt; "no". reason: why it is not "yes".
     """
 
     result: Result
@@ -63,12 +63,12 @@ class Verdict:
     reason: str = ""
 
     def saved(self, gain_ns: float) -> float:
-        """Return what a gain an instance is over all ranks and instances."""
+        """Return the total over all ranks and instances of a gain per instance."""
         return gain_ns * self.result.work.instances * self.result.work.members
 
 
 def mean(values: Float, weights: Float) -> float:
-    """Return the weighted mean of those that are known, NaN without any."""
+    """Return the weighted mean of the known values, or NaN if there are none."""
     known = ~np.isnan(values)
     return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
 
@@ -76,8 +76,8 @@ def mean(values: Float, weights: Float) -> float:
 def half_width(values: Float, weights: Float, comparisons: int) -> float:
     """Return half of the confidence interval of a weighted mean; infinite for one value.
 
-    So many comparisons share the chance of an error (Bonferroni): the best of several candidates
-    would else look better than it is.
+    The error probability is divided by the number of comparisons (Bonferroni). Otherwise the best
+    of several candidates would look better than it is.
     """
     known = ~np.isnan(values)
     v, w = values[known], weights[known]
@@ -93,17 +93,17 @@ def half_width(values: Float, weights: Float, comparisons: int) -> float:
 
 
 def judge(result: Result, collectives_ns: float) -> Verdict:
-    """Return what a result says; `collectives_ns`: the time of all collectives over all ranks."""
+    """Return the verdict on a result; `collectives_ns`: time of all collectives over all ranks."""
     nan = float("nan")
     tried = [t for t in result.trials if not np.isnan(result.base - t.scores).all()]
     if not tried:
         base = mean(result.base, result.weights)
         return Verdict(result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies")
-    # Those that were given up early have met fewer patterns than the rest.
+    # Candidates that were dropped early have met fewer patterns than the rest.
     most = max(_met(t) for t in tried)
     known = [t for t in tried if 2 * _met(t) >= most]
     trial = max(known, key=lambda t: mean(result.base - t.scores, result.weights))
-    both = np.where(np.isnan(trial.scores), np.nan, result.base)  # what both have been through
+    both = np.where(np.isnan(trial.scores), np.nan, result.base)  # only patterns that both ran
     half = half_width(both - trial.scores, result.weights, len(tried))
     gain = mean(both - trial.scores, result.weights)
     base = mean(both, result.weights)

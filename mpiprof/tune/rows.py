@@ -1,4 +1,4 @@
-"""What tuning found, as rows of plain values: for tables, for JSON, and as entries of a plan."""
+"""Results of tuning as rows of plain values, for tables and JSON, and as entries of a plan."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Row = dict[str, Any]
 
 
 def row(verdict: Verdict) -> Row:
-    """Return one work as plain values; times in ns, NaN unknown.
+    """Return one work as plain values; times are ns, NaN if unknown.
 
-    base_ns, best_ns: scores of what runs now and of the best; gain_*: an instance; saved_*: over
-    all ranks and instances.
+    base_ns, best_ns: scores of the present and of the best algorithm. gain_*: per instance.
+    saved_*: over all ranks and instances.
     """
     v, work, result = verdict, verdict.result.work, verdict.result
     means = {t.name: mean(t.scores, result.weights) for t in result.trials}
@@ -56,10 +56,10 @@ def row(verdict: Verdict) -> Row:
 
 
 def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
-    """Return what each operation takes and could gain, as Rabenseifner's Figure 1, most time first.
+    """Return the time and gain of each operation, most time first (Rabenseifner, Figure 1).
 
     operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
-    where it is certain), perhaps_ns (expected where it is not), candidates (whether there are any).
+    and certain), perhaps_ns (expected but uncertain), candidates (True if there are any).
     """
     table = trace.callsites
     known = {a.operation for a in catalogue()}
@@ -89,9 +89,9 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
 
 
 def plan(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
-    """Return the entries of a plan: what is worth it, the most saving first.
+    """Return the entries of a plan: worthwhile choices, the largest saving first.
 
-    What was recorded on another algorithm than the library's, and nothing is better, stays.
+    A recorded choice other than the library's stays if nothing better is certain.
     """
     chosen = []
     for v in verdicts:
@@ -112,7 +112,7 @@ def _entry(v: Verdict, choice: str, text: str, measured: Mapping[str, Any]) -> E
 
 
 def why(v: Verdict) -> str:
-    """Return the numbers that speak for the best candidate."""
+    """Return the numbers in favour of the best candidate."""
     model = v.result.how == MODEL
     word = "predicted" if model else "measured"
     text = (

@@ -1,4 +1,4 @@
-"""Rules: which algorithm for which operation or call site, and what may stand in one."""
+"""Rules, which assign an algorithm to an operation or call site, and checks of their values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mpiprof.nearest import nearest
 from mpiprof.quantities import MOST
 
 NATIVE = "native"
-STATIC = "static"  # the protocol that core/choose/paper.c takes for processes and bytes
+STATIC = "static"  # protocol by processes and bytes (core/selection/rules/rabenseifner_protocol.c)
 OF_PAPER = ("reduce", "allreduce")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MOST_BYTES = 1 << 40
 SITE = re.compile(r"[^:]+:[1-9][0-9]*")
-NATIVE_VARIANT = re.compile(r"native:[A-Za-z0-9_-]{1,48}")  # the library's own of that name
-SEGMENT = "segment"  # bytes of the messages that one of its own is cut into
+NATIVE_VARIANT = re.compile(r"native:[A-Za-z0-9_-]{1,48}")  # the library's algorithm of that name
+SEGMENT = "segment"  # bytes of the messages into which a library's algorithm divides the data
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Where an entry comes from: how it was found, under which MPI, on which hosts, when."""
+    """Provenance of an entry: method, MPI, hosts and date."""
 
     how: str = ""
     mpi: str = ""
@@ -36,9 +36,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rule:
-    """One override; no operation: whatever its call site calls. Ranges hold both of their ends.
+    """One rule; without an operation it applies to any call of its call site. Ranges are inclusive.
 
-    `file` and `entry` are where a rule of a plan file stands.
+    `file` and `entry` locate a rule of a plan file.
     """
 
     algorithm: str
@@ -61,7 +61,7 @@ class Rule:
 
     @property
     def where(self) -> str:
-        """How messages name it."""
+        """Name of the rule in messages."""
         return f"{self.file}, entry {self.entry}" if self.file else f"--switch {self.site or ''}"
 
 
@@ -69,7 +69,7 @@ class Rule:
 
 
 def operation_of(where: str, name: str) -> str:
-    """Return an operation that can be switched; raises UsageError naming the nearest."""
+    """Return a selectable operation; raises UsageError with the nearest name."""
     known = list(dict.fromkeys(a.operation for a in catalogue()))
     if name in known:
         return name
@@ -80,7 +80,7 @@ def operation_of(where: str, name: str) -> str:
 
 
 def site_of(where: str, text: str) -> str:
-    """Return a call site as the recorder writes it; raises UsageError."""
+    """Return a call site in the recorder's form; raises UsageError."""
     if SITE.fullmatch(text) is None or any(ord(c) < 32 for c in text):
         raise UsageError(f"{where}: {text!r} is no call site, a file and a line such as app.py:88")
     return text.removeprefix("./")
@@ -93,7 +93,7 @@ def rule_of(
     algorithm: str,
     parameters: Mapping[str, Any],
 ) -> Rule:
-    """Return a rule with its names and values checked; raises UsageError naming the nearest."""
+    """Return a rule with checked names and values; raises UsageError with the nearest name."""
     possible = [a for a in catalogue() if operation in (a.operation, None)]
     found = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
@@ -110,14 +110,14 @@ def rule_of(
 
 
 def own_name(algorithm: str) -> str:
-    """Return the library's name (or number) of `native:ring`, empty for what is none of its own."""
+    """Return the library's name or number in `native:ring`, or "" for any other algorithm."""
     return algorithm.removeprefix("native:") if NATIVE_VARIANT.fullmatch(algorithm) else ""
 
 
 def _of_library(
     where: str, operation: str | None, algorithm: str, parameters: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the parameters of one of the libraries' own; raises UsageError if none has it."""
+    """Return the parameters of a library's algorithm; raises UsageError if no library has it."""
     name = own_name(algorithm)
     possible = [one for one in own() if operation in (one.operation, None)]
     found = [one for one in possible if name in (one.name, str(one.place))]
@@ -132,7 +132,7 @@ def _of_library(
 
 
 def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
-    """Return bytes from a number or 64K; raises UsageError with the range."""
+    """Return bytes from a number or a text such as 64K; raises UsageError with the range."""
     found = -1
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
@@ -177,7 +177,7 @@ def _parameter(
 
 
 def line_of(rule: Rule) -> str:
-    """Return one line of MPIPROF_SWITCH; see core/choose/rules.c."""
+    """Return one line of MPIPROF_SWITCH; see core/selection/rules/rules.c."""
     words = [
         rule.operation or "*",
         rule.variant,

@@ -1,4 +1,4 @@
-"""What `run` does about --switch: reads and checks it, and says what of its plans does not fit."""
+"""Reads and checks --switch for `run`, and reports unusable entries of its plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONLY_AUTO = (
 
 
 def words(args: argparse.Namespace) -> list[str]:
-    """Return --switch for a rank that `run -n` starts in this folder."""
+    """Return the words of --switch for a rank that `run -n` starts in this folder."""
     if args.switch is None:
         return []
     from mpiprof.tune import plan
@@ -39,7 +39,7 @@ def words(args: argparse.Namespace) -> list[str]:
 
 
 def forget(args: argparse.Namespace) -> None:
-    """Let the options ask for nothing."""
+    """Clear all options of selection."""
     args.switch = args.plan_out = args.learn = args.scratch = None
     args.explain = args.reproducible = args.strict_plan = False
 
@@ -47,7 +47,7 @@ def forget(args: argparse.Namespace) -> None:
 def plan_of(
     args: argparse.Namespace, program: Program, environment: Mapping[str, str]
 ) -> Plan | None:
-    """Return the plan to start with, as far as it fits, with remarks; raises UsageError."""
+    """Return the usable plan with remarks, or None without --switch; raises UsageError."""
     if args.switch is None:
         for name, option in ONLY_AUTO:
             if getattr(args, name):
@@ -57,7 +57,7 @@ def plan_of(
         if args.scratch is not None:
             raise UsageError("--scratch is for algorithms of ours: name some with --switch")
         return None
-    from mpiprof.tune import fit, plan  # read the catalogue: only where it is asked for
+    from mpiprof.tune import fit, plan  # imports the catalogue, so only on demand
 
     if args.record == "off":
         raise UsageError("--switch needs the recorder: use --record summary in place of off")
@@ -72,7 +72,7 @@ def plan_of(
 
 
 def check_options(args: argparse.Namespace, plan: Plan) -> None:
-    """Raise UsageError for options that do not go with what --switch says."""
+    """Raise UsageError for options that contradict --switch."""
     for name, option in ONLY_AUTO:
         if getattr(args, name) and not plan.auto:
             raise UsageError(f"{option} is for a choice of its own: --switch {args.switch},auto")
@@ -94,14 +94,14 @@ def _is_list(path: Path) -> bool:
 
 
 def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
-    """Return a plan whose call sites are known in the program; raises UsageError for others."""
+    """Return a plan whose call sites exist in the program; raises UsageError for unknown ones."""
     if not plan.sites:
         return plan
     if program.file is not None and str(program.file) == program.argv[0]:
         from mpiprof.tune import lines
 
         return lines.located(plan, program.file, strict=args.strict_plan)
-    # Behind a package that is skipped a call site may be a line without a call.
+    # With skipped packages, a call site may be a line without a call.
     if program.folder is None or args.module or args.skip_packages:
         return plan
     from mpiprof.tune import fit
@@ -117,7 +117,7 @@ def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
 
 
 def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[str, str]) -> Plan:
-    """Return what of a plan can be used under an MPI, and say what does not fit, once a job."""
+    """Return the plan's rules that are usable under an MPI; report the others once per job."""
     from mpiprof.tune import fit
 
     known = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
@@ -136,7 +136,7 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
 
 
 def learned(args: argparse.Namespace, mpi: Mpi) -> str | None:
-    """Return what --learn has of other jobs under an MPI; raises UsageError."""
+    """Return the start values from --learn for an MPI, or None; raises UsageError."""
     if args.learn is None:
         return None
     from mpiprof.tune.learned import read, text_of
@@ -145,12 +145,12 @@ def learned(args: argparse.Namespace, mpi: Mpi) -> str | None:
 
 
 def is_mpi(text: str, mpi: Mpi) -> bool:
-    """Whether an MPI's name and version, as a trace has them, may be those of the MPI here."""
+    """Return True if a trace's MPI name and version may be those of the MPI here."""
     name, _, version = text.rpartition(" ")
     version = version.removeprefix("v")
     if mpi.abi == "mpiabi" or not version[:1].isdigit():
         return True
     if name in library.FAMILIES.values() and name != mpi.family:
         return False
-    # Both families keep their version as a text of its own in their library.
+    # Both families store their version as a separate string in their library.
     return mpi.library is None or elf.contains(mpi.library, f"\0{version}\0".encode())

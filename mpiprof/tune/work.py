@@ -1,8 +1,8 @@
-"""What a trace asks of the algorithms: for each call site its problems and arrival patterns.
+"""Extracts tuning tasks from a trace: for each call site its problems and arrival patterns.
 
-The calls of a call site are one `Work` where they have the same operation, the same sizes of
-communicator and the same size class (of the bytes that all members know): what a plan's
-entry can tell apart. Of each some instances are kept, spread over its phases.
+A `Work` comprises the calls of a call site with equal operation, communicator sizes and size class
+(of the bytes that all members know). A plan's entry can distinguish works. Some instances of each
+work are stored, spread over its phases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.rules import NATIVE
 
-CELLS = 1 << 20  # numbers of a work that are kept while the trace is read
+CELLS = 1 << 20  # array elements stored for a work while the trace is read
 MOST_ROWS = 256
 
 
@@ -37,7 +37,7 @@ MOST_ROWS = 256
 class Pattern:
     """One recorded instance: its problem, and arrivals and exits by process, ns since the first.
 
-    weight: the share of the work's instances that it stands for.
+    weight: the share of the work's instances that it represents.
     """
 
     problem: Problem
@@ -48,12 +48,15 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Work:
-    """Calls that one entry of a plan can be about.
+    """Calls that one entry of a plan can address.
 
-    sites: file:line as its communicator's rank 0 sees it, empty where unknown; place: for people;
-    ranks: world ranks of the members, those of a remote group last; nodes: of each of them; bytes:
-    the size class, first and last, None where no member knows all sizes; algorithm: what it was
-    recorded on; elapsed_ns: over all ranks and instances.
+    sites: file:line as the communicator's rank 0 sees it, empty if unknown.
+    place: call site for the user.
+    ranks: world ranks of the members, the remote group last.
+    nodes: node index of each member.
+    bytes: first and last of the size class, None if no member knows all sizes.
+    algorithm: the recorded one.
+    elapsed_ns: over all ranks and instances.
     """
 
     callsite: int
@@ -72,13 +75,13 @@ class Work:
 
     @property
     def members(self) -> int:
-        """Processes in both groups: the size that a plan means."""
+        """Number of processes in both groups, which is the size in a plan."""
         return self.size + self.remote_size
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One kept instance; by process: arrivals, exits, bytes sent and received."""
+    """One stored instance; by process: arrivals, exits, bytes sent and received."""
 
     position: int
     first: int
@@ -87,7 +90,7 @@ class _Row:
 
 @dataclass
 class _Rows:
-    """Instances of one key: all are counted, every `stride`-th is kept."""
+    """Instances of one key: all are counted, and every `stride`-th is stored."""
 
     key: tuple[Any, ...]
     communicator: Communicator
@@ -99,7 +102,7 @@ class _Rows:
 
 
 def works(trace: Trace, most: int) -> list[Work]:
-    """Return all that a trace asks for, the costliest first, with at most `most` patterns each.
+    """Return all works of a trace, the costliest first, with at most `most` patterns each.
 
     Raises TraceError for a trace without arrivals.
     """
@@ -177,7 +180,7 @@ def _bytes(given: Int | None, known: Int, columns: Int) -> Int:
 
 
 def _keep(rows: _Rows, columns: Int) -> None:
-    """Add instances (4 x processes x instances), and thin out where there are too many."""
+    """Add instances (4 x processes x instances), and thin out if there are too many."""
     most = max(8, min(MOST_ROWS, CELLS // (4 * columns.shape[1])))
     count = columns.shape[2]
     while len(rows.kept) + count // rows.stride > 2 * most:
@@ -190,11 +193,11 @@ def _keep(rows: _Rows, columns: Int) -> None:
     rows.instances += count
 
 
-# ---- what was read as works
+# ---- building works
 
 
 class _Labels:
-    """Names of call sites, for plans and for people."""
+    """Labels of call sites, for plans and for users."""
 
     def __init__(self, trace: Trace) -> None:
         tables = trace.tables
@@ -208,7 +211,7 @@ class _Labels:
         self.doubtful = {name for name, several in files.items() if len(several) > 1}
 
     def pattern(self, site: int) -> str:
-        """Return file:line as a plan names it, with its folders where the name alone is two."""
+        """Return file:line as in a plan, with folders if the name alone is ambiguous."""
         frame = self.frames[site] if site >= 0 else None
         if frame is None or not frame["file"] or not frame["line"]:
             return ""
@@ -216,12 +219,12 @@ class _Labels:
         return f"{frame['file']}:{frame['line']}" if name in self.doubtful else name
 
     def place(self, site: int) -> str:
-        """Return what a person is shown."""
+        """Return the label for the user."""
         return site_label(self.frames[site]) if site >= 0 else "?"
 
 
 def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
-    # What ran on other algorithms now and then (a selector's probes) is counted with the rest.
+    # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
     main = max(several, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
     callsite, operation, sites, size, remote, size_class, algorithm = main.key
     ranks = tuple(main.communicator.ranks.tolist())
@@ -245,7 +248,7 @@ def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) ->
 
 
 def _phase_ends(trace: Trace, callsite: int) -> Array:
-    """Return when the phases of a call site end, where they are worked out anyway."""
+    """Return the ends of a call site's phases, or [] if phases are not computed for the site."""
     if callsite not in trace.hot:
         return np.zeros(0, np.int64)
     return np.asarray(trace.phases(callsite)["end_ns"].to_numpy(np.int64))
@@ -254,7 +257,7 @@ def _phase_ends(trace: Trace, callsite: int) -> Array:
 def _patterns(
     rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, most: int
 ) -> tuple[Pattern, ...]:
-    """Return some kept instances, in proportion to the phases' lengths but of each some."""
+    """Return stored instances in proportion to the phases' lengths, at least two per phase."""
     first = np.array([row.first for row in rows.kept], np.int64)
     phase = np.searchsorted(ends, first, "left")
     made = []
@@ -272,7 +275,7 @@ def _patterns(
 
 
 def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
-    """Return the works of a trace, those of one call site where it is named; else UsageError."""
+    """Return the works of a trace, or of one call site if named; UsageError if there is none."""
     with working(f"reading {trace.path}"):
         found = works(trace, most_patterns)
     if site is None:

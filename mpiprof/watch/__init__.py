@@ -1,1 +1,1 @@
-"""Beside a running job: who watches it for hangs, from outside its processes."""
+"""Observes a running job for hangs, from outside its processes."""

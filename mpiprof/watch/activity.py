@@ -1,7 +1,7 @@
-"""Whether the processes of a node call anything: by the open windows of their logs.
+"""Detects calls by the processes of a node, from the open windows of their logs.
 
-A window changes whenever its thread enters or leaves a call, also one without a record. Only what
-has grown and the windows are read, so that a look costs little however long the logs are.
+A window changes whenever its thread enters or leaves a call, including an unrecorded call. Only new
+chunks and windows are read, so that a check is cheap however long the logs are.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.layout import LONGEST_HEAD, MAGIC, parse_layout
 
-UNUSED_EVERY = 20  # looks, after which places are looked at again that have long been unused
+UNUSED_EVERY = 20  # checks, after which chunks that have long been unused are inspected again
 FEW = 64
 
 
 class Activity:
-    """The logs of a node's ranks, looked at again and again."""
+    """The logs of a node's ranks, inspected repeatedly."""
 
     def __init__(self) -> None:
         self.logs: dict[Path, _Log] = {}
         self.seen = 0
 
     def has_changed(self, paths: Iterable[Path]) -> bool:
-        """Return whether something was called since the last time."""
+        """Return whether any call was made since the last check."""
         seen = 0
         for path in paths:
-            with contextlib.suppress(OSError, TraceError):  # it is being begun
+            with contextlib.suppress(OSError, TraceError):  # a log being created
                 if path not in self.logs:
                     self.logs[path] = _Log(path)
                 seen = zlib.crc32(self.logs[path].look().to_bytes(4, "little"), seen)
@@ -45,13 +45,13 @@ class _Log:
         self.path = path
         with path.open("rb", buffering=0) as file:
             self.layout = parse_layout(file.read(LONGEST_HEAD), path.name)
-        self.known = 1  # chunks, the first of which is the file's head
+        self.known = 1  # chunks, the first of which is the file's description
         self.windows: list[int] = []
         self.unused: list[int] = []
         self.looks = 0
 
     def look(self) -> int:
-        """Return a sum that changes with what is written to the log."""
+        """Return a checksum that changes with any write to the log."""
         size = self.layout.chunk_bytes
         with self.path.open("rb", buffering=0) as file:
             length = os.fstat(file.fileno()).st_size
@@ -62,7 +62,7 @@ class _Log:
         return found
 
     def _find(self, descriptor: int, chunks: int) -> None:
-        """Look for windows among chunks that are new, or that were unused."""
+        """Find windows among chunks that are new, or that were unused."""
         self.looks += 1
         places = list(range(self.known, chunks))
         if len(self.unused) < FEW or self.looks % UNUSED_EVERY == 0:

@@ -1,4 +1,4 @@
-"""What runs beside a job on each of its nodes, until its last process there has ended."""
+"""The agent that runs beside a job on each of its nodes, until its last process there has ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from mpiprof.watch.node import Node
 from mpiprof.watch.start import Started
 from mpiprof.watch.summaries import Summaries
 
-SHORTEST_S, LONGEST_S, LOOKS = 0.1, 0.5, 40  # between looks; how many of them in the time limit
-ASLEEP_S = 5.0  # between two looks: then we, and with us the job, have been stopped
-FOLDER_S = 0.2  # between looks for a folder that rank 0 makes
+# Bounds of the interval between checks, and the number of checks in the time limit.
+SHORTEST_S, LONGEST_S, LOOKS = 0.1, 0.5, 40
+# A longer gap between two checks means that the agent, and with it the job, was stopped.
+ASLEEP_S = 5.0
+FOLDER_S = 0.2  # between checks for a folder that rank 0 makes
 
 
 def look_after(job: Started, wanted: Wanted | None, summary_to: Path | None) -> None:
-    """Watch a job's processes on this node, and write its summary, until the last has ended."""
+    """Observe a job's processes on this node, and write its summary, until the last has ended."""
     node = Node(job.leader)
     with _Ending(job.leader.pid) as ending:
         folder = _folder(job, node, ending)
@@ -40,7 +42,7 @@ def look_after(job: Started, wanted: Wanted | None, summary_to: Path | None) -> 
 
 
 class _Watch:
-    """Since when nothing has been called on this node, and what is then said and done."""
+    """Time since the last call on this node, and the report and action after the limit."""
 
     def __init__(self, job: Started, wanted: Wanted, folder: Path, node: Node) -> None:
         self.job, self.folder, self.node = job, folder, node
@@ -51,11 +53,12 @@ class _Watch:
         self.used = node.used()
 
     def look(self) -> None:
-        """Look whether something was called since the last time, and speak where it is time to."""
+        """Check for calls since the last check, and report a hang when it is due."""
         now = time.monotonic()
         asleep = now - self.last > ASLEEP_S or self.node.is_stopped()
         logs = (self.folder / f"{name}.log" for name in self.node.logs)
-        # Once a hang is told, who stops it is who looks into it, such as the gdb of --on-hang.
+        # After a hang was reported, a stopped job is being inspected, for example by the gdb of
+        # --on-hang.
         if self.activity.has_changed(logs) or (asleep and not self.hangs.told):
             self.since, self.used = now, self.node.used()
             self.hangs.moved()
@@ -67,9 +70,10 @@ class _Watch:
 
 
 def _folder(job: Started, node: Node, ending: _Ending) -> Path | None:
-    """Wait for the trace folder; None: the job has ended without."""
+    """Wait for the trace folder; returns None if the job has ended without one."""
     while True:
-        alive = node.is_alive()  # before the look: it may die at once, with the folder made
+        # Read before the folder, because the process may make the folder and die at once.
+        alive = node.is_alive()
         found = [job.folder] if job.folder else job.base.parent.glob(f"{job.base.name}-*")
         for folder in found:
             if folder.is_dir() and _is_of(folder, job):
@@ -87,7 +91,7 @@ def _is_of(folder: Path, job: Started) -> bool:
 
 
 def _say(lines: Sequence[str], node: Node, errors: tuple[int, int]) -> None:
-    """Say something on the job's standard error, a paragraph each."""
+    """Write messages to the job's standard error, one paragraph each."""
     text = "".join(f"mpiprof: {line}\n" for line in lines)
     descriptor = node.errors(errors)
     if descriptor is not None:
@@ -97,7 +101,7 @@ def _say(lines: Sequence[str], node: Node, errors: tuple[int, int]) -> None:
 
 
 class _Ending:
-    """Waits, but not longer than a process lives; where the system can't tell, in short steps."""
+    """Waits until a time or the end of a process; in short steps without pidfd_open."""
 
     def __init__(self, pid: int) -> None:
         self.poll = select.poll()

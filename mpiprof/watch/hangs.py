@@ -1,7 +1,7 @@
-"""Telling a job that hangs: what is said when nothing has been called for some time, and done.
+"""Detects a job that hangs, reports it, and takes the requested action.
 
-A rank that computes is told from one that hangs by its processor time. Of the ranks of other nodes
-those who look after them there say so, in files beside the trace.
+Processor time distinguishes a rank that computes from one that hangs. The agents on other nodes
+report their ranks' processor time in files beside the trace.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ from mpiprof.trace import Trace
 from mpiprof.units import duration, named
 from mpiprof.watch.node import Node, Use
 
-COMPUTES = 0.02  # of a processor since the last call: what sleeps between looks uses less
-AGAIN_S = 2.0  # between looks at a job in which somebody computes
-STALE_S, LATE_S = 30.0, 60.0  # what another node has said; how long it is waited for
-# What no sound program does, whoever computes.
+# Share of a processor since the last call; a process that sleeps between checks uses less.
+COMPUTES = 0.02
+AGAIN_S = 2.0  # between checks of a job in which a rank computes
+# Validity of another node's report, and the time for which a node's report is awaited.
+STALE_S, LATE_S = 30.0, 60.0
+# Errors that prove a hang, even if some rank computes.
 SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
 LAUNCHERS = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for: the time without a call, and what is then to be done; "" nothing."""
+    """Request of the user: the time without a call, and the action then; "" for none."""
 
     limit_s: float
     on_hang: str = ""
 
 
 class Hangs:
-    """Looks at a job in which nothing is called, and speaks once for each time that it hangs."""
+    """Examines a job without calls, and reports once for each hang."""
 
     def __init__(self, wanted: Wanted, folder: Path, node: Node, speaks: bool) -> None:
         self.wanted, self.folder, self.node = wanted, folder, node
@@ -55,19 +57,20 @@ class Hangs:
         self.next_s = 0.0
 
     def moved(self) -> None:
-        """Note that something was called."""
+        """Record that a call was made."""
         if self.told:
             patience.forget(self.folder)
         self.told, self.next_s = False, 0.0
 
     def quiet(self, since: float, used: Mapping[int, Use]) -> list[str]:
-        """Return what is to be said where nothing has been called here since a time.
+        """Return the messages to write if this node has made no call since a time.
 
-        used: what each rank had had of the processors at that time.
+        used: processor use of each rank at that time.
         """
         seconds = time.monotonic() - since
         if seconds > self.wanted.limit_s / 2 and self.speaks:
-            import mpiprof.analysis.derived  # noqa: F401 (slow; a hung job leaves us little time)
+            # Imported early, because it is slow and a hung job leaves little processor time.
+            import mpiprof.analysis.derived  # noqa: F401
 
         if self.told or seconds < self.wanted.limit_s or time.monotonic() < self.next_s:
             return []
@@ -81,10 +84,11 @@ class Hangs:
         began = time.process_time()
         try:
             lines = self._conclude(since, used, {**others, **shares})
-        except MpiprofError:  # it is being written; the next look finds it whole
+        except MpiprofError:  # the trace is being written; the next check finds it whole
             lines = []
         self.told = bool(lines)
-        # A look may cost a sixth of a processor; waiting for one, on a crowded machine, is no cost.
+        # A check may cost a sixth of a processor. Waiting for a processor on a crowded machine is
+        # no cost.
         self.next_s = time.monotonic() + max(AGAIN_S, 5 * (time.process_time() - began))
         return lines
 
@@ -102,14 +106,14 @@ class Hangs:
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
         sure = verdict.kind in SURE or verdict.why == "finished"
-        # Of threads the verdict has looked at those of this node: what is in MPI may poll.
+        # Threads of this node are already part of the verdict: a thread in MPI may poll.
         elsewhere = set(verdict.spare) - self.node.ranks.keys()
         others = {p.rank for p in found if _is_outside(p)} | elsewhere
         if not sure and any(shares.get(rank, 0.0) > COMPUTES for rank in others):
             return []
         if verdict.kind == "undecided" and not verdict.spare and self._is_crowded(since, used):
             return []
-        patience.keep(self.folder, self.wanted.limit_s)  # `status` is to say the same
+        patience.keep(self.folder, self.wanted.limit_s)  # so that `status` reports the same
         told = hang.text(trace, found, verdict)
         lines = [f"{_silence(since)}. {hang.title(verdict)}: {told}"]
         if self.wanted.on_hang:
@@ -118,16 +122,16 @@ class Hangs:
         return lines
 
     def _is_crowded(self, since: float, used: Mapping[int, Use]) -> bool:
-        """Return whether a rank here could have gone on for less than the limit.
+        """Return whether the processors were free for less than the limit since the last call.
 
-        Where all have come to a collective, that it takes long is all that speaks against them; and
-        so it does where other processes have the processors.
+        If all ranks have entered a collective, its duration is the only evidence of a hang. It is
+        no evidence if other processes used the processors.
         """
         free_s = time.monotonic() - since - self.node.longest_wait_s(used)
         return free_s < self.wanted.limit_s
 
     def _act(self, trace: Trace, verdict: Verdict) -> str:
-        """Do what was asked for; returns what that is."""
+        """Take the requested action, and return a description of it."""
         if self.wanted.on_hang == ABORT:
             return "the job is ended"
         ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
@@ -155,7 +159,7 @@ class Hangs:
 
     @property
     def ends_job(self) -> bool:
-        """Whether the job is to be ended once it was said that it hangs."""
+        """True if the job must be ended after the report."""
         return self.told and self.wanted.on_hang == ABORT
 
     # Several nodes
@@ -171,9 +175,10 @@ class Hangs:
         self.next_s = time.monotonic() + 1.0
 
     def _said_elsewhere(self, seconds: float) -> dict[int, float] | None:
-        """Return the shares of other nodes' ranks; None: something was called there, or may be.
+        """Return the shares of other nodes' ranks; None if a node was active, or if that is open.
 
-        Who says nothing for long has ended, or has no leader that could: then we go by the logs.
+        A node without a report for long has ended, or has no agent that could report. Then only the
+        logs count.
         """
         shares: dict[int, float] = {}
         for node in set(self.node.nodes.values()) - {self.node.name}:
@@ -199,5 +204,5 @@ def _silence(since: float) -> str:
 
 
 def _is_outside(position: Position) -> bool:
-    """Whether a rank is outside MPI: what it uses there is no polling."""
+    """Return True if a rank is outside MPI, so that its processor use is no polling."""
     return not (position.finished or position.open or position.between)

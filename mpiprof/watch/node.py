@@ -1,4 +1,4 @@
-"""The processes of a job on this node: which there are, what they use, and the end of them."""
+"""The processes of a job on this node: their list, processor use and termination."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 5.0  # from SIGTERM to SIGKILL
 
 @dataclass(frozen=True)
 class Use:
-    """What a process has had of the processors, and for how long it was ready and had none."""
+    """Processor time of a process, and the time in which it was ready without a processor."""
 
     ticks: int = 0
     waited_ns: int = 0
@@ -30,10 +30,12 @@ class Use:
 
 @dataclass
 class Node:
-    """The ranks of this node, by their processes; it grows until all have told of themselves.
+    """The ranks of this node and their processes; grows until all ranks have written their process.
 
-    leader: the process that has started us, a rank or a script around one. nodes: of all ranks that
-    are known; logs: what those of this node write to; size: how many there are, 0 unknown.
+    leader: the process that started the agent, a rank or a script around one.
+    nodes: node of each known rank.
+    logs: logs of this node's ranks.
+    size: number of ranks, 0 if unknown.
     """
 
     leader: job.Process
@@ -41,10 +43,10 @@ class Node:
     nodes: dict[int, str] = field(default_factory=dict)
     size: int = 0
     length: int = -1
-    logs: dict[str, None] = field(default_factory=dict)  # in order
+    logs: dict[str, None] = field(default_factory=dict)  # keys in order
 
     def refresh(self, folder: Path) -> None:
-        """Look who has told of itself since the last time, while some have not."""
+        """Read the processes that were written since the last call, until all ranks have one."""
         if self.size and len(self.nodes) >= self.size:
             return
         length = sum(path.stat().st_size for path in folder.glob("*.tables"))
@@ -52,7 +54,8 @@ class Node:
             return
         boot = BOOT_ID.read_text().strip().replace("-", "")
         tables = read_tables(folder, MOST_RANKS, Problems())
-        self.length = -1 if tables.cut else length  # else a line may come without more length
+        # Otherwise a line may be completed without a change of length.
+        self.length = -1 if tables.cut else length
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])
@@ -64,23 +67,23 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The node as the trace calls it; empty until a rank has told."""
+        """The node's name in the trace; "" until one of its ranks has written it."""
         return next((self.nodes[rank] for rank in self.ranks), "")
 
     def is_alive(self) -> bool:
-        """Return whether a process of the job is left here."""
+        """Return whether a process of the job is left on this node."""
         return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
 
     def is_left(self, folder: Path) -> bool:
-        """Return whether a process of the job is left here, having looked who has told of itself.
+        """Read new processes, and return whether a process of the job is left on this node.
 
-        The leader may die before we have heard of any rank, and the others hang without it.
+        The leader may die before any rank is known, and the other ranks then hang without it.
         """
         self.refresh(folder)
         return self.is_alive()
 
     def used(self) -> dict[int, Use]:
-        """Return what each rank that is alive has had."""
+        """Return the use of each rank that is alive."""
         found = {rank: (stat(one.pid), one.pid) for rank, one in self.ranks.items()}
         return {
             rank: Use(state[1], waited_ns(pid))
@@ -89,30 +92,30 @@ class Node:
         }
 
     def is_stopped(self) -> bool:
-        """Return whether the ranks are, by a person or the scheduler, or one by a debugger.
+        """Return whether the user or scheduler stopped all ranks, or a debugger one of them.
 
-        One that alone was stopped by a signal is what the others wait for.
+        A rank that a signal stopped alone does not count: the other ranks wait for it.
         """
         found = [stat(one.pid) for one in self.ranks.values()]
         states = [state[0] for state in found if state is not None]
         return "t" in states or (bool(states) and set(states) == {"T"})
 
     def shares(self, before: Mapping[int, Use], seconds: float) -> dict[int, float]:
-        """Return what share of a processor each rank has used since `used` gave `before`."""
+        """Return each rank's share of a processor since `used` returned `before`."""
         return {
             rank: (now.ticks - before.get(rank, now).ticks) / TICK / max(seconds, 1e-3)
             for rank, now in self.used().items()
         }
 
     def longest_wait_s(self, before: Mapping[int, Use]) -> float:
-        """Return for how long a rank was ready and had no processor since `used` gave `before`."""
+        """Return the longest time that a rank was ready without a processor since `before`."""
         waits = [
             now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.used().items()
         ]
         return max(waits, default=0) / 1e9
 
     def end(self) -> None:
-        """End the job's processes here, as a launcher does: SIGTERM, and SIGKILL to who stays."""
+        """End the job's processes on this node, as launchers do: SIGTERM, then SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             _signal(self.ranks.values(), number)
             deadline = time.monotonic() + PATIENCE_S
@@ -120,10 +123,10 @@ class Node:
                 time.sleep(0.05)
 
     def errors(self, wanted: tuple[int, int]) -> int | None:
-        """Return a descriptor of the job's standard error, None where no process has one.
+        """Return a descriptor of the job's standard error, or None if no process has one.
 
-        wanted: the file that it was when the leader was started: the program may have closed it,
-        and another process's is as good.
+        wanted: device and inode of the leader's standard error at its start, because the program
+        may have closed it. Another process's standard error is accepted as it is.
         """
         for one in [self.leader, *self.ranks.values()]:
             if not is_alive(one):
@@ -141,15 +144,15 @@ class Node:
 
 
 def waited_ns(pid: int) -> int:
-    """Return for how long a process's first thread was ready and had no processor; 0: unknown."""
+    """Return how long a process's first thread was ready without a processor; 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-    except (OSError, ValueError, IndexError):  # the kernel may be built without
+    except (OSError, ValueError, IndexError):  # the kernel may lack schedstat
         return 0
 
 
 def is_alive(one: job.Process) -> bool:
-    """Return whether a process is there still, and not another with its number, or dead."""
+    """Return whether a process still exists, is not dead, and has not lost its pid to another."""
     now = job.process(one.pid)
     return now is not None and now.started == one.started and stat(one.pid) is not None
 

@@ -1,7 +1,7 @@
-"""Starting the process that looks after a job on a node, without a trace of it in the job.
+"""Starts the agent of a job on a node, detached from the job.
 
-It is nobody's child that the job's processes or their launcher wait for, and has none of their
-files: a launcher that waits for the end of its pipes must not wait for us.
+The agent is no child of a process that the job or its launcher waits for, and has none of their
+files open. A launcher that waits for the end of its pipes must not wait for the agent.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from pathlib import Path
 
 from mpiprof.launch import job
 
-# Not less: a job that hangs polls on all processors, and the verdict needs some tenths of a second.
+# Not nicer: a job that hangs polls on all processors, and the verdict needs some tenths of a
+# second.
 NICENESS = 5
 
 
 @dataclass(frozen=True)
 class Started:
-    """What is known of a job where its process on this node is about to become the program.
+    """Facts about a job, collected by its process on this node just before it becomes the program.
 
-    folder: of the trace, where it is named; else rank 0 makes one whose name begins with `base`.
-    errors: what file standard error is, by device and number. speaks: the job's rank 0 is here.
+    folder: the named trace folder, or None if rank 0 makes one with the prefix `base`. errors:
+    device and inode of standard error. speaks: whether the job's rank 0 is on this node.
     """
 
     leader: job.Process
@@ -37,9 +38,9 @@ class Started:
 
 
 def started(environment: Mapping[str, str]) -> Started | None:
-    """Return what this process knows of its job; None where another of its node looks after it.
+    """Return the facts about this process's job, or None if another process starts the agent.
 
-    environment: the program's, with what the recorder is told.
+    environment: environment of the program, with the recorder's variables.
     """
     mine = job.process(os.getpid())
     if mine is None or not job.leads_node(environment):
@@ -61,7 +62,7 @@ def started(environment: Mapping[str, str]) -> Started | None:
 
 
 def beside(task: Callable[[], None]) -> None:
-    """Run a task in a process of its own that nobody waits for; returns at once."""
+    """Run a task in a detached process that no process waits for; returns at once."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -73,7 +74,7 @@ def beside(task: Callable[[], None]) -> None:
         if os.fork() == 0:
             _leave_job()
             task()
-    except BaseException:  # nobody is there to be told
+    except BaseException:  # no one can receive the error
         os._exit(1)
     os._exit(0)
 
@@ -90,5 +91,5 @@ def _leave_job() -> None:
                 os.close(int(path.name))
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    with contextlib.suppress(OSError):  # a rank is bound to its own processor
+    with contextlib.suppress(OSError):  # a rank may be bound to one processor
         os.sched_setaffinity(0, range(os.cpu_count() or 1))

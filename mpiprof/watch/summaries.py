@@ -1,4 +1,4 @@
-"""Rewriting a file with a job's summary while the job runs, and once more when it has ended."""
+"""Rewrites a file with a job's summary while the job runs, and once more when it has ended."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mpiprof.output import replace_file
 from mpiprof.reports import brief
 from mpiprof.trace.processes import now_ns
 
-FIRST_S, EVERY_S = 1.0, 10.0  # after the start, and between two
-COSTS = 20  # of the time between two at most a twentieth goes into one
+FIRST_S, EVERY_S = 1.0, 10.0  # after the start, and between two summaries
+COSTS = 20  # the interval is at least so many times the time that one summary takes
 METRICS = ".prom"
 
 
 class Summaries:
-    """Writes `path`, by the ending of its name, so that who reads it never finds a part of it."""
+    """Writes `path` in the format of its suffix, atomically."""
 
     def __init__(self, path: Path, folder: Path, job: str) -> None:
         self.path, self.folder, self.job = path, folder, job
         self.next_s = time.monotonic() + FIRST_S
-        self.seen_ns = 0  # when the job was last seen to run, on the trace's clock
+        self.seen_ns = 0  # when the job was last seen running, on the trace's clock
 
     def look(self, hung: bool) -> None:
-        """Write it where it is time to."""
+        """Write the summary if it is due."""
         if time.monotonic() >= self.next_s:
             began = time.monotonic()
             self.write("hung" if hung else "running")
@@ -34,11 +34,11 @@ class Summaries:
             self.next_s = now + max(EVERY_S, COSTS * (now - began))
 
     def end(self) -> None:
-        """Write it for the last time: the job's processes here have ended."""
+        """Write the summary for the last time, after the job's processes here have ended."""
         self.write("")
 
     def write(self, state: str) -> None:
-        """Write it now; state "": how the job has ended is to be found out."""
+        """Write the summary now; state "" means that the end of the job must be determined."""
         with contextlib.suppress(MpiprofError, OSError):
             trace = mpiprof.open(self.folder)
             reasons = [end["reason"] for end in trace.tables.ends.values()]
@@ -47,7 +47,8 @@ class Summaries:
             elif not state:
                 lost = "unknown" if trace.unwritten else "killed"
                 state = "ended" if len(reasons) == trace.ranks else lost
-            if state not in ("ended", "aborted"):  # these tell when; of the others it is about now
+            # These states have a recorded time; for the other states it is about now.
+            if state not in ("ended", "aborted"):
                 self.seen_ns = now_ns(trace) or self.seen_ns
             callsites = brief.callsites(trace)
             found = brief.brief(trace, callsites, state, 0 if state == "ended" else self.seen_ns)

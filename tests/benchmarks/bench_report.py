@@ -13,7 +13,7 @@ from mpiprof.testing.synthetic import Synthetic
 
 
 def long_trace(folder: Path, instances: int) -> Path:
-    """Four call sites of two ranks that scatter by some microseconds."""
+    """Write four call sites of two ranks with a spread of some microseconds."""
     random, made = np.random.default_rng(1), Synthetic(2)
     begins = 10_000 + 100_000 * np.arange(instances)[:, None]
     arrivals = begins + random.integers(0, 20_000, (instances, 2))

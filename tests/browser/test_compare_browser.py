@@ -1,4 +1,4 @@
-"""The page that compares two traces: what the terminal says, at the width of any screen."""
+"""Compare page: same sentences as in the terminal, and no overflow at any screen width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 def recorded(folder: Path, late_ms: int) -> Path:
-    """Write an allreduce of 8 ranks, 40 times, in which rank 3 is late."""
+    """Record 40 instances of an allreduce on 8 ranks in which rank 3 is late by `late_ms`."""
     made, random = Synthetic(8), np.random.default_rng(late_ms)
     late = random.integers(0, MS // 10, (40, 8)) + late_ms * MS * (np.arange(8) == 3)
     arrivals = np.arange(1, 41)[:, None] * 20 * MS + late
@@ -28,7 +28,7 @@ def recorded(folder: Path, late_ms: int) -> Path:
 
 
 def runs(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Write three runs and two others, in which rank 3 is later by 2 ms."""
+    """Record three runs, and two further runs in which rank 3 is about 2 ms later."""
     before = [recorded(folder / f"before-{i}", 1 + i % 2) for i in range(3)]
     return before, [recorded(folder / f"after-{i}", 3 + i) for i in range(2)]
 
@@ -70,7 +70,7 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
             page.locator(f"#compare-{form}").fill(name)
             page.get_by_role("option", name=name).click()
             browser.reached("/compare" + query)
-        # A run is on one side only.
+        # A run cannot be on both sides.
         page.locator("#compare-to").fill("before")
         page.get_by_role("option", name="before-1").wait_for()
         assert page.get_by_role("option").all_inner_texts() == ["before-1"]
@@ -97,7 +97,7 @@ def test_the_verdict_is_that_of_the_terminal(
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
             assert page.evaluate("document.documentElement.scrollWidth") == width
-            # The table fits, too: it is not cut off at the right.
+            # The table fits into the page instead of being cut off at the right.
             table = "document.querySelector('.unfolding').getBoundingClientRect().right"
             assert page.evaluate(table) <= width
             browser.shot(f"compare-{width}")

@@ -1,6 +1,6 @@
 """The dashboard in a real browser: every page, links, filters, keys, both themes, attacks.
 
-Pictures of the pages are kept in build/screenshots for people to look at.
+Screenshots of the pages are stored in build/screenshots for inspection by people.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", 
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Any]:
-    """Start Chromium, once for the module."""
+    """Start Chromium once for the module."""
     with chromium() as browser:
         yield browser
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    """View all traces, and the sources of a folder."""
+    """Serve all traces and a folder of sources."""
     folder = tmp_path_factory.mktemp("traces")
     sources = folder / "sources"
     sources.mkdir()
@@ -60,13 +60,13 @@ def looking(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
 
 @pytest.fixture(scope="module")
 def opened(started: Any, shown: View) -> Browser:
-    """Look at the view; the tests share what is in the browser's cache."""
+    """Return a logged-in browser, shared by the tests so that its cache is shared."""
     return looking(started, shown)[1]
 
 
 @pytest.fixture
 def browser(opened: Browser, shown: View) -> Iterator[Browser]:
-    """Begin at the overview, and look at the end at what the console said."""
+    """Open the overview; after the test, require an empty console and no external requests."""
     opened.complaints.clear()
     opened.open("/")
     yield opened
@@ -186,7 +186,7 @@ def test_clicking_an_instance_shows_it(browser: Browser) -> None:
     )
 
 
-# The call sites in the order of the grid: rows are moved there a while after it was asked for.
+# Call sites in the order of the grid, which moves rows some time after the request.
 ORDER = """JSON.stringify([...document.querySelectorAll('.ag-pinned-left-cols-container .ag-row')]
     .sort((a, b) => a.getAttribute('row-index') - b.getAttribute('row-index'))
     .map((row) => row.getAttribute('row-id')))"""
@@ -212,7 +212,7 @@ def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser)
     other.until(up)
 
     page.locator(".ag-floating-filter input").nth(4).fill("100ms")
-    browser.until("document.querySelectorAll('.ag-row').length === 2")  # one, and its pinned part
+    browser.until("document.querySelectorAll('.ag-row').length === 2")  # a row and its pinned part
     assert "solver.py:12" in page.inner_text(".ag-pinned-left-cols-container")
     browser.until("location.search.includes('where=')")
     other.open(page.url.removeprefix(shown.base))
@@ -253,7 +253,7 @@ def test_strange_traces_look_intended_on_the_other_pages(browser: Browser, name:
 
 
 def look_at(browser: Browser, name: str, paths: Sequence[str]) -> None:
-    """Look at some pages of a trace."""
+    """Open and check some pages of a trace."""
     for path in paths:
         browser.open(f"{path}?trace={name}" + ("&callsite=0" if path == "/callsites" else ""))
         assert "This failed" not in browser.text(), path
@@ -289,7 +289,7 @@ def test_without_the_cookie_the_browser_sees_nothing(started: Any, shown: View) 
 
 
 def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
-    """Half of the ranks' records come later; rank 1 comes to the last barrier later still."""
+    """Half of the records appear later; rank 1 arrives at the last barrier later still."""
     folder = tmp_path / "live"
     growing(5, late=True).write(folder, finished=False)
     with view([folder]) as running:
@@ -313,7 +313,7 @@ def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
 
 
 def growing(instances: int, *, late: bool) -> Synthetic:
-    """Return 2 ranks in so many barriers, and with `late` rank 0 alone in one more."""
+    """Return `instances` barriers of 2 ranks; with `late`, rank 0 enters one more barrier."""
     trace = Synthetic(2)
     begin = 10 * MS + np.arange(instances)[:, None] * MS + np.arange(2) * 1000
     trace.collective("barrier", begin, begin + 10_000, sent=0, received=0, site="loop.py:5:main")
@@ -327,7 +327,7 @@ def growing(instances: int, *, late: bool) -> Synthetic:
 
 
 def test_pages_write_numbers_as_the_terminal_does(browser: Browser) -> None:
-    """The browser's formats, of the grid and the timeline, against those of the reports."""
+    """The browser formats numbers of the grid and the timeline as the reports do."""
     times = [0, 1, 999, 1000, 9994, 9996, 99_940, 999_499, 999_500, 1e6, 2.5e9, 5.9999e11, 6e11]
     times += [3.7e12, 4.2e13, -1500.0, -7e11]
     sizes = [0, 1024, 4096, 9999, 10_000, 65_536, 1e6, 3e9, 5e12]

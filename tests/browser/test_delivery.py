@@ -1,4 +1,4 @@
-"""What travels to the browser: compressed, and not twice."""
+"""Transfers to the browser: responses are compressed, and scripts are transferred once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
         network.on("Network.loadingFailed", lambda e: moved.update({e["requestId"]: 0.0}))
 
         def bytes_since() -> float:
-            """Return the bytes of all requests since the last time, once all have ended."""
+            """Return the bytes of all requests since the last call, after all have ended."""
             deadline = time.monotonic() + HANG_S
             while asked - moved.keys():
                 assert time.monotonic() < deadline, asked - moved.keys()
@@ -65,7 +65,7 @@ def test_what_is_kept_and_what_never(tmp_path: Path, encoding: str) -> None:
         answer = client.get(path, headers={**cookie, **headers})
         return answer.status_code, dict(answer.headers), len(answer.data)
 
-    ask("/")  # which tells Dash the files of its packages
+    ask("/")  # registers the files of Dash's packages
     status, headers, length = ask(plotly)
     assert (status, headers["Content-Encoding"]) == (200, encoding)
     assert length < 2_000_000

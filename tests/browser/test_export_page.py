@@ -1,4 +1,4 @@
-"""The page that is taken along: known figures in its pictures, nothing that runs, and its size."""
+"""Exported HTML page: known values in its pictures, no scripts, and a bounded size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trace(folder: Path) -> Trace:
 
 
 def test_shares_of_time_are_known(tmp_path: Path) -> None:
-    """Two ranks in ten columns: a barrier in the second half of one, one not ended in the other."""
+    """Two ranks, ten columns: one barrier in half a column and one unfinished barrier."""
     made = Synthetic(2)
     made.started_ns, made.ended_ns = 0, 1_000
     for rank, times in ((0, (550, 875)), (1, (725, 0))):
@@ -50,7 +50,7 @@ def test_shares_of_time_are_known(tmp_path: Path) -> None:
 
 
 def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
-    """Waiting in cells adds up to that of the call sites, and is where a late rank is awaited."""
+    """Cells sum to the wait time of call sites, and show it before the late rank's arrival."""
     shares = pictures.time_shares(trace, 40, 4, lambda _: None)
     assert (shares.waiting <= shares.cells + 1e-12).all()
     waited = shares.waiting.sum((0, 1)) * trace.duration_ns / 40
@@ -59,7 +59,7 @@ def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
     for operation, ns in zip(shares.operations, waited.tolist(), strict=True):
         assert ns == pytest.approx(known[operation])
     allreduce = shares.waiting[:, :, shares.operations.index("allreduce")].sum(1)
-    assert allreduce[0] > 0 and allreduce[2] == 0  # rank 2 comes last
+    assert allreduce[0] > 0 and allreduce[2] == 0  # rank 2 arrives last
     assert export(folder, "--to", "html", "-o", tmp_path / "t.html").returncode == 0
     text = Elements((tmp_path / "t.html").read_text()).text
     assert "pale is waiting for other ranks" in text
@@ -76,7 +76,7 @@ def test_lateness_is_known(trace: Trace) -> None:
     arrivals, _ = trace.matrix(chosen)
     np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
     assert int(site.ranges.sum()) == 30
-    # Ranks that share a row do not hide the late one among them.
+    # A late rank stays visible if other ranks share its row.
     site = pictures.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
     np.testing.assert_allclose(site.lateness, np.tile([[3_001], [20_007]], 7))
 
@@ -97,7 +97,7 @@ def test_a_png_is_read_back() -> None:
 
 
 class Elements(HTMLParser):
-    """The elements of a page, their attributes, and its text."""
+    """Collects the elements of a page, their attributes, and the page's text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -106,11 +106,11 @@ class Elements(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep an element."""
+        """Record an element."""
         self.found.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        """Keep a text."""
+        """Record a text."""
         self.text += data
 
 
@@ -136,7 +136,7 @@ def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) ->
 
 
 def test_the_page_stays_small(tmp_path: Path) -> None:
-    """Many ranks, more call sites than are listed, names of 300 characters and of 100 000."""
+    """Many ranks, more call sites than are listed, names of 300 and of 100 000 characters."""
     random, ranks, calls = np.random.default_rng(0), 100, html.LISTED + 10
     made = Synthetic(ranks)
     for i in range(calls):
@@ -150,7 +150,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
 
 
 def test_pictures_of_noise_stay_small() -> None:
-    """Nothing is larger than what can't be compressed."""
+    """Incompressible noise is the worst case of size."""
 
     def noise(rows: int, columns: int) -> int:
         pixels = np.random.default_rng(0).integers(0, 255, (rows, columns), np.uint8)
@@ -171,7 +171,7 @@ def test_a_summary_has_a_page(tmp_path: Path) -> None:
 
 
 def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
-    """From a file, in both themes and on a phone: nothing is asked for, nothing sticks out."""
+    """Opened as a file, in both themes and on a phone: no requests, no overflow."""
     assert export(folder, "--to", "html", "-o", tmp_path / "t.html").returncode == 0
     with chromium() as browser:
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 400)):

@@ -1,4 +1,4 @@
-"""The heat map of a call site: a late rank among many, found by one click."""
+"""Heat map of a call site: one click finds a late rank among many ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
     made = lateness(late)
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        # Straight to the call site: the overview concludes about all of them first.
+        # Open the call site directly: the overview first computes findings of all call sites.
         running.address = f"{running.base}/callsites?callsite=0&token={running.token}"
         browser = Browser(page, running)
         page.wait_for_selector("#callsite-heat .js-plotly-plot")
@@ -37,10 +37,10 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
         low, high = map(int, first.split("-"))
         assert low <= planted <= high
         plot = page.locator("#callsite-heat .nsewdrag")
-        # Not below the head of the page, which stays in sight.
+        # Centre the plot, so that the sticky page header does not cover it.
         page.evaluate("document.querySelector('#callsite-heat').scrollIntoView({block: 'center'})")
         box = plot.bounding_box()
-        # The first whole pixel: rows are 1.5 high, and the browser cuts what is less than one off.
+        # Click the first whole pixel: rows are 1.5 px high, and the browser drops fractions.
         place = box["x"] + box["width"] / 2, math.floor(box["y"]) + 1
         browser.point(*place)
         browser.until("document.querySelector('#callsite-heat .js-plotly-plot')._hoverdata")

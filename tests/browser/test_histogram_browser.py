@@ -1,4 +1,4 @@
-"""The histogram of a call site: a band that is dragged over filters the other pictures."""
+"""Histogram of a call site: dragging over a band filters the other figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.dashboard_server import Browser, chromium, view
 from support.dashboard_traces import lateness
 
 MS = 1_000_000
-SLOW = [7, 19, 33]  # the instances in which rank 2 is late by 5 ms; else rank 1 by some 0.1 ms
+SLOW = [7, 19, 33]  # instances in which rank 2 is late by 5 ms; in others rank 1, by about 0.1 ms
 
 
 def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
         browser.settled()
         assert "3 of 40 instances" in browser.text()
         assert page.evaluate(f"Array.from({data('factors')}.x)") == SLOW
-        # In these rank 2 comes last, always; over all instances it is rank 1.
+        # Rank 2 is always last in these instances; over all instances, rank 1 is last most often.
         last = "[...document.querySelectorAll('.js-plotly-plot')].map((p) => p._fullData[0])"
         last += ".find((t) => t.name === 'comes last in').y"
         assert page.evaluate(f"Array.from({last})") == [0, 0, 100, 0]

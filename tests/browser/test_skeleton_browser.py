@@ -1,4 +1,4 @@
-"""The outline of a page, which is seen before any script or style is there, until it is made."""
+"""Outline of a page: visible before any script or style has loaded, until the page is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAINTED = "performance.getEntriesByName('first-contentful-paint').length > 0"
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    """One view of two traces."""
+    """Serve two traces."""
     base = tmp_path_factory.mktemp("traces")
     with view([plain(base / "first", 5), plain(base / "second", 5)]) as started:
         yield started
@@ -33,7 +33,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 @pytest.fixture(scope="module")
 def context(shown: View) -> Iterator[Any]:
-    """A browser that is logged in."""
+    """Return a logged-in browser context."""
     with chromium() as chrome:
         made = chrome.new_context(viewport={"width": 1280, "height": 900})
         Browser(made.new_page(), shown)
@@ -41,7 +41,7 @@ def context(shown: View) -> Iterator[Any]:
 
 
 class Held:
-    """Requests that get no answer until they are released."""
+    """Requests that are blocked until they are released."""
 
     def __init__(self, page: Any, pattern: re.Pattern[str], containing: str = "") -> None:
         self.containing, self.open = containing, False
@@ -49,14 +49,14 @@ class Held:
         page.route(pattern, self.keep)
 
     def keep(self, route: Any) -> None:
-        """Keep a request waiting, once all of them pass or it is another one: let it pass."""
+        """Block a matching request; pass it if it does not match or all are released."""
         if self.open or self.containing not in (route.request.post_data or ""):
             route.continue_()
         else:
             self.routes.append(route)
 
     def release(self) -> None:
-        """Let all of them pass, and those that follow."""
+        """Release all blocked and all later requests."""
         self.open = True
         while self.routes:
             self.routes.pop().continue_()
@@ -79,7 +79,7 @@ def test_a_page_has_an_outline_before_any_other_file_and_answer(
     assert page.locator("#skeleton .here").inner_text() == title
     assert outline.get_attribute("role") == "status"
     files.release()
-    # The frame is there, and nothing is known of the trace yet: the outline stays below it.
+    # The frame exists but no data of the trace: the outline stays below the frame.
     page.locator("#navigation a").first.wait_for()
     page.locator(".skeleton-head").wait_for(state="detached")
     top = page.locator("#filters").bounding_box()["y"]
@@ -93,7 +93,7 @@ def test_a_page_has_an_outline_before_any_other_file_and_answer(
 
 
 def test_parts_of_a_page_that_take_long_have_an_outline(context: Any, shown: View) -> None:
-    """The facts of the overview come first; where its pictures will be is seen."""
+    """The facts of the overview appear first, with outlines of the later figures."""
     page = context.new_page()
     page.set_default_timeout(TIMEOUT_MS)
     held = Held(page, ANSWER, "overview-time")

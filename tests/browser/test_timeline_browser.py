@@ -1,4 +1,4 @@
-"""The timeline in a real browser: gestures, keys, links, growth, names that try to run."""
+"""The timeline in a real browser: gestures, keys, links, growing traces, hostile names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ expect = pytest.importorskip("playwright.sync_api").expect
 
 @pytest.fixture(scope="module")
 def chrome() -> Iterator[Any]:
-    """One Chromium for all tests."""
+    """Start one Chromium for all tests."""
     with chromium() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    """One view of a plain trace, of a switched one, of 300 ranks, and of a hostile one."""
+    """Serve a plain trace, one with another algorithm, one of 300 ranks, and a hostile one."""
     base = tmp_path_factory.mktemp("traces")
     secret = base / "secret"
     secret.mkdir()
@@ -42,7 +42,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 
 
 def switched(folder: Path) -> None:
-    """Have the allreduces of a trace run on recursive doubling."""
+    """Change the algorithm of a trace's allreduces to recursive doubling."""
     for path in folder.glob("*.tables"):
         lines = path.read_text().splitlines()
         for i, line in enumerate(lines):
@@ -53,13 +53,13 @@ def switched(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tab(chrome: Any, shown: View) -> Page:
-    """One page for all tests, logged in."""
+    """Return one logged-in page for all tests."""
     return Page(chrome.new_context(viewport={"width": 1280, "height": 900}).new_page(), shown)
 
 
 @pytest.fixture
 def page(tab: Page, shown: View) -> Iterator[Page]:
-    """That page; nothing may complain in its console, or ask another host."""
+    """Return this page; its console must stay empty and all requests local."""
     tab.complaints.clear()
     yield tab
     assert tab.complaints == []
@@ -152,7 +152,7 @@ def test_keys_move_step_search_and_help(page: Page) -> None:
     page.timeline(f"?instance={before}")
     _, low, high = page.drawn()
     assert page.page.inner_text(".tl-detail h2") == "bcast"
-    assert high - low < LENGTH / 10  # brought into sight
+    assert high - low < LENGTH / 10  # the timeline zooms to the instance
 
 
 def test_hover_and_click_tell_everything_about_an_event(page: Page) -> None:
@@ -189,7 +189,7 @@ def test_legend_switches_states_by_pointer_and_keyboard(page: Page) -> None:
 
 
 def picture(page: Page) -> str:
-    """Return the canvas as an address of data."""
+    """Return the canvas as a data URL."""
     return str(page.page.evaluate("document.querySelector('.tl-canvas').toDataURL()"))
 
 
@@ -250,7 +250,7 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
     page.shot("timeline-messages")
     query = "trace=switched&what=messages&number=0"
     found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
-    last = 10 * MS - 1_000 + 2 * MS + 50_000  # when rank 5 comes
+    last = 10 * MS - 1_000 + 2 * MS + 50_000  # arrival of rank 5
     assert all(m[2] >= last for m in found["messages"] if m[0] == 5 or m[1] == 5)
     pairs = {(m[0], m[1]) for m in found["messages"]}
     assert pairs == {(r, r ^ d) for r in range(8) for d in (1, 2, 4)}
@@ -260,7 +260,7 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
 
 
 def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:
-    """All run on native alone: one state, where waiting has two; nothing may fail meanwhile."""
+    """All ranks use native: one state by algorithm, two by waiting. No intermediate state fails."""
     page.timeline("?trace=plain&colour=algorithm&from=9500000&to=12500000")
     requests: list[Any] = []
     held = True
@@ -279,7 +279,7 @@ def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:
     while not requests:
         page.page.wait_for_timeout(LOOK_MS)
     held = False
-    for request in requests:  # which wait for their answers until now
+    for request in requests:  # requests blocked until now
         request.continue_()
     page.drawn()
     page.page.unroute("**/timeline-data?**", hold)
@@ -324,7 +324,7 @@ def test_a_click_on_a_group_of_ranks_picks_what_is_under_the_pointer(page: Page)
         assert "rank 299" in page.page.inner_text(".tl-detail")
     page.page.mouse.click(*page.at(10 * MS + 5 * MS * 20 + 3 * MS, 30, rows=75))
     page.drawn()
-    assert "instance" not in page.query  # nothing is there
+    assert "instance" not in page.query  # no instance is at this position
 
 
 def test_the_latest_rank_of_a_group_is_named(page: Page) -> None:
@@ -365,7 +365,7 @@ def test_both_themes(page: Page) -> None:
 
 
 def growing(folder: Path, instances: int) -> None:
-    """Write a trace of a job that runs."""
+    """Write the trace of a running job."""
     trace = Synthetic(4)
     at = 10_000 + np.arange(instances)[:, None] * MS + np.arange(4) * 1000
     trace.collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
@@ -389,7 +389,7 @@ def test_a_running_job_is_followed(chrome: Any, tmp_path: Path) -> None:
         window = page.query["from"], page.query["to"]
         growing(tmp_path / "job", 80)
         expect(page.page.locator(".tl-status")).to_contain_text("80 instances")
-        assert (page.query["from"], page.query["to"]) == window  # who looks closely is not moved
+        assert (page.query["from"], page.query["to"]) == window  # growth moves no zoomed view
         assert page.page.locator(".tl-detail tbody tr").count() == 4
         assert page.complaints == []
         context.close()

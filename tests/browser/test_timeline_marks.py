@@ -1,4 +1,4 @@
-"""What a reader puts on the timeline: selections, rulers, notes, steps back, and its picture."""
+"""Marks on the timeline: selections, rulers, notes, undo steps, and export of the picture."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from support.dashboard_traces import plain
 from support.timeline_page import AXIS, GUTTER, LENGTH, Page
 
 expect = pytest.importorskip("playwright.sync_api").expect
-FIRST = 9_999_000  # ns after the start: when rank 0 comes to the first allreduce of `plain`
+FIRST = 9_999_000  # arrival of rank 0 at the first allreduce of `plain`, in ns after the start
 BURST = """([clientX, clientY]) => {
     const turn = { deltaY: -60, clientX, clientY, cancelable: true };
     for (let i = 0; i < 4; i++)
         document.querySelector('.tl-canvas').dispatchEvent(new WheelEvent('wheel', turn));
 }"""
-SPAN = (9_000_000, 15_000_000)  # of that allreduce alone
+SPAN = (9_000_000, 15_000_000)  # contains only this allreduce
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
-    """A view of a plain trace."""
+    """Serve a plain trace."""
     with view([plain(tmp_path_factory.mktemp("traces") / "plain")]) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def chrome() -> Iterator[Any]:
-    """One Chromium for all tests."""
+    """Start one Chromium for all tests."""
     with chromium() as started:
         yield started
 
 
 @pytest.fixture
 def page(chrome: Any, shown: View) -> Iterator[Page]:
-    """A page, logged in; nothing may complain in its console, or ask another host."""
+    """Return a logged-in page; its console must stay empty and all requests local."""
     context = chrome.new_context(viewport={"width": 1280, "height": 900})
     found = Page(context.new_page(), shown)
     yield found
@@ -48,7 +48,7 @@ def page(chrome: Any, shown: View) -> Iterator[Page]:
 
 
 def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Press at one place, move to another, and let go there."""
+    """Press at `start`, move to `end`, and release."""
     mouse = page.page.mouse
     mouse.move(*start)
     mouse.down()
@@ -58,7 +58,7 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
 
 
 def table(page: Page, number: int) -> dict[str, list[str]]:
-    """Return the rows of a table of the selection by their first cell."""
+    """Return the rows of the selection's table `number`, by their first cell."""
     rows = page.page.locator(f".tl-selection table >> nth={number}").locator("tbody tr").all()
     cells = [row.locator("td").all_inner_texts() for row in rows]
     return {first: rest for first, *rest in cells}
@@ -71,7 +71,7 @@ def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
     expect(page.page.locator(".tl-selection table")).to_have_count(2)
     low, high = map(int, page.query["select"].split("-"))
     assert [low, high] == pytest.approx(SPAN, abs=20_000)
-    # Rank r comes 10 r us after the first, rank 5 besides 2 ms late; all leave 0.1 ms after it.
+    # Rank r arrives 10 r us after rank 0, rank 5 another 2 ms later; all exit 0.1 ms after rank 5.
     assert table(page, 0) == {"allreduce": ["8", "14.9 ms", "14.1 ms", "95 %"]}
     ranks = table(page, 1)
     assert ranks["0"] == ["2.15 ms", "2.05 ms", "95 %"]
@@ -109,14 +109,14 @@ def test_the_ruler_snaps_to_where_calls_begin(page: Page) -> None:
     page.page.click("text=Measure")
     x, y = page.at(FIRST, 0)
     z, w = page.at(FIRST + 2_050_000, 5)
-    drag(page, (x + 3, y), (z - 3, w))  # three pixels aside
+    drag(page, (x + 3, y), (z - 3, w))  # three pixels beside the arrivals
     assert page.query["ruler"] == f"{FIRST}@0-{FIRST + 2_050_000}@5"
     assert page.page.inner_text(".tl-ruler h2") == "Ruler: 2.05 ms"
     page.shot("timeline-ruler")
     page.key("Escape")
     assert "ruler" not in page.query
     page.key(".")
-    page.key("m")  # the arrivals of that instance
+    page.key("m")  # measures the arrivals of this instance
     assert page.query["ruler"] == f"{FIRST}@0-{FIRST + 2_050_000}@5"
     page.timeline(f"?from=9000000&to=15000000&ruler={FIRST}@0-{FIRST + 100}@3")
     assert page.page.inner_text(".tl-ruler h2") == "Ruler: 100 ns"
@@ -146,7 +146,7 @@ def test_back_and_forward_go_through_the_zooms(page: Page) -> None:
     expect(page.page.locator(".tl-selection")).to_be_hidden()
     page.page.go_forward()
     expect(page.page.locator(".tl-selection h2")).to_be_visible()
-    # A burst of the wheel is one step. At once, as a busy machine would draw it out to several.
+    # A burst of wheel events is one step. Send it at once: a busy machine would split a slow one.
     box = page.box()
     before = page.drawn()[1:]
     page.page.evaluate(BURST, [box["x"] + GUTTER + 300, box["y"] + AXIS + 40])
@@ -171,7 +171,7 @@ def test_a_link_with_a_note_opens_at_its_place_and_shows_it(page: Page) -> None:
     note.first.press("Enter")
     assert page.drawn()[1:] == SPAN
     page.key("f")
-    assert "notes" in page.query and page.query["from"] == "0"  # a link shows what was seen
+    assert "notes" in page.query and page.query["from"] == "0"  # a link reproduces the view
     page.timeline("?" + "&".join(f"{k}={v}" for k, v in page.query.items()))
     assert page.drawn()[1] == 0 and page.drawn()[2] > LENGTH - 10
     note.nth(1).click()
@@ -188,7 +188,7 @@ def test_notes_are_text(page: Page) -> None:
 
 
 def saved(page: Page, kind: str) -> Path:
-    """Press a button that saves the picture; return its file."""
+    """Press the button that saves the picture as `kind`; return the file."""
     with page.page.expect_download() as download:
         page.page.click(f"button:text-is('{kind}')")
     assert download.value.suggested_filename == f"timeline.{kind.lower()}"
@@ -210,7 +210,7 @@ def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
     )
     full = colour[colour.index("rgb(") : colour.index(")") + 1].replace(" ", "")
     bars = [f for f in fills if f.replace("rgba(", "rgb(").replace(",1)", ")") == full]
-    assert len(bars) > 8  # of each rank its own part, and the strip
+    assert len(bars) > 8  # the non-waiting bar of each rank, and the strip
     assert all("nan" not in value.casefold() for e in root.iter() for value in e.attrib.values())
 
 

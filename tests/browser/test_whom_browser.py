@@ -1,4 +1,4 @@
-"""The picture of who waits for whom, and its way to the timeline."""
+"""Matrix of wait times between ranks, and its link to the timeline."""
 
 from __future__ import annotations
 

@@ -18,8 +18,11 @@ from mpiprof.launch.library import library_folder
 CORE = ROOT / "mpiprof" / "core"
 
 # What no table has.
-# Wrapped so that no program finds our handler of deadly signals (life/dying.c).
-SIGNALS = {"sigaction", "signal", "bsd_signal", "__sysv_signal", "sysv_signal", "sigset"}
+# Wrapped so that no program finds the recorder's signal handlers (life/signal_wrappers.c).
+SIGNALS = {
+    *("sigaction", "signal", "bsd_signal", "__sysv_signal", "sysv_signal", "sigset"),
+    *("pthread_sigmask", "sigprocmask"),
+}
 BY_HAND = {"MPI_Pcontrol", "mpiprof_calibrate", "mpiprof_study_choose"}
 PCONTROL = {
     "openmpi": {

@@ -1,4 +1,4 @@
-"""What several tests use: nothing in here is a test."""
+"""Helpers of several tests; this package has no tests."""
 
 from __future__ import annotations
 

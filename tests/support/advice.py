@@ -1,4 +1,4 @@
-"""Traces whose times have nothing to do with the model, or all: for what `tune` may advise."""
+"""Traces with times unrelated to the model, or all related to it, to test the advice of `tune`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Random = np.random.Generator
 
 
 def _bytes(operation: str, size: int, contribution: int) -> tuple[int, int]:
-    """Return what each rank sends and receives."""
+    """Return the bytes that each rank sends and receives."""
     several = size if operation in ("alltoall", "allgather") else 1
     sent = contribution if operation == "allgather" else several * contribution
     return sent, several * contribution
@@ -37,7 +37,7 @@ def _arrivals(random: Random, i: int, size: int, late_ns: float) -> Any:
 
 
 def unrelated(folder: Path, random: Random, sites: int) -> Path:
-    """Write call sites whose times follow a rule of their own: any size's may be any."""
+    """Write call sites with random times, independent of their sizes."""
     operation, size = str(random.choice(OPERATIONS)), int(random.choice(PROCESSES))
     made = Synthetic(size)
     for i in range(sites):
@@ -55,7 +55,7 @@ def unrelated(folder: Path, random: Random, sites: int) -> Path:
 
 
 def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
-    """Write call sites that ran one of our algorithms, all the same, within 5 % of the model."""
+    """Write call sites that all ran one mpiprof algorithm, with times within 5 % of the model."""
     operation, size = str(random.choice(OPERATIONS)), int(random.choice(PROCESSES))
     made = Synthetic(size)
     ran: Candidate | None = None
@@ -87,7 +87,7 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
 
 
 def advised(folder: Path, machine: Machine) -> tuple[int, int, int]:
-    """Return at how many call sites another algorithm is advised, would save a third; both."""
+    """Return counts of call sites: another algorithm is advised, would save a third, both."""
     trace = mpiprof.open(folder)
     total = float(trace.callsites["total_elapsed_ns"].sum())
     verdicts = [judge(r, total) for r in predict(work.works(trace, 8), machine, 60, lambda: None)]

@@ -1,8 +1,8 @@
 """Writes a C program that calls every collective with garbage and with wrong arguments.
 
-Each case writes its rank, name, error class and a sum over the receive buffer to said-<rank>.txt,
-so that a bare and a recorded run can be compared line by line: launchers mix up the lines of ranks,
-and MPICH's error codes differ from run to run. Runs on 3 ranks.
+Each case writes its rank, name, error class and a checksum of the receive buffer to
+said-<rank>.txt. So a bare and a recorded run can be compared line by line: launchers mix up the
+lines of ranks, and MPICH's error codes differ from run to run. Runs on 3 ranks.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 
 @dataclass(frozen=True)
 class Case:
-    """One call: who makes it ("all" or "root") and what is passed in place of the right values."""
+    """One call: the ranks that make it ("all" or "root"), and its replaced arguments."""
 
     name: str
     function: Function
@@ -129,7 +129,7 @@ class Case:
 
 
 def right_value(function: Function, parameter: Parameter) -> str:
-    """Return an argument of the correct call: two ints with each process."""
+    """Return an argument of the correct call, which exchanges two ints with each process."""
     kind = parameter.kind
     large = "large_" if function.large else ""
     aint = "large_" if function.large or kind == "aint_displs" else ""
@@ -152,7 +152,7 @@ def right_value(function: Function, parameter: Parameter) -> str:
 
 
 def garbage(parameter: Parameter) -> str:
-    """Return what nobody may look at."""
+    """Return a value that must not be read."""
     return {
         "count": "-77",
         "type": "GARBAGE_TYPE",
@@ -161,7 +161,7 @@ def garbage(parameter: Parameter) -> str:
 
 
 def where(condition: str, value: str, otherwise: str) -> str:
-    """Return a C expression."""
+    """Return a C conditional expression."""
     return f"{condition} ? {value} : {otherwise}"
 
 
@@ -177,7 +177,7 @@ def of_buffer(function: Function, side: str) -> list[Parameter]:
 
 
 def off_the_root(function: Function) -> Iterator[Case]:
-    """Yield a case where what only the root gives is garbage elsewhere."""
+    """Yield a case with garbage in root-only arguments on the other ranks."""
     changes = {
         p.name: where("rank == 1", right_value(function, p), garbage(p))
         for p in function.parameters
@@ -187,7 +187,7 @@ def off_the_root(function: Function) -> Iterator[Case]:
 
 
 def in_place(function: Function) -> Iterator[Case]:
-    """With MPI_IN_PLACE the arguments of that buffer are garbage."""
+    """Yield a case with MPI_IN_PLACE, and garbage in the arguments of that buffer."""
     if function.operation.startswith("neighbor") or function.operation in ("barrier", "bcast"):
         return
     buffer = "recvbuf" if function.operation in SCATTERS else "sendbuf"
@@ -210,7 +210,7 @@ def in_place(function: Function) -> Iterator[Case]:
 
 
 def between_groups(function: Function) -> Iterator[Case]:
-    """Rank 0 is the root, rank 1 beside it gives nothing, rank 2 is the other group."""
+    """Yield a case on two groups: rank 0 is the root, rank 1 passes PROC_NULL, rank 2 is remote."""
     if function.operation not in ROOTED:
         return
     changes = {"comm": "inter", "root": "rank == 0 ? MPI_ROOT : rank == 1 ? MPI_PROC_NULL : 0"}
@@ -222,7 +222,7 @@ def between_groups(function: Function) -> Iterator[Case]:
         if p.kind in ("comm", "int", "info", "request"):
             continue
         if function.operation == "bcast" and p.kind != "buf":
-            continue  # both MPIs check count and type even where nothing is sent
+            continue  # both MPIs check count and type even if no data is sent
         at = "rank != 1"
         if p.name in names[0] or p.where == "root":
             at = "rank == 0"
@@ -233,7 +233,7 @@ def between_groups(function: Function) -> Iterator[Case]:
 
 
 def wrong_values(function: Function, parameter: Parameter, mpich: bool) -> list[str]:
-    """Return what a library must refuse in place of one argument."""
+    """Return values of one argument that a library must refuse."""
     large = "large_" if function.large else ""
     values = {
         "count": ["-1"],
@@ -246,7 +246,7 @@ def wrong_values(function: Function, parameter: Parameter, mpich: bool) -> list[
     }.get(parameter.kind, [])
     reduces = any(p.kind == "op" for p in function.parameters)
     if mpich and reduces and parameter.kind in ("type", "count"):
-        return []  # MPICH itself doesn't survive these
+        return []  # MPICH itself does not survive these
     if mpich:  # Open MPI's handles are pointers, which it does not check
         values = values + {
             "type": ["GARBAGE_TYPE"],
@@ -257,7 +257,7 @@ def wrong_values(function: Function, parameter: Parameter, mpich: bool) -> list[
 
 
 def wrong(function: Function, mpich: bool) -> Iterator[Case]:
-    """One wrong argument at a time; what only the root gives, only the root gets wrong."""
+    """Yield cases with one wrong argument; root-only arguments are wrong at the root only."""
     for p in function.parameters:
         for value in wrong_values(function, p, mpich):
             who = "rank == 1" if p.where == "root" else "1"
@@ -265,9 +265,9 @@ def wrong(function: Function, mpich: bool) -> Iterator[Case]:
 
 
 def aliased(function: Function, mpich: bool) -> Iterator[Case]:
-    """One buffer for both sides. In a rooted operation only the root makes the call.
+    """Yield a case with one buffer for both sides; in a rooted operation only the root calls.
 
-    Open MPI looks at two operations; under the others it would go on and overwrite.
+    Open MPI checks only two operations for this; in the other operations it would overwrite data.
     """
     operation = function.operation
     if operation.startswith("neighbor") or operation in ("barrier", "bcast"):
@@ -282,7 +282,7 @@ def aliased(function: Function, mpich: bool) -> Iterator[Case]:
 
 
 def beyond_openmpi(case: Case) -> bool:
-    """Return whether a case crashes or hangs under Open MPI 5 itself, or is accepted."""
+    """Return whether Open MPI 5 itself accepts the case, crashes or hangs in it."""
     operation = case.function.operation
     if case.name == "in place" and operation == "alltoall":
         return case.function.form != "blocking"
@@ -298,7 +298,7 @@ def beyond_openmpi(case: Case) -> bool:
 
 
 def cases(mpich: bool) -> Iterator[Case]:
-    """All cases; the right call comes first and last."""
+    """Yield all cases; the right call comes first and last."""
     for function in collective_functions():
         if function.large and not mpich:
             continue

@@ -1,6 +1,6 @@
 """Writes programs that make the calls of calls.py, in C, Fortran and Python.
 
-A program checks its own results and ends with 1 where one is wrong. The line of each call carries
+A program checks its own results, and exits with 1 if one is wrong. The source line of each call has
 its number in a comment: `@7@`.
 """
 
@@ -184,7 +184,7 @@ def fortran_argument(case: Case, p: Parameter, in_place: bool) -> str:
 
 
 def fortran_calls(case: Case) -> list[str]:
-    """Return the call; two where only the root passes MPI_IN_PLACE."""
+    """Return the call, or two calls if only the root passes MPI_IN_PLACE."""
     f = case.function
     name = f.name.removesuffix("_c")
 
@@ -273,7 +273,7 @@ def python_side(case: Case, side: str) -> str:
     if base.startswith("reduce_scatter"):
         block = base.endswith("block")
         sent, share = ("4", "2") if block else ("3", "rank + 1")
-        if side == "send" and block:  # so many for each
+        if side == "send" and block:  # two elements for each process
             return f"[{buffer}, 2, T]"
         return f"[{buffer}, {sent if side == 'send' else share}, T]"
     if f"{side}counts" not in values:
@@ -297,7 +297,7 @@ def python_arguments(case: Case) -> str:
         if base.startswith("scatter"):
             receive = f"{here} if rank == root else {receive}"
         else:
-            if base.startswith("reduce_scatter"):  # what is received in place has the send size
+            if base.startswith("reduce_scatter"):  # in place, the receive buffer has the send size
                 receive = python_side(case, "send").replace("S", "R", 1)
             send = f"{here} if rank == root else {send}" if at_root else here
     if base in ("gather", "gatherv", "reduce"):

@@ -1,8 +1,8 @@
-"""One call of every collective in each form: its arguments, its result, the bytes that it moves.
+"""One call of every collective in each form: its arguments, its result, and the bytes it moves.
 
-Two ranks; what each call must leave in the receive buffer is worked out here from the standard's
+There are two ranks. The expected receive buffer of each call is computed here from the standard's
 definitions. `S` of rank r is 100 r, 100 r + 1, ...; `R` is -1 everywhere or, with MPI_IN_PLACE,
-as `S`. The programs that make these calls are written by call_programs.py.
+equal to `S`. call_programs.py writes the programs that make these calls.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mpiprof.core.collectives import (
 
 ROOM = 8
 ROOT_RANK = 1
-ANY = -999999  # what the standard leaves open
+ANY = -999999  # undefined by the standard
 S = [[100 * rank + i for i in range(ROOM)] for rank in (0, 1)]
 SUM = [a + b for a, b in zip(*S, strict=True)]
 
-# Arguments, as expressions of `rank` that C, Fortran and Python understand alike.
+# Arguments, as expressions of `rank` that are valid in C, Fortran and Python.
 Value = str | list[str]
 _W: dict[str, Value] = {
     "sendcounts": ["rank + 1", "rank + 2"],
@@ -50,7 +50,7 @@ VALUES: dict[str, dict[str, Value]] = {
     "scatter": {"sendcount": "2", "recvcount": "2"},
     "scatterv": {"sendcounts": ["1", "2"], "displs": ["0", "2"], "recvcount": "rank + 1"},
 }
-# On a graph where each rank has both as neighbours these do what the plain ones do.
+# On a graph with both ranks as neighbours, these are equal to the plain operations.
 VALUES |= {f"neighbor_{name}": VALUES[name] for name in ("allgather", "allgatherv", "alltoall")}
 VALUES |= {f"neighbor_{name}": VALUES[name] for name in ("alltoallv", "alltoallw")}
 
@@ -60,10 +60,10 @@ AT_ROOT_ONLY = ("gather", "gatherv", "reduce", "scatter", "scatterv")
 
 
 def written(operation: str, rank: int, in_place: bool) -> dict[int, list[int]]:
-    """Return what an operation writes at a rank: place in R -> values."""
+    """Return the data that an operation writes at a rank: index in R -> values."""
     plain = operation.removeprefix("neighbor_")
     root = rank == ROOT_RANK
-    # In place the contribution of rank r stands where the result has it.
+    # In place, the contribution of rank r is at its position in the result.
     at = (lambda place: place) if in_place else (lambda _: 0)
     if plain in ("allgather", "gather"):
         own = {0: S[0][:3], 3: S[1][at(3) : at(3) + 3]}
@@ -118,7 +118,7 @@ def bytes_of(operation: str, rank: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Case:
-    """One call: its number, the function, and whether it is made in place."""
+    """One call: its number, the function, and whether it is in place."""
 
     number: int
     function: Function
@@ -126,22 +126,22 @@ class Case:
 
     @property
     def operation(self) -> str:
-        """The name that a record has."""
+        """The operation name in a record."""
         base, form = self.function.operation, self.function.form
         return {"nonblocking": f"i{base}", "persistent": f"{base}_init"}.get(form, base)
 
     @property
     def communicator(self) -> str:
-        """Which of the program's communicators it is made on."""
+        """The variable of the program's communicator for the call."""
         return "graph" if self.function.operation.startswith("neighbor") else "work"
 
     def in_place_at(self, rank: int) -> bool:
-        """Whether this rank passes MPI_IN_PLACE."""
+        """Return True if this rank passes MPI_IN_PLACE."""
         rooted = self.function.operation in AT_ROOT_ONLY
         return self.in_place and (rank == ROOT_RANK or not rooted)
 
     def result(self, rank: int) -> list[int]:
-        """Return what must be in R."""
+        """Return the expected content of R."""
         base = self.function.operation
         started = self.in_place or (base == "bcast" and rank == ROOT_RANK)
         values = list(S[rank]) if started else [-1] * ROOM
@@ -150,12 +150,12 @@ class Case:
         return values
 
     def flags(self, rank: int) -> frozenset[str]:
-        """Return the flags of the record."""
+        """Return the expected flags of the record."""
         form = {self.function.form} - {"blocking"}
         return frozenset(form | ({"in_place"} if self.in_place_at(rank) else set()))
 
     def root(self) -> int | None:
-        """Return the root of the record."""
+        """Return the expected root of the record."""
         return ROOT_RANK if self.function.operation in ROOTED else None
 
     def value(self, parameter: Parameter) -> Value:
@@ -164,12 +164,12 @@ class Case:
 
     @property
     def starts_in(self) -> int:
-        """Return what R starts with: 1 like S, 2 like S at the root, 0 like nothing."""
+        """Return the initial content of R: 1 as S, 2 as S at the root, 0 as no data."""
         return 1 if self.in_place else 2 if self.function.operation == "bcast" else 0
 
 
 def cases(level: str, *, without: Callable[[Function], bool] = lambda _: False) -> list[Case]:
-    """Return every call of a level, in place too where MPI allows it."""
+    """Return every call of a level, also in place if MPI allows it."""
     known = {f.name for f in functions(level)}
     chosen = [f for f in collective_functions() if f.name in known and not without(f)]
     pairs = [(f, p) for f in chosen for p in (False, True) if not p or f.operation in IN_PLACE]
@@ -177,7 +177,7 @@ def cases(level: str, *, without: Callable[[Function], bool] = lambda _: False) 
 
 
 def marked_lines(source: str) -> dict[int, set[int]]:
-    """Return the lines of each call's number."""
+    """Return the source lines of each call, by the call's number."""
     found: dict[int, set[int]] = {}
     for number, line in enumerate(source.splitlines(), 1):
         if "@" in line and (words := line.split("@"))[-2].isdigit():

@@ -1,4 +1,4 @@
-"""Programs under `--switch auto` that go on until their trace shows what a test waits for."""
+"""Programs under `--switch auto` that run until their trace meets a test's condition."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def run_until(
     trace: Path,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command, and give it the sign to end once the events of its trace meet a condition.
+    """Run a command, and create its end file when the events of its trace meet a condition.
 
-    The command ends with a file that it waits for.
+    The command must wait for this file.
     """
     sign = trace.with_name(f"{trace.name}-sign")
     job = start(
@@ -38,7 +38,7 @@ def run_until(
     def met() -> bool:
         try:
             return condition(mpiprof.open(trace).events)
-        except TraceError:  # not begun
+        except TraceError:  # the trace does not exist yet
             return False
 
     try:
@@ -51,14 +51,14 @@ def run_until(
 
 
 def has_probes(operation: str) -> Callable[[Any], bool]:
-    """Return whether an instance of an operation was a probe."""
+    """Return a condition: an instance of an operation was a probe."""
     return lambda events: bool(
         ((events["operation"] == operation) & (events["choice"] == "probe")).any()
     )
 
 
 def holds(operation: str) -> Callable[[Any], bool]:
-    """Return whether the recorder has made its choice for an operation."""
+    """Return a condition: the recorder has made its choice for an operation."""
     return lambda events: bool(
         ((events["operation"] == operation) & (events["choice"] == "hold")).any()
     )

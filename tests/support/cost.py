@@ -1,6 +1,6 @@
-"""Predicted times: each algorithm's cost in alpha, beta and gamma, as the catalogue states it.
+"""Predicted times: each algorithm's cost in alpha, beta and gamma, as stated in the catalogue.
 
-A cost is what the slowest chain of messages takes, on full-duplex ports that serve one message at a
+A cost is that of the slowest chain of messages, on full-duplex ports that serve one message at a
 time: start-ups (tokens included), bytes sent one after the other, and bytes reduced. Barriers that
 are steps of an algorithm count as ceil(lg p) start-ups.
 """
@@ -38,7 +38,7 @@ class Cost:
 
 
 def cost(operation: str, name: str, problem: Problem) -> Cost:
-    """Return an algorithm's cost; raises MpiprofError for one that has no formula."""
+    """Return an algorithm's cost; raises MpiprofError if it has no formula."""
     formula, between = COSTS.get((operation, name)), FORMULAS.get((operation, name))
     if problem.remote_size and between is not None:
         return Cost(*between(_counts(problem), _counts(mirrored(problem))))
@@ -91,7 +91,7 @@ def _light_tokens(size: int) -> int:
 
 
 def _pipeline(count: Callable[[int, int], int]) -> Callable[[Problem], Cost]:
-    """A pipeline of n blocks with count(p, n) rounds; n as the schedule chooses it."""
+    """Return the cost of a pipeline of n blocks with count(p, n) rounds; the schedule chooses n."""
 
     def formula(p: Problem) -> Cost:
         block = p.block_size or rounds.pipeline_block_size(
@@ -147,7 +147,7 @@ def _binomial(p: Problem) -> Cost:
 
 
 def _halving(startups: int, volume: int) -> Callable[[Problem], Cost]:
-    """Halving and doubling; `startups` and `volume` are the extra ones where p is not 2^k."""
+    """Return the cost of halving and doubling, plus `startups` and `volume` if p is not 2^k."""
 
     def formula(p: Problem) -> Cost:
         n, k = p.bytes, p.size.bit_length() - 1
@@ -163,9 +163,9 @@ def _halving(startups: int, volume: int) -> Callable[[Problem], Cost]:
 def _binary_blocks(back: bool) -> Callable[[Problem], Cost]:
     """Blocks of 2^e, the largest first; a block of 2^f joins the next larger one with n/2^f bytes.
 
-    It does so in 2^(e-f) messages, after it has reduced for itself. In an allreduce the result
-    comes back while the larger blocks gather it, and costs a message a block and what is missing
-    yet: half of n/2^f with two blocks; with more, this is what it takes at most.
+    It joins in 2^(e-f) messages, after its own reduction. In an allreduce the result comes back
+    while the larger blocks gather it. That costs one message per block and the missing bytes: half
+    of n/2^f with two blocks. With more blocks, this is an upper bound.
     """
 
     def formula(p: Problem) -> Cost:
@@ -203,7 +203,7 @@ def _circulant(p: Problem) -> Cost:
 def _late_last(
     others: Callable[[Problem], Cost], after: Callable[[int, int], Cost]
 ) -> Callable[[Problem], Cost]:
-    """What p-1 processes take, and what follows the arrival of the one that joins last."""
+    """Return the cost of p-1 processes, then of the steps after the last process has arrived."""
 
     def formula(p: Problem) -> Cost:
         early = others(replace(p, size=p.size - 1)) if p.size > 2 else Cost()
@@ -249,7 +249,7 @@ def _pairwise(p: Problem) -> Cost:
 
 
 def _recursive_halving(p: Problem) -> Cost:
-    """The shares are as unequal as they are: pairs of ranks have two, or the counts differ."""
+    """Return the cost with unequal shares: pairs of ranks have two shares, or the counts differ."""
     shares, k = np.array(_counts(p), np.int64), p.size.bit_length() - 1
     lower, pairs = 1 << k, p.size - (1 << k)
     held = np.concatenate([shares[: 2 * pairs].reshape(-1, 2).sum(axis=1), shares[2 * pairs :]])
@@ -257,7 +257,7 @@ def _recursive_halving(p: Problem) -> Cost:
     sent = np.where(rank < pairs, n, 0)
     reduced = sent.copy()
     for step in range(k):
-        # A rank keeps what belongs to the ranks with its own lower bits, and gives the partner's.
+        # A rank keeps the data of ranks with its own lower bits, and sends the partner's.
         kept = held.reshape(-1, 2 << step).sum(axis=0)[rank % (2 << step)]
         partner = rank ^ (1 << step)
         sent = np.maximum(sent, sent[partner]) + np.maximum(kept, kept[partner])

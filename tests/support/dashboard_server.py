@@ -1,4 +1,4 @@
-"""A dashboard as a user has it: `view` in a process of its own, and a browser that looks at it."""
+"""A dashboard as users run it: `view` in a separate process, and a browser that shows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.jobs import clean_environment
 from support.waiting import HANG_S
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = "/usr/bin/chromium-headless-shell"  # without windows, a quarter less to compute
+CHROMIUM = "/usr/bin/chromium-headless-shell"  # without a GUI, it computes a quarter less
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -30,19 +30,19 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 TIMEOUT_MS = 1000 * HANG_S
-QUIET = 5  # looks of LOOK_MS at a page that is idle: then it is complete
+QUIET = 5  # checks of LOOK_MS that find an idle page; then it is complete
 LOOK_MS = 50
-# Resolves when the page has handled the input of before and has drawn what follows from it.
+# Resolves when the page has handled earlier input and has drawn the result.
 FRAMES = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"""
-# True while a callback of Dash is due or under way; other pages have no store.
+# True while a callback of Dash is due or active; other pages have no store.
 LOADING = "window.store?.getState().isLoading === true"
-# What Chromium says of this machine rather than of the pages.
+# Chromium's complaints about this machine, not about the pages.
 OF_THE_MACHINE = re.compile(r"GPU|GL Driver|WebGL|Task queue")
 
 
 class View:
-    """A running `view`: `base` is its address without path, `token` what opens it."""
+    """A running `view`: `base` is its address without path, `token` grants access."""
 
     def __init__(self, process: subprocess.Popen[str], address: str) -> None:
         self.process = process
@@ -72,7 +72,7 @@ def view(traces: Sequence[Path], *options: str, cwd: Path | None = None) -> Iter
 
 
 class Browser:
-    """Chromium on one view, logged in; keeps what its console and requests complained about."""
+    """Chromium on one view, logged in; collects complaints of its console and requests."""
 
     def __init__(self, page: Any, shown: View) -> None:
         self.page = page
@@ -107,15 +107,15 @@ class Browser:
             self.complaints.append(f"{response.status} {response.url}")
 
     def open(self, path: str) -> None:
-        """Go to a path with its query, and wait until everything on it is there."""
+        """Open a path with its query, and wait until everything on it is loaded."""
         self.under_way = 0
         self.page.goto(self.view.base + path)
         self.settled()
 
     def settled(self) -> None:
-        """Wait until the page is made, and neither a request nor a callback is under way.
+        """Wait until the page is built, and no request or callback is active.
 
-        A look ends with frames of the page, so that on a slow machine looks take longer, too.
+        A check ends with frames of the page, so checks take longer on a slow machine.
         """
         self.page.wait_for_selector("#page > *")
         quiet, end = 0, time.monotonic() + HANG_S
@@ -127,16 +127,16 @@ class Browser:
             quiet = quiet + 1 if idle else 0
 
     def frames(self) -> None:
-        """Wait until the page has handled all input, and has drawn what follows from it."""
+        """Wait until the page has handled all input, and has drawn the result."""
         self.page.evaluate(FRAMES)
 
     def point(self, x: float, y: float) -> None:
-        """Move the pointer, and wait until the page has handled that."""
+        """Move the pointer, and wait until the page has handled the move."""
         self.page.mouse.move(x, y)
         self.frames()
 
     def reached(self, ending: str) -> None:
-        """Wait until the address ends so, and the page for it is made."""
+        """Wait until the address ends with `ending` and its page is built."""
         end = time.monotonic() + HANG_S
         while not self.page.url.endswith(ending):
             assert time.monotonic() < end, f"{self.page.url} never became {ending}"
@@ -144,9 +144,10 @@ class Browser:
         self.settled()
 
     def until(self, expression: str) -> None:
-        """Wait until an expression holds on the page.
+        """Wait until an expression is true on the page.
 
-        Not by Playwright's own wait, which evaluates text on the page: our policy forbids that.
+        Playwright's own wait evaluates text on the page, which the dashboard's content security
+        policy forbids.
         """
         end = time.monotonic() + HANG_S
         while not self.page.evaluate(expression):
@@ -154,18 +155,18 @@ class Browser:
             self.page.wait_for_timeout(LOOK_MS)
 
     def shot(self, name: str, *, whole: bool = True) -> None:
-        """Keep a picture of the page for people to look at."""
+        """Store a screenshot of the page for people."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
 
     def text(self) -> str:
-        """Return what the page says."""
+        """Return the text of the page."""
         return str(self.page.inner_text("body"))
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Start Debian's Chromium without windows; skips where it isn't installed."""
+    """Start Debian's Chromium without a GUI; skips if it is not installed."""
     if shutil.which(CHROMIUM) is None:
         pytest.skip(f"no {CHROMIUM}: apt-get install chromium-headless-shell")
     sync_api = pytest.importorskip("playwright.sync_api")

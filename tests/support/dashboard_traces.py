@@ -1,4 +1,4 @@
-"""Traces that the dashboard's tests show: a plain one, and the strange ones it must survive."""
+"""Traces for the dashboard's tests: a plain one, and extreme ones that it must survive."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SITES = ("solver.py:12:step", "fft.py:40:transpose", "io.py:7:read")
 
 
 def plain(folder: Path, instances: int = 30) -> Path:
-    """Write 8 ranks on 2 nodes; rank 5 is late by 2 ms at solver.py:12, the rest is even.
+    """Write 8 ranks on 2 nodes; rank 5 is late by 2 ms at solver.py:12, all other calls are even.
 
-    Per step: an allreduce, an alltoall on the halves, a broadcast from 0. An arrival without
-    lateness is 0 to 0.07 ms after the first.
+    Each step has an allreduce, an alltoall on each half, and a broadcast from 0. An even arrival is
+    0 to 0.07 ms after the first.
     """
     trace = Synthetic(8, nodes=[0] * 4 + [1] * 4, offsets=(0, 0), drifts=(0.0, 0.0))
     halves = [trace.communicator(f"half {i}", list(range(4 * i, 4 * i + 4))) for i in (0, 1)]
@@ -54,7 +54,7 @@ def empty(folder: Path) -> Path:
 
 
 def lateness(late: Int) -> Synthetic:
-    """Return an allreduce every 10 ms, to which ranks come so late: instances x ranks, ns."""
+    """Return an allreduce every 10 ms with the given lateness: instances x ranks, ns."""
     trace = Synthetic(late.shape[1])
     arrivals = np.arange(1, len(late) + 1)[:, None] * 10 * MS + late
     exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
@@ -63,7 +63,7 @@ def lateness(late: Int) -> Synthetic:
 
 
 def of_size(folder: Path, ranks: int, instances: int) -> Path:
-    """Write an allreduce on so many ranks, so often; the last rank is late by 1 ms."""
+    """Write an allreduce on so many ranks, so many times; the last rank is late by 1 ms."""
     nodes = ranks // 64 + 1
     trace = Synthetic(ranks, [r // 64 for r in range(ranks)], (0,) * nodes, (0.0,) * nodes)
     begin = 10 * MS + np.arange(instances)[:, None] * 5 * MS

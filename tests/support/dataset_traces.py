@@ -1,4 +1,4 @@
-"""Traces to be exported as data sets, of every kind that is matched or summed in its own way."""
+"""Traces to be exported as data sets, one for each case of matching and summing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def _random(trace: Synthetic, communicator: str, operation: str, seed: int, coun
 
 
 def several(folder: Path) -> Path:
-    """5 ranks, overlapping communicators, two of which share a call site; more than one batch."""
+    """Write 5 ranks with overlapping communicators, two of them with a shared call site.
+
+    The trace has more than one batch.
+    """
     trace = Synthetic(5)
     trace.communicator("odd", [1, 3])
     trace.communicator("even", [4, 0, 2])
@@ -50,7 +53,7 @@ def several(folder: Path) -> Path:
 
 
 def inter(folder: Path) -> Path:
-    """Two inter-communicators of one rank with two, and of two with three."""
+    """Write two inter-communicators: of one rank with two, and of two with three."""
     trace = Synthetic(5)
     trace.communicator("small", [4], [0, 2])
     trace.communicator("wide", [0, 1], [2, 3, 4])
@@ -62,9 +65,9 @@ def inter(folder: Path) -> Path:
 
 
 def talking(folder: Path) -> Path:
-    """3 ranks that spend time in point-to-point calls between their collectives; one in 4 is kept.
+    """Write 3 ranks with point-to-point time between their collectives, sampled by 1 in 4.
 
-    Of what is summed, the intervals are estimated.
+    The intervals of the sums are estimates.
     """
     trace = Synthetic(3)
     trace.meta["sample"] = 4
@@ -78,7 +81,7 @@ def talking(folder: Path) -> Path:
 
 
 def drifting(folder: Path) -> Path:
-    """6 ranks on 3 nodes whose clocks drift; ranks 3 and 5 were killed, the last calls are open."""
+    """Write 6 ranks on 3 nodes with drifting clocks; ranks 3 and 5 were killed in open calls."""
     trace = Synthetic(6, [0, 0, 1, 1, 2, 2], [0, 40_000, -7_000], [0.0, 2e-6, -3e-6])
     trace.communicator("pair", [5, 2])
     for rank in (2, 4):
@@ -93,7 +96,7 @@ def drifting(folder: Path) -> Path:
 
 
 def cut(folder: Path) -> Path:
-    """3 ranks, the log of one of which ends inside a chunk: what is behind is lost."""
+    """Write 3 ranks; one log ends inside a chunk, so the remaining calls are lost."""
     trace = Synthetic(3)
     _random(trace, "world", "allreduce", 8, 5_000)
     trace.write(folder)
@@ -103,12 +106,12 @@ def cut(folder: Path) -> Path:
 
 
 def many(folder: Path) -> Path:
-    """96 ranks."""
+    """Write 96 ranks."""
     return of_size(folder, 96, 40)
 
 
 def silent(folder: Path) -> Path:
-    """2 ranks without a call."""
+    """Write 2 ranks without a call."""
     trace = Synthetic(2)
     trace.ended_ns = MS
     return trace.write(folder)
@@ -120,7 +123,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
 
 
 def said(*words: object) -> tuple[int, str, str]:
-    """Run a verb in this process."""
+    """Run a verb in this process; returns its code, output and error output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*map(str, words)])
@@ -128,7 +131,7 @@ def said(*words: object) -> tuple[int, str, str]:
 
 
 def exported(make: Callable[[Path], Path], base: Path) -> tuple[Path, Path]:
-    """Make a trace and its data set, which have the same name."""
+    """Write a trace and its data set, with the same name."""
     base.mkdir(exist_ok=True)
     folder, to = make(base / "job"), base / "set" / "job"
     to.parent.mkdir()
@@ -138,7 +141,7 @@ def exported(make: Callable[[Path], Path], base: Path) -> tuple[Path, Path]:
 
 
 def bits(value: Any, scratch: Path) -> bytes:
-    """Return a derived value as the store keeps it: equal bytes mean equal bits."""
+    """Return a derived value in the store's format; equal bytes mean equal bits."""
     path = scratch / "value"
     writer = Writer(path)
     writer.close(values.write(value, writer))

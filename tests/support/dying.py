@@ -1,4 +1,4 @@
-"""What tests have workers do: sums of call sites, but the first who is asked is killed."""
+"""A task for workers: sums of call sites, with the first worker killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpiprof.analysis import aggregate
 
 
 def summed(marker: str, *arguments: Any) -> Any:
-    """Return the sums of a batch; kill this process where the marker is not there yet."""
+    """Return the sums of a batch; the first caller, which creates the marker, kills its process."""
     try:
         Path(marker).touch(exist_ok=False)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""A trace with a bit of everything to be exported, and the command that does it."""
+"""A trace with all sorts of calls for export, and the command that exports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "<script>alert('&');<b>\"];.py"
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: str
@@ -25,7 +25,7 @@ class Done:
 
 
 def export(*words: object) -> Done:
-    """Run the verb, in this process."""
+    """Run the verb in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["export", *map(str, words)])
@@ -35,7 +35,7 @@ def export(*words: object) -> Done:
 def mixed(folder: Path) -> Path:
     """Write a trace of 4 ranks on 2 nodes.
 
-    It has blocking, nonblocking and persistent calls, and one that has not ended.
+    It has blocking, nonblocking and persistent calls, and one open call.
     """
     trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=[0, 700], drifts=[0.0, 0.0])
     for when in (5_000, 45_000_000):  # exact
@@ -65,7 +65,7 @@ def mixed(folder: Path) -> Path:
     for rank, shape in enumerate(persistent):
         trace.add(rank, shape, number, at, at + 10)
         trace.start(rank, shape, number, 1, at + 100, (at + 5_000, at + 6_000 + rank))
-    for rank in range(4):  # the last rank never comes
+    for rank in range(4):  # the last rank never arrives
         shape = trace.shape(rank, "barrier", "world", site="a.py:50:main")
         if rank < 3:
             trace.add(rank, shape, number + 1, at + 10_000 + rank, 0)

@@ -1,7 +1,7 @@
-"""Programs with planted faults, and what `status` says of them.
+"""Programs with planted faults, and the verdicts of `status` on them.
 
-Which there are and what is true of each is in mpiprof/bench/cost/faults.py. The job is watched as a
-person would, by `status` again and again, until a verdict is given or the job ends.
+mpiprof/bench/cost/faults.py lists the programs with their true faults. As a user would, the helper
+runs `status` on the job repeatedly, until there is a verdict or the job ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.waiting import HANG_S
 def watch(
     case: Case, mpi: Mpi, folder: Path, source: str | Path = SOURCE, *flags: str
 ) -> list[dict[str, Any]]:
-    """Run a case and return every verdict that was given until the last, oldest first.
+    """Run a case and return every verdict up to the last, oldest first.
 
     Ends with the first verdict that is not `none`, or when the job has ended.
     """
@@ -57,7 +57,7 @@ def watch(
 
 
 def verdict(folder: Path) -> dict[str, Any] | None:
-    """Return the verdict of `status --json` now; None while there is nothing to read."""
+    """Return the present verdict of `status --json`, or None if the trace is not readable yet."""
     try:
         trace = mpiprof.open(folder)
         if len(trace.tables.processes) < trace.ranks or not trace.meta:

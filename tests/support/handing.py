@@ -1,4 +1,4 @@
-"""Random plans that are handed over, and what they ask of a call, read from their rules alone."""
+"""Random plans for export, and their choice for a call, computed from the rules alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Entry = dict[str, Any]
 
 
 def random_plan(random_: random.Random, library: str, largest: int) -> list[Entry]:
-    """Return up to eight entries: ours, the library's own and `native`, in ranges that overlap."""
+    """Return up to eight entries: mpiprof's, the library's and `native`, in overlapping ranges."""
     return [_entry(random_, library, largest) for _ in range(random_.randint(1, 8))]
 
 
@@ -42,7 +42,7 @@ def rules_of(entries: Sequence[Entry]) -> list[Rule]:
 
 
 def asked_for(rules: Sequence[Rule], operation: str, size: int, count: int) -> Rule | None:
-    """Return the first rule that fits a call, None where it leaves it to the library."""
+    """Return the first rule that matches a call, or None if the call stays with the library."""
     for rule in rules:
         if rule.operation != operation:
             continue

@@ -1,4 +1,4 @@
-"""Jobs that hang, as synthetic traces, and the verdict on them."""
+"""Synthetic traces of jobs that hang, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE, THERE = "app.py:5:main", "app.py:9:step"
 
 
 def job(ranks: int, rounds: int = 3) -> Synthetic:
-    """Return a trace in which some barriers of 100 ns have gone by."""
+    """Return a trace with some completed barriers of 100 ns."""
     made = Synthetic(ranks)
     times = 2000 + 1000 * (1 + np.arange(rounds)[:, None])
     arrivals = times + np.zeros((1, ranks), np.int64)
@@ -29,7 +29,7 @@ def job(ranks: int, rounds: int = 3) -> Synthetic:
 
 
 def now(*ranks: int, after: int = 0, **more: Any) -> Processes:
-    """Return what is seen of living processes, some seconds after the last call was entered."""
+    """Return the state of living processes, some seconds after the last call was entered."""
     return Processes(10_000 + after * SECOND, dict.fromkeys(ranks, True), **more)
 
 
@@ -46,7 +46,7 @@ def conclude(
 
 
 def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
-    """Add the next call of the world to one rank, without an end."""
+    """Add the next call on the world to one rank, open by default."""
     sequence = more.pop("sequence", 3)
     communicator = more.pop("communicator", "world")
     ends = more.pop("ends", 0)
@@ -54,19 +54,19 @@ def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
 
 
 def places(verdict: Verdict, folder: Path) -> list[int]:
-    """Return the lines that a verdict names."""
+    """Return the source lines that a verdict names."""
     trace = mpiprof.open(folder / "t")
     return [site_of(trace, site)["line"] for site in verdict.sites]
 
 
 def abort(folder: Path) -> None:
-    """Let all ranks of a trace that ended have ended by MPI_Abort."""
+    """Change the end of all ranks of a finished trace to MPI_Abort."""
     for path in folder.glob("*.tables"):
         path.write_text(path.read_text().replace('"reason": "finalize"', '"reason": "abort"'))
 
 
 def drop(folder: Path, rank: int, records: int = 17) -> None:
-    """Let some records of a rank not have been written."""
+    """Mark some records of a rank as dropped."""
     path = folder / f"rank-{rank:06d}.log"
     content = bytearray(path.read_bytes())
     content[65536 + 24 : 65536 + 32] = records.to_bytes(8, "little")

@@ -1,6 +1,7 @@
 """Bounds of Kang et al. 2019 for allgather(v) on inter-communicators, in bytes on one port.
 
-Times beta they are transfer times. p processes of group A send k_a bytes each, q of B send k_b.
+Multiplied by beta they are transfer times. p processes of group A send k_a bytes each, q of B send
+k_b.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from mpiprof.errors import UsageError
 
 
 def least_bytes(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return M, which no algorithm can beat: a process receives all data of the other group."""
+    """Return M, a lower bound: a process receives all data of the other group."""
     return max(sum(a), sum(b))
 
 
 def algorithm_1_bound(p: int, q: int, k_a: int, k_b: int) -> int:
-    """Return Theorem 1's bound: M and one message of the smaller group more."""
+    """Return Theorem 1's bound: M plus one message of the smaller group."""
     return max(p * k_a, q * k_b) + (k_b if q <= p else k_a)
 
 
 def algorithm_1_bytes(p: int, q: int, k_a: int, k_b: int) -> Fraction:
-    """Return the left side of (3), what Algorithm 1 takes where q divides p, p / q divides k_b."""
+    """Return the left side of (3): bytes of Algorithm 1 if q divides p, and p / q divides k_b."""
     if p < q:
         return algorithm_1_bytes(q, p, k_b, k_a)
     exchange = max(Fraction(p, q) * k_a, Fraction(k_b))
@@ -33,14 +34,14 @@ def algorithm_1_bytes(p: int, q: int, k_a: int, k_b: int) -> Fraction:
 def algorithm_2_bound(a: Sequence[int], b: Sequence[int]) -> int:
     """Return Theorem 3's bound (4), without the exchange of the counts (log(pq) in the paper).
 
-    It holds for each direction alone, with shares of whole bytes: rounds that tie a send to a
-    receive of other length may take more.
+    The bound is for each direction alone, with shares of whole bytes. Rounds that pair a send with
+    a receive of another length may take more.
     """
     return max(sum(a) + max(a, default=0), sum(b) + max(b, default=0))
 
 
 def unsegmented_bytes(p: int, q: int, k_a: int, k_b: int) -> Fraction:
-    """Return what the variant with whole messages takes where q divides p."""
+    """Return the bytes of the variant with whole messages, if q divides p."""
     if p < q:
         return unsegmented_bytes(q, p, k_b, k_a)
     ratio = Fraction(p, q)
@@ -53,7 +54,7 @@ def root_gathering_bytes(p: int, q: int, k_a: int, k_b: int) -> int:
 
 
 def concurrent_root_gathering_bytes(p: int, q: int, k_a: int, k_b: int) -> int:
-    """Return the like of (2) for both directions at once."""
+    """Return the analogue of (2) for both directions at once."""
     return max((p - 1) * k_a, (q - 1) * k_b) + 3 * max(p * k_a, q * k_b)
 
 
@@ -66,10 +67,11 @@ def improvement_limit(a: int, b: int) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """One of the settings of Section 5: the groups' parts of all processes, and their messages.
+    """One of the settings of Section 5: the groups' shares of all processes, and their messages.
 
-    `weight_a` and `weight_b` are the mean messages' proportions: the paper gives no numbers, only
-    limits, 4.21 and 6.68, which mean 4 to 1. `arithmetic`: rank i sends in proportion to i.
+    `weight_a` and `weight_b` are the proportions of the mean messages. The paper has no numbers for
+    them, only the limits 4.21 and 6.68, which imply 4 to 1. `arithmetic`: rank i sends in
+    proportion to i.
     """
 
     number: int
@@ -82,7 +84,7 @@ class Setting:
     limit: float
 
     def sizes(self, processes: int) -> tuple[int, int]:
-        """Return how many processes each group has."""
+        """Return the number of processes of each group."""
         p = round(processes * Fraction(self.parts_a, self.parts_a + self.parts_b))
         return p, processes - p
 

@@ -1,8 +1,8 @@
-"""What allgather and allgatherv on inter-communicators take, as start-ups and bytes.
+"""Costs of allgather and allgatherv on inter-communicators, as start-ups and bytes.
 
 `a` and `b` are the messages of both groups, p and q of them; P processes are in the larger group, Q
 in the smaller one (Kang et al. 2019). Each function returns the start-ups and the bytes of the
-slowest chain; at most that where messages or teams differ.
+slowest chain. These are upper bounds if messages or teams differ.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Taken = tuple[int, int]
 
 
 def root_gathering(a: Messages, b: Messages, *, concurrent: bool) -> Taken:
-    """Gather to the roots, exchange, broadcast by scatter and ring; one way first, or both ways.
+    """Gather to the roots, exchange, broadcast by scatter and ring; sequentially or concurrently.
 
-    As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all.
+    As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all data.
     """
     gathered = max(doublings(len(a)), doublings(len(b))), max(sum(a) - a[0], sum(b) - b[0])
     to_a, to_b = _broadcast(len(a), sum(b)), _broadcast(len(b), sum(a))
@@ -40,7 +40,7 @@ def _broadcast(size: int, total: int) -> Taken:
 
 
 def kang(a: Messages, b: Messages) -> Taken:
-    """Algorithm 1 where the groups are multiples of each other, else as Algorithm 2."""
+    """Algorithm 1 if one group's size is a multiple of the other's, else Algorithm 2."""
     larger, smaller = _ordered(a, b)
     return shares(a, b) if len(larger) % len(smaller) else in_teams(a, b)
 
@@ -56,10 +56,10 @@ def in_teams(a: Messages, b: Messages) -> Taken:
 
 
 def shares(a: Messages, b: Messages) -> Taken:
-    """Algorithm 2; its bytes are Theorem 3's bound, which random messages may pass by a quarter.
+    """Algorithm 2; the bytes are Theorem 3's bound, which random messages may exceed by a quarter.
 
-    A single receiver has no ring, and takes what there is. The start-ups are those of the process
-    with the most partners, and of the longer ring.
+    A single receiver has no ring, and receives all data directly. The start-ups are those of the
+    process with the most partners, and of the longer ring.
     """
     partners = max(_most_partners(a, len(b)), _most_partners(b, len(a)))
     volume = max(
@@ -96,14 +96,14 @@ def _ordered(a: Messages, b: Messages) -> tuple[Messages, Messages]:
 
 
 def _teams(larger: Messages, count: int) -> list[Messages]:
-    """Return the messages of each team: sizes that differ by one at most, the larger first."""
+    """Return the messages of each team; team sizes differ by at most one, larger teams first."""
     base, more = divmod(len(larger), count)
     edges = [j * base + min(j, more) for j in range(count + 1)]
     return [larger[edges[j] : edges[j + 1]] for j in range(count)]
 
 
 def _exchange(pieces: Messages, teams: Sequence[Messages], members: int) -> int:
-    """Return the bytes of the slowest exchange of a process with its team, one after the other."""
+    """Return the bytes of the slowest sequential exchange of a process with its team."""
     return max(
         sum(max(piece if i < members else 0, m) for i, m in enumerate(team))
         for piece, team in zip(pieces, teams, strict=True)
@@ -111,13 +111,13 @@ def _exchange(pieces: Messages, teams: Sequence[Messages], members: int) -> int:
 
 
 def _across(larger: int, smaller: int) -> int:
-    """Return the processes of the longest ring across the teams."""
+    """Return the number of processes of the longest ring across the teams."""
     members, odd = larger // smaller, larger % smaller
     return smaller + -(-odd // members)
 
 
 def _most_partners(senders: Messages, receivers: int) -> int:
-    """Return how many partners a process of either side has, with equal shares to receive."""
+    """Return the maximum number of partners of a process on either side, with equal shares."""
     begins = np.concatenate([[0], np.cumsum(np.array(senders, np.int64))])
     total = int(begins[-1])
     base, more = divmod(total, receivers)
@@ -127,7 +127,7 @@ def _most_partners(senders: Messages, receivers: int) -> int:
 
 
 def _overlaps(intervals: NDArray[np.int64], others: NDArray[np.int64]) -> int:
-    """Return with how many of the others an interval overlaps at most; none are empty there."""
+    """Return the maximum number of non-empty `others` that one interval overlaps."""
     others = np.unique(others)
     first = np.searchsorted(others, intervals[:-1], "right") - 1
     last = np.searchsorted(others, intervals[1:], "left")

@@ -1,4 +1,4 @@
-"""Commands and MPI jobs: each in a session of its own, with a time limit."""
+"""Runs commands and MPI jobs, each in a separate session with a time limit."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from support.waiting import HANG_S
 
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
 
-# What Open MPI takes on one machine anyway. To find that out it opens libfabric and UCX, for 0.15 s
-# of processor time and a second or more of waiting a job.
+# Open MPI's own choice on one machine. To find it, Open MPI opens libfabric and UCX, which takes
+# 0.15 s of processor time and a second or more of waiting per job.
 TRANSPORT = {"OMPI_MCA_pml": "ob1,monitoring", "OMPI_MCA_btl": "^ofi,uct"}
 EVERY_TRANSPORT = {"OMPI_MCA_pml": "^none", "OMPI_MCA_btl": "^none"}
 
-STARTED: list[str] = []  # by the test under way, as lines to type
+STARTED: list[str] = []  # by the current test, as lines to type
 
-# Open MPI's launcher keeps its files in a folder that is named by its process number, and one that
-# is killed leaves them. A later launcher with the same number then refuses to start ("The PMIx
-# server's listener thread failed to start"): so each has a place of its own.
+# Open MPI's launcher stores its files in a folder named by its pid, and a killed launcher leaves
+# them. A later launcher with the same pid then refuses to start ("The PMIx server's listener thread
+# failed to start"). So each launcher has a separate folder.
 SESSIONS = tempfile.TemporaryDirectory(prefix="mpiprof-")
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment without any launcher's or mpiprof's variables."""
+    """Return this process's environment without launchers' and mpiprof's variables."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -60,7 +60,7 @@ def start(
     cwd: Path | None = None,
     **options: Any,
 ) -> subprocess.Popen[str]:
-    """Start a command in a session of its own, with `env` added to a clean environment."""
+    """Start a command in a new session, with `env` added to a clean environment."""
     STARTED.append(shell_line(argv, env, cwd))
     session = {"PRTE_MCA_prte_tmpdir_base": tempfile.mkdtemp(dir=SESSIONS.name)}
     return subprocess.Popen(
@@ -82,8 +82,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command and return it with its output as text; the options are those of `start`.
 
-    After `timeout` seconds the whole session is killed and the test fails with what was printed
-    until then.
+    After `timeout` seconds the whole session is killed, and the test fails with the output so far.
     """
     __tracebackhide__ = True
     process = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
@@ -101,7 +100,7 @@ def run(
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """End a job with all its ranks, which under some launchers have sessions of their own."""
+    """End a job with all its ranks, which have separate sessions under some launchers."""
     below = descendants(process.pid)
     process.kill()
     for pid in below:
@@ -119,7 +118,7 @@ def run_mpi(
 
 
 def refusal(mpi: Mpi, options: list[str], folder: Path) -> str:
-    """Return the line with which `run` refuses its options, before it starts anything."""
+    """Return the error line of `run`, which must refuse its options before it starts anything."""
     words = [str(mpi.python), "-m", "mpiprof", "run", *options, "--", "/bin/touch", "started"]
     done = run(words, cwd=folder)
     assert done.returncode == 2

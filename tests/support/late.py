@@ -1,4 +1,4 @@
-"""Traces of loops whose ranks come late as planted."""
+"""Traces of loops with planted lateness."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = 20 * MS
 
 
 def one_site(tmp_path: Path, made: Synthetic, late: Float, operation: str = "allreduce") -> Trace:
-    """Return a trace of one call site whose ranks come late by `late` (instances x ranks, ms)."""
+    """Return a trace of one call site with lateness `late` (instances x ranks, ms)."""
     count, ranks = late.shape
     start = (np.arange(count)[:, None] + 1) * STEP
     arrivals = np.rint(start + late * MS).astype(np.int64)
@@ -32,10 +32,10 @@ def noise(count: int, ranks: int, scale: float, seed: int = 1) -> Float:
 
 
 def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
-    """Rank 5 works 3 ms longer before a bcast, in which nobody but the root keeps others.
+    """Return a trace with 3 ms more work on rank 5 before a bcast, in which only the root delays.
 
-    Its lateness shows at the allreduce behind; then comes a barrier right before an alltoall.
-    outside_ns: how much of the work is point-to-point.
+    The lateness appears at the following allreduce; then a barrier precedes an alltoall.
+    outside_ns: point-to-point part of the work.
     """
     made, random = Synthetic(6), np.random.default_rng(3)
     now: Any = np.full(6, 10 * MS)
@@ -58,5 +58,5 @@ def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
 
 
 def messages(made: Synthetic, rank: int, nanoseconds: int) -> None:
-    """Let the record that is added next know of time in point-to-point calls before it."""
+    """Add point-to-point time before the record that is added next."""
     made.extension(rank, 1, nanoseconds)

@@ -1,4 +1,4 @@
-"""What only one test at a time may have, though several workers run them."""
+"""Locks for resources that only one test at a time may use, although several workers run tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def alone_with(thing: str) -> Iterator[None]:
-    """Wait until no other test of this user has this thing, and hold it."""
+    """Wait until no other test of this user has the resource, and lock it."""
     path = Path(tempfile.gettempdir()) / f"mpiprof-tests-{os.getuid()}-{thing}.lock"
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

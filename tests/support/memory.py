@@ -1,4 +1,4 @@
-"""What memory costs a process."""
+"""Measures the page faults of arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def faults(pages: int) -> int:
-    """Return the page faults of the last of some arrays, one after the other, of so many pages."""
+    """Return the page faults of the last of several arrays, allocated one after another."""
     before = 0
     for _ in range(20):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -11,7 +11,7 @@ import pytest
 from mpiprof.core import collectives
 from support import ROOT
 
-# Ours, by the ABI and the level of MPI.
+# mpiprof's libraries, by ABI and level of MPI.
 LIBRARIES = [f"{abi}-{level}" for abi in ("mpich", "openmpi") for level in collectives.LEVELS]
 LIBRARIES.append("mpiabi-4c")
 
@@ -27,9 +27,10 @@ class Mpi:
     modern: bool = True
 
     def mpiexec(self, ranks: int) -> list[str]:
-        """Return the words that start so many ranks, however few cores there are.
+        """Return the command line that starts so many ranks, however few cores there are.
 
-        Who waits gives its core away: a reduction among 5 ranks on 2 cores takes 10 ms without.
+        Waiting ranks yield their core. Without that, a reduction among 5 ranks on 2 cores takes 10
+        ms.
         """
         words = [str(self.bin / f"mpiexec{self.suffix}")]
         if self.name == "openmpi":
@@ -52,12 +53,12 @@ class Mpi:
 
 
 def environment_of(name: str) -> Path:
-    """Return the virtual environment for one MPI; a variable can point to another one."""
+    """Return the virtual environment for one MPI; a variable can select another one."""
     return Path(os.environ.get(f"MPIPROF_TEST_{name.upper()}", ROOT / ".venv" / name))
 
 
 def wheel_mpi(name: str) -> Mpi:
-    """Return the MPI of one environment; skips where `make test` hasn't made it."""
+    """Return the MPI of one environment; skips if `make test` has not made it."""
     folder = environment_of(name) / "bin"
     if not (folder / "mpiexec").exists():
         pytest.skip(f"no {name} in {folder}: `make test` makes it")

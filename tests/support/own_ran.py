@@ -1,4 +1,4 @@
-"""Calls whose algorithms are told, by tests/programs/own_ran.c and by their trace."""
+"""The algorithms of calls according to tests/programs/own_ran.c, and according to the trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 8  # processes
 BYTES = (1, 8, 64, 1000, 4096, 65536, 1 << 20)
 FORCED = tuple(sorted({one.operation for one in own("openmpi")}))
 
-# The functions of Open MPI that its algorithms are, in the order of their numbers.
+# The functions of Open MPI's algorithms, in the order of the algorithms' numbers.
 FUNCTIONS = {
     "allgather": "basic_linear bruck recursivedoubling ring neighborexchange two_procs sparbit",
     "allgatherv": "basic_default bruck ring neighborexchange two_procs sparbit",
@@ -43,7 +43,7 @@ def cases(
     sizes: Sequence[int] = range(2, MOST + 1),
     counts: Sequence[int] = BYTES,
 ) -> list[Case]:
-    """Return calls of some operations, on all sizes, of all bytes."""
+    """Return the calls of all combinations of operations, sizes and bytes."""
     return [
         (operation, size, count)
         for operation in operations
@@ -59,7 +59,9 @@ def recorded(
     folder: Path,
     options: Sequence[str] = (),
 ) -> tuple[dict[Case, list[str]], dict[Case, str]]:
-    """Record a job of eight ranks; gives what rank 0 says of each call, and what the trace says.
+    """Record a job of eight ranks.
+
+    Returns rank 0's observation and the trace's record of each call.
 
     options: of `run`, beside the folder.
     """
@@ -72,7 +74,7 @@ def recorded(
     said = [line.split()[1:] for line in (folder / "0").read_text().splitlines()]
     trace = mpiprof.open(folder / "trace")
     told: dict[Case, str] = {}
-    refused: dict[Case, str] = {}  # which were expected to be accepted, by another shape
+    refused: dict[Case, str] = {}  # calls expected to be accepted, recorded under another shape
     for shape in trace.tables.shapes:
         size = trace.tables.communicators[shape.communicator].size
         if shape.operation not in OPERATIONS or (shape.sent < 0 and shape.operation != "barrier"):
@@ -89,17 +91,18 @@ def recorded(
         case = (shape.operation, size, count)
         if "error" in shape.flags:
             refused[case] = shape.algorithm
-        # A switched call has two: as it was entered, and as it ran.
+        # A call with a selected algorithm has two shapes: as entered, and as run.
         same = told.setdefault(case, shape.algorithm) == shape.algorithm
         assert same or refused or options, case
-    # Of a call with an array of counts that was refused nothing is known.
+    # The size of a refused call with an array of counts is unknown.
     return dict(zip(asked, said, strict=True)), {
         c: (told | refused).get(c, "native") for c in asked
     }
 
 
-# Forced on communicators of several nodes, or where it can end the job.
+# Never selected: they need communicators on several nodes, or can end the job.
 NOT_FORCED = {"smp": "needs several nodes", "ccl": "needs a library of its own"}
 
 
-DIVIDED = ("allreduce", "barrier", "bcast", "reduce")  # by nodes, unless each process is apart
+# Divided by nodes, unless each process has a separate node.
+DIVIDED = ("allreduce", "barrier", "bcast", "reduce")

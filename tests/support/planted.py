@@ -1,4 +1,4 @@
-"""Traces with a planted cause each: who is late, where that begins, from which instance on."""
+"""Traces with one planted cause each: the late rank, the origin, and the first instance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STEP = 40 * MS
 
 @dataclass(frozen=True)
 class Planted:
-    """One trace to be, and what must be said of it first.
+    """One trace to write, and the first finding that it must lead to.
 
-    late: lateness in ms, instances x ranks; ranks: None where which are named does not matter;
-    first: the instance from which on it holds.
+    late: lateness in ms, instances x ranks. ranks: None if the named ranks do not matter. first:
+    the first instance with the cause.
     """
 
     name: str
@@ -109,7 +109,7 @@ def _kinds(random: np.random.Generator, ranks: int, count: int) -> Iterator[Plan
 
 
 def _others(random: np.random.Generator) -> Iterator[Planted]:
-    """Yield mixtures, of which the costliest counts, and operations in which not all wait."""
+    """Yield mixtures, of which the costliest counts, and operations in which not all ranks wait."""
     late = noise(random, 300, 8)
     late[:, 3] += 3
     late[4::10, 6] += 8
@@ -167,10 +167,10 @@ def _others(random: np.random.Generator) -> Iterator[Planted]:
 
 
 def _trees(random: np.random.Generator) -> Iterator[Planted]:
-    """Yield algorithms of ours, in which ranks wait for those between the root and them."""
+    """Yield mpiprof's algorithms, in which ranks wait for the ranks between them and the root."""
     late = noise(random, 300, 8)
     late[:, 1] += 3  # the parent of 3 and 5
-    late[:, 7] += 6  # a leaf: nobody waits for it
+    late[:, 7] += 6  # a leaf: no rank waits for it
     yield Planted("inner", late, "rank", (1,), 0, operation="bcast", algorithm="binomial")
     late = noise(random, 300, 16)
     late[100:, 5] += 3

@@ -1,4 +1,4 @@
-"""The programs of the tests, compiled once each."""
+"""Compiles the test programs, each once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 def compiled(mpi: Mpi, source: str | Path, *flags: str | Path, compiler: str | None = None) -> Path:
     """Compile one of tests/programs, or another file of the project, with an MPI's compiler.
 
-    What has the same compiler, flags and sources is compiled once, in this run or an earlier one.
+    A program with unchanged compiler, flags and sources is not compiled again, even in a later run.
     """
     path = PROGRAMS / source
     words = [compiler or mpi.mpicc, *WARNINGS, "-g", *map(str, flags), str(path)]
@@ -37,7 +37,7 @@ def compiled(mpi: Mpi, source: str | Path, *flags: str | Path, compiler: str | N
 
 
 def digest(words: list[str]) -> str:
-    """Return what stands for a command line, its compiler, its files and the headers beside."""
+    """Return a hash of a command line, its compiler, its files, and the headers in PROGRAMS."""
     found = hashlib.sha256("\0".join(words).encode())
     compiler = Path(shutil.which(words[0]) or words[0]).stat()
     found.update(f"{compiler.st_mtime_ns} {compiler.st_size}".encode())
@@ -50,10 +50,10 @@ def digest(words: list[str]) -> str:
 def of_the_core(
     program: Path, parts: Iterable[str], *options: str | Path, source: str | None = None
 ) -> Path:
-    """Compile some parts of the core, such as "base/text", into a program or library of their own.
+    """Compile some parts of the core, such as "base/text", into a program or library.
 
-    source: the one of tests/programs that calls them. The tables that are generated are MPICH's.
-    Locks are there as well: nearly all need them.
+    source: the test program that calls them. The generated tables are MPICH's. base/lock is always
+    included, because nearly all parts need it.
     """
     parts = dict.fromkeys([*parts, "base/lock"])
     folder, core = program.parent, ROOT / "mpiprof" / "core"
@@ -66,9 +66,9 @@ def of_the_core(
 
 
 def core_built(name: str, *settings: str, source: Path = ROOT / "mpiprof" / "core") -> Path:
-    """Build the libraries for both MPIs with some settings of CMake; gives their folder.
+    """Build the libraries for both MPIs with some settings of CMake; returns their folder.
 
-    It is kept from run to run, and only what has changed is built again.
+    The folder remains from run to run, and only changed parts are built again.
     """
     beside = str(Path(sys.executable).parent)
     cmake = shutil.which("cmake", path=beside) or shutil.which("cmake")

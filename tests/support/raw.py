@@ -1,6 +1,6 @@
-"""Reads a trace folder as it is on disk, with nothing matched or joined: for tests of the recorder.
+"""Reads a trace folder as it is on disk, without matching or joining, for tests of the recorder.
 
-Independent of `mpiprof.trace`, so that a mistake there can't hide one in the recorder.
+It is independent of `mpiprof.trace`, so that a mistake there cannot hide one in the recorder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLACED = {1: "outside_ns", 2: "start", 3: "sent", 4: "received"}
 
 @dataclass(frozen=True)
 class Record:
-    """A record with what its shape says; bytes and n-th start from its extensions."""
+    """A record with the fields of its shape; bytes and n-th start come from its extensions."""
 
     rank: int
     thread: int
@@ -45,15 +45,15 @@ class Record:
 
     @property
     def bytes(self) -> tuple[int | None, int | None]:
-        """Sent and received."""
+        """Bytes sent and received."""
         return self.sent, self.received
 
 
 @dataclass(frozen=True)
 class Raw:
-    """All records, rank by rank, thread by thread, in order; and the lines of the tables.
+    """All records by rank and thread, in order, and the lines of the tables.
 
-    Those of collectives, and those of other calls that all members make.
+    records: of collectives. gatherings: of other calls that all members make.
     """
 
     records: list[Record]
@@ -69,20 +69,20 @@ class Raw:
         return [r for r in self.gatherings if r.rank == rank]
 
     def communicators(self, rank: int) -> list[dict[str, Any]]:
-        """Return the communicators of one rank, in the order of their making."""
+        """Return the communicators of one rank, in order of creation."""
         return [line for line in self.lines if line["rank"] == rank and "how" in line]
 
     def identities(self, rank: int) -> list[tuple[str, str]]:
-        """How each communicator of a rank was made, and its identity."""
+        """Return how each communicator of a rank was created, and its identity."""
         return [(line["how"], line["identity"]) for line in self.communicators(rank)]
 
     def ends(self) -> dict[int, str]:
-        """Why each rank's log ended."""
+        """Return the reason of each rank's log end."""
         return {line["rank"]: line["end"]["reason"] for line in self.lines if "end" in line}
 
 
 def read(folder: Path) -> Raw:
-    """Read every rank's log and tables; raises where a line or a head is damaged."""
+    """Read every rank's log and tables; raises if a line or a header is damaged."""
     lines = [
         json.loads(line)
         for path in sorted(folder.glob("*.tables"))
@@ -160,7 +160,7 @@ def _resolve(
 
 
 def native_line(program: Path) -> Callable[[Record], int]:
-    """Return what tells the source line of a record's native site, asking addr2line once each."""
+    """Return a function from a record's native site to its source line, by addr2line."""
     known: dict[int, int] = {}
 
     def line(record: Record) -> int:

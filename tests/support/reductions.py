@@ -1,9 +1,9 @@
-"""What Rabenseifner and Adamidis 2004 say of reductions: costs (Section 3) and the choice (4).
+"""Rabenseifner and Adamidis 2004 on reductions: costs (Section 3), and the choice (Section 4).
 
-The scan's formulas lack their minus signs. Restored, each is the sum of the costs of the protocol's
-steps as the text gives them; halving and doubling off a power of two must tend to the paper's
-rounded forms (3 + 2 floor(lg p)) alpha + 4 n beta + 3/2 n gamma for allreduce and
-(2 + 2 floor(lg p)) alpha + 3 n beta + 3/2 n gamma for reduce as p grows.
+The scan's formulas lack their minus signs. Each restored formula is the sum of the costs of the
+protocol's steps, as the text states them. As p grows, halving and doubling off a power of two must
+tend to the paper's rounded forms: (3 + 2 floor(lg p)) alpha + 4 n beta + 3/2 n gamma for allreduce,
+and (2 + 2 floor(lg p)) alpha + 3 n beta + 3/2 n gamma for reduce.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def largest_exponent_gap(size: int) -> int:
 def paper_time(operation: str, name: str, size: int, n: int, m: Machine) -> float:
     """Return T of Section 3 for a vector of n bytes; binary blocks only for powers of two.
 
-    Raises MpiprofError where the paper has no formula.
+    Raises MpiprofError if the paper has no formula.
     """
     if size == 1:
         return 0.0
@@ -65,18 +65,19 @@ def paper_time(operation: str, name: str, size: int, n: int, m: Machine) -> floa
     raise MpiprofError(f"the paper has no formula for {operation} {name} on {size} processes")
 
 
-# Where Figure 5 shows the ring ahead at 32 KB; 15 processes only above 64 KB.
+# Process counts at which Figure 5 shows the ring ahead at 32 KB; 15 only above 64 KB.
 RING_SIZES = (3, 5, 7, 9, 10, 11, 17)
 
 
 def static_choice(operation: str, size: int, n: int) -> str:
-    """Return the protocol that Section 4 takes for a vector of n bytes on `size` processes.
+    """Return the protocol that Section 4 selects for a vector of n bytes on `size` processes.
 
-    The paper's is the rule for more than 32 processes from 16 KB on, the limits 32 B and 1 KB, and
-    the ring's numbers of processes. Of what it leaves to tables that it doesn't show, this is our
-    reading: the same rule at 32 processes and fewer, and "halving and doubling" from 1 to 16 KB.
-    Below 1 KB it takes the vendor's routine for powers of two, "not a big difference" to recursive
-    doubling, which we take; reduce has no recursive doubling and takes the binary tree.
+    From the paper: the rule for more than 32 processes from 16 KB on, the limits 32 B and 1 KB, and
+    the ring's process counts. The paper leaves the rest to tables that it does not show. mpiprof
+    applies the same rule to 32 and fewer processes, and "halving and doubling" from 1 to 16 KB.
+    Below 1 KB the paper takes the vendor's routine for powers of two, "not a big difference" to
+    recursive doubling, which mpiprof takes. Reduce has no recursive doubling and takes the binary
+    tree.
     """
     find(operation, "binary_tree")
     power = not size & (size - 1)

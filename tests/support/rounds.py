@@ -1,4 +1,4 @@
-"""Rounds in closed form, which the schedules are held to (Träff et al. 2009)."""
+"""Closed forms of the number of rounds that the schedules must have (Träff et al. 2009)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chain_rounds(size: int, blocks: int) -> int:
 def ring_rounds(counts: Counts, block_size: int) -> int:
     """Return formula (1), b - min b_i with b_i = max(1, ceil(m_i / B)).
 
-    Exact where everybody contributes, or where those who don't follow each other in the ring.
+    Exact if every process contributes, or if the empty processes follow each other in the ring.
     """
     blocks = np.maximum(1, blocks_of(counts, block_size))
     return int(blocks.sum() - blocks.min())
@@ -39,9 +39,9 @@ def ring_rounds(counts: Counts, block_size: int) -> int:
 def spread_ring_rounds(counts: Counts, block_size: int) -> int:
     """Return the rounds with the z empty processes at equal distances (Section 2.3).
 
-    b - z - 1 + ceil(z / (p - z)), where every b_i is larger than the distance. The paper rounds
-    down, as if p - z divided z: but the last of the longest run of empty processes has to get all
-    blocks, and gets none before they have passed the others.
+    The result is b - z - 1 + ceil(z / (p - z)), if every b_i is larger than the distance. The paper
+    rounds down, as if p - z divided z. But the last process of the longest run of empty processes
+    needs all blocks, and receives none before the blocks have passed the other processes.
     """
     blocks = blocks_of(counts, block_size)
     full = int(np.count_nonzero(blocks))

@@ -1,4 +1,4 @@
-"""Programs that are run with --switch, and what their calls ran on."""
+"""Runs programs with --switch, and returns the algorithms of their calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def script(folder: Path, text: str) -> Path:
 def switched(
     mpi: Mpi, ranks: int, folder: Path, switch: str, *words: str | Path
 ) -> tuple[mpiprof.Trace, list[str]]:
-    """Run a program with --switch; returns its trace and what the recorder said."""
+    """Run a program with --switch; returns its trace and the recorder's messages."""
     recorder: list[str | Path] = [
         mpi.python,
         "-m",
@@ -39,7 +39,7 @@ def switched(
 
 
 def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
-    """Return what the instances of a line ran on, in their order; without one: all."""
+    """Return the algorithms of the instances at a source line, or of all instances, in order."""
     found = table_rows(trace.instances)
     found = found.sort_values(["communicator", "sequence"], kind="stable")
     place = f":{line} " if line else ""
@@ -48,5 +48,5 @@ def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
 
 
 def unnamed(algorithm: str) -> str:
-    """Return what ran without the library's own name of it, which depends on the library."""
+    """Return an algorithm, with "native" for any library's own, because names differ."""
     return "native" if is_native(algorithm) else algorithm

@@ -1,4 +1,4 @@
-"""Synthetic traces for the tests; the writer itself is the benchmark's."""
+"""Synthetic traces for the tests; the writer itself is in mpiprof.testing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline's page in a browser, for tests that look at it and press its keys."""
+"""The timeline's page in a browser, for tests that read it and press its keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.dashboard_server import Browser
 
 
 def _painted(name: str) -> int:
-    """Return a constant of the script that paints."""
+    """Return a constant of the painting script."""
     script = (ROOT / "dashboard" / "assets" / "timeline-paint.mjs").read_text()
     (found,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
     return int(found)
@@ -29,15 +29,15 @@ class Page(Browser):
         self.drawn()
 
     def drawn(self) -> tuple[str, int, int]:
-        """Wait until what is drawn is what the address says; return its kind and window."""
-        self.frames()  # the script sets aria-busy as it handles the input
+        """Wait until the drawing matches the address; return its kind and window."""
+        self.frames()  # the script sets aria-busy when it handles the input
         ready = "#timeline[aria-busy=false][data-shown]:not([data-shown=''])"
         shown = self.page.wait_for_selector(ready)
         kind, *window = str(shown.get_attribute("data-shown")).split()
         return kind, *map(int, window)  # type: ignore[return-value]
 
     def box(self, selector: str = ".tl-canvas") -> dict[str, float]:
-        """Return the place of an element."""
+        """Return the bounding box of an element."""
         box: dict[str, float] = self.page.locator(selector).bounding_box()
         return box
 
@@ -48,11 +48,11 @@ class Page(Browser):
 
     @property
     def query(self) -> dict[str, str]:
-        """What the address says."""
+        """Return the query of the address."""
         return {k: v[0] for k, v in parse_qs(urlsplit(self.page.url).query).items()}
 
     def at(self, time: float, row: int, rows: int = 8) -> tuple[float, float]:
-        """Return where on the page a time (ns) of one of the rows is, in what is drawn now."""
+        """Return the page coordinates of a time (ns) in one of `rows` rows of the drawing."""
         _, low, high = self.drawn()
         box = self.box()
         high_px = self.page.evaluate("document.querySelector('.tl-canvas').clientHeight")

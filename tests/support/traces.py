@@ -1,4 +1,4 @@
-"""What tests look for in a trace."""
+"""Selections of a trace's tables for tests."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mpiprof.analysis.operations import GATHERINGS
 
 
 def table_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of MPI's collectives; test_gatherings.py has what is recorded beside them."""
+    """Return the rows of MPI's collectives; test_gatherings.py tests the other recorded calls."""
     return frame[~frame["operation"].isin(GATHERINGS)]

@@ -1,4 +1,4 @@
-"""Traces whose best algorithms are known from closed forms, for the tests of tuning."""
+"""Traces with best algorithms known from closed forms, for the tests of tuning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from support.synthetic import Synthetic
 
-ALPHA, BETA, GAMMA = 10_000.0, 1.0, 0.1  # those of synthetic.MACHINE
+ALPHA, BETA, GAMMA = 10_000.0, 1.0, 0.1  # as in synthetic.MACHINE
 RANKS = 8
 MILLION = 1 << 20
 GAP_NS = 50_000_000
@@ -18,17 +18,17 @@ HOP = ALPHA + MILLION * BETA
 
 
 def arrivals(instances: int, late: int = 3, late_ns: int = LATE_NS) -> NDArray[np.int64]:
-    """Arrivals of instances x ranks, one rank late."""
+    """Return arrivals of instances x ranks, with one rank late."""
     found = np.repeat(np.arange(1, instances + 1)[:, None] * GAP_NS, RANKS, axis=1)
     found[:, late] += late_ns
     return found
 
 
 def one_sender(folder: Path, site: str = "app.py:12:step", instances: int = 20) -> Path:
-    """All data is rank 0's, and the library takes what a linear ring takes; an allreduce is right.
+    """Write an allgatherv of rank 0's data with times of a linear ring, and an optimal allreduce.
 
-    allgatherv: rank i has sent everything on after i + 1 hops of alpha + m beta, the last rank has
-    it after p - 1; allreduce of 8 bytes: lg p (alpha + 8 beta + 8 gamma) after the last arrival,
+    allgatherv: rank i has sent all data after i + 1 hops of alpha + m beta, and the last rank has
+    it after p - 1. allreduce of 8 bytes: lg p (alpha + 8 beta + 8 gamma) after the last arrival,
     which no algorithm beats.
     """
     made = Synthetic(RANKS)

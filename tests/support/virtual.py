@@ -1,4 +1,4 @@
-"""Builds the shim of virtual clocks and runs programs under it, recorded."""
+"""Builds the shim of virtual clocks, and runs programs under it, recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.mpis import Mpi
 
 
 def build(mpi: Mpi, folder: Path, name: str) -> Path:
-    """Compile tests/programs/<name>.c and the shim into a folder; gives the program."""
+    """Compile tests/programs/<name>.c and the shim into a folder; returns the program."""
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread"]
     common = [mpi.mpicc, "-std=gnu11", "-O1", "-g", *warnings]
     run(
@@ -44,7 +44,7 @@ def record(
     killed: bool = False,
     more: Sequence[str] = (),
 ) -> Trace:
-    """Run a built program on so many ranks behind the shim, whose variables are `clocks`.
+    """Run a built program on so many ranks under the shim, configured by `clocks`.
 
     more: options of `run`.
     """
@@ -52,7 +52,7 @@ def record(
     machine = folder / "machine.json"
     machine.write_text(json.dumps(MACHINE))
     variables = {"LD_PRELOAD": str(folder / "shim.so"), **clocks}
-    # Set behind mpiexec: the launcher itself must not be preloaded.
+    # Set after mpiexec, because the launcher itself must not be preloaded.
     prefix = ["env", *(f"{name}={value}" for name, value in variables.items())]
     options = ["-q", "-o", str(folder / "trace"), "--machine", str(machine), *more]
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]

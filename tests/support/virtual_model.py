@@ -1,4 +1,4 @@
-"""What virtual_clock.c and imposed_delays.c must lead to: a plan, and the clocks it moves."""
+"""Expected results of virtual_clock.c and imposed_delays.c: a plan, and the clocks it moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 BASE_NS = 10**13
 COST_NS, STAGGER_NS, CALL_NS = 700, 13, 50  # as in virtual_clock.c
 COUNT, INT_BYTES, STEP_NS = 3, 4, 10_000  # as in imposed_delays.c
-# Who waits for whom, and the wait state that names it.
+# Dependence of each operation, by the name of its wait state.
 ALL, FROM_ROOT, TO_ROOT = "nxn", "late_root", "early_root"
 PREFIX, SOURCES = "early_scan", "neighbor"
 OPERATIONS = {
@@ -41,7 +41,7 @@ STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the plan, see imposed_delays.c."""
+    """A line of the plan (see imposed_delays.c)."""
 
     operation: str
     form: str
@@ -51,14 +51,14 @@ class Line:
     between: list[int]
 
     def text(self) -> str:
-        """Return it as imposed_delays.c reads it."""
+        """Return the line in the format of imposed_delays.c."""
         words = [self.operation, self.form, self.communicator, self.root]
         return " ".join(map(str, [*words, *self.before, *self.between]))
 
 
 @dataclass(frozen=True)
 class Instance:
-    """What must be reported of an instance; vectors are by world rank."""
+    """Expected values of an instance; vectors are by world rank."""
 
     operation: str
     started: bool
@@ -68,12 +68,12 @@ class Instance:
     begin: list[int]
     finish: list[int]
     elapsed: list[int]
-    causes: list[list[int]]  # for each rank, those it waits for
+    causes: list[list[int]]  # for each rank, the ranks that it waits for
     message: float
 
     @property
     def worst(self) -> int:
-        """Worst-case imbalance: the last arrival less the first."""
+        """Worst-case imbalance: last arrival minus first arrival."""
         return max(self.arrival) - min(self.arrival)
 
     @property
@@ -84,12 +84,12 @@ class Instance:
 
     @property
     def last_rank(self) -> int:
-        """Who came last."""
+        """The rank that arrived last."""
         return self.arrival.index(max(self.arrival))
 
     @property
     def wait(self) -> int:
-        """Time inside before the last came that the rank waits for, over all ranks."""
+        """Time in the call before the last awaited rank arrived, over all ranks."""
         total = 0
         for rank, causes in enumerate(self.causes):
             cause = max((self.arrival[c] for c in causes), default=0)
@@ -98,7 +98,7 @@ class Instance:
 
     @property
     def skew(self) -> int:
-        """Time inside after the first had left, over all ranks."""
+        """Time in the call after the first rank had left, over all ranks."""
         first = min(self.finish)
         both = zip(self.begin, self.finish, strict=True)
         return sum(max(0, finish - max(first, begin)) for begin, finish in both)
@@ -108,7 +108,7 @@ class Instance:
 
 
 def patterns(ranks: int, seed: int) -> Iterator[list[int]]:
-    """One late rank, each rank later than the one before, and random delays."""
+    """Yield delays: one late rank, each rank later than the previous one, and random delays."""
     late = [0] * ranks
     late[seed % ranks] = 100_000
     yield late
@@ -118,7 +118,7 @@ def patterns(ranks: int, seed: int) -> Iterator[list[int]]:
 
 
 def communicators(operation: str, ranks: int) -> str:
-    """On which communicators an operation is run."""
+    """Return the communicators on which an operation is run."""
     if OPERATIONS[operation] == SOURCES:
         return "g"
     # Both groups of an inter-communicator must scatter equal vectors.
@@ -146,11 +146,11 @@ def make_plan(ranks: int) -> list[Line]:
     ]
 
 
-# ---- what it must lead to
+# ---- expected results
 
 
 def row(communicator: str, ranks: int) -> list[int]:
-    """World ranks in the order of the communicator (of both groups of `i`)."""
+    """Return world ranks in the order of the communicator (of both groups of `i`)."""
     if communicator == "r":
         return list(reversed(range(ranks)))
     if communicator == "i":
@@ -159,7 +159,7 @@ def row(communicator: str, ranks: int) -> list[int]:
 
 
 def causes_of(rank: int, kind: str, communicator: str, root: int, ranks: int) -> list[int]:
-    """World ranks for which a rank waits."""
+    """Return the world ranks for which a rank waits."""
     order = row(communicator, ranks)
     root_rank = order[root]
     others = [r for r in order if r != rank]
@@ -177,7 +177,7 @@ def causes_of(rank: int, kind: str, communicator: str, root: int, ranks: int) ->
 
 
 def pairs_of(communicator: str, ranks: int) -> list[tuple[int, int]]:
-    """Who sends to whom in an all-to-all, as ranks of their groups."""
+    """Return (sender, receiver) pairs of an all-to-all, as ranks of their groups."""
     if communicator == "i":
         return [(i, j) for i in range((ranks + 1) // 2) for j in range(ranks // 2)]
     if communicator == "g":
@@ -186,7 +186,7 @@ def pairs_of(communicator: str, ranks: int) -> list[tuple[int, int]]:
 
 
 def message_of(operation: str, communicator: str, ranks: int) -> float:
-    """Bytes of the message whose time is T: in a v-form the average over the messages."""
+    """Return the bytes of the message for T; in a v-form the average over the messages."""
     sizes = [(ranks + 1) // 2, ranks // 2] if communicator == "i" else [ranks]
     if operation.endswith(("alltoallv", "alltoallw")):
         elements = [1 + (i + j) % 2 for i, j in pairs_of(communicator, ranks)]
@@ -204,7 +204,7 @@ def message_of(operation: str, communicator: str, ranks: int) -> float:
 
 
 class Simulation:
-    """The virtual clocks of a run, moved by the same rules as the shim's."""
+    """The virtual clocks of a run, moved by the same rules as in the shim."""
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
@@ -216,17 +216,17 @@ class Simulation:
         self.clock = [max(self.clock)] * self.ranks
 
     def advance(self, delays: list[int]) -> list[int]:
-        """Move each clock; gives the times before."""
+        """Move each clock; returns the times before."""
         before = self.clock
         self.clock = [t + delay for t, delay in zip(before, delays, strict=True)]
         return before
 
     def call(self) -> list[int]:
-        """Pass through a call that only starts something; gives the times when it was entered."""
+        """Pass through a call that only starts an operation; returns the entry times."""
         return self.advance([CALL_NS] * self.ranks)
 
     def instance(self, line: Line, operation: str, arrival: list[int]) -> Instance:
-        """Work out an instance from its arrivals; the clocks say when the Wait was entered."""
+        """Compute an instance from its arrivals; the clocks are at the entry of the Wait."""
         kind = OPERATIONS[operation]
         causes = [
             causes_of(r, kind, line.communicator, line.root, self.ranks) for r in range(self.ranks)
@@ -236,7 +236,7 @@ class Simulation:
             for r in range(self.ranks)
         ]
         begin = self.clock
-        if line.form == "t":  # the first Test that comes when it is done takes no time
+        if line.form == "t":  # the first Test after completion takes no time
             polls = [max(0, -(-(d - b) // STEP_NS)) for b, d in zip(begin, done, strict=True)]
             begin = [b + n * STEP_NS for b, n in zip(begin, polls, strict=True)]
         finish = [max(b, d) for b, d in zip(begin, done, strict=True)]
@@ -255,7 +255,7 @@ class Simulation:
         )
 
     def initialise(self, line: Line, operation: str) -> None:
-        """Make a persistent operation: a call that waits for nobody."""
+        """Initialise a persistent operation, in a call that waits for no rank."""
         model = self.instance(line, operation, self.clock)
         entered = self.call()
         calls = [CALL_NS] * self.ranks
@@ -282,7 +282,7 @@ class Simulation:
             self.clock = self.found[-1].finish
 
     def run_pair(self, line: Line) -> None:
-        """Run an allreduce and a bcast that one Waitall completes: each has half its time."""
+        """Run an allreduce and a bcast that one Waitall completes; each has half of its time."""
         if line.form == "p":
             self.initialise(line, "allreduce")
             self.initialise(line, "bcast")
@@ -301,6 +301,6 @@ class Simulation:
         elapsed = [h + CALL_NS for h in half]
         self.found += [replace(i, begin=begin, finish=end, elapsed=elapsed) for i in both]
         self.clock = end
-        if line.form == "p":  # by sequence number, which a start has from its init
+        if line.form == "p":  # by sequence number, which a start inherits from its init
             made, others = self.found[-4:-2], self.found[-2:]
             self.found[-4:] = [made[0], others[0], made[1], others[1]]

@@ -1,4 +1,4 @@
-"""Waiting for a condition on a program that runs, with one time limit for all tests."""
+"""Waits for a condition on a running program, with one time limit for all tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-# A program that needs longer hangs. Sound programs need a hundredth of it, so the limit also holds
-# on a machine whose processors are shared with many other programs.
+# A program that needs longer hangs. Correct programs need a hundredth of it, so the limit also
+# holds on a machine with many other programs.
 HANG_S = 600.0
-BARE_HANG_S = 60.0  # after which a program is started again that also hangs bare now and then
+BARE_HANG_S = 60.0  # before a restart of a program that sometimes also hangs without mpiprof
 PAUSE_S = 0.02
 Found = TypeVar("Found")
 
@@ -30,7 +30,8 @@ def wait_until(
     __tracebackhide__ = True
     deadline = time.monotonic() + HANG_S
     while True:
-        ended = job is not None and job.poll() is not None  # before the look, which is the last
+        # Before the condition is checked for the last time.
+        ended = job is not None and job.poll() is not None
         found = condition()
         if found:
             return found

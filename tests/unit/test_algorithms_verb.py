@@ -1,4 +1,4 @@
-"""The verb `algorithms`: the catalogue, diagrams, predictions, and what is said to wrong words."""
+"""The verb `algorithms`: catalogue, diagrams, predictions, and messages on wrong words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS += ["library", "number", "same_as"]
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return what `algorithms` prints."""
+    """Return the output of `algorithms`."""
     assert main(["algorithms", *words]) == 0
     return capsys.readouterr().out
 
@@ -200,7 +200,8 @@ def test_proofs_say_on_what(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(said(capsys, "reduce", "--prove", "-p", "5", "--json"))
     assert [row["algorithm"] for row in rows] == [a["name"] for a in named(capsys, "reduce")]
     assert all(row["roots"] == 5 and row["processes"] == [5] for row in rows)
-    # Five lengths with each root, in place at the root and not; two or three ranks join last.
+    # Five lengths with each root, with and without MPI_IN_PLACE at the root; two or three last
+    # ranks.
     proved = {row["algorithm"]: row["problems"] for row in rows}
     assert proved.pop("late_last") == 2 * 5 * (2 + 3 + 3 + 3 + 2)
     assert set(proved.values()) == {2 * 5 * 5}

@@ -1,4 +1,4 @@
-"""What a barrier costs: planted, and worked out by hand."""
+"""The cost of a barrier: planted, and computed by hand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     assert (row["callsite"], row["share"]) == (3, 1)
     found = next(one for one in trace.findings() if one.cause == "barrier")
     assert found.callsites == (2, 3)
-    # By hand: the ranks would come to the alltoall when both stretches of work are done, and what
-    # the barrier takes once all are there.
+    # By hand: without the barrier, the ranks would reach the alltoall when both stretches of work
+    # and the barrier's own time are over.
     barriers, left = trace.matrix(2)
     arrivals, _ = trace.matrix(3)
     own = left - barriers.max(1, keepdims=True)
@@ -30,9 +30,10 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
 
 
 def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
-    """4 ranks, a barrier and at once a broadcast of rank 0, `late` after the last broadcast.
+    """Return a loop of 4 ranks with a barrier and at once a broadcast of rank 0.
 
-    alone: how many barriers rank 3 calls at the same place by itself in the end.
+    late: lateness after the previous broadcast. alone: number of barriers that rank 3 calls alone
+    at the same call site at the end.
     """
     made, now = Synthetic(4), np.full(4, 10 * MS)
     for row in late:
@@ -50,7 +51,7 @@ def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
 
 
 def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) -> None:
-    """The others would only wait for it later: at the end, if nowhere sooner."""
+    """The other ranks would only wait for it later, at the end at the latest."""
     late = np.full((100, 4), 0.1 * MS)
     late[:, 2] += 3 * MS
     trace = loop_of_barriers(tmp_path, late)
@@ -58,9 +59,11 @@ def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) 
 
 
 def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None:
-    """By hand: with the barrier all wait for whose turn it is; without it each has its own turns.
+    """By hand: with the barrier, all ranks wait for the rank that is late in this iteration.
 
-    Rank 0 is never late, so its broadcasts keep nobody.
+    Without it, each rank is delayed only by its own lateness.
+
+    Rank 0 is never late, so its broadcasts delay no rank.
     """
     late = np.full((100, 4), 0.1 * MS)
     for i in range(100):
@@ -72,7 +75,7 @@ def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None
 
 
 def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
-    """9 calls of the same barrier on a communicator of rank 3 alone for each of all ranks."""
+    """Rank 3 calls the same barrier 9 times alone for each call of all ranks."""
     late = np.full((100, 4), 0.1 * MS)
     for i in range(100):
         late[i, 1 + i % 3] += 3 * MS
@@ -82,9 +85,9 @@ def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
 
 
 def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> None:
-    """The last 90 are followed by a call on another communicator: what they gain is not known.
+    """A call on another communicator follows the last 90 barriers, so their gain is unknown.
 
-    What the first 10 gain, late in turn as above, is no more than a tenth of all the waiting.
+    The gain of the first 10, with alternating lateness as above, is at most a tenth of all waits.
     """
     made, now = Synthetic(4), 10 * MS
     made.communicator("other", [0, 1, 2, 3])
@@ -104,7 +107,7 @@ def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> Non
 
 
 def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
-    """Also where what follows is the program's first call: 20 times a broadcast, then the end."""
+    """The following call may be the program's first: 20 broadcasts with a barrier, then the end."""
     made, random = Synthetic(4), np.random.default_rng(8)
     now = 10 * MS
     for number in range(21):

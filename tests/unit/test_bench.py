@@ -1,4 +1,4 @@
-"""The studies: their cases, their numbers, and that each runs on ranks, a cluster and simulated."""
+"""The studies: their cases and numbers, and runs on ranks, on a cluster and simulated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_contributions_add_up() -> None:
 
 
 def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
-    """Figure 7: the time over the processes at constant c, for the distributions asked for."""
+    """Figure 7: time over the processes at constant c, for the requested distributions."""
     asked = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
     cases = allgatherv.cases(Setup(16, asked, MACHINE, "mpich"))
     found = {(c.labels["distribution"], c.labels["processes"], c.labels["bytes"]) for c in cases}
@@ -99,7 +99,7 @@ def test_patterns_are_the_same_for_all_algorithms_and_bounded() -> None:
 
 
 def test_intervals_are_over_patterns() -> None:
-    """100 calls of each of 32 patterns: calls that differ within a pattern widen no interval."""
+    """100 calls of each of 32 patterns: differences within a pattern do not widen the interval."""
     pattern, call = np.arange(32.0), np.where(np.arange(100) % 2, 1000.0, -1000.0)
     laps = (call[:, None] + pattern).reshape(-1)
     assert impact.by_pattern(laps).tolist() == pattern.tolist()
@@ -162,7 +162,7 @@ def test_plots_are_well_formed() -> None:
 
 
 def test_bars_are_as_high_as_their_values() -> None:
-    """Two groups of two bars, and a box of the legend for each series."""
+    """Two groups of two bars, and one legend box per series."""
     axis = plot.Axis("part", "{:g}".format, log=False)
     drawn = ElementTree.fromstring(plot.bars("t", ["<1", "1-8"], {"a": [0, 1], "b": [2, 4]}, axis))
     heights = [float(box.get("height", "")) for box in drawn.findall(".//{*}rect")]
@@ -172,7 +172,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 
 def test_bandwidths_over_processes() -> None:
-    """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points make no line."""
+    """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points are no curve."""
     results = [
         result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
@@ -209,7 +209,7 @@ def test_each_study_simulated(mpich: Mpi, name: str, tmp_path: Path) -> None:
 
 
 def test_nodes_in_simulated_studies() -> None:
-    """Two groups of two, each on a node of its own: one message between nodes, one within."""
+    """Two groups of two, each on a separate node: one message between nodes, one within."""
     machine = Machine(1000.0, 2.0, 0.0, 100.0, 0.25)
     problem = Problem(2, 4000, remote_size=2, remote_bytes=4000)
     case = Case({}, "allgather", "kang", problem, "2+2")
@@ -221,7 +221,7 @@ def test_nodes_in_simulated_studies() -> None:
 
 
 def test_nodes_are_for_the_simulator(mpich: Mpi, tmp_path: Path) -> None:
-    """Rings by node are among the choices, and one port for all is slower than one for each."""
+    """Rings by node are among the choices, and one port per node is slower than one per process."""
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "allgatherv", "--quick"]
     words = ["--simulate", "16", "--per-node", "4", "--sizes", "64K", "--only", "regular"]
     times = []
@@ -246,7 +246,7 @@ def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Pat
 @pytest.mark.parametrize("name", ["linear_ring", "pipelined_ring"])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) -> None:
-    """Where processes without data wait, the estimate is a bound within twice the rounds."""
+    """If processes without data wait, the estimate is a bound within twice the rounds."""
     counts = tuple(int(n) for n in DISTRIBUTIONS[distribution](1 << 16, 1024))
     problem = Problem(1024, counts=counts, alpha=2000.0, beta=0.1)
     algorithm = catalogue.find("allgatherv", name)
@@ -258,7 +258,7 @@ def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) 
 def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """65536 processes: 6.7 s a linear ring at 1.5 ns for a process and round, not minutes."""
+    """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""
     trial = catalogue.find("allgather", "ring"), simulating.RING_TRIAL
     monkeypatch.setattr(simulating, "_seconds", lambda *_: rings.work(*trial) * 1.5e-9)
     monkeypatch.setattr(simulating, "_work_of", lambda *_: pytest.fail("the long way"))
@@ -271,7 +271,8 @@ def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
     argv = [str(mpi.python), "-m", "mpiprof", "bench", "reduction"]
-    with tempfile.TemporaryDirectory() as temporary:  # short: sockets of the launcher go there
+    # A short path, because it contains the launcher's sockets.
+    with tempfile.TemporaryDirectory() as temporary:
         env = {"TMPDIR": temporary}
         done = run([*argv, "-n", "3", *words], env=env, check=True)
         again = run_mpi(mpi, 3, [*argv, *words], env=env, check=True)
@@ -299,7 +300,7 @@ def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("one_cluster")
 def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks; the network is so slow that messages take longer than other work delays them."""
+    """On 3 ranks; messages take longer on the slow network than other work can delay them."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
     words = ["--cluster", "3x200mbit", "--repetitions", "2", "-o", str(tmp_path / "r")]

@@ -1,4 +1,4 @@
-"""The study of programs: its lines from known runs, and one program on two ranks."""
+"""The study of programs: rows from known runs, and one program on two ranks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_slower_is_what_the_slower_native_run_does_not_explain() -> None:
 
 
 def test_programs_count_alike() -> None:
-    """Figure 2: 4 instances of one and 400 of another are half of the distribution each."""
+    """Figure 2: 4 instances of one program and 400 of another are half of the distribution each."""
     few = {"≤ 1000 B": [4, 0, 0, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 0]}
     many = {"≤ 1000 B": [0, 100, 300, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 7]}
     shares = apps.equal_shares([few, many, {}])
@@ -85,7 +85,7 @@ def test_a_failing_program_is_named() -> None:
 
 
 def simulated_ranks(started: list[list[str]]) -> apps.Start:
-    """Return ranks whose sketch of message times at the start is refused."""
+    """Return ranks with a quick measurement at the start that is refused."""
 
     def start(words: Sequence[str], _: Mapping[str, str]) -> int:
         started.append(list(words))
@@ -127,7 +127,7 @@ def test_factors_come_from_a_calibration_of_the_ranks(
 
 @pytest.mark.usefixtures("one_cluster")
 def test_programs_on_a_cluster_have_factors(mpich: Mpi, tmp_path: Path) -> None:
-    """Given times between nodes, as those of a busy machine would be refused; 2 ranks."""
+    """With given times between nodes, because a busy machine's times would be refused; 2 ranks."""
     if os.geteuid() != 0 or shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
         pytest.skip("needs root and iproute2")
     file = tmp_path / "machine.json"
@@ -151,6 +151,6 @@ def test_a_program_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert {WHOLE, ALL, "alltoall"} <= set(rows)
     assert rows["alltoall"]["instances"] == "20"  # repetitions
     assert float(rows[ALL]["native s"]) < float(rows[WHOLE]["native s"])
-    assert "Figure 2" in done.stdout  # or why there is none, where others use the machine
+    assert "Figure 2" in done.stdout  # or why it is missing, if other processes disturb the machine
     drawn = "programs of equal weight (Figure 2)" in done.stdout
     assert ("<svg" in (tmp_path / "r.html").read_text()) == drawn

@@ -1,4 +1,4 @@
-"""Contests of the selector with fixed choices: their ratios, and what is asked of the studies."""
+"""Contests of the selector with fixed choices: ratios, and the studies' requirements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def case(choice: str) -> Case:
 
 
 def looped(choices: dict[str, list[float]], **more: object) -> Looped:
-    """A loop on two ranks that arrive together, from the ms of each choice's instances."""
+    """Return a loop on two ranks that arrive together, from the ms of each choice's instances."""
     cases = tuple(replace(case(c), labels=dict(more)) for c in choices)
     exits = np.array([[[int(ms * MS)] * 2 for ms in several] for several in choices.values()])
     laps = exits.shape[1]
@@ -36,7 +36,10 @@ def looped(choices: dict[str, list[float]], **more: object) -> Looped:
 
 
 def a_contest(held_ms: float, **labels: object) -> contest.Contest:
-    """Native 100 ms, ring 80 ms; auto probes 40 times with 120 ms and holds with these."""
+    """Return a contest: native takes 100 ms, ring 80 ms.
+
+    Auto has 40 probes of 120 ms, then `held_ms`.
+    """
     fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
     auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, **labels)
     choices = ("probe",) * 40 + ("hold",) * 260
@@ -70,7 +73,8 @@ def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
 def test_what_is_held_before_a_change_does_not_count_after_it() -> None:
     found = a_contest(81)
     assert found.selection.held(300) == slice(40, 300)
-    assert found.held == slice(150, 300)  # the arrivals of `looped` change at half
+    # The arrivals of `looped` change after half of the instances.
+    assert found.held == slice(150, 300)
 
 
 def test_the_line_of_a_robust_setting() -> None:
@@ -83,7 +87,7 @@ def test_the_line_of_a_robust_setting() -> None:
 
 
 def test_the_goals_over_all_settings() -> None:
-    """Native takes 100 ms; auto 40 times 120 and then 80.5 or 90, where the best takes 80."""
+    """Native takes 100 ms; auto 40 times 120 and then 80.5 or 90, and the best choice 80."""
     near, median = robust.goals([a_contest(80.5), a_contest(90)]), f"{(80.5 + 90) / 2 / 80:.3g}"
     after = "after probing at most 1.01 of the best: 1 of 2 settings, surely not 1; median "
     assert near[0] == after + median

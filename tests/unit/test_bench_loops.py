@@ -1,4 +1,4 @@
-"""The studies of loops: what is computed from their times, and that they run on ranks."""
+"""The studies of loops: values computed from their times, and runs on ranks."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def case(choice: str, operation: str = "alltoall", problem: Problem | None = Non
 @pytest.mark.parametrize(
     ("operation", "problem", "expected"),
     [
-        ("alltoall", Problem(3, 8), (60 - 50 + 55 - 50 + 65 - 50) / 3),  # all wait for the last
-        ("bcast", Problem(3, 8), (60 - 10 + 55 - 50 + 65 - 20) / 3),  # the root, or oneself
+        # All ranks wait for the last one.
+        ("alltoall", Problem(3, 8), (60 - 50 + 55 - 50 + 65 - 50) / 3),
+        # A rank waits for the root, unless it is later itself.
+        ("bcast", Problem(3, 8), (60 - 10 + 55 - 50 + 65 - 20) / 3),
         ("allgatherv", Problem(3, counts=(8, 0, 0)), (60 - 50 + 55 - 50 + 65 - 50) / 3),
     ],
 )
@@ -100,10 +102,10 @@ def test_what_drifts_is_less_certain_than_it_seems() -> None:
     value, least, most = study.ratio_interval(drifting, steady, np.mean, 25)
     assert value == pytest.approx(1.15)
     assert least < low < value < high < most
-    assert most - least > 3 * (high - low)  # as four values say it, not a hundred
+    assert most - least > 3 * (high - low)  # as from four values, not a hundred
 
 
-# ---- what the selector did
+# ---- the selector's behaviour
 
 
 def test_probing_instances_are_counted_by_phase() -> None:
@@ -143,7 +145,7 @@ def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
 
 
 def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
-    begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # in turns of one lap
+    begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # alternating after one lap
     both = Loop({}, (case(AUTO), case("native")), 2, turns=1)
     one = Looped(both, begins, begins, begins + 6, span_ns=(10, 42))
     events = pd.DataFrame(
@@ -167,7 +169,7 @@ def test_cases_run_one_after_the_other_or_in_turns() -> None:
     assert list(replace(one, turns=2).order()) == [(i, row) for row in rows for i in (0, 1)]
 
 
-# ---- how long
+# ---- duration
 
 
 @pytest.mark.parametrize("module", [arrival, robust, adaptive], ids=lambda m: m.TITLE)
@@ -187,7 +189,7 @@ def test_the_full_grid_is_the_paper_s() -> None:
 
 
 def test_both_factors_of_each_instance_are_drawn() -> None:
-    """Figure 5: of the first experiment after 200 ms of computation, at a message of 8 ms."""
+    """Figure 5: the first experiment after 200 ms of computation, with a message time of 8 ms."""
     machine = uniform(8 * MS, 0)
     setup = replace(SETUP, machine=machine)
     results = []
@@ -208,7 +210,7 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
 
 
 def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
-    """With given message times, as those of a busy machine would be refused."""
+    """With given message times, because a busy machine's times would be refused."""
     (tmp_path / "machine.json").write_text(json.dumps(MACHINE_TABLE))
     words = ["--quick", "--repetitions", "4", "--sizes", "1K", "-o", str(tmp_path / "r")]
     words += ["--machine", str(tmp_path / "machine.json")]
@@ -229,7 +231,7 @@ def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     with (tmp_path / "r.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["operation"], r["MAX_IF"]) for r in rows] == [("bcast", "1"), ("bcast", "10")]
-    assert "native:pipelined_tree" in done.stdout  # told where one thread at a time calls MPI
+    assert "native:pipelined_tree" in done.stdout  # selectable if one thread at a time calls MPI
     assert {r["algorithm"] for r in rows} == {"native"}  # too few calls to probe
     assert all(float(r["auto ms"]) > 0 and float(r["best ms"]) > 0 for r in rows)
 

@@ -1,4 +1,4 @@
-"""Message times of a study's ranks: known answers, and nothing from times that are not usable."""
+"""Message times of a study's ranks: known results, and none from unusable times."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
 
 
 def test_a_study_says_which_times_it_uses(mpich: Mpi, tmp_path: Path) -> None:
-    """Those of --machine, if they are usable; 2 ranks."""
+    """With the usable times of --machine; 2 ranks."""
     file = tmp_path / "machine.json"
     file.write_text(json.dumps(MACHINE))
     words = ["bench", "impact", "-n", "2", "--quick", "--only", "bcast", "--sizes", "8"]
@@ -93,7 +93,7 @@ def test_a_study_says_which_times_it_uses(mpich: Mpi, tmp_path: Path) -> None:
 
 
 def test_all_ranks_measure_one_table(mpich: Mpi) -> None:
-    """On 2 ranks: all get the same table, with each size's evidence."""
+    """On 2 ranks: all receive the same table, with each size's evidence."""
     text = (
         "from types import SimpleNamespace; from mpi4py import MPI\n"
         f"from {message_times.__name__} import SIZES, message_table\n"

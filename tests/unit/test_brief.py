@@ -1,4 +1,4 @@
-"""A job in one line of JSON, and as metrics that Prometheus reads."""
+"""The summary of a job as one line of JSON, and as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_labels_are_escaped(name: str) -> None:
 
 
 def samples(text: str) -> dict[str, dict[str, float]]:
-    """Return the samples of a text in Prometheus' format by metric and labels, each checked."""
+    """Return the samples of a Prometheus text by metric and labels, each checked."""
     found: dict[str, dict[str, float]] = {}
     kinds: dict[str, str] = {}
     for line in text.splitlines():
@@ -73,7 +73,7 @@ def samples(text: str) -> dict[str, dict[str, float]]:
 
 
 def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
-    """As of a job that has just begun."""
+    """For example in a job that has just started."""
     from mpiprof.testing.synthetic import Synthetic
 
     Synthetic(3).write(tmp_path / "t")
@@ -91,7 +91,7 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
 def test_the_time_goes_on_in_a_job_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its last call lies 5 ms after the start, and a minute has gone by."""
+    """Its last call is 5 ms after the start, and a minute has passed."""
     from mpiprof.testing.synthetic import Synthetic
 
     made = Synthetic(2)
@@ -108,7 +108,7 @@ def test_the_time_goes_on_in_a_job_that_hangs(
 def test_the_time_of_a_job_never_runs_backwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It hangs for a minute and is killed: that it called nothing is no reason to forget it."""
+    """The job hangs for a minute and is killed; a minute without calls must still count."""
     made = Synthetic(2)
     made.collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
     made.write(tmp_path / "t", finished=False)

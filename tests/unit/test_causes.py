@@ -1,6 +1,6 @@
-"""Planted causes come back: late rank, slow node, noise, inherited lateness, and mixed.
+"""Planted causes are found: late rank, slow node, noise, inherited lateness, and mixtures.
 
-Arrivals are made of parts whose shares of the variance are known beforehand.
+Arrivals are sums of components with known shares of the variance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def two_nodes() -> Synthetic:
-    """Make a trace of 8 ranks on two nodes whose clocks were compared to within 1 µs."""
+    """Return a trace of 8 ranks on two nodes whose clocks were compared to within 1 µs."""
     made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
     made.ended_ns = 1000 * STEP
     for at in (2_000, made.ended_ns):
@@ -50,13 +50,13 @@ def test_a_late_rank(tmp_path: Path) -> None:
     first = found.ranks.iloc[0]
     assert (first["rank"], first["late_share"], first["last_share"]) == (5, 1, 1)
     assert abs(first["late_ns"] - 3 * MS) < 2 * first["error_ns"]
-    assert found.outside.value == pytest.approx(1, abs=0.01)  # all exits are alike
+    assert found.outside.value == pytest.approx(1, abs=0.01)  # all exits are equal
     assert found.chain.iloc[0][["rank", "callsite", "after", "how"]].tolist() == [
         5, 0, 0, "outside",
     ]  # fmt: skip
     (one,) = trace.findings()
     assert (one.cause, one.rank) == ("rank", 5)
-    # Without it, the others wait for the latest of eight that are alike.
+    # Without the cause, the ranks wait for the latest of eight equal ranks.
     waiting = float(trace.callsites["total_wait_ns"].iloc[0])
     assert one.cost_ns == pytest.approx(200 * 7 * 3 * MS - 200 * 7 * 0.143 * MS, rel=0.02)
     assert one.cost_ns < waiting
@@ -91,7 +91,7 @@ def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
 
 
 def test_nodes_differ_as_fishers_test_has_it() -> None:
-    """Of ranks without outliers, as those are brought nearer before."""
+    """Only ranks without outliers, because nodes_differ moves outliers closer first."""
     random, node = np.random.default_rng(5), np.repeat([0, 1, 2], [4, 3, 5])
     found, expected = [], []
     for shift in np.linspace(0, 4, 200):
@@ -143,7 +143,7 @@ def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> N
     made.clock(4, 0, 200 * STEP, error=5 * MS)
     late = noise(100, 8, 0.01)
     late[:, 5] += 0.5
-    # Only a bcast: synchronising operations would bound the clocks by themselves.
+    # Only a bcast, because synchronising operations would bound the clocks.
     trace = one_site(tmp_path, made, np.roll(late, -5, 1), "bcast")
     assert trace.clock_error_ns > 0.5 * MS
     assert [one.cause for one in trace.findings()] in ([], ["clock"])
@@ -182,10 +182,10 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("compensated", [0.0, 0.3, 0.9])
 def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> None:
-    """Ranks that leave late have less work after it: once "-8 % came in, 108 % arose since then".
+    """Ranks that leave late then have less work: once "-8 % came in, 108 % arose since then".
 
-    An arrival is -k times the exit before plus work that varies as exits do: so k of k + k^2 + 1
-    of what spreads the arrivals is taken back, and none of it came in.
+    An arrival is -k times the exit before it, plus work with the variance of exits. So k of k + k^2
+    + 1 of the arrivals' spread is compensated, and none of it was inherited.
     """
     made = Synthetic(8)
     made.ended_ns = 1000 * STEP
@@ -215,7 +215,10 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
 
 
 def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
-    """On 2 ranks: a barrier lets rank 1 go 1 us later each time; each 5th, it sleeps behind it."""
+    """On 2 ranks, a barrier releases rank 1 later by 1 us.
+
+    In every 5th instance it sleeps after it.
+    """
     made, count = Synthetic(2), 300
     made.ended_ns = count * STEP
     for i in range(count):
@@ -241,7 +244,7 @@ def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) -> None:
-    """Rank 1 works 3 ms longer, and ranks 2 and 3 wait for its message, or work as long."""
+    """Rank 1 works 3 ms longer; ranks 2 and 3 wait for its message, or work as long."""
     made, random = Synthetic(4), np.random.default_rng(7)
     for i in range(40):
         came = 10 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([0, 3, 3, 3]) * MS
@@ -265,10 +268,10 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     ],
 )
 def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, said: str) -> None:
-    """Samples between the calls, by function: 6 of 8 in solve(), most of them in line 9.
+    """Samples between the calls, by function: 6 of 8 in solve(), most of them at line 9.
 
-    Those at the line of the call were taken when Python's lock was given away there: they are of
-    an unknown place, and where they are as many as the others nothing is named.
+    Samples at the line of the call were taken when Python's lock was released there. Their location
+    is unknown. If they are as many as the others, the finding names no function.
     """
     made, random = Synthetic(4), np.random.default_rng(9)
     came = np.arange(40)[:, None] * 10 * MS + random.integers(0, MS // 10, (40, 4)) + 10 * MS
@@ -312,7 +315,7 @@ def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) 
     lines = [sites[0]["line"] for sites in trace.callsites["sites"]]
     group, everybody = lines.index(5), lines.index(9)
     found = trace.causes(everybody)
-    assert found.ranks.iloc[0]["rank"] == 3  # it comes last, but for waiting for rank 2
+    assert found.ranks.iloc[0]["rank"] == 3  # it comes last, but only because it waited for rank 2
     began = found.chain.iloc[0]
     assert began[["rank", "callsite", "how"]].tolist() == [2, group, "outside"]
     assert began["path"] == ((group, 2), (everybody, 3)) and began["share"] > 0.9
@@ -361,8 +364,8 @@ def test_gains_of_the_simulator(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     (gain,) = gains(trace, 20)
     assert gain.callsite == 0 and gain.algorithm.startswith("pipelined_ring:block_size=")
-    # The linear ring takes 35/8 hops a rank on average beyond the late rank's 0.5 ms; any
-    # pipelined one at least the time of one hop.
+    # The linear ring takes 35/8 hops per rank on average beyond the late rank's 0.5 ms. Any
+    # pipelined ring takes at least one hop.
     hop, instances = tune_traces.HOP, 20 * tune_traces.RANKS
     now = 35 / 8 * hop - tune_traces.LATE_NS
     assert 0.5 * now < gain.saved_ns / instances < now - hop * 0.9

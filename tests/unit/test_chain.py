@@ -19,10 +19,11 @@ ROUNDS = 60
 
 
 def alike(folder: Path, persistent: bool) -> tuple[mpiprof.Trace, Int]:
-    """Rounds of a broadcast from rank 0 and an allreduce; gives the rank that is late in each.
+    """Return a trace of broadcasts from rank 0, each followed by an allreduce, and each late rank.
 
-    It comes 3 ms late to the broadcast and so, as nobody waits there, to the allreduce. The
-    broadcasts are starts of one operation, or calls on communicators that share a row.
+    The late rank is 3 ms late at the broadcast. No rank waits there, so it is also late at the
+    allreduce. The broadcasts are starts of one operation, or calls on communicators that share a
+    row.
     """
     made = Synthetic(4)
     made.communicator("made", [0, 1, 2, 3])
@@ -55,16 +56,16 @@ def test_calls_of_one_sequence_number_are_told_apart(tmp_path: Path, persistent:
     assert len(walks) == ROUNDS
     for i, one in enumerate(walks):
         rank = int(late[i])
-        after = then if i else one.origin.after  # what comes before the first is no allreduce
+        after = then if i else one.origin.after  # no allreduce precedes the first broadcast
         assert one.origin == Origin(rank, first, after, "outside"), i
         assert [(step.callsite, step.rank) for step in one.steps] == [(first, rank), (then, rank)]
 
 
 def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None:
-    """8 ranks: 0 waits in its half for 3, which came with 1 and 2, and comes last of all of it.
+    """8 ranks: 0 waits in its half for 3, which came with 1 and 2; then 0 is last of all ranks.
 
-    Rank 3 has made a call of its own since, so that only the half is compared, of which it is not
-    late: nobody is to blame that is known.
+    Rank 3 has made another call meanwhile. So only the half is compared, in which it is not late,
+    and no known rank is to blame.
     """
     made = Synthetic(8)
     made.communicator("half", [0, 1, 2, 3])
@@ -86,7 +87,7 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_a_ring_holds_first_is_not_the_start(tmp_path: Path, turned: bool) -> None:
-    """2 ranks, one call: what rank 1 did before is lost where the ring has turned."""
+    """2 ranks, one call: rank 1's earlier calls are lost if the ring was overwritten."""
     made = Synthetic(2)
     made.collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
     made.ended_ns = 9 * MS

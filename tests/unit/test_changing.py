@@ -38,7 +38,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
 
 
 def test_who_wanders_is_named_no_more_often_for_its_levels(tmp_path: Path) -> None:
-    """Of walks of 8 ranks hardly one has phases that begin and end at once, or one that is flat."""
+    """Hardly any random walk of 8 ranks has phases with sharp edges, or a flat phase."""
     named = 0
     for seed in range(1000, 1040):
         random = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def test_who_wanders_is_named_no_more_often_for_its_levels(tmp_path: Path) -> No
 
 
 def test_who_wanders_does_not_grow(tmp_path: Path) -> None:
-    """A rank on a random walk goes now this way, now that."""
+    """A rank on a random walk has no steady direction."""
     grown = 0
     for seed in range(60):
         walk = np.cumsum(np.random.default_rng(seed).normal(0, 0.2, (COUNT, 4)), 0)
@@ -77,7 +77,7 @@ def test_lateness_of_two_levels_is_that_of_one_rank(
 
 
 def test_who_else_comes_last_ends_no_phase(tmp_path: Path) -> None:
-    """Rank 3 is early all the time; of the others now this one and now that one comes last."""
+    """Rank 3 is always early; the last of the other ranks varies."""
     late = noise(150, 4, 0.01) + 6
     late[:53, 1] += 0.2
     late[53:, 0] += 0.2

@@ -1,4 +1,4 @@
-"""Pictures of the page that needs nothing else."""
+"""Figures of the self-contained page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_pointer_tells_the_shares_of_a_place() -> None:
 
 
 def test_waiting_is_drawn_pale_in_the_colour_of_its_operation() -> None:
-    """A cell half in an allreduce, half of that waiting: pale above full."""
+    """A cell with an allreduce in half of it, half of that wait: pale above full colour."""
     shares, waits = np.full((1, 1, 1), 1.0), np.full((1, 1, 1), 0.5)
     drawn = charts.timeline(shares, waits, ["allreduce"], 1, 1e9, duration)
     palette, pixels = read(drawn)
@@ -50,7 +50,7 @@ def test_waiting_is_drawn_pale_in_the_colour_of_its_operation() -> None:
 
 
 def read(drawn: str) -> tuple[list[tuple[int, ...]], Array]:
-    """Return palette and pixels of the first picture in a drawing."""
+    """Return the palette and pixels of the first picture in a drawing."""
     found = re.search(r"data:image/png;base64,([^\"]+)", drawn)
     assert found is not None
     data, parts, at = base64.b64decode(found[1]), {}, 8

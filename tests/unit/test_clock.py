@@ -23,7 +23,7 @@ def two_nodes(drift: float = 0.0, offset: int = 123 * SECOND) -> Synthetic:
 
 
 def barriers(spread: int, count: int = 50) -> tuple[Int, Int]:
-    """Arrivals within `spread` ns, exits within `spread` after the last; over 18 s."""
+    """Return arrivals within `spread` ns, and exits within `spread` after the last, over 18 s."""
     random = np.random.default_rng(7)
     begin = (np.arange(count)[:, None] * (18 * SECOND // count)) + SECOND
     arrivals = begin + random.integers(0, spread, (count, 4))
@@ -31,7 +31,7 @@ def barriers(spread: int, count: int = 50) -> tuple[Int, Int]:
 
 
 def off_by(trace: mpiprof.Trace, arrivals: Int) -> int:
-    """How far a measured arrival is from the true one, at most."""
+    """Return the largest error of a measured arrival."""
     return int(np.abs(trace.matrix(0)[0] - arrivals).max())
 
 
@@ -68,7 +68,7 @@ def test_the_printed_error_holds(tmp_path: Path, drift: float, spread: int) -> N
 
 
 def test_instances_bound_a_killed_job_s_clock(tmp_path: Path) -> None:
-    """With a line from Init only, drift would be anything; barriers tie it down."""
+    """With a clock line from MPI_Init only, the drift is unknown, but barriers bound it."""
     trace = two_nodes(2e-5)
     arrivals, exits = barriers(5_000)
     trace.collective("barrier", arrivals, exits)
@@ -96,7 +96,7 @@ def test_never_compared_clocks_are_said(tmp_path: Path) -> None:
 
 
 def test_broadcasts_bound_nothing(tmp_path: Path) -> None:
-    """A broadcast's root may leave before the others come: no bound may be drawn from it."""
+    """A broadcast's root may leave before other ranks arrive, so it is no bound."""
     trace = two_nodes(offset=0)
     arrivals, _ = barriers(1_000)
     arrivals[:, 2:] += 400_000
@@ -104,7 +104,7 @@ def test_broadcasts_bound_nothing(tmp_path: Path) -> None:
     trace.clock(2, 0, 2000, 20_000)
     trace.clock(2, 0, 19 * SECOND, 20_000, "finalize")
     opened = mpiprof.open(trace.write(tmp_path / "t"))
-    # 20 us at both lines; the run ends a second later.
+    # 20 us at both clock lines; the run ends a second later.
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 22_200
 
 
@@ -133,7 +133,7 @@ def test_fit_is_the_middle_of_what_is_feasible() -> None:
 
 
 def test_contradicting_bounds_widen_the_error() -> None:
-    # Offset at least 100 and at most 40: no clock keeps both; 30 ns are missing to each side.
+    # The offset is at least 100 and at most 40, so no clock satisfies both; each side lacks 30 ns.
     clock = fit(bounds([0, 0], [100, 40], [True, False]), (0, 0))
     assert clock is not None
     assert abs(clock.offset_ns - 70) <= clock.error_ns

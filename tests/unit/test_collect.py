@@ -1,4 +1,4 @@
-"""Samples of data sets: of only those blocks that hold what is kept, the same as of all of them."""
+"""Samples of data sets: reading only the blocks of the samples returns the same as reading all."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "RUN", 8)
     monkeypatch.setattr(collect, "WALKS", 16)
     monkeypatch.setattr(collect, "GENERATION", 1 << 11)
-    monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that what is read is not kept
+    monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that batches are not cached
 
 
 def made(folder: Path, rounds: int = ROUNDS) -> Path:
-    """4 ranks: a bcast in each of two pairs, then an allreduce and a barrier of all, in each round.
+    """Write rounds of 4 ranks: a bcast in each of two pairs, then an allreduce and a barrier.
 
-    A root is late now and then, so that its partner is late in the allreduce.
+    A root is late in some rounds, so that its partner is late in the allreduce.
     """
     trace = Synthetic(4)
     trace.communicator("left", [0, 1])
@@ -69,7 +69,7 @@ def made(folder: Path, rounds: int = ROUNDS) -> Path:
 
 
 def in_small_blocks(folder: Path, to: Path) -> Path:
-    """Make a data set whose blocks have some hundred calls."""
+    """Make a data set with blocks of some hundred calls."""
     dataset.copied(folder, to)
     trace = mpiprof.open(to)
     dataset.write(to, trace, lambda _: None, trace.batches(batch=1, before=True))
@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def blocks_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The numbers of the blocks that are read with what came before each call."""
+    """Yield the numbers of the blocks that are read with the previous records."""
     numbers: list[int] = []
     real = Reader.batch
 
@@ -123,7 +123,7 @@ def test_of_few_blocks_as_of_all(
     for callsite, sample in found.items():
         check(sample, others[callsite], tmp_path)
         alone = mpiprof.open(folder).samples(callsite)[callsite]
-        if sample.without is None:  # blocks are read for others, too
+        if sample.without is None:  # blocks are also read for other samples
             check(sample, alone, tmp_path)
     origins = {(walk.origin.rank, walk.origin.callsite) for walk in found[0].walks}
     assert {(0, 2), (2, 3)} <= origins  # beyond the allreduce, on another communicator
@@ -133,7 +133,7 @@ def test_of_few_blocks_as_of_all(
 
 
 def test_what_is_kept_is_what_the_instances_are(folder: Path) -> None:
-    """Also where few instances of a block are measured alone: to the last bit."""
+    """Equal to the last bit, even if few instances of a block are measured alone."""
     trace = mpiprof.open(folder)
     for callsite, sample in trace.samples(range(4)).items():
         rows = trace.instances[trace.instances["callsite"] == callsite].reset_index(drop=True)
@@ -166,7 +166,7 @@ def test_a_trace_twice_as_long_costs_no_more(tmp_path: Path, blocks_read: list[i
 def test_many_call_sites_in_each_block(
     folder: Path, blocks_read: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where they are is not kept then: all is read, and the same is found."""
+    """Then the blocks' locations are not stored; all blocks are read, and the results are equal."""
     known = mpiprof.open(folder).samples(2)[2]
     blocks_read.clear()
     monkeypatch.setattr(placed, "MOST", 10)
@@ -191,7 +191,7 @@ def test_where_instances_are(folder: Path) -> None:
 
 
 def test_a_block_more_costs_a_few_bytes() -> None:
-    """However small it is: a program may make many communicators."""
+    """However small the block is, because a program may make many communicators."""
     tracemalloc.start()
     try:
         held = Placed()
@@ -217,7 +217,7 @@ def test_sequence_numbers_are_known_without_reading(folder: Path) -> None:
 
 @pytest.mark.parametrize("expected", [0, 1, 7, 8, 127, 128, 129, 1_000, 1_030, 4_095])
 def test_how_many_are_kept_is_known_before(expected: int) -> None:
-    """Whatever the pieces in which they come."""
+    """The number is independent of the pieces."""
     maker = SeriesMaker(expected)
     kept, at = 0, 0
     for count in np.random.default_rng(expected).integers(0, 20, 1_000).tolist():

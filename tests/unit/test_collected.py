@@ -1,4 +1,4 @@
-"""Lateness that is collected over many instances in which nobody waits, and shows at the next."""
+"""Lateness that accumulates over many instances without waits, and appears at the next."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mpiprof.trace.types import Float
 
 
 def unwaited(folder: Path, longer: Float, rounds: int = 1) -> Trace:
-    """Return a trace of reduces that nobody waits in, and a barrier behind them all, in rounds.
+    """Return a trace of reduces without waits, and a barrier after them, repeated in rounds.
 
-    longer: what each rank works longer than a millisecond before each reduce (instances x ranks,
-    ms); rank 0 is the root, and comes last.
+    longer: each rank's work beyond one millisecond before each reduce (instances x ranks, ms). Rank
+    0 is the root, and comes last.
     """
     ranks = longer.shape[1]
     made, now = Synthetic(ranks), np.full(ranks, 10 * MS)
@@ -67,7 +67,7 @@ def test_what_is_not_followed_back_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
-    """Each rank works now longer, now shorter: who is last in the end is chance."""
+    """Each rank's work varies at random, so the last rank at the end is chance."""
     named = 0
     for seed in range(10):
         longer = np.random.default_rng(seed).normal(0, 0.2, (150, 4))
@@ -78,7 +78,7 @@ def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
 
 
 def test_a_single_delay_among_many_steps_keeps_its_place(tmp_path: Path) -> None:
-    """Rank 0 is 200 ms late once, 60 reduces before the barrier in which that shows."""
+    """Rank 0 is 200 ms late once, 60 reduces before the barrier at which the delay appears."""
     longer = np.abs(noise(150, 4, 0.02))
     longer[90, 0] += 200
     trace = unwaited(tmp_path, longer)
@@ -89,7 +89,7 @@ def test_a_single_delay_among_many_steps_keeps_its_place(tmp_path: Path) -> None
 
 
 def test_what_each_round_collects_is_told_of_each(tmp_path: Path) -> None:
-    """50 reduces before every barrier: that many steps lead to where rank 0 gets late."""
+    """50 reduces before every barrier: so many steps lead to where rank 0 becomes late."""
     longer = np.abs(noise(50, 4, 0.02))
     longer[:, 0] += 5
     trace = unwaited(tmp_path, longer, rounds=40)
@@ -101,7 +101,7 @@ def test_what_each_round_collects_is_told_of_each(tmp_path: Path) -> None:
 
 
 def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
-    """In pairs, rank 0 waits 3 ms for rank 1 in each of 100 calls, and comes last in the end."""
+    """In pairs, rank 0 waits 3 ms for rank 1 in each of 100 calls, and comes last at the end."""
     made, random, now = Synthetic(4), np.random.default_rng(6), np.full(4, 10 * MS)
     for first in (0, 2):
         made.communicator(f"pair{first}", [first, first + 1])

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, errors in one line, pipes, doctor, calibrate."""
+"""The command line as a whole: help, errors on one line, pipes, doctor, calibrate."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_doctor_without_any_mpi(
 def test_doctor_repeats_the_remedy_of_what_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An MPI that cannot be recorded needs its own remedy, and no other MPI."""
+    """An MPI that cannot be recorded needs its own remedy, and no other MPI does."""
     remedy = "set OMPI_ALLOW_RUN_AS_ROOT=1"
     failed = doctor.Check(False, "/x/mpiexec, preloading fails", remedy, needed=True)
     unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi isn't found beside it")
@@ -154,7 +154,7 @@ def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     assert len(within["sizes"]) == len(within["one_way_ns"])
     largest, buffer = within["sizes"][-1], within["buffer_bytes"]
     assert within["pace_ns_per_byte"] >= within["beta_ns_per_byte"]
-    if 0 < buffer <= largest:  # then the largest message takes what the line through it says
+    if 0 < buffer <= largest:  # then the largest message takes the time of the line through it
         took = within["alpha_ns"] + within["beta_ns_per_byte"] * buffer
         took += within["pace_ns_per_byte"] * (largest - buffer)
         assert took == pytest.approx(within["one_way_ns"][-1], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Comparing recordings: what is matched, what differs by more than chance, exit codes."""
+"""Comparing recordings: matching, differences beyond chance, exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recorded(
     algorithm: str = "native",
     count: int = 100,
 ) -> Trace:
-    """Return a trace of an allreduce in which rank 2 is late, and of a bcast that never changes."""
+    """Return a trace of an allreduce with rank 2 late, and of a bcast that never changes."""
     made, random = Synthetic(RANKS), np.random.default_rng(seed)
     made.ended_ns = (count + 2) * 40 * MS
     at = (np.arange(count)[:, None] + 1) * 40 * MS + random.normal(5e5, 5e4, (count, RANKS))
@@ -61,7 +61,7 @@ def test_differences_and_what_is_chance(tmp_path: Path) -> None:
 
 
 def test_recordings_that_are_alike_differ_by_chance_only(tmp_path: Path) -> None:
-    """Of 20 pairs from one distribution hardly one shows a difference: the level is 5 % a table."""
+    """Hardly any of 20 pairs from one distribution differs; the level is 5 % per table."""
     traces = [recorded(tmp_path / str(i), seed=i) for i in range(40)]
     alarms = [
         bool(compare(traces[i : i + 2])["significant"].any()) for i in range(0, len(traces), 2)
@@ -117,7 +117,7 @@ def judged(*traces: Trace) -> Difference:
 
 
 def test_the_verdict_has_the_planted_amount_and_direction(tmp_path: Path) -> None:
-    """1 ms more for three waiting ranks in 100 instances: 300 ms, all of it waiting."""
+    """1 ms more for three waiting ranks in 100 instances is 300 ms, all of it wait."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)
     worse, better = judged(a, b), judged(b, a)
     assert (worse.outcome, better.outcome) == ("slower", "faster")
@@ -149,7 +149,7 @@ def test_recordings_of_different_programs(tmp_path: Path) -> None:
 
 
 def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
-    """Of two programs all that is alike is one last barrier: longer runs would not help."""
+    """The two programs share only one final barrier, so longer runs would not help."""
     traces = []
     for name in ("a", "b"):
         made = Synthetic(2)
@@ -169,7 +169,7 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
 def test_sums_are_not_recorded_too_short(
     tmp_path: Path, which: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A summary has 100 instances, and no value of any: to record longer would not help."""
+    """A summary has 100 instances without single values, so a longer recording would not help."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)
     for trace in (a, b):
         monkeypatch.setitem(
@@ -198,7 +198,7 @@ def test_summaries_of_several_runs_are_tested(
 
 
 def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
-    """All that differs is one last barrier, which takes five times as long."""
+    """The only difference is one final barrier, which takes five times as long."""
     traces = []
     for seed, late in enumerate((10, 50)):
         made, random = Synthetic(4), np.random.default_rng(seed)
@@ -221,7 +221,7 @@ def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
 
 
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
-    """Twice as many instances take twice the time, and nothing is slower."""
+    """Twice as many instances take twice the time, but no call is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
     found = judged(a, b)
     assert found.after_ns == pytest.approx(2 * found.before_ns, rel=0.05)
@@ -235,7 +235,7 @@ def test_some_slower_and_others_faster(tmp_path: Path) -> None:
     first, other = table.index
     turned = table.copy()
     swapped = [c for c in table.columns if c.startswith("other_") and c[6:] in table.columns]
-    for column in swapped:  # the second call site is the first one's change the other way
+    for column in swapped:  # the second call site's change is the reverse of the first one's
         turned.loc[other, column] = table.loc[first, column[6:]]
         turned.loc[other, column[6:]] = table.loc[first, column]
     for column in ("mean_elapsed_ns_p", "wait_ns_p", "significant"):
@@ -280,7 +280,7 @@ def test_few_instances_decide_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def runs(folder: Path, late_ms: float, seed: int, count: int = 4) -> list[Trace]:
-    """Return runs that differ among themselves: the lateness of each is its own."""
+    """Return runs that differ among themselves, each with its own lateness."""
     drawn = np.random.default_rng(seed).normal(late_ms, 0.3, count)
     return [
         recorded(folder / str(i), float(late), seed=10 * seed + i) for i, late in enumerate(drawn)
@@ -288,7 +288,10 @@ def runs(folder: Path, late_ms: float, seed: int, count: int = 4) -> list[Trace]
 
 
 def test_runs_that_differ_among_themselves(tmp_path: Path) -> None:
-    """One run with another is significant nearly always; some with others by chance only."""
+    """Two single runs nearly always differ significantly.
+
+    Two groups of runs differ only by chance.
+    """
     false = {"single": 0, "several": 0}
     for seed in range(10):
         before = runs(tmp_path / f"a{seed}", 2.0, 2 * seed)
@@ -299,7 +302,7 @@ def test_runs_that_differ_among_themselves(tmp_path: Path) -> None:
 
 
 def test_large_differences_of_few_runs_are_not_called_nothing(tmp_path: Path) -> None:
-    """Two runs of each that scatter by more than they differ: that is no reason to rest."""
+    """Two runs each, with more spread than difference, are no proof of equality."""
     before, after = (
         [recorded(tmp_path / f"{late}", late, seed=int(9 * late)) for late in of]
         for of in ((1.0, 5.0), (2.0, 7.0))

@@ -1,4 +1,4 @@
-"""What --fail-on understands, and what it refuses."""
+"""The syntax of --fail-on, and the expressions that it refuses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ROW: dict[str, Any] = {
     ],
 )
 def test_known_answers(expression: str, met: bool) -> None:
-    """`and` binds before `or`; what is not known meets nothing."""
+    """`and` binds before `or`; an unknown value satisfies no condition."""
     assert condition.parse(expression).holds(ROW) is met
 
 
@@ -84,7 +84,7 @@ def test_what_is_refused(expression: str, said: str) -> None:
 
 
 def test_every_column_of_call_sites_is_known(tmp_path: Path) -> None:
-    """But for those that are no number or text."""
+    """Except columns that are neither numbers nor texts."""
     trace = mpiprof.open(waiting(tmp_path / "t"))
     beside = {"callsite", "sites", "started", "algorithms"}
     assert set(trace.callsites.columns) - beside == {*NUMBERS, *TEXTS}
@@ -93,7 +93,7 @@ def test_every_column_of_call_sites_is_known(tmp_path: Path) -> None:
 
 
 def waiting(folder: Path) -> Path:
-    """Write 4.25 s of waiting on 2 ranks in 8.5 s: 850 calls, in each of which one waits 5 ms."""
+    """Write 4.25 s of wait on 2 ranks in 8.5 s: 850 calls, in each of which one rank waits 5 ms."""
     made = Synthetic(2)
     made.ended_ns = 8_500 * MS + made.started_ns
     late = np.array([0, 5 * MS])
@@ -122,7 +122,7 @@ def test_we_show_gates() -> None:
 def test_an_incomplete_trace_is_judged_only_where_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log of one rank is lost: what is left has no waiting."""
+    """The log of one rank is lost, and the rest has no waits."""
     trace = waiting(tmp_path / "t")
     words = ["report", str(trace), "--fail-on", "total_wait > 1s"]
     assert main(words) == 3
@@ -136,7 +136,7 @@ def test_an_incomplete_trace_is_judged_only_where_told(
 
 
 def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
-    """Half of the calls have half of the waiting."""
+    """Half of the calls have half of the wait."""
     waiting(tmp_path / "a")
     made = Synthetic(2)
     arrivals = made.started_ns + np.arange(425)[:, None] * 10 * MS + np.array([0, 5 * MS])
@@ -156,7 +156,7 @@ def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
 def test_a_column_that_is_known_nowhere_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A summary has no quantiles: the gate would be open for ever, without a word."""
+    """A summary has no quantiles, so the condition could never be met, without any message."""
     made = Synthetic(2)
     made.meta["record"] = "summary"
     for rank in range(2):

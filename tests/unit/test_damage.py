@@ -1,7 +1,7 @@
 """Damaged, cut, empty and foreign traces.
 
-One line that says so, or a Trace that names what is missing; never another exception, never
-numbers from nowhere, never memory without end.
+Each results in a one-line error, or in a Trace that names the missing parts. It never results in
+another exception, invented numbers, or unbounded memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpiprof.testing.sealed import seal
 
 
 def healthy(folder: Path) -> Path:
-    """Three ranks on two nodes, blocking, nonblocking and persistent operations, two threads."""
+    """Write 3 ranks on two nodes with all forms of operations, and two threads."""
     trace = Synthetic(3, nodes=[0, 0, 1], offsets=[0, 10**9], drifts=[0, 1e-6])
     trace.communicator("pair", [0, 2])
     random = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def healthy(folder: Path) -> Path:
 
 
 def exercise(trace: mpiprof.Trace) -> None:
-    """Ask for everything; and what is defined must be possible."""
+    """Read everything, and check that defined values are possible."""
     table, instances = trace.callsites, trace.instances
     assert len(trace.events) < 100_000
     assert len(trace.processes) == trace.ranks < 100_000
@@ -87,7 +87,7 @@ def test_flipped_and_cut_bytes(tmp_path: Path, seed: int) -> None:
         content = bytearray(path.read_bytes())
         if not content:
             continue
-        # Most of a log is empty space: aim at its first line, its headers and its records.
+        # Most of a log is empty space, so damage its first line, its headers and its records.
         used = 65536 + 64 + 32 * 180 if path.suffix == ".log" else len(content)
         used = min(used, len(content))
         low = 65536 if path.suffix == ".log" and used > 65536 and random.integers(4) else 0
@@ -128,7 +128,7 @@ def test_every_file_may_end_anywhere(tmp_path: Path, name: str, size: int) -> No
 
 
 def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
-    """One rank's log lacks its last chunk: what it had before stays complete."""
+    """One rank's log lacks its last chunk; its earlier calls remain complete."""
     trace = Synthetic(2)
     times = np.arange(1, 5001)[:, None] * 1000 + np.array([[0, 1]])
     trace.collective("barrier", times, times + 500)
@@ -269,7 +269,7 @@ def test_a_trace_with_sums_reads_as_one_without(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["flip", "drop", "double", "swap"])
 def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) -> None:
-    """Whatever is done to a line that has a sum: what is left is what the other lines say."""
+    """Whatever happens to a line with a checksum, only the other lines remain in the tables."""
     folder = seal(healthy(tmp_path / "t"))
     path = folder / "rank-000001.tables"
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -290,7 +290,7 @@ def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) 
 
 
 def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
-    """Also where it is the last one, whose number leaves no gap."""
+    """Also the last chunk, whose number leaves no gap."""
     folder = seal(healthy(tmp_path / "t"))
     path = folder / "rank-000002.log"
     content = bytearray(path.read_bytes())
@@ -304,7 +304,7 @@ def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_damage_is_never_silent(seed: int) -> None:
-    """A hundred damaged traces; the benchmark takes as many as one likes."""
+    """A hundred damaged traces; the benchmark can run any number."""
     found, wrong = damage.run(range(100), seed, lambda _: None)
     assert wrong == [] and sum(found.values()) == 100
     assert found[damage.MARKED] > 50 and found[damage.SOUND] > 0
@@ -324,7 +324,7 @@ def test_interrupted_damage_says_what_was_found() -> None:
 
 @pytest.mark.parametrize("what", [b'"check"', b'"check": "', b'"}\n'])
 def test_a_damaged_sum_of_the_meta_data_is_damage(tmp_path: Path, what: bytes) -> None:
-    """No sum can be read there, but the logs have some: the message times are not taken."""
+    """meta.json has no readable checksum but the logs have, so the message times are ignored."""
     folder = seal(healthy(tmp_path / "t"))
     assert mpiprof.open(folder).machine is not None
     path = folder / "meta.json"

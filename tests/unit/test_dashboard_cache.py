@@ -1,4 +1,4 @@
-"""What is kept in files comes back equal, and never when the trace or the file has changed."""
+"""Cached values are equal when read, and are not used after the trace or the file has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mpiprof.store import cache, derived, values
 from mpiprof.timeline import build
 from mpiprof.trace import Trace
 
-# Of one call site, or of two.
+# Arguments: one call site, or two.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("causes", "conclusions", "matrix_ranks", "phases"), (0,)),
     "series": ((0, 1),),
@@ -39,13 +39,13 @@ def made(folder: Path, instances: int = 30, finished: bool = True) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A trace, and a home of its own."""
+    """Return a trace, and set a separate home."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     return made(tmp_path / "trace")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two derived values are equal, NaN and types of columns included."""
+    """Return True if two derived values are equal, including NaN and column types."""
     if isinstance(one, pd.DataFrame):
         pd.testing.assert_frame_equal(one, other)
         return True
@@ -65,7 +65,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def derive_all(trace: Trace) -> dict[str, Any]:
-    """Return all that is kept, of the first call site where one is to be given."""
+    """Return all cached values, for the first call site if one is required."""
     found: dict[str, Any] = {"clocks": trace.clocks}
     for name in sorted(derived.KEPT & DERIVED.keys()):
         found[name] = trace.derive(name, *ARGUMENTS.get(name, ()))
@@ -106,7 +106,7 @@ def test_a_changed_trace_is_read_anew(folder: Path) -> None:
     made(folder, instances=31)
     assert len(derived.open_trace(folder).instances) == 62
     names = [p.name for p in (folder / "cache").iterdir() if p.name.startswith("instances-")]
-    assert len(names) == 1  # the old one is gone
+    assert len(names) == 1  # the old entry is gone
 
 
 def test_records_in_an_open_window_change_the_key(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_records_in_an_open_window_change_the_key(tmp_path: Path) -> None:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Return the files of the cache beside a trace."""
+    """Return the cache files beside a trace."""
     return sorted((folder / "cache").glob("*.cache"))
 
 
 def segments(folder: Path) -> Any:
-    """Return all segments and their ranks, from the cache where it is good."""
+    """Return all segments and their ranks, from the cache if it is valid."""
     trace = Trace(folder, DERIVED)
     events = build.open_or_build(trace, cache.key_of(trace))
     found, ranks = events.window(events.begin_ns, events.end_ns + 1)
@@ -148,7 +148,7 @@ def test_damaged_entries_are_made_anew(folder: Path, damage: str) -> None:
             content = bytearray()
         elif damage == "noise":
             content = bytearray(choose.randbytes(len(content)))
-        elif damage == "flipped":  # in what describes the arrays, or in their end
+        elif damage == "flipped":  # in the description of the arrays, or in their end
             for _ in range(3):
                 last = min(200, len(content))
                 content[-choose.randrange(1, last)] ^= 1 << choose.randrange(8)

@@ -1,4 +1,4 @@
-"""A click on the heat map leads to the instance that the cell has its colour from."""
+"""A click on the heat map opens the instance that determines the cell's colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the dashboard, without a server: what they draw, and that they stay small."""
+"""Figures of the dashboard, without a server: their content, and their bounded size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_SWITCHES = pd.DataFrame(columns=["number", "algorithm"])
 
 
 def instances(count: int) -> pd.DataFrame:
-    """Return instances whose factor grows with their number."""
+    """Return instances with a factor that grows with their number."""
     number = np.arange(count)
     worst = 1.0 + number
     table = {"number": number, "worst_factor": worst, "average_factor": worst / 2}
@@ -40,12 +40,12 @@ def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
     assert len(bar.x) == axes.MOST_ROWS
     assert bar.x[0] == "0-15"
     scale = axes.unit_of(4095 * MS)[1]
-    assert bar.y[0] * scale == pytest.approx(15 * MS)  # the greatest of 0 to 15 ms
+    assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
     assert bar.customdata[0][1] == 15
 
 
 def test_one_late_rank_among_many_is_as_late_as_among_few() -> None:
-    """Rank 5 comes last in all instances, by 1 ms: whatever other ranks share its place."""
+    """Rank 5 is last in all instances, by 1 ms, however many ranks share its row."""
     for ranks in (16, 4096):
         rank = np.arange(ranks)
         late = 40 * MS * (rank == 5)
@@ -64,7 +64,7 @@ def test_factors_keep_the_peaks_of_many_instances() -> None:
     line = figure.data[0]
     assert len(line.x) <= callsite.MOST_POINTS
     assert line.y.max() == 1e9
-    assert int(line.x[line.y.argmax()]) == 54_321  # a click on the peak shows that instance
+    assert int(line.x[line.y.argmax()]) == 54_321  # a click on the peak opens that instance
 
 
 def test_phases_are_bands_and_switches_marks() -> None:
@@ -181,7 +181,7 @@ def test_comparisons_share_a_scale() -> None:
     first, other = compare.callsites(table, "wait_ns", "waiting", ("A", "B")).data
     assert list(first.x) == [1, 2]
     assert other.x[0] == 3
-    assert len(set(first.y)) == 2  # equal places of two rows stay apart
+    assert len(set(first.y)) == 2  # equal names in two rows remain distinct
 
 
 def test_distributions_say_where_no_factor_is_known() -> None:
@@ -201,7 +201,7 @@ def test_empty_tables_give_a_figure_that_says_so() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours as WCAG defines it."""
+    """Return the contrast of two colours as defined by WCAG."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -213,7 +213,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_an_operation_has_one_colour_of_its_own_everywhere() -> None:
-    """The timeline gave allgather another one where allgatherv was there as well."""
+    """The timeline once gave allgather another colour beside allgatherv."""
     names = list(OPERATIONS)
     assert len({colours.operation_colour(name) for name in names}) == len(names)
     for some in (names, names[::-1], ["allgatherv", "allgather"], ["comm_split", "barrier"]):
@@ -236,7 +236,7 @@ def test_an_operation_has_one_colour_in_all_its_forms(name: str) -> None:
 
 @pytest.mark.parametrize("ranks", [16, 256, 4096, 65536])
 def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
-    """The row that stands first, then the row that stands first of the ranks of that one."""
+    """Click the first row, then the first row among the ranks of that row."""
     random, culprit = np.random.default_rng(ranks), ranks * 5 // 7
     members, numbers = np.arange(ranks), np.arange(12)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Who the dashboard lets in, and what a crafted trace can't do: asked as an attacker would."""
+"""Access control of the dashboard, and crafted traces, tested as an attacker would."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return the app on a hostile trace, that allows an empty folder of sources."""
+    """Return the app on a hostile trace, with an empty allowed source folder."""
     folder = tmp_path_factory.mktemp("hostile")
     secret = folder / "secret"
     secret.mkdir()
@@ -53,7 +53,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def client(app: Any) -> Any:
-    """Return Flask's test client, without cookies of its own."""
+    """Return Flask's test client, without cookies."""
     return app.server.test_client(use_cookies=False)
 
 
@@ -229,7 +229,7 @@ def test_secrets_named_by_a_trace_are_not_shown(client: Any) -> None:
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """Return the first bytes of the answer to a request as it is."""
+    """Return the first bytes of the answer to a raw request."""
     with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as connection:
         connection.sendall(request)
         return connection.recv(4096)
@@ -237,7 +237,7 @@ def raw(port: int, request: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a running view of the plain trace."""
+    """Yield a running view of the plain trace."""
     folder = tmp_path_factory.mktemp("served")
     with view([plain(folder / "trace", 3)]) as running:
         yield running
@@ -266,7 +266,7 @@ def test_view_listens_on_this_machine_only_and_says_how_to_come_there(tmp_path: 
 
 
 def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> None:
-    """The page is served, and what can't be read is said in a line."""
+    """The page is served, and one line reports the unreadable logs."""
     folder = plain(tmp_path / "t", 2)
     for log in folder.glob("*.log"):
         log.write_bytes(b"damaged")

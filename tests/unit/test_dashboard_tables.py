@@ -1,4 +1,4 @@
-"""What the dashboard's pages are made of, against the trace read another way."""
+"""Data of the dashboard's pages, against the trace read in another way."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: Data) -> 
     totals = rank_totals(data.trace)
     reduce = totals[totals["operation"] == "allreduce"].set_index("rank")
     assert (reduce["last"] == np.where(reduce.index == 5, 30, 0)).all()
-    # Exact but for the clocks of two nodes, that are known to 1 ns.
+    # Exact except for the clocks of two nodes, which are accurate to 1 ns.
     assert reduce.loc[5, "lateness_ns"] == pytest.approx(30 * (2 * MS + 50_000), abs=100)
     waiting = sum(2 * MS + 50_000 - r * 10_000 for r in range(8) if r != 5)
     assert reduce.loc[5, "caused_ns"] == pytest.approx(30 * waiting, abs=1000)
@@ -72,7 +72,7 @@ def test_lateness_is_that_of_the_matrix(data: Data) -> None:
     late = (late - np.nanmin(late, axis=1, keepdims=True))[:, ranks]
     whole = lateness(data.trace, instances, {callsite: ranks}, 100, 1000)[callsite]
     assert np.array_equal(whole, late.T, equal_nan=True)
-    # In runs: the largest of each.
+    # Runs of instances show their largest value.
     small = lateness(data.trace, instances, {callsite: ranks}, 2, 10)[callsite]
     runs = np.nanmax(late.T.reshape(2, 2, 10, len(late) // 10), axis=(1, 3))
     assert np.array_equal(small, runs)
@@ -156,7 +156,7 @@ def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -
 
 
 def test_no_page_has_a_key_of_its_own_that_all_share() -> None:
-    """The timeline's window is from=..&to=..: runs to compare with had the second one, too."""
+    """The timeline's window is from=..&to=..; once, the runs to compare also used `to`."""
     assert not timeline.OWN & {*SHARED, *RUNS}
 
 
@@ -235,7 +235,7 @@ def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
 def test_live_page_and_status_conclude_alike(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verdict stands on top, and nothing on the page contradicts it."""
+    """The verdict is at the top, and the rest of the page does not contradict it."""
     made = Synthetic(3)
     for rank in range(3):
         made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
@@ -253,7 +253,7 @@ def test_live_page_and_status_conclude_alike(
 def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The strip over all pages takes its colours from what the verdict is."""
+    """The strip on all pages takes its colours from the verdict."""
     made = Synthetic(3)
     for rank in range(3):
         made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
@@ -268,7 +268,7 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
 
 
 def plain_of(part: Any) -> Any:
-    """Return a component of a page as what JSON knows."""
+    """Convert a page component for JSON."""
     return part.to_plotly_json()
 
 
@@ -321,7 +321,7 @@ def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
         assert sources.excerpt(name, 1, [allowed]) is None, name
 
 
-# The selector's history, and races
+# The selector's history, and predictions
 
 
 def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
 def test_of_too_many_processes_no_page_waits_for_a_race(
     data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One simulation can't be cut short: beyond so many processes none is begun."""
+    """One simulation cannot be interrupted, so none is started beyond so many processes."""
     asked = next(w for w in race.works(data) if w.operation == "allreduce")
     monkeypatch.setattr(race, "MOST", asked.members - 1)
     for begin in (race.simulated, race.sizes):
@@ -377,7 +377,7 @@ def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
 
 
 def test_a_page_that_appears_does_not_set_the_address_back(tmp_path: Path) -> None:
-    """It was made for an address without `with=`; after-1 was chosen before it appeared."""
+    """The page was made for an address without `with=`; after-1 was chosen before it appeared."""
     folders = [plain(tmp_path / name, 2) for name in ("before", "after-0", "after-1")]
     context, made = Context(folders, []), ["after-0"]
     chosen = "?with=after-0&with=after-1"

@@ -1,4 +1,4 @@
-"""Verbs with workers of Dask: the same tables, bit for bit, at any number of them."""
+"""Verbs with Dask workers: the same tables, bit for bit, for any number of workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS = ("mixed", "several", "inter", "talking", "drifting", "silent")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A data set of each kind."""
+    """Return a data set of each kind."""
     base = tmp_path_factory.mktemp("dask")
     return {kind: exported(MADE[kind], base / kind)[1] for kind in KINDS}
 
@@ -45,7 +45,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two processes."""
+    """Yield a cluster of two processes."""
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     made = distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options)
     yield made
@@ -61,7 +61,7 @@ def with_workers(folder: Path, client: Any) -> Trace:
 
 
 def check(folder: Path, client: Any, scratch: Path) -> None:
-    """Compare all that workers pass over with what one process finds."""
+    """Compare all results of workers with the results of one process."""
     alone, shared = mpiprof.open(folder), with_workers(folder, client)
     for name in ("callsites", "totals", "rank_totals", "waiting_for", "hot"):
         a, b = (trace.derive(name) for trace in (alone, shared))
@@ -114,7 +114,7 @@ def test_a_worker_that_is_killed_under_way_is_replaced(
 def test_verbs_take_a_scheduler(
     cluster: Any, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its address and by its file; and what is said is the same."""
+    """By its address and by its file, with the same output."""
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"type": "Scheduler", "address": cluster.scheduler_address}))
     shown: list[int] = []
@@ -145,7 +145,7 @@ def test_verbs_take_a_scheduler(
 def test_processes_of_this_machine(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Started for one verb; where a person watches they see a bar, which is wiped at the end."""
+    """Started for one verb; on a terminal the user sees a bar, which is erased at the end."""
     monkeypatch.setattr(progress, "PATIENCE_S", 0)
     monkeypatch.setattr(progress, "BAR_EVERY_S", 0)
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
@@ -160,7 +160,7 @@ def test_processes_of_this_machine(
 
 
 def test_workers_use_freed_memory_again(cluster: Any) -> None:
-    """Though Dask has told their C library to give it back."""
+    """Although Dask configures the workers' C library to return freed memory."""
     with client(cluster) as connected:
         if "glibc" not in platform.libc_ver():
             pytest.skip("another C library")
@@ -172,7 +172,7 @@ def test_workers_use_freed_memory_again(cluster: Any) -> None:
 def test_few_items_are_under_way_and_all_come_in_order(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What workers have done and nobody has fetched fills their memory."""
+    """Finished results that are not fetched yet occupy the workers' memory."""
     monkeypatch.setattr(workers, "AHEAD", 2)
     taken: list[int] = []
 
@@ -199,7 +199,7 @@ def test_workers_need_the_same_mpiprof(
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"have mpiprof {mpiprof.__version__}, this is 9.9" in err
-    absent = types.ModuleType("absent")  # here, but not where the workers are
+    absent = types.ModuleType("absent")  # importable here, but not in the workers
     exec("def version(): return '9.9'", vars(absent))
     monkeypatch.setitem(sys.modules, "absent", absent)
     monkeypatch.setattr(workers, "version", vars(absent)["version"])
@@ -209,7 +209,7 @@ def test_workers_need_the_same_mpiprof(
 
 
 def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> None:
-    """As `view` does it."""
+    """As in `view`."""
     data = pytest.importorskip("mpiprof.dashboard.data")
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
     with client(cluster) as connected:
@@ -235,7 +235,7 @@ def test_traces_and_absent_folders_are_refused(
     gone = shutil.copytree(folders["inter"], tmp_path / "gone")
     with client(cluster) as connected:
         found = with_workers(gone, connected)
-        assert found.dataset is not None  # read, before it goes
+        assert found.dataset is not None  # read, before the file disappears
         (gone / dataset.NAME).unlink()
         with pytest.raises(TraceError, match="where all workers can read it"):
             _ = found.callsites

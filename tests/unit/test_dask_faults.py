@@ -1,4 +1,4 @@
-"""What is wrong with --dask is told in one line, and nothing is waited for without end."""
+"""Errors with --dask are reported on one line, and every wait has a time limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of several blocks."""
+    """Return a data set of several blocks."""
     return exported(MADE["several"], tmp_path_factory.mktemp("dask"))[1]
 
 
@@ -38,20 +38,20 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(protocol: str = "inproc") -> Any:
-    """One worker, a thread."""
+    """Return a cluster of one worker, a thread."""
     options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     return distributed.LocalCluster(1, silence_logs=logging.CRITICAL, protocol=protocol, **options)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """One worker at an address."""
+    """Yield a cluster of one worker with a TCP address."""
     with started("tcp://") as made:
         yield made
 
 
 def passing(folder: Path, client: Any) -> Iterator[Any]:
-    """Begin a slow pass."""
+    """Start a slow pass."""
     trace = Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
     return iter(parts.Pass(trace, _slow))
 
@@ -106,7 +106,7 @@ def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
 
 
 def test_nothing_is_said_when_it_ends(folder: Path) -> None:
-    """Where a client could not be made, it would complain as the process ends."""
+    """If a client could not connect, it would print an error when the process ends."""
     words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--dask", "http://127.0.0.1:1"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
@@ -123,7 +123,7 @@ def test_a_scheduler_that_goes_is_told(folder: Path) -> None:
 
 
 def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
-    """Of a scheduler that goes, for one, its client writes a traceback."""
+    """For example, a client writes a traceback if its scheduler disappears."""
     logger = logging.getLogger("distributed.client")
     logger.setLevel(logging.WARNING)
     with workers.connected(cluster.scheduler_address):

@@ -1,4 +1,4 @@
-"""What goes to and from a worker: no more for each block than what is in it."""
+"""Data sent to and from a worker: for each block no more than its own content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpiprof.analysis.natives import shapes
 from mpiprof.trace import Trace
 
 distributed = pytest.importorskip("distributed")
-EACH = 40  # call sites of a communicator
+EACH = 40  # call sites per communicator
 STEP_NS = 1_000_000
 PASSES: dict[str, Callable[[Trace], object]] = {
     "callsites": lambda trace: trace.callsites,
@@ -30,7 +30,7 @@ PASSES: dict[str, Callable[[Trace], object]] = {
 
 
 def made(folder: Path, communicators: int) -> Path:
-    """2 ranks on communicators with call sites of their own, each called three times."""
+    """Write 2 ranks on communicators with separate call sites, each called three times."""
     trace, at = Synthetic(2), 0
     for c in range(communicators):
         trace.communicator(f"c{c}", [0, 1])
@@ -45,17 +45,17 @@ def made(folder: Path, communicators: int) -> Path:
 
 
 class Weighing:
-    """A worker in this process; `back`: bytes of what it gave for each item."""
+    """A worker in this process; `back`: size of its result for each item in bytes."""
 
     def __init__(self) -> None:
         self.back: list[int] = []
 
     def threads(self) -> int:
-        """It is one."""
+        """Return 1."""
         return 1
 
     def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        """Give what comes out of a pickle."""
+        """Yield each result after pickling."""
         for item in items:
             sent = pickle.dumps(function(item))
             self.back.append(len(sent))
@@ -75,10 +75,10 @@ def heaviest(folder: Path) -> dict[str, int]:
 
 
 def test_a_block_weighs_what_is_in_it(tmp_path: Path) -> None:
-    """With eight times the call sites in all as with so many in each block."""
+    """Eight times as many call sites in all, with equally many in each block."""
     few = heaviest(exported(lambda folder: made(folder, 3), tmp_path / "few")[1])
     many = heaviest(exported(lambda folder: made(folder, 24), tmp_path / "many")[1])
-    for name in PASSES:  # numbers of more digits take some bytes more
+    for name in PASSES:  # longer numbers take some more bytes
         assert many[name] <= 1.1 * few[name] + 64, name
 
 

@@ -1,4 +1,4 @@
-"""Data sets: what is read from the partitions is what is read from the trace, bit for bit."""
+"""Data sets: the partitions contain the same as the trace, bit for bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spen
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
-    """A trace of each kind, and its data set."""
+    """Return a trace of each kind, and its data set."""
     base = tmp_path_factory.mktemp("dataset")
     return {name: exported(make, base / name) for name, make in MADE.items()}
 
@@ -59,7 +59,7 @@ def test_tables_are_the_same_bit_for_bit(
 def test_blocks_are_the_batches_of_the_trace(
     kind: str, pairs: dict[str, tuple[Path, Path]]
 ) -> None:
-    """Also in how they lie in memory, on which the sums of floats depend."""
+    """Including the memory order, on which the sums of floats depend."""
     ours, theirs = (
         list(Trace(path).batches(batch=1 << 21, before=True, since_ns=since))
         for path, since in zip(pairs[kind], (None, -(1 << 62)), strict=True)
@@ -86,7 +86,7 @@ def test_blocks_are_the_batches_of_the_trace(
 
 
 def test_no_instance_is_in_two_partitions(pairs: dict[str, tuple[Path, Path]]) -> None:
-    """So that none has to be brought together; and each member has its row."""
+    """So partitions need no merging; and each member has its row."""
     dataset = mpiprof.open(pairs["several"][1]).dataset
     assert dataset is not None
     assert len(dataset.blocks) == 5
@@ -135,7 +135,7 @@ def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path
 
 
 def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
-    """The columns are those documented, and definitions give them names."""
+    """The columns are the documented ones, and definitions name them."""
     folder, to = pairs["mixed"]
     calls = pd.read_parquet(to / "calls")
     assert list(calls.columns) == [*columns.CALLS, "communicator"]
@@ -148,7 +148,7 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
         "bcast": 120,
         "ibarrier": 120,
         "allgather": 60,
-        "allreduce_init": 8,  # 4 of them starts
+        "allreduce_init": 8,  # 4 of them are starts
         "barrier": 3,
     }
     ranks = pd.read_parquet(to / "definitions" / "ranks.parquet")
@@ -163,7 +163,7 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
 def test_the_example_of_the_documentation(
     pairs: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It gives the imbalance of each instance."""
+    """It returns the imbalance of each instance."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "dataset.md"
     example = page.read_text("utf-8").split("```python\n")[1].split("```")[0]
     folder, to = pairs["several"]
@@ -205,7 +205,10 @@ def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> 
 
 
 def test_a_changed_byte_is_found(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
-    """Pages have sums: here the last bytes of columns, whose last pages they are in."""
+    """Pages have checksums.
+
+    Here the last bytes of columns change, which are in their last pages.
+    """
     whole = pairs["inter"][1]
     name = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
     group = parquet.ParquetFile(whole / name).metadata.row_group(0)
@@ -226,7 +229,7 @@ def test_a_changed_byte_is_found(pairs: dict[str, tuple[Path, Path]], tmp_path: 
 def test_a_damaged_end_is_told_whatever_arrow_says(
     pairs: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    """The end of a file has no sum: one changed bit for each kind of error that it leads to."""
+    """A file's footer has no checksum; one changed bit for each type of error that it causes."""
     folder = shutil.copytree(pairs["inter"][1], tmp_path / "set")
     path = folder / "definitions/blocks.parquet"
     content = path.read_bytes()
@@ -249,7 +252,7 @@ def test_a_damaged_end_is_told_whatever_arrow_says(
 def test_a_block_of_no_known_communicator_is_told(
     number: int, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    """Here and by workers, which the verb gives pieces by the sizes of communicators."""
+    """Here and in workers; the verb assigns pieces to workers by the sizes of communicators."""
     folder = shutil.copytree(pairs["inter"][1], tmp_path / "set")
     path = folder / "definitions/blocks.parquet"
     table = parquet.read_table(path)

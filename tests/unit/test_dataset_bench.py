@@ -1,4 +1,4 @@
-"""The benchmark of data sets: what it writes is one, and its table tells what holds."""
+"""The benchmark of data sets: it writes a valid one, and its table judges the promises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mpiprof.bench.harness.promises import Row, printed
 
 
 def test_what_it_writes_is_read_in_full(tmp_path: Path) -> None:
-    """7 ranks: communicators of 7, 3 and 4, with 3, 2 and 2 blocks a round."""
+    """7 ranks: communicators of 7, 3 and 4, with 3, 2 and 2 blocks per round."""
     events = dataset.write(tmp_path / "set", 40_000, 7)
     trace = mpiprof.open(tmp_path / "set")
     table = trace.callsites

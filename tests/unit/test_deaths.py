@@ -1,7 +1,7 @@
-"""The verdict on a hang that was ended through the launcher: it stands, and nobody is called dead.
+"""A hang that was ended through the launcher keeps its verdict, and no rank is called dead.
 
-The launcher sends SIGTERM and, soon after, SIGKILL, which leaves no note: of some ranks no signal
-is noted though none has died by itself.
+The launcher sends SIGTERM and soon after SIGKILL, which leaves no note. So some ranks have no
+recorded signal, although none died by itself.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DOUBT = "No signal is noted of"
 
 
 def gone(ranks: int) -> Processes:
-    """Return what is seen of a job of which no process is left."""
+    """Return the state of a job without living processes."""
     return Processes(10_000, dict.fromkeys(range(ranks), False))
 
 
 def lacking(ranks: int = 4, missing: int = 1) -> Synthetic:
-    """Return a job of which one rank has not come to an alltoall."""
+    """Return a job in which one rank has not arrived at an alltoall."""
     made = job(ranks)
     for rank in set(range(ranks)) - {missing}:
         call(made, rank, "alltoall", site=HERE)
@@ -71,7 +71,7 @@ def test_who_died_where_nobody_was_lacked_is_blamed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("signals", [[15, 0, 15, 15], [0, 0, 15, 0], [15, 11, 15, 15]])
 def test_a_circle_comes_before_who_died(signals: list[int], tmp_path: Path) -> None:
-    """No sound program has it, and no death makes it."""
+    """No correct program has a circle, and no death causes one."""
     made = job(4)
     for name in ("row", "column"):
         made.communicator(name, list(range(4)))
@@ -85,7 +85,7 @@ def test_a_circle_comes_before_who_died(signals: list[int], tmp_path: Path) -> N
 
 
 def test_what_only_lasted_is_no_circle_beside_a_death(tmp_path: Path) -> None:
-    """A root that sends waits for nobody: it was there for a moment when rank 2 died."""
+    """A root that sends waits for no rank; it was in the call for a moment when rank 2 died."""
     made = job(3)
     made.communicator("other", [0, 1])
     call(made, 0, "bcast", communicator="other", sequence=0, root=0)
@@ -108,7 +108,7 @@ def test_who_left_early_comes_before_who_died(tmp_path: Path) -> None:
 
 
 def test_who_waited_for_a_message_has_not_died(tmp_path: Path) -> None:
-    """Only SIGKILL ends it there without a note; the others note SIGTERM."""
+    """Only SIGKILL ends it there without a note; the other ranks record SIGTERM."""
     made = lacking()
     made.inside[1] = 1
     made.signal = [15, 0, 15, 15]
@@ -143,7 +143,7 @@ def test_verdict_and_table_say_the_same_of_a_call(
 
 
 def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
-    """Who waits for a rank that has noted SIGTERM has not died."""
+    """A rank that waits for a rank with a recorded SIGTERM has not died."""
     made = lacking()
     made.signal = [0, 15, 15, 15]
     some = Processes(10_000, {0: False, 1: True, 2: True, 3: True})
@@ -152,7 +152,7 @@ def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
 
 
 def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> None:
-    """Its log does not tell whether others waited for it, as in a hang that somebody has ended."""
+    """Its log does not show if other ranks waited for it, as in a hang that a user ended."""
     made = job(4)
     made.meta["record"] = "summary"
     made.records = [[] for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Whom each rank waits for in a schedule: known trees, and what any schedule must do."""
+"""Dependence in a schedule: known trees, and properties of every schedule."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOTED = [
 
 
 def needs(operation: str, name: str, size: int, root: int = 0) -> Int:
-    """Return who (column) must have come before whom (row) can leave, as 0 and 1."""
+    """Return the 0/1 matrix: the row's rank cannot leave before the column's rank arrives."""
     problem = Problem(size, bytes=80 * size, unit=8, root=root, block_size=160)
     found = dependence(find(operation, name), problem)
     assert found is not None
@@ -39,7 +39,7 @@ def needs(operation: str, name: str, size: int, root: int = 0) -> Int:
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 32])
 def test_trees(size: int) -> None:
-    """In the binomial tree a rank's parent is the rank without its highest bit, by the root."""
+    """In the binomial tree, the parent is the rank (from the root) without its highest bit."""
     for root in (0, size - 1):
         wanted = np.zeros((size, size), np.int64)
         for place in range(size):
@@ -61,9 +61,9 @@ def test_trees(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 16])
 @pytest.mark.parametrize(("operation", "name"), ROOTED)
 def test_what_any_algorithm_needs(operation: str, name: str, size: int) -> None:
-    """All receive from the root, or the root from all; nobody ends before whom he needs.
+    """All receive from the root, or the root from all; no rank ends before a rank that it needs.
 
-    The simulator's messages take no time here, but wait for their receivers, too: it is never
+    The simulator's messages take no time here, but also wait for their receivers, so it is never
     earlier.
     """
     found = needs(operation, name, size)

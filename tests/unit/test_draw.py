@@ -1,4 +1,4 @@
-"""Space-time diagrams: what is where in the text, and that the page stands alone."""
+"""Space-time diagrams: positions in the text, and a self-contained page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MACHINE = uniform(1000.0, 1.0)
 
 
 def binomial(arrivals: tuple[float, ...] = ()) -> Timing:
-    """Return a broadcast to 4 processes whose messages take 10 µs each."""
+    """Return a broadcast to 4 processes with messages of 10 µs each."""
     return simulate(find("bcast", "binomial"), Problem(4, 9000), MACHINE, arrivals, trace=True)
 
 
@@ -30,7 +30,7 @@ def test_text() -> None:
 
 def test_text_is_blank_before_an_arrival() -> None:
     lines = text(binomial((0.0, 20_000.0, 0.0, 0.0)), names_of(4), 47).splitlines()
-    # Rank 1 comes at 20 of 40 µs; the root, which sends in order, is late to rank 2 as well.
+    # Rank 1 arrives at 20 of 40 µs. The root sends in order, so it is late to rank 2 as well.
     assert lines[3] == "      " + " " * 20 + "←0────────··········┃"
     assert lines[5].startswith("      " + "·" * 30 + "←0")
 

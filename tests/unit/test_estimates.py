@@ -1,4 +1,4 @@
-"""What is known of a part of the instances only is scaled, and stays possible."""
+"""Sums of a sample of the instances are scaled, and remain possible."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CALLS, EVERY = 3000, 100
 
 
 def sampled(folder: Path, late: int = MS // 2) -> Path:
-    """Write 2 ranks that are in barriers 99 % of the time, of which one in 100 is recorded.
+    """Write 2 ranks in barriers for 99 % of the time, with one barrier in 100 recorded.
 
-    late: by how much rank 1 is, in ns.
+    late: lateness of rank 1 in ns.
     """
     made = Synthetic(2)
     number = np.arange(0, CALLS, EVERY)
@@ -49,7 +49,7 @@ def sampled(folder: Path, late: int = MS // 2) -> Path:
 def test_the_sums_of_a_sample_are_of_all_instances(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rank 0 is in each for 995 us, rank 1 for 495 us, and 500 us are waiting."""
+    """In each barrier, rank 0 is for 995 us and rank 1 for 495 us; 500 us are wait."""
     path = sampled(tmp_path / "t")
     row = mpiprof.open(path).callsites.iloc[0]
     assert row["instances"] == CALLS // EVERY
@@ -67,7 +67,7 @@ def test_the_sums_of_a_sample_are_of_all_instances(
 def test_how_many_instances_there_are_is_told_alike(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 3000 every hundredth is recorded: the last of these is the 2901st, and 99 follow."""
+    """Every hundredth of 3000 is recorded: the last one is the 2901st, and 99 follow."""
     path = str(sampled(tmp_path / "t"))
     told = {}
     for words in ((), ("--json",), ("--by", "routine"), ("--site", "barrier"), ("-o", "t.html")):
@@ -90,7 +90,7 @@ def test_how_many_instances_there_are_is_told_alike(
 
 
 def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same instances, once all of them recorded, once one in a hundred."""
+    """The same instances, once all recorded, once one in a hundred."""
     made = Synthetic(2)
     begin = np.arange(CALLS)[:, None] * MS + made.started_ns
     made.collective("barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000)
@@ -101,14 +101,15 @@ def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFix
         text = capsys.readouterr().out
         assert "ime" in text and "slower" not in text and "faster" not in text
         assert ("3 000 → ~3 000" if words == traces else "~3 000 → 3 000") in text
-    early = mpiprof.open(sampled(tmp_path / "early", MS // 4))  # its rank 1 is inside for longer
+    # Its rank 1 is in the call for longer.
+    early = mpiprof.open(sampled(tmp_path / "early", MS // 4))
     for other in map(mpiprof.open, traces):
         changed = difference(compare([other, early]))
         assert changed.effect_ns == pytest.approx(CALLS * MS / 4, rel=0.04)
 
 
 def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
-    """What makes a persistent operation stands for itself; each start that is kept, for several."""
+    """The init of a persistent operation counts once; each recorded start represents several."""
     made = Synthetic(2)
     starts = 40 * EVERY
     kept = np.flatnonzero(np.random.default_rng(5).random(starts) < 1 / EVERY) + 1
@@ -130,7 +131,7 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
 
 
 def test_there_is_one_finalize(tmp_path: Path) -> None:
-    """It stands for no other: its time is its own, whatever the sample is."""
+    """It represents no other call, and its time is not scaled."""
     made = Synthetic(2)
     kept = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
     at = made.started_ns + kept[:, None] * MS + np.zeros((1, 2), np.int64)
@@ -151,7 +152,7 @@ def test_there_is_one_finalize(tmp_path: Path) -> None:
 
 
 def test_a_single_instance_says_little(tmp_path: Path) -> None:
-    """It is surely in the sum, which can't be longer than the run."""
+    """It is certainly in the sum, which cannot exceed the run."""
     made = Synthetic(2)
     at = np.full((1, 2), made.started_ns + MS)
     made.collective("barrier", at, at + MS)
@@ -165,7 +166,10 @@ def test_a_single_instance_says_little(tmp_path: Path) -> None:
 
 
 def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
-    """Most have no instance in the sample: those that have stand for the others as well."""
+    """Most have no instance in the sample.
+
+    The communicators with instances also represent the others.
+    """
     made, random = Synthetic(2), np.random.default_rng(6)
     count, every, each = 3000, 10, 3
     kept = random.random((count, each)) < 1 / every
@@ -184,13 +188,13 @@ def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
     assert found.value == pytest.approx(truth, rel=0.1)
 
 
-# ---- how often the interval holds the truth
+# ---- coverage of the interval
 
 LONG, KEPT_OF, RUNS, TRACES = 3000, 20, 1500, 40
 
 
 def hashed(identity: int, sequence: Int, every: int) -> Bool:
-    """Return which instances the recorder keeps (core/record/record.h, base/hash.c)."""
+    """Return which instances the recorder samples (core/record/record.h, base/hash.c)."""
     with np.errstate(over="ignore"):
         x = np.uint64(identity) * np.uint64(0x9E3779B97F4A7C15) ^ sequence.astype(np.uint64)
         for again in (False, True):
@@ -203,12 +207,12 @@ def hashed(identity: int, sequence: Int, every: int) -> Bool:
 
 
 def lateness(kind: str, random: np.random.Generator) -> Int:
-    """Return how late rank 1 is in each instance, in ns."""
+    """Return the lateness of rank 1 in each instance in ns."""
     if kind == "alike":
         values = np.full(LONG, 50_000.0)
     elif kind == "exponential":
         values = random.exponential(50_000, LONG)
-    else:  # neighbours are alike: the logarithm is AR(0.9)
+    else:  # neighbours are correlated: the logarithm is AR(0.9)
         noise = random.normal(0, 0.19**0.5, LONG)
         walk = itertools.accumulate(noise.tolist(), lambda before, new: 0.9 * before + new)
         values = 50_000 * np.exp(list(walk))
@@ -220,7 +224,7 @@ KINDS = pytest.mark.parametrize("kind", ["alike", "exponential", "lasting"])
 
 @KINDS
 def test_the_interval_holds_the_truth(kind: str) -> None:
-    """In some 95 of 100 runs: of all waiting, and of a call site with a third of the instances."""
+    """In about 95 of 100 runs: all wait, and a call site with a third of the instances."""
     hits, number = Counter[str](), np.arange(LONG)
     often, rarely = (CallsiteKey("barrier", frozenset([site]), False) for site in (1, 2))
     rare = number % 3 == 0
@@ -245,7 +249,7 @@ def test_the_interval_holds_the_truth(kind: str) -> None:
 
 @KINDS
 def test_the_interval_of_traces_holds_the_truth(kind: str, tmp_path: Path) -> None:
-    """The same of traces, of time in the calls, too; fewer of them, so by three deviations."""
+    """The same for traces, also for time in the calls; fewer runs, so within three deviations."""
     hits = Counter[str]()
     for run in range(TRACES):
         random = np.random.default_rng((9, run))
@@ -276,7 +280,7 @@ def test_the_interval_of_traces_holds_the_truth(kind: str, tmp_path: Path) -> No
 def test_shares_of_threads_are_of_their_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three threads of one rank are in collectives of their own for most of the run."""
+    """Three threads of one rank are in separate collectives for most of the run."""
     made = Synthetic(1)
     made.ended_ns = made.started_ns + 100 * MS
     extra = []

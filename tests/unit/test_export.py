@@ -1,4 +1,4 @@
-"""What is taken along: the same numbers as in the trace, in formats that others read."""
+"""Exports: the same numbers as in the trace, in formats that other tools read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_parquet_gives_back_the_tables(folder: Path, trace: Trace, tmp_path: Pat
     assert (done.returncode, done.stderr) == (0, "")
     for name, known in (("events", trace.events), ("instances", trace.instances)):
         found = pd.read_parquet(tmp_path / f"t-{name}.parquet")
-        if name == "instances":  # as they were matched; the whole table is in order
+        if name == "instances":  # in matching order; the whole table is sorted
             found = found.sort_values("first_arrival_ns", kind="stable", ignore_index=True)
         assert f"{len(known)} {name}" in done.stdout
         pd.testing.assert_frame_equal(found, known, check_categorical=False)
@@ -110,7 +110,7 @@ def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Eve
 
 
 def test_events_have_the_fields_of_the_format(exported: list[Event]) -> None:
-    """As "Trace Event Format" asks for them, by phase."""
+    """As required by the "Trace Event Format", by phase."""
     needed = {
         "X": {"name", "cat", "ts", "dur", "pid", "tid", "args"},
         "B": {"name", "cat", "ts", "pid", "tid", "args"},
@@ -206,7 +206,7 @@ def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
     made.communicator("side", [0, 1])
     made.collective("barrier", [[5_500, 5_500]], [[9_500, 9_500]], "side")
     folder = made.write(tmp_path / "trace")
-    for rank in range(2):  # the second call was another thread's
+    for rank in range(2):  # the second call was in another thread
         path = folder / f"rank-{rank:06d}.log"
         first, second = made.records[rank]
         head = path.read_bytes()[:65536]

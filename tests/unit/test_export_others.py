@@ -1,4 +1,4 @@
-"""What other tools' own packages read of an export: Perfetto's protobuf, and Hatchet."""
+"""Exports as read by other tools' packages: Perfetto's protobuf, and Hatchet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def trace(folder: Path) -> Trace:
 
 
 class Parsed:
-    """What the messages say: names of tracks, and per track its slices as Perfetto nests them."""
+    """Content of the messages: track names, and each track's slices as Perfetto nests them."""
 
     def __init__(self, content: bytes) -> None:
         self.texts: dict[str, dict[int, str]] = defaultdict(dict)
@@ -165,7 +165,7 @@ def test_the_run_is_told(parsed: Parsed, trace: Trace) -> None:
 
 
 def test_a_slice_of_no_length_does_not_end_another(tmp_path: Path) -> None:
-    """A Wait that ends when the next call begins, and one that took no time."""
+    """A Wait that ends when the next call begins, and one without duration."""
     made = Synthetic(2)
     for base in (5_000, 6_000):
         begin, end = [[base, base]], [[base + 1_000] * 2]
@@ -198,7 +198,7 @@ def graph_of(folder: Path, path: Path) -> Any:
 
 
 def paths_of(graph: Any) -> dict[Any, tuple[str, ...]]:
-    """Return the names from the root to each node; nodes don't know their parents."""
+    """Return the names from the root to each node; nodes do not have links to their parents."""
     found: dict[Any, tuple[str, ...]] = {root: (root.frame["name"],) for root in graph.graph.roots}
     for node in graph.graph.traverse():
         for child in node.children:
@@ -220,7 +220,7 @@ def test_hatchet_reads_the_sums_of_every_rank(folder: Path, trace: Trace, tmp_pa
         place = f"{Path(site['file']).name}:{site['line']} {site['function']}"
         name = f"MPI_{callsite['operation'].capitalize()}"
         places[callsite["callsite"]] = ("synthetic.py", place, name)
-    ours: dict[tuple[Any, ...], list[int]] = {}  # an operation and its starts are at one place
+    ours: dict[tuple[Any, ...], list[int]] = {}  # an operation and its starts have one call site
     for row in trace.rank_totals.to_dict("records"):
         key = (*places[row["callsite"]], row["rank"])
         values = [row[n] for n in ("elapsed_ns", "instances", *SUMS)]

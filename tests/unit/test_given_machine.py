@@ -1,4 +1,4 @@
-"""`--machine FILE` replaces the recorded message times of a trace, for the verbs that read one."""
+"""`--machine FILE` replaces the recorded message times of a trace, for all verbs with a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MS = 1_000_000
 
 
 def machine(alpha_ns: float) -> dict[str, Any]:
-    """Return a calibrated table in which an empty message takes so long."""
+    """Return a calibrated table with this time of an empty message."""
     found = copy.deepcopy(MACHINE)
     times = [alpha_ns + size * 1.0 for size in (0, 1_000, 1_000_000)]
     link = {**LINK, "alpha_ns": alpha_ns, "one_way_ns": times, "both_ways_ns": times}
@@ -29,7 +29,7 @@ def machine(alpha_ns: float) -> dict[str, Any]:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Return a trace of barriers to which rank 1 comes 3 ms late, with times of a busy machine."""
+    """Return a trace of barriers with rank 1 late by 3 ms, and with times of a busy machine."""
     made = Synthetic(2, machine=machine(3.85e6))
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
@@ -38,7 +38,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def factor(trace: Path, capsys: pytest.CaptureFixture[str], *words: str) -> float | None:
-    """Return the worst-case factor that `report --json` has."""
+    """Return the worst-case factor in `report --json`."""
     assert main(["report", str(trace), "--json", *words]) == 0
     (row,) = json.loads(capsys.readouterr().out)["callsites"]
     found = row["worst_factor"]
@@ -48,11 +48,14 @@ def factor(trace: Path, capsys: pytest.CaptureFixture[str], *words: str) -> floa
 def test_factors_come_from_the_file(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A barrier sends empty messages: ω/T is 3 ms by alpha. Cached results have their own table."""
+    """A barrier sends empty messages: ω/T is 3 ms over alpha.
+
+    Cached results have a separate table.
+    """
     for alpha_ns in (10_000.0, 30_000.0):
         file = tmp_path / "machine.json"
         file.write_text(json.dumps(machine(alpha_ns)))
-        for _ in range(2):  # anew, and as it is kept
+        for _ in range(2):  # computed, then cached
             assert factor(trace, capsys, "--machine", str(file)) == pytest.approx(3e6 / alpha_ns)
             assert factor(trace, capsys) is None
     assert main(["report", str(trace), "--machine", str(file)]) == 0

@@ -1,4 +1,4 @@
-"""Plans as a library's own configuration: what of a plan its file does, and nothing else."""
+"""Plans as a library's configuration: the file obeys the plan, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST = 9  # processes of the random plans
 def handed(
     entries: list[dict[str, Any]], library: str = "openmpi", **words: Any
 ) -> tuple[list[Cell], list[Refusal]]:
-    """Return the cells of a plan that a library can do, and what it can't."""
+    """Return the cells of a plan that a library can obey, and the refusals."""
     refusals = Refusals()
     found = cells(Asked(rules_of(entries), library, **words), refusals)
     if library == "mpich":
@@ -39,7 +39,7 @@ def handed(
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
-    """Return why entries can't be handed over."""
+    """Return why entries cannot be exported."""
     return [refusal.why for refusal in handed(entries, **words)[1]]
 
 
@@ -79,7 +79,7 @@ def test_a_file_guards_below_and_above() -> None:
         ("reduce_scatter_block", "recursive_halving", 4000, 8001),
         ("alltoall", "ring", 4000, 8001),
         ("allgather", "ring", 4000, 8001),
-        ("allgatherv", "linear_ring", 250, 500),  # 2000 bytes are the last, so 499 x 4 + 3 are in
+        ("allgatherv", "linear_ring", 250, 500),  # up to 2000 bytes, 499 x 4 + 3
     ],
 )
 def test_bytes_are_counted_as_the_library_does(
@@ -95,7 +95,7 @@ def test_bytes_are_counted_as_the_library_does(
 
 
 def test_random_plans_change_nothing_else() -> None:
-    """1000 plans: the file read back does what the plan's first fitting rule asks, or nothing."""
+    """1000 plans: the file read back obeys the plan's first matching rule, or does nothing."""
     random_ = random.Random(13)
     did = refused = 0
     for _ in range(1000):
@@ -139,7 +139,7 @@ def test_a_change_of_the_file_is_seen() -> None:
         ("1 2 1 0 1 8 3 0 0", "bytes must ascend from 0"),
         ("1 2 1 0 2 0 3 0 0 0 4 0 0", "bytes must ascend from 0"),
         ("1 2 2 4 1 0 3 0 0 4 1 0 3 0 0", "sizes must ascend"),
-        ("1 2 1 0 1 0 3 0 010", "'010' in place of a segment"),  # the library reads an octal number
+        ("1 2 1 0 1 0 3 0 010", "'010' in place of a segment"),  # octal in the library
         ("0 1", "goes on after its end"),
         ("rule-file-version-2\n0", "of another version"),
     ],
@@ -149,19 +149,19 @@ def test_what_the_library_would_ignore_is_refused(text: str, wrong: str) -> None
         openmpi.read(text)
 
 
-# ---- MPICH's tree of choices
+# ---- MPICH's selection tree
 
 
 @pytest.fixture(scope="module")
 def tree() -> mpich.Tree:
-    """The tree that is compiled into MPICH."""
+    """Return the tree that is compiled into MPICH."""
     if not MPICH.exists():
         pytest.skip(f"no {MPICH}")
     return mpich.own_tree(MPICH)
 
 
 def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
-    """1000 plans: the tree does what the plan's first fitting rule asks, or as before."""
+    """1000 plans: the tree obeys the plan's first matching rule, or selects as before."""
     random_ = random.Random(14)
     did = 0
     for number in range(1000):
@@ -196,7 +196,7 @@ def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
 
 
 def test_a_size_is_answered_before_a_choice_by_bytes(tree: mpich.Tree) -> None:
-    """At calls the library takes comm_size<8 for 8 as well: nothing of that may be left there."""
+    """At calls, comm_size<8 is true for 8 in the library, so no such condition may be there."""
     entry = {"operation": "alltoall", "size": 8, "bytes": {"from": 9, "to": 99}}
     found, _ = handed([entry | {"algorithm": "simple"}], "mpich")
     changed = mpich.merged(tree, found)
@@ -223,7 +223,7 @@ def test_a_library_without_a_tree_is_refused(tmp_path: Path) -> None:
         mpich.own_tree(library)
 
 
-# ---- what can't be handed over
+# ---- entries that cannot be exported
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_is_refused_and_why(entry: dict[str, Any], why: str) -> None:
 
 
 def test_what_is_refused_stays_with_the_library() -> None:
-    """A later entry gets nothing of what an earlier one asks for."""
+    """A later entry receives no calls of an earlier, refused entry."""
     first = {"operation": "bcast", "size": 4, "bytes": {"to": 999}, "algorithm": "circulant"}
     found, refused = handed([first, {"operation": "bcast", "size": 4, "algorithm": "binomial"}])
     assert [(cell.first, cell.own.name) for cell in found] == [(1000, "binomial")]
@@ -271,7 +271,7 @@ def test_what_is_refused_stays_with_the_library() -> None:
 
 
 def test_few_elements_stay_with_the_library() -> None:
-    """Rabenseifner's needs an element for each of 4 processes: of the largest type, 64 bytes."""
+    """Rabenseifner's needs one element per process: 4 of the largest type are 64 bytes."""
     entry = {"operation": "allreduce", "size": 5, "algorithm": "halving_doubling"}
     ((cell,), (refusal,)) = handed([entry])
     assert cell.first == 64 and "below 64 bytes" in refusal.why
@@ -368,7 +368,7 @@ def test_sized_operations_have_bytes() -> None:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace of 8 ranks: an allgatherv that should run on the pipelined ring, and an allreduce."""
+    """Write 8 ranks: an allgatherv that should run on the pipelined ring, and an allreduce."""
     return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", "app.py:7:<module>")
 
 
@@ -391,7 +391,7 @@ def test_a_plan_with_call_sites_and_its_trace(
     assert "give the TRACE" in " ".join(capsys.readouterr().out.split())
     assert main(["tune", str(trace), *words]) == 0
     assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
-    plan.write_text(json.dumps([entry]))  # no size: of those that the trace has
+    plan.write_text(json.dumps([entry]))  # without a size: all sizes in the trace
     assert main(["tune", str(trace), *words]) == 0
     assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
     entry["call_sites"] = ["other.py:1"]

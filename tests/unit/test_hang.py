@@ -70,7 +70,7 @@ def test_operation(tmp_path: Path) -> None:
 
 
 def test_what_went_through_wrongly_is_told_later(tmp_path: Path) -> None:
-    """The first instance in which members disagree counts, though all have left it."""
+    """The first instance in which members disagree counts, although all ranks have left it."""
     made = job(3)
     for rank in range(3):
         call(made, rank, "bcast", root=int(rank == 1), sent=8, received=8, ends=9_100)
@@ -80,15 +80,15 @@ def test_what_went_through_wrongly_is_told_later(tmp_path: Path) -> None:
 
 
 SOUND: list[tuple[str, list[dict[str, Any]]]] = [
-    # The root knows the whole, the others their block.
+    # The root has the total, the other ranks their block.
     ("gather", [{"sent": 8, "received": 24}, {"sent": 8}, {"sent": 8}]),
     ("scatter", [{"sent": 24, "received": 8}, {"received": 8}, {"received": 8}]),
     ("bcast", [{"sent": 8}, {"received": 8}, {"received": 8}]),
-    # Each has its own share.
+    # Each rank has a different share.
     ("gatherv", [{"sent": 8, "received": 60}, {"sent": 20}, {"sent": 32}]),
-    # One is described by a datatype of the program's own.
+    # One rank uses a datatype of the program.
     ("bcast", [{"sent": 8, "type": "MPI_INT"}, {}, {"received": 8, "type": "MPI_INT32_T"}]),
-    # Two numbers as one complex, and both have left.
+    # Two numbers sent as one complex, and both ranks have left.
     (
         "bcast",
         [
@@ -135,7 +135,9 @@ def test_circle_of_three_communicators(tmp_path: Path) -> None:
 
 
 def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
-    """Rank 2's other thread is in a sound call for a moment; its first has left the barrier out.
+    """Rank 2's other thread is in a correct call for a moment.
+
+    Its first one has skipped the barrier.
 
     Without that thread it would be a circle: rank 2 waits for rank 0, which waits for rank 2.
     """
@@ -161,7 +163,7 @@ def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
-    """It waits for nobody in a broadcast that the others reach after their barrier."""
+    """It waits for no rank in a broadcast that the other rank reaches after its barrier."""
     made = job(2)
     made.communicator("other", [0, 1])
     call(made, 0, "bcast", communicator="other", sequence=0, root=0)

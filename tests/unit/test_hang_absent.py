@@ -1,4 +1,4 @@
-"""The verdict on ranks that do not come: late, dead, stopped, ended, or waiting for messages."""
+"""The verdict on ranks that do not arrive: late, dead, stopped, ended, or waiting for messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mpiprof.trace.write import RECORD_TYPE, chunks
 
 
 def barrier_without_the_last(ranks: int = 3) -> Synthetic:
-    """Return a job whose last rank has not come to a barrier."""
+    """Return a job with a barrier at which the last rank has not arrived."""
     made = job(ranks)
     for rank in range(ranks - 1):
         call(made, rank, "barrier", site=HERE)
@@ -64,7 +64,7 @@ def test_what_the_missing_rank_does(tmp_path: Path) -> None:
 
 
 def test_whoever_waits_for_another_is_not_the_odd_one(tmp_path: Path) -> None:
-    """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is what is missing."""
+    """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is the missing rank."""
     made = job(3)
     made.communicator("pair", [1, 2])
     call(made, 0, "barrier")
@@ -99,9 +99,9 @@ def test_dead_rank(tmp_path: Path) -> None:
     ("signals", "odd", "said"),
     [
         ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
-        ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that nobody can catch
-        ([15, 15, 15], (2,), "Rank 2 had not arrived"),  # a person ended a hung job
-        ([0, 0, 0], (), "nothing tells whether it died"),  # by signals that nobody can catch
+        ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that cannot be caught
+        ([15, 15, 15], (2,), "Rank 2 had not arrived"),  # a user ended a hung job
+        ([0, 0, 0], (), "nothing tells whether it died"),  # by signals that cannot be caught
     ],
 )
 def test_who_died_first(
@@ -164,9 +164,10 @@ def test_datatypes_that_may_agree() -> None:
 def test_ranks_that_leave_while_they_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each was in MPI_Finalize when it was read, and gone when its process was looked for.
+    """Each rank was in MPI_Finalize when it was read, and gone when its process was inspected.
 
-    The end that a rank writes before it waits there for the others does not tell that it came out.
+    A rank writes an end before it waits there for other ranks, so this end does not prove that it
+    left.
     """
     trace = mpiprof.open(job(3).write(tmp_path / "t"))
     assert set(trace.tables.ends) == {0, 1, 2}
@@ -233,7 +234,7 @@ def test_one_rank_waits_for_a_message(tmp_path: Path) -> None:
 
 
 def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
-    """Who waits in MPI_Finalize has taken its hands off the signals: it notes none."""
+    """A rank that waits in MPI_Finalize has released the signals, so it records none."""
     made = job(3)
     for rank in (0, 2):
         call(made, rank, "finalize", site=THERE)
@@ -245,7 +246,10 @@ def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
 
 
 def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
-    """A ring has one beside those of its threads: a rank in a receive is seen all the same."""
+    """A ring has such a window beside its threads' windows.
+
+    A rank in a receive is detected anyway.
+    """
     made = barrier_without_the_last()
     made.inside[2] = 1
     folder = made.write(tmp_path / "t", finished=False)
@@ -308,7 +312,7 @@ def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
 def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Left out of the sample: it is no rank that computes, or sleeps outside MPI."""
+    """A call outside the sample: the rank does not compute or sleep outside MPI."""
     made = barrier_without_the_last()
     made.inside[2] = 5
     still = now(0, 1, 2, after=20, still=frozenset([2]))
@@ -326,7 +330,10 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
 
 
 def test_a_second_hang_beside_the_first_is_told(tmp_path: Path) -> None:
-    """Rank 1 sleeps and keeps 0, rank 2 waits for a message and keeps 3; 4 waits for all."""
+    """Rank 1 sleeps and delays 0; rank 2 waits for a message and delays 3.
+
+    Rank 4 waits for all ranks.
+    """
     made = job(5)
     for name, members in (("low", [0, 1]), ("high", [2, 3])):
         made.communicator(name, members)

@@ -1,4 +1,4 @@
-"""The verdict where ranks have several threads: which may still come, and which only polls."""
+"""The verdict on ranks with several threads: a thread may still call, or only poll."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def judge(
 
 
 def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:
-    """A circle of 1 and 2, both of which have a thread to spare: nobody is accused."""
+    """A circle of 1 and 2, both with a spare thread: no rank is accused."""
     trace = crossed(tmp_path)
     found, pending = positions.find(trace)
     assert judge(trace, found, pending, now(0, 1, 2, after=20))[0].kind == "order"
@@ -62,14 +62,14 @@ def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
     found, pending = positions.find(trace)
     found[1].free = found[2].free = 1
     found[1].tasks, found[2].tasks = [101], []
-    assert patience.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 can't be looked at
+    assert patience.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 cannot be inspected
     busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
     verdict, _ = judge(trace, found, pending, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (1,))
 
 
 def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) -> None:
-    """A person ends it: 1 and 2 note SIGTERM, 0 nothing."""
+    """A user ends it: 1 and 2 record SIGTERM, 0 nothing."""
     trace = crossed(tmp_path)
     found, pending = positions.find(trace)
     found[1].free = found[2].free = 1
@@ -80,13 +80,13 @@ def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) ->
 
 
 def used(inside: list[int]) -> list[int]:
-    """Return the ticks that this process has used, and those without some of its threads."""
+    """Return the ticks that this process has used, and the ticks without some of its threads."""
     found = [outside(os.getpid(), threads) for threads in ((), inside)]
     return [one[1] for one in found if one is not None]
 
 
 def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
-    """A thread of ours polls: without it we use no processor."""
+    """One thread of this process polls; without it, the process uses no processor."""
     over, polls = threading.Event(), []
 
     def poll() -> None:
@@ -99,7 +99,7 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
     try:
         wait_until(lambda: polls, "the thread polls")
         before = used(polls)
-        # Until it has had half a second of a processor, however long that takes.
+        # Until it has used half a second of a processor, however long that takes.
         wait_until(lambda: used(polls)[0] >= before[0] + 50, "the thread has used a processor")
         after = used(polls)
     finally:
@@ -111,7 +111,7 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
 
 
 def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
-    """Rank 1's second thread was on `other`, its first has called later on the world."""
+    """Rank 1's second thread was on `other`; its first thread called on the world later."""
     made = job(2)
     made.communicator("other", [0, 1])
     made.add(0, made.shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)

@@ -1,4 +1,4 @@
-"""Traces that hold a part of a run: their figures are of that part, and say so."""
+"""Traces that cover a part of a run: their figures are for that part, and state it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MS = 1_000_000
 
 
 def half_waited(folder: Path, count: int, limit_ns: int | None = None, late: int = MS) -> Trace:
-    """2 ranks: each ms of 100 has an allreduce, for which rank 0 waits late; count are logged.
+    """Write 2 ranks with an allreduce every 2 ms of 200, in which rank 0 waits; `count` are logged.
 
-    limit_ns: when the logs reached their limit.
+    limit_ns: time at which the logs reached their limit.
     """
     made = Synthetic(2)
     made.started_ns = 0
@@ -36,7 +36,7 @@ def half_waited(folder: Path, count: int, limit_ns: int | None = None, late: int
 
 
 def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
-    """Rank 0 waits half of the time, a quarter of both ranks' time: whole or cut at a fifth."""
+    """Rank 0 waits half of the time, a quarter of all ranks' time: in the whole run or a fifth."""
     whole = half_waited(tmp_path / "whole", 100)
     cut = half_waited(tmp_path / "cut", 20, 40 * MS)
     for trace, length in ((whole, 200 * MS), (cut, 40 * MS)):
@@ -55,12 +55,12 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
 
 
 def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
-    """Rank 0 waits half of a fifth of the run; what came after that could not be written."""
+    """Rank 0 waits half of a fifth of the run; later records could not be written."""
     trace = half_waited(tmp_path / "t", 20)
     for path in (tmp_path / "t").glob("*.tables"):
         path.write_text(path.read_text().replace('"dropped": 0', '"dropped": 80'))
     trace = mpiprof.open(tmp_path / "t")
-    last = 38 * MS + MS  # both leave the last allreduce that is there
+    last = 38 * MS + MS  # both ranks leave the last logged allreduce
     assert trace.dropped == 160 and trace.duration_ns == last
     assert trace.derive("held").why == LOST
     code, text, _ = said("report", tmp_path / "t")
@@ -72,7 +72,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_run_is_not_said_to_be_faster_than_a_whole_one(tmp_path: Path) -> None:
-    """It takes half as long a call; what came later is not known, so that nothing is to be kept."""
+    """It takes half as long per call, but the rest is unknown, so there is no advice to keep it."""
     a = half_waited(tmp_path / "a", 100)
     b = half_waited(tmp_path / "b", 40, 80 * MS, MS // 2)
     found = difference(compare([a, b]))

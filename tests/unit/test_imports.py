@@ -1,4 +1,4 @@
-"""Imports go one way, downwards in the design's list, and `run` imports nothing heavy."""
+"""Imports follow the design's list downwards, and `run` imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpiprof.testing.synthetic import Synthetic
 PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
-# For each part, the parts that it may use; those of EVERYBODY come on top.
+# For each part, the parts that it may use, in addition to EVERYBODY.
 EVERYBODY = {
     "errors",
     "operations",
@@ -88,7 +88,7 @@ ALLOWED = {
 
 
 def parts_used(source: str) -> set[str]:
-    """Return the parts of mpiprof that a module imports anywhere in it."""
+    """Return the parts of mpiprof that a module imports anywhere."""
     used = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -129,7 +129,7 @@ main(["run", "-q", "-o", "trace", *sys.argv[1:], "app.py"])
 
 @pytest.mark.parametrize("options", [[], ["--switch", "auto"], ["--switch", "bcast=chain"]])
 def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
-    """What each rank of a job has imported when it becomes the program."""
+    """The imports of each rank of a job when it becomes the program."""
     (tmp_path / "app.py").write_text("from mpi4py import MPI\n")
     words = [sys.executable, "-c", AS_A_PROGRAM, *options]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=True)
@@ -137,13 +137,13 @@ def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
     assert "mpiprof.launch.program" in loaded, done.stderr
     heavy = {"numpy", "pandas", "scipy", "mpi4py", "subprocess", "importlib.metadata"}
     if not options:
-        heavy.add("ctypes")  # the catalogue, which a switch is held to, is the library's
+        heavy.add("ctypes")  # the catalogue, against which a rule is checked, is in the library
     assert not loaded & heavy
 
 
 @pytest.mark.parametrize("module", ["bench.harness.running", "replay.run"])
 def test_ranks_that_measure_import_no_pandas(module: str) -> None:
-    """Each rank of a study or a replay would take half a second longer to start."""
+    """Otherwise each rank of a study or a replay would take half a second longer to start."""
     loaded = modules_after(f"import mpiprof.{module}")
     assert "numpy" in loaded and not loaded & {"pandas", "pyarrow", "scipy"}
 
@@ -154,7 +154,7 @@ def test_importing_mpiprof_does_no_work() -> None:
 
 
 def test_a_short_report_imports_little(tmp_path: Path) -> None:
-    """What takes longer to import than the report takes: it would be most of it."""
+    """Modules with an import time above that of the report would dominate its time."""
     made = Synthetic(3)
     arrivals = np.arange(1, 91)[:, None] * 10**6 + np.array([0, 0, 10**5])
     made.collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 5_000 + 0 * arrivals)

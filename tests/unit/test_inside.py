@@ -1,4 +1,4 @@
-"""What the collectives take by themselves: the verdict speaks of it where it is most."""
+"""The time of the collectives themselves: the verdict mentions it if it is the largest share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MS = 1_000_000
 
 
 def busy(folder: Path, operation: str = "alltoall") -> Trace:
-    """Return a trace of a collective of 8 ms that lets a rank go some ms late, any each time."""
+    """Return a trace of a collective of 8 ms that releases a random rank some ms late."""
     made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for _ in range(60):
         came = now + random.integers(0, 20_000, 4)
@@ -53,7 +53,7 @@ def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
 
 
 def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
-    """Rank 2 computes 5 ms between start and Wait, so that the others' data do not move on."""
+    """Rank 2 computes 5 ms between start and Wait, so the other ranks' data do not progress."""
     made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for _ in range(60):
         came = now + MS + random.integers(0, 100_000, 4)
@@ -72,7 +72,10 @@ def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
 
 
 def test_who_is_kept_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path) -> None:
-    """Rank 1 works 3 ms longer before a bcast, and rank 3 gets its data through it in a library."""
+    """Rank 1 works 3 ms longer before a bcast.
+
+    In a library, rank 3 receives its data through rank 1.
+    """
     made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for i in range(120):
         came = now + MS // 2 + random.integers(0, 10_000, 4)

@@ -1,4 +1,4 @@
-"""Which commands install this mpiprof again, by where it came from."""
+"""Commands that install this mpiprof again, by its source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def installed(folder: Path, name: str, number: str, origin: Any = None) -> Path:
-    """Write what pip notes of a distribution; returns the folder for sys.path."""
+    """Write pip's files of a distribution; returns the folder for sys.path."""
     info = folder / f"{name.replace('-', '_')}-{number}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
@@ -37,7 +37,7 @@ def installed(folder: Path, name: str, number: str, origin: Any = None) -> Path:
 
 
 def words_of(command: str) -> list[str]:
-    """Return what follows `python -m pip install` in a command as a shell reads it."""
+    """Return the words after `python -m pip install` in a command, as a shell reads them."""
     words = shlex.split(command)
     assert words[:4] == [*shlex.split(interpreter()), "-m", "pip", "install"]
     return words[4:]
@@ -73,7 +73,7 @@ def words_of(command: str) -> list[str]:
 def test_the_command_names_where_it_came_from(
     origin: Any, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As PEP 610 describes direct_url.json; of a folder with a space and a quote."""
+    """As PEP 610 describes direct_url.json; for a folder with a space and a quote."""
     source = tmp_path / "it's a clone"
     source.mkdir()
     url = source.as_uri()
@@ -88,7 +88,7 @@ def test_the_command_names_where_it_came_from(
 
 
 def test_pip_reads_the_command_of_this_installation() -> None:
-    """Pip resolves it without another source: only what is installed, and nothing is changed."""
+    """Pip resolves it without another source from installed packages only, and changes nothing."""
     words = words_of(install_command("pack"))
     assert "mpiprof[" not in " ".join(words)
     (extra,) = re.findall(r"\[(.*)\]", " ".join(words))
@@ -120,7 +120,7 @@ SOURCES = [
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_nothing_tells_to_install_the_other_project(path: Path) -> None:
-    """The `mpiprof` of PyPI is another project."""
+    """The `mpiprof` on PyPI is another project."""
     if "_made" in path.parts:
         pytest.skip("is made by `make docs`")
     text = path.read_text("utf-8")
@@ -128,7 +128,7 @@ def test_nothing_tells_to_install_the_other_project(path: Path) -> None:
 
 
 def test_a_hint_is_made_for_this_interpreter() -> None:
-    """No line of the package writes a pip command by itself."""
+    """No line of the package contains a literal pip command."""
     own = ROOT / "mpiprof" / "installation.py"
     for path in {*(ROOT / "mpiprof").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")} - {own}:
         assert "pip install" not in path.read_text("utf-8"), path

@@ -1,4 +1,4 @@
-"""Commands that we suggest: a shell reads back each word, and nothing in a name runs."""
+"""Suggested commands: a shell reads each word back, and no name can inject a command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shell_reads_back_what_was_meant(name: str, tmp_path: Path) -> None:
-    """By bash; where there are no control characters by every shell."""
+    """By bash; without control characters by every shell."""
     shells = ["bash", "sh"] if name.isprintable() else ["bash"]
     for shell in shells:
         said = subprocess.run(
@@ -110,7 +110,7 @@ def test_every_suggestion_names_its_trace_and_its_site(
     ],
 )
 def test_call_sites_with_commas_and_equals_signs_survive(site: str) -> None:
-    """As we write them, alone and beside others; and through what ranks are given."""
+    """Written by mpiprof, alone and beside other items, and as passed to ranks."""
     written = switched(site, "ring")
     assert "," not in written and written.count("=") == 1
     for text in (written, f"{written},alltoall=ring", f"bcast=chain,{written},auto"):

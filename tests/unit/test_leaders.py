@@ -1,4 +1,4 @@
-"""What the leaders of several nodes tell each other, and whether a log has been written to."""
+"""Messages between the leaders of several nodes, and detection of writes to a log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
 
 def test_the_first_leader_hears_of_the_ranks_of_others(tmp_path: Path) -> None:
     first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
-    assert first._said_elsewhere(10.0) is None  # not yet
+    assert first._said_elsewhere(10.0) is None  # no report yet
     assert second.quiet(time.monotonic() - 11.0, {1: Use()}) == []
     heard = first._said_elsewhere(11.0)
     assert heard is not None and list(heard) == [1] and heard[1] > 0
@@ -54,7 +54,7 @@ def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
 
 
 def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
-    """What is looked at waits for a processor that two others, too, compute on."""
+    """The observed process waits for a processor on which two other processes compute, too."""
     words = [sys.executable, "-c", "import time; time.sleep(0.2)\nwhile True: pass"]
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
@@ -91,7 +91,7 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
 
     monkeypatch.setattr(hangs, "_conclude", sleeps)
     assert hangs.quiet(time.monotonic() - 2.0, {0: Use()}) == []
-    # A processor was used for next to nothing: the next look is the usual time away.
+    # A check used hardly any processor time, so the next one follows after the usual interval.
     assert hangs.next_s - time.monotonic() < AGAIN_S + 1
 
 
@@ -102,10 +102,10 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
 def test_a_rank_that_alone_is_stopped_keeps_the_others(
     states: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job that is stopped does not hang, nor one in a debugger."""
+    """A job that is stopped does not hang, nor does a job in a debugger."""
     mine = job.process(os.getpid())
     assert mine is not None
-    found = [(state, 0) for state in states] + [None]  # one has ended
+    found = [(state, 0) for state in states] + [None]  # one process has ended
     node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
     monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: found.pop(0))
     assert node.is_stopped() == stopped
@@ -115,7 +115,7 @@ def test_a_rank_that_alone_is_stopped_keeps_the_others(
 def test_a_debugger_that_looks_into_a_told_hang_is_no_news(
     told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the gdb of --on-hang would have it told, and be started, again and again."""
+    """Otherwise the gdb of --on-hang would cause another report, and be started again and again."""
     mine = job.process(os.getpid())
     assert mine is not None
     started = Started(mine, tmp_path, tmp_path, "j", (0, 0), speaks=True)

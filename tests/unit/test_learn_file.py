@@ -1,4 +1,4 @@
-"""The file of `--learn`: what is read of it, and what is refused."""
+"""The file of `--learn`: accepted and refused content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that Python writes where others may have put links: these are replaced, or refused."""
+"""Files that Python writes where other users may have put links: links are replaced or refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpiprof.trace.pack import NAME
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file that a link leads to."""
+    """Return a file that a link points to."""
     path = tmp_path / "victim"
     path.write_text("precious")
     return path

@@ -1,4 +1,4 @@
-"""Instances of which not all rings hold the calls: those lost, and those that somebody lacks."""
+"""Instances missing from some rings: lost by a ring, or never made by a rank."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mpiprof.trace.types import COMPLETION, Problems
 
 
 def test_a_call_that_somebody_has_not_come_to_is_kept(tmp_path: Path) -> None:
-    """Nonblocking ones on two communicators, of which rank 2's ring has lost the first of each.
+    """Nonblocking calls on two communicators; rank 2's ring has lost the first call on each.
 
-    On the first it came to one more, and not to the last; on the second it made no other.
+    On the first communicator it made one more call, but not the last; on the second it made no
+    other.
     """
     made = Synthetic(3)
     made.communicator("seldom", [0, 1, 2])

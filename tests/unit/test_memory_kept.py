@@ -1,4 +1,4 @@
-"""What a process has for itself, by the kinds of its mappings, with a known answer."""
+"""Private memory of a process by type of mapping, with a known answer."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ Private_Dirty:         2 kB
 
 
 def test_pages_are_counted_by_what_they_are_of() -> None:
-    """The library's data goes on in the pages that follow without a name."""
+    """The library's data continues in the unnamed pages that follow."""
     found = kept(SMAPS, Path("/tmp/a trace"))
     assert found == Kept(library=12, trace=64, others=1 + 100 + 16 + 32 + 2)

@@ -1,4 +1,4 @@
-"""Which message times can be, and what is made of those that can't."""
+"""Plausibility of message times, and the treatment of implausible ones."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ MS = 1_000_000
 
 
 def machine(where: str = "within", **changed: Any) -> dict[str, Any]:
-    """Return a table with one link that differs."""
+    """Return a table with one changed link."""
     found = copy.deepcopy(MACHINE)
     found[where] = {**LINK, **changed}
     return found
 
 
 def both_ways(factor: float) -> dict[str, Any]:
-    """Return a table in which both ways take so many times as long as one."""
+    """Return a table in which both ways take `factor` times as long as one way."""
     times: Any = LINK["one_way_ns"]
     return machine(both_ways_ns=[factor * time for time in times])
 
 
 def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -> dict[str, Any]:
-    """Return a table of which is told how it was measured."""
+    """Return a table with facts about its measurement."""
     return machine(where, undisturbed_rounds=undisturbed, spread=spread)
 
 
@@ -45,7 +45,7 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (MACHINE, ""),
         (None, ""),
         (both_ways(2.0), ""),
-        (both_ways(1 / 2.43), ""),  # of a sound node: exchanges of empty messages overlap
+        (both_ways(1 / 2.43), ""),  # from a sound node: exchanges of empty messages overlap
         (both_ways(0.9), ""),
         (machine("between", alpha_ns=400e3, beta_ns_per_byte=80.0), ""),  # 100 Mbit
         (both_ways(1 / 14), "one way takes 14 times as long as both ways within a node"),
@@ -110,7 +110,7 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
 def test_a_measured_table_that_is_not_usable_gives_no_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither to tune nor to the simulator; a run takes no block size from it."""
+    """Neither for tune nor for the simulator; a run takes no block size from it."""
     made = Synthetic(4, machine=MACHINE)
     arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.zeros(4, np.int64)
     made.collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)

@@ -1,4 +1,4 @@
-"""The modelled messages of an instance lie within the recorded calls of their ranks."""
+"""The modelled messages of an instance are within the recorded calls of their ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ROUND_NS = 10_064  # of 64 bytes on the synthetic machine: 10 us and 1 ns a byte
 
 
 def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
-    """Return one allreduce by recursive doubling, rank 5 last, all out after so long."""
+    """Return one allreduce by recursive doubling with rank 5 last.
+
+    All ranks leave after `took_ns`.
+    """
     made = Synthetic(RANKS)
     came = np.full((1, RANKS), 1_000_000)
     came[0, 5] += 200 * US
@@ -35,7 +38,7 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
 
 @pytest.mark.parametrize(("took_us", "scale"), [(40, 1.0), (15, 0.5), (3, 0.1)])
 def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None:
-    """Three rounds and their reductions take some 30 us; faster ones at the scale that fits."""
+    """Three rounds and their reductions take about 30 us; shorter calls scale the model."""
     found = timeline(tmp_path / "t", took_us * US)
     said = messages.messages(found, 0)
     assert said["scale"] == pytest.approx(scale, rel=0.02)
@@ -43,13 +46,13 @@ def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None
     begin = found.events.begin_ns
     ends = [m[3] for m in said["messages"]]
     assert len(ends) == 24 and max(ends) <= int(events["exit"].max()) - begin
-    late = 1_000_000 + 200 * US - begin  # nothing of rank 5 moves before it has come
+    late = 1_000_000 + 200 * US - begin  # no message of rank 5 starts before its arrival
     assert all(m[2] >= late for m in said["messages"] if 5 in m[:2])
     if scale < 1:
         assert max(ends) == pytest.approx(events["exit"].max() - begin, abs=0.02 * took_us * US)
 
 
 def test_what_cannot_be_is_left_out(tmp_path: Path) -> None:
-    """Rank 2 left before rank 5 came, of which it has data: clocks, or another algorithm."""
+    """Rank 2 left before the arrival of rank 5, whose data it has: clocks, or another algorithm."""
     with pytest.raises(messages.NotModelledError, match="ranks left before the model"):
         messages.messages(timeline(tmp_path / "t", 40 * US, leaves_early=2), 0)

@@ -1,4 +1,4 @@
-"""What a new user trips over: odd names, closed pipes, wrong words; each ends in one clear line."""
+"""Mistakes of a new user: odd names, closed pipes, wrong words; each results in one clear line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Return a trace in a folder with a space, of a program with one too."""
+    """Return a trace in a folder with a space, of a program whose name has a space too."""
     made = Synthetic(2)
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
@@ -45,7 +45,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) 
 
 
 def shell(line: str, trace: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of sh in which $MPIPROF and $TRACE stand for what they say."""
+    """Run a line of sh with the variables $MPIPROF and $TRACE."""
     names = {"MPIPROF": f"{sys.executable} -m mpiprof", "TRACE": str(trace)}
     everything = {**os.environ, **names, **environment}
     return subprocess.run(
@@ -128,7 +128,7 @@ def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_a_program_with_commas_and_equals_signs_is_switched(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, as the report of the trace names the call site."""
+    """On 2 ranks, with the call site as named in the trace's report."""
     name = "a,b=c.py"
     call = "MPI.COMM_WORLD.Alltoall([bytes(8), MPI.BYTE], [bytearray(8), MPI.BYTE])"
     (tmp_path / name).write_text(f"from mpi4py import MPI\n{call}\n")
@@ -203,7 +203,7 @@ def test_a_second_trace_leads_to_compare(
 def test_compare_names_a_trace_that_is_given_twice(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where a link leads to it."""
+    """Also if a link points to it."""
     link = trace.with_name("link")
     link.symlink_to(trace)
     for other in (trace, link):

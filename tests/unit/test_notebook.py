@@ -1,4 +1,4 @@
-"""Pictures in a line, call sites by name, and an interface that can be read."""
+"""Figures by one call each, call sites by name, and a readable interface."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
 
 
 def test_the_timeline_shows_who_waits(trace: mpiprof.Trace) -> None:
-    """In the first allreduce ranks 0 to 2 wait for rank 3: pale, and rank 3 is not in it."""
+    """In the first allreduce ranks 0 to 2 wait for rank 3 (pale), and rank 3 is outside."""
     begin = 10 * MS - trace.started_ns
     heat = trace.plot.timeline(begin, begin + 3 * MS).data[0]
     value, names = np.array(heat.z), np.array(heat.customdata)[..., 0]
@@ -104,7 +104,7 @@ def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
 
 
 def test_a_comparison_draws_totals(tmp_path: Path) -> None:
-    """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the one barrier at the end."""
+    """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the single barrier at the end."""
     made = Synthetic(2)
     step = 10 * MS * np.arange(1, 101)[:, None] + np.array([0, MS])
     made.collective("allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f")

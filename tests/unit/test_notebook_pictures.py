@@ -1,4 +1,4 @@
-"""What a notebook keeps of a picture is seen where no script runs, and shows what was planted."""
+"""A notebook's stored figure is visible without scripts, and shows the planted values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PICTURES += ["distribution", "instance", "algorithms", "timeline"]
 
 @pytest.fixture
 def trace(tmp_path: Path) -> mpiprof.Trace:
-    """Four ranks; rank 3 is late by 3 ms at a place whose name is markup."""
+    """Write four ranks; rank 3 is late by 3 ms at a call site with markup in its name."""
     made = Synthetic(4)
     arrivals = np.arange(1, 31)[:, None] * 10 * MS + np.array([0, 0, 0, 3 * MS])
     exits = arrivals.max(1, keepdims=True) + MS + 0 * arrivals
@@ -38,7 +38,7 @@ def trace(tmp_path: Path) -> mpiprof.Trace:
 
 @pytest.fixture(autouse=True)
 def jupyter() -> Iterator[None]:
-    """Plotly's choice in JupyterLab and its kin."""
+    """Set Plotly's renderer of JupyterLab and similar notebooks."""
     before, pio.renderers.default = pio.renderers.default, "plotly_mimetype"
     yield
     pio.renderers.default = before
@@ -50,7 +50,7 @@ def drawn(figure: Any) -> ElementTree.Element:
 
 
 def boxes(picture: ElementTree.Element, colour: str) -> list[dict[str, float]]:
-    """Return place and size of the boxes of a colour, without those of the legend."""
+    """Return position and size of the boxes of a colour, except in the legend."""
     found = [box.attrib for box in picture if box.get("fill") == colour]
     sizes = [{k: float(box[k]) for k in ("x", "y", "width", "height")} for box in found]
     return [box for box in sizes if (box["width"], box["height"]) != (10, 10)]
@@ -73,7 +73,7 @@ def test_every_picture_is_kept_without_scripts(trace: mpiprof.Trace, name: str) 
 
 
 def test_a_static_picture_shows_what_was_planted(trace: mpiprof.Trace) -> None:
-    """Ranks 0 to 2 wait 3 of the 4 ms of an instance; rank 3 comes last in all of them."""
+    """Ranks 0 to 2 wait 3 of the 4 ms of an instance; rank 3 is last in all instances."""
     picture = drawn(trace.plot.instance())
     waits, works = (boxes(picture, colour) for colour in (colours.WAITING, colours.WORK))
     assert len(waits) == 3 and len(works) == 4
@@ -96,7 +96,7 @@ def test_a_static_picture_shows_what_was_planted(trace: mpiprof.Trace) -> None:
 def test_html_that_needs_scripts_is_left_out(
     trace: mpiprof.Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exporters prefer HTML to SVG; where a notebook understands nothing else, it stays."""
+    """Exporters prefer HTML to SVG; it stays if a notebook supports nothing else."""
     both = {INTERACTIVE: {}, "text/html": "<div></div><script>draw()</script>"}
     figure = trace.plot.time()
     for given, kept in ((both, {INTERACTIVE, STATIC}), ({"text/html": ""}, {"text/html"})):

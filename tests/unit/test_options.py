@@ -1,4 +1,4 @@
-"""One table of options: what `run -n` gives to its ranks, and what the recorder reads."""
+"""The table of options: words that `run -n` passes to its ranks, and the recorder's variables."""
 
 from __future__ import annotations
 

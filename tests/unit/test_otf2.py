@@ -1,4 +1,4 @@
-"""OTF2 archives: what we write and read back is the same; what others write is what they tell."""
+"""OTF2 archives: a written trace is read back equal; other tools' archives are read correctly."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def test_other_tools_read_it(tmp_path: Path) -> None:
     assert "Root: 1" in first and "Sent: 800" in first
 
 
-# ---- archives of others
+# ---- other tools' archives
 
 
 class Archive:
-    """An archive as Score-P writes it, by OTF2's own Python interface."""
+    """An archive as Score-P writes it, by OTF2's Python interface."""
 
     def __init__(self, folder: Path, ranks: int, resolution: int = 1_000_000_000) -> None:
         self.anchor = folder / "traces.otf2"
@@ -142,7 +142,7 @@ class Archive:
         return self.known.comm(name, group)
 
     def region(self, name: str, role: Any = RegionRole.FUNCTION) -> Any:
-        """Define a function of MPI."""
+        """Define an MPI function."""
         return self.known.region(name, region_role=role, paradigm=Paradigm.MPI)
 
     def __enter__(self) -> Archive:
@@ -152,7 +152,7 @@ class Archive:
         self.writer.close()
 
     def events(self, rank: int) -> Any:
-        """Return what writes the events of a rank."""
+        """Return the writer of a rank's events."""
         return self.writer.event_writer_from_location(self.locations[rank])
 
     def collective(self, rank: int, name: str, begin: int, end: int, *record: Any) -> None:
@@ -186,7 +186,7 @@ def solver(folder: Path, resolution: int = 1_000_000_000, record: bool = True) -
                 events.enter(end + 10, archive.region("MPI_Send"))
                 events.mpi_send(end + 15, rank ^ 1, archive.world, 3, 10)
                 events.leave(end + 30, archive.region("MPI_Send"))
-            archive.collective(rank, "MPI_Type_free", 19_000, 19_010)  # nothing to us
+            archive.collective(rank, "MPI_Type_free", 19_000, 19_010)  # ignored by mpiprof
             events.leave(20_000, archive.main)
     return archive.anchor
 
@@ -208,7 +208,7 @@ def test_an_archive_of_score_p(tmp_path: Path) -> None:
     mean = np.abs(ARRIVALS - ARRIVALS.mean(1, keepdims=True)).mean(1)
     np.testing.assert_allclose(instances["average_imbalance_ns"], mean)
     assert (trace.ranks, trace.nodes) == (4, 2)
-    assert trace.clock_error_ns > 0  # nobody has told it
+    assert trace.clock_error_ns > 0  # the archive has no clock error
 
 
 def test_every_verb_takes_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,7 +281,7 @@ def test_without_records_calls_are_taken_for_the_worlds(tmp_path: Path) -> None:
     assert any("12 calls have no communicator" in line for line in trace.problems)
 
 
-# ---- what can't be read
+# ---- unreadable archives
 
 
 def test_an_archive_that_has_changed_is_read_anew(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_events_that_are_cut_off(tmp_path: Path, kept: int) -> None:
 
 
 def test_a_name_that_is_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """One line, and not the traceback that the wheel prints as well."""
+    """One line, without the traceback that the wheel prints as well."""
     again(mixed(tmp_path / "trace"), tmp_path / "archive")
     shutil.rmtree(tmp_path / "archive" / "traces.mpiprof")
     definitions = tmp_path / "archive" / "traces.def"
@@ -377,8 +377,8 @@ def test_names_of_functions(name: str, known: str) -> None:
     assert operation_of(name) == known
 
 
-# What Score-P 8 counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
-# functions scorep_mpi_coll_bytes_*); and in a call in place.
+# Score-P 8's counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
+# functions scorep_mpi_coll_bytes_*), also for a call in place.
 @pytest.mark.parametrize(
     ("name", "told", "known"),
     [
@@ -393,7 +393,7 @@ def test_names_of_functions(name: str, known: str) -> None:
         ("exscan", (48, 24), (24, 24)),
         ("barrier", (0, 0), (0, 0)),
         ("allreduce", (-1, -1), (-1, -1)),
-        ("allreduce_init", (15, 15), (5, 5)),  # in place: of the three others
+        ("allreduce_init", (15, 15), (5, 5)),  # in place: from the three other ranks
     ],
 )
 def test_bytes_as_score_p_counts_them(

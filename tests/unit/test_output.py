@@ -1,4 +1,4 @@
-"""Whether a file can be written, as what will write it needs it."""
+"""Early checks that an output file can be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of its own algorithms a library took, by how it is set."""
+"""The algorithm that a library selected for a call, from the library's settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUM = Call("allreduce", 4, 4096, 8, builtin=True)
 
 
 def openmpi(**settings: int | str) -> Library:
-    """Return an Open MPI on one node with some control variables beside the usual ones."""
+    """Return an Open MPI on one node with some control variables in addition to the usual ones."""
     return Library(OPENMPI, 8, 8, False, PLAIN | settings)
 
 
@@ -39,7 +39,7 @@ def mpich(**settings: int | str) -> Library:
 
 
 def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
-    """On communicators of 2 to 17: as the tree that is compiled into the library decides."""
+    """On communicators of 2 to 17, according to the tree that is compiled into the library."""
     tree = own_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
     library = Library(MPICH, 17, 17, False, {})
     sizes = sorted(
@@ -62,15 +62,17 @@ def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
 @pytest.mark.parametrize(
     ("library", "call"),
     [
-        (openmpi(), SUM),  # nothing is forced
+        (openmpi(), SUM),  # no algorithm is forced
         (openmpi(coll_tuned_allreduce_algorithm=99), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll="^tuned"), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_hcoll_priority=90), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_tuned_priority=5), SUM),
         (openmpi(coll_tuned_allreduce_algorithm=4, coll_sync_barrier_before=1), SUM),
-        (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=4), SUM),  # han divides it
+        # Component han divides it by nodes.
+        (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=4), SUM),
         (replace(openmpi(coll_tuned_allreduce_algorithm=4), on_node=0), SUM),
-        (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, element=0)),  # few elements?
+        # The number of elements is unknown.
+        (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, element=0)),
         (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, builtin=False)),
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=0)),
         (openmpi(coll_tuned_alltoall_algorithm=2), Call("alltoall", 4, 8, in_place=True)),
@@ -86,7 +88,7 @@ def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
     ],
 )
 def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
-    """In each case something could have run that the settings do not tell."""
+    """In each case another algorithm could have run that the settings do not show."""
     assert ran(library, call) == ""
 
 
@@ -117,12 +119,12 @@ def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
     ],
 )
 def test_what_is_certain_has_a_name(library: Library, call: Call, name: str) -> None:
-    """A forced algorithm, what it gives way to, and the library's own choice."""
+    """A forced algorithm, its replacement, and the library's own choice."""
     assert ran(library, call) == name
 
 
 def test_only_versions_that_were_tried_are_known() -> None:
-    """Others decide otherwise, or were not looked into."""
+    """Other versions decide differently, or were not examined."""
     settings: dict[str, int | str] = {"coll_tuned_use_dynamic_rules": 1}
     told = {"on_node": 2, "multiple": False, "settings": settings}
     assert library_of(MPICH_5, 2, told) == Library(MPICH, 2, 2, False, settings)
@@ -136,14 +138,14 @@ def test_only_versions_that_were_tried_are_known() -> None:
 
 
 def test_what_takes_anothers_place_exists() -> None:
-    """Every name is one of the library's own."""
+    """Every name is an algorithm of the library."""
     for library, operation, name in INSTEAD:
         names = [one.name for one in own(library, operation)]
         assert library != INTEL and {name, INSTEAD[library, operation, name]} <= set(names)
 
 
 def test_a_trace_names_native_calls(tmp_path: Path) -> None:
-    """Four ranks: what ran shows in every table, and what one rank alone knows has no name."""
+    """Four ranks: every table shows the algorithm; a fact that only one rank knows has no name."""
     made = Synthetic(4)
     arrivals = [[0, 1, 2, 3], [100, 101, 102, 103]]
     made.collective("allgather", arrivals, [[50] * 4, [150] * 4], sent=8, received=32)

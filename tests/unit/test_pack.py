@@ -1,4 +1,4 @@
-"""Packed traces: the same bytes, the same tables, the same marks; damage of a pack shows."""
+"""Packed traces: equal bytes, tables and problems; damage of a pack is detected."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OLD = time.time() - 1000
 
 
 def aged(folder: Path) -> Path:
-    """Return a folder in which nobody has written for long."""
+    """Return a folder without recent writes."""
     for path in folder.iterdir():
         os.utime(path, (OLD, OLD))
     return folder
 
 
 def said(*words: object) -> tuple[int, str, str]:
-    """Run a verb in this process."""
+    """Run a verb in this process; returns its code, output and error output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*map(str, words)])
@@ -58,7 +58,7 @@ def pack(folder: Path, threads: int = 3) -> Path:
 
 
 def all_of(folder: Path) -> dict[str, Any]:
-    """Return everything that a trace tells, or why it can't be read."""
+    """Return everything in a trace, or the reason why it is unreadable."""
     try:
         trace = mpiprof.open(folder)
         found: dict[str, Any] = {name: getattr(trace, name) for name in TABLES}
@@ -77,18 +77,18 @@ def check_same(found: dict[str, Any], known: dict[str, Any]) -> None:
             assert found[name] == value
 
 
-# ---- the same
+# ---- equality
 
 
 def many(folder: Path) -> Path:
-    """Some chunks a rank: 4 ranks with 12,000 calls each."""
+    """Write several chunks per rank: 4 ranks with 12,000 calls each."""
     folder.mkdir()
     reading.write(folder, 48_000, 4)
     return folder
 
 
 @pytest.mark.parametrize("make", [mixed, damage.write, many])
-@pytest.mark.parametrize("threads", [1, 10_000])  # 16 chunks a block, and one
+@pytest.mark.parametrize("threads", [1, 10_000])  # 16 chunks per block, and one
 def test_a_packed_trace_reads_as_before(make: Any, threads: int, tmp_path: Path) -> None:
     folder = make(tmp_path / "trace")
     known = all_of(folder)
@@ -114,7 +114,7 @@ def test_any_part_of_a_file_can_be_read(tmp_path: Path) -> None:
 
 
 def test_damaged_and_incomplete_traces_keep_their_marks(tmp_path: Path) -> None:
-    """Each of them, packed, says exactly what it said before."""
+    """Each damaged trace reports the same problems after packing."""
     whole, kinds = damage.write(tmp_path / "whole"), set()
     for number in range(60):
         folder = tmp_path / f"damaged-{number}"
@@ -129,7 +129,7 @@ def test_damaged_and_incomplete_traces_keep_their_marks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_columns_give_back_any_records(seed: int) -> None:
-    """Of bytes that mean nothing, too: differences wrap around."""
+    """Including meaningless bytes: differences wrap around."""
     chance = np.random.default_rng(seed)
     bodies = chance.integers(0, 256, (3, 50 * RECORD_TYPE.itemsize), np.uint8)
     if seed % 2:
@@ -139,7 +139,7 @@ def test_columns_give_back_any_records(seed: int) -> None:
 
 
 def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
-    """0.02 B an event, of 32: one block has 32,736 of them."""
+    """0.02 B per event, of 32: one block has 32,736 events."""
     made = Synthetic(2)
     base = 10_000 * np.arange(1, 30_001)[:, None] + np.zeros((1, 2), np.int64)
     made.collective("allreduce", base, base + 100, sent=8, received=8)
@@ -148,7 +148,7 @@ def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
 
 
 def test_two_bytes_of_chance_cost_two_bytes(tmp_path: Path) -> None:
-    """Where gaps and durations are random below 2^8 each, lossless means two bytes."""
+    """If gaps and durations are random below 2^8 each, lossless compression needs two bytes."""
     made, chance = Synthetic(2), np.random.default_rng(3)
     gaps, spans = (chance.integers(256, 512, (40_000, 2)) for _ in range(2))
     exits = np.cumsum(gaps + spans, axis=0)
@@ -169,7 +169,7 @@ def test_damage_of_a_pack_never_gives_other_numbers() -> None:
 def test_a_damaged_block_costs_its_own_chunks(tmp_path: Path) -> None:
     folder = many(tmp_path / "trace")
     whole = len(mpiprof.open(folder).events)
-    path = pack(folder, 10_000)  # a chunk a block
+    path = pack(folder, 10_000)  # a chunk per block
     member = format_.Pack(path).members[1]
     content = bytearray(path.read_bytes())
     content[member.starts[4] + member.entry.lengths[4] // 2] ^= 1  # its second block
@@ -210,7 +210,7 @@ def test_a_kill_before_the_files_are_removed(tmp_path: Path) -> None:
 
 
 def test_kills_at_any_time(tmp_path: Path) -> None:
-    """SIGKILL at twelve points of the command: the same table each time, and no rest at the end."""
+    """SIGKILL at twelve points of the command: the table stays the same, and no file remains."""
     folder = tmp_path / "trace"
     folder.mkdir()
     reading.write(folder, 1_500_000, 4)
@@ -256,7 +256,7 @@ def test_without_a_name_it_is_the_newest(tmp_path: Path, monkeypatch: pytest.Mon
     aged(mixed(tmp_path / "mpiprof-one"))
     monkeypatch.chdir(tmp_path)
     assert said("pack")[0] == 0
-    assert said("report")[0] == 0  # a packed one is found, too
+    assert said("report")[0] == 0  # a packed trace is found, too
 
 
 def unfinished(folder: Path, node: str, pid: int) -> Path:

@@ -1,4 +1,4 @@
-"""What workers have found waits until all before it is done: so little of it is to wait."""
+"""Workers' results wait until all earlier results are merged, so few results may be waiting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMUNICATORS, ROUNDS = 20, 300
 
 @pytest.mark.parametrize("span", [1, 64, 1_000, 10**6])
 def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many communicators with few calls each, whose blocks lie between each other."""
+    """Many communicators with few calls each, in alternating blocks."""
     monkeypatch.setattr(parts, "SPAN", span, raising=False)
     numbers = range(COMMUNICATORS * ROUNDS)
     of: list[list[Block]] = [[] for _ in range(COMMUNICATORS)]
@@ -47,9 +47,9 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("calls", "threads", "piece"),
     [
-        (10**6, 2, 1 << 18),  # small: no smaller pieces for that
-        (10**7, 2, 10**7 // 32),  # 16 for each thread
-        (10**9, 2, 1 << 21),  # each costs, and is held in memory
+        (10**6, 2, 1 << 18),  # small, but not split further
+        (10**7, 2, 10**7 // 32),  # 16 pieces per thread
+        (10**9, 2, 1 << 21),  # each piece costs time, and occupies memory
         (10**9, 1000, 1 << 18),
         (0, 0, 1 << 18),  # workers may come later
     ],

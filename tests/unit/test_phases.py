@@ -1,4 +1,4 @@
-"""Phases and periods of lateness: planted ones come back, and nothing else does."""
+"""Phases and periods of lateness: planted ones are found, and no others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert phases["period_worst_imbalance_ns"].mean() == pytest.approx(6.1 * MS, rel=0.03)
     total = trace.callsites["total_wait_ns"].iloc[0]
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
-    # Systematic as long as a phase lasts; the tenth instances are not.
+    # Systematic during a phase; lateness in every tenth instance is not.
     assert trace.causes(0).by_rank.value > 0.6
     assert "Every 10th instance (3, 13, 23, ...)" in wording.period(phases)
     told = [

@@ -1,4 +1,4 @@
-"""What people may write behind --switch, and what they are told when it is wrong."""
+"""The syntax of --switch, and the messages on mistakes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def written(folder: Path, data: object) -> Path:
 
 
 def complaint(specification: str) -> str:
-    """Return what is said of a wrong specification."""
+    """Return the message on a wrong specification."""
     with pytest.raises(UsageError) as caught:
         plan.read(specification)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What was said wrongly of slow programs whose fault is known."""
+"""Regression tests for wrong statements about slow programs with known faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pairs(folder: Path, late: Float) -> Trace:
 def test_a_rank_is_late_by_what_those_know_who_met_it(
     tmp_path: Path, lateness: tuple[float, ...], named: tuple[int, ...]
 ) -> None:
-    """Those who are in other pairs come whenever they like: that makes no lateness smaller."""
+    """Ranks in other pairs arrive at any time, and must not reduce the lateness."""
     trace = pairs(tmp_path, np.tile(np.array(lateness, np.float64), (100, 1)))
     (one,) = trace.findings()
     assert (one.cause, tuple(sorted(one.ranks))) == ("rank", named)
@@ -51,7 +51,7 @@ def test_a_rank_is_late_by_what_those_know_who_met_it(
 
 
 def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
-    """Return a trace of 200 instances, quiet but for some with a rank that is late by some ms."""
+    """Return a trace of 200 quiet instances, some of them with a rank that is late by some ms."""
     spread = noise(200, 4, 0.1)
     for instance, (rank, by) in late.items():
         spread[instance, rank] = np.delete(spread[instance], rank).min() + by
@@ -59,7 +59,7 @@ def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
 
 
 def test_an_accident_is_told_from_the_small_ones_beside_it(tmp_path: Path) -> None:
-    """Others hold more than ten times the usual waiting, and next to nothing of all."""
+    """Other instances have more than ten times the usual wait, and nearly nothing of the total."""
     late = {0: (3, 1000.0), 40: (0, 8.0), 90: (1, 7.0), 150: (2, 9.0)}
     trace = accidents(tmp_path, late)
     (one,) = trace.findings()
@@ -80,7 +80,7 @@ def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
 
 
 def test_many_accidents_are_said_to_be_as_bad_as_the_worst(tmp_path: Path) -> None:
-    """No rank holds much by itself: they are told together, without one time for all."""
+    """No rank has a large share, so they are reported together, without a common time."""
     trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("outlier", (0, 3, 2, 1))
@@ -89,7 +89,7 @@ def test_many_accidents_are_said_to_be_as_bad_as_the_worst(tmp_path: Path) -> No
 
 
 def test_what_is_usual_is_not_said_to_be_the_most(tmp_path: Path) -> None:
-    """In every 5th instance nobody in particular is late, in one of them by far the most."""
+    """In every 5th instance no specific rank is late; one of them has by far the most wait."""
     spread = noise(200, 4, 0.05)
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
     spread[44, 1] += 10.0
@@ -100,7 +100,10 @@ def test_what_is_usual_is_not_said_to_be_the_most(tmp_path: Path) -> None:
 
 
 def waiting_for_a_message(folder: Path) -> Trace:
-    """Return a trace in which rank 0 works 5 ms longer, and rank 1 for its message, then 1 ms."""
+    """Return a trace in which rank 0 works 5 ms longer.
+
+    Rank 1 waits for its message, then works 1 ms.
+    """
     made, random = Synthetic(4), np.random.default_rng(7)
     for i in range(100):
         came = 20 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([5, 6, 0, 0]) * MS
@@ -124,16 +127,16 @@ def test_who_works_is_not_said_to_send_messages(tmp_path: Path) -> None:
 
 
 def own_loads(folder: Path, late: tuple[float, ...], count: int = 150) -> Trace:
-    """Return a trace of ranks with lateness of their own, in ms."""
+    """Return a trace of ranks with different constant lateness, in ms."""
     return one_site(folder, Synthetic(len(late)), noise(count, len(late), 0.02) + np.array(late))
 
 
 def test_what_pays_only_after_another_repair_stands_behind_it(tmp_path: Path) -> None:
-    """With rank 1 in time all wait for rank 2 as before, and rank 1 with them."""
+    """With rank 1 in time, all ranks, including rank 1, wait for rank 2 as before."""
     trace = own_loads(tmp_path, (0.0, 4.0, 8.0, 0.0))
     first, second = trace.findings()
     assert (first.ranks, second.ranks) == ((2,), (1,))
-    # 8 + 8 + 4 ms of waiting an instance; without rank 2's lateness 4 + 4 + 4, then none.
+    # 8 + 8 + 4 ms of wait per instance; without rank 2's lateness 4 + 4 + 4, then none.
     assert first.cost_ns == pytest.approx(150 * 8 * MS, rel=0.02)
     assert second.cost_ns == pytest.approx(150 * 12 * MS, rel=0.03)
     assert sentences.what(trace, first).endswith("of all ranks' time.")
@@ -152,7 +155,7 @@ def test_what_pays_by_itself_needs_no_other_repair(tmp_path: Path) -> None:
 
 
 def test_what_all_ranks_cost_is_not_said_of_one(tmp_path: Path) -> None:
-    """Rank 1 in time takes 13 of 21 ms of waiting away; all ranks alike take all."""
+    """Rank 1 in time removes 13 of 21 ms of wait; all ranks in time remove all."""
     trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
     one = trace.findings()[0]
     assert one.cost_ns == pytest.approx(150 * 21 * MS, rel=0.02)
@@ -185,7 +188,7 @@ def test_what_all_ranks_cost_now_and_then_is_not_said_of_one(tmp_path: Path) -> 
 
 
 def in_messages(folder: Path, late: Float) -> Trace:
-    """Return a trace whose ranks are late (instances x ranks, ms) as they wait for messages."""
+    """Return a trace with lateness (instances x ranks, ms) from waiting for messages."""
     made, random = Synthetic(late.shape[1]), np.random.default_rng(8)
     for i, row in enumerate(np.rint(late * MS).astype(np.int64)):
         came = 20 * MS * (i + 1) + random.integers(0, MS // 50, len(row)) + row
@@ -216,7 +219,7 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
 
 
 def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last of 200 instances that are held is not number 199, where 4000 before it are lost."""
+    """The last of 200 instances in the trace is not number 199 if 4000 earlier ones are lost."""
     monkeypatch.setattr("mpiprof.analysis.collect.first_number", lambda *_: 4000)
     late = noise(200, 4, 0.02)
     late[:140, 1] += 2
@@ -228,7 +231,7 @@ def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None:
-    """It goes from rank to rank, and in every fourth of the instances nobody is late."""
+    """Lateness moves from rank to rank, and in every fourth instance no rank is late."""
     late, random = noise(400, 4, 0.02), np.random.default_rng(4)
     due = np.arange(400)
     here = random.random(400) < 0.75
@@ -242,7 +245,7 @@ def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None
 
 
 def test_in_how_many_instances_ranks_come_apart_is_counted(tmp_path: Path) -> None:
-    """In every 5th instance nobody in particular is late, and in some of them nobody at all."""
+    """In every 5th instance no specific rank is late, and in some of them no rank at all."""
     spread = noise(200, 4, 0.05)
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
     spread[[4, 24, 69, 94]] = 5
@@ -255,7 +258,7 @@ def test_in_how_many_instances_ranks_come_apart_is_counted(tmp_path: Path) -> No
 
 
 def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
-    """Rank 0 comes 20 ms before three others, of which the last is 1 ms behind."""
+    """Rank 0 arrives 20 ms before three other ranks, of which the last is 1 ms behind."""
     trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 20.0, 20.0, 21.0]]))
     (one,) = trace.findings()
     assert not one.ranks
@@ -265,7 +268,7 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
 
 
 def test_who_keeps_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
-    """Rank 2 keeps the root of a gather, which then is late to the first of two broadcasts."""
+    """Rank 2 delays the root of a gather, which then is late to the first of two broadcasts."""
     made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     for _ in range(100):
         came = now + MS + random.integers(0, 20_000, 4)
@@ -301,7 +304,7 @@ def test_work_in_some_instances_is_told_from_that_in_others(tmp_path: Path) -> N
 
 
 def test_one_walk_does_not_tell_where_lateness_begins(tmp_path: Path) -> None:
-    """Rank 1 comes last in the first instance only, in which rank 2 is not yet late."""
+    """Rank 1 is last in the first instance only, in which rank 2 is not yet late."""
     late = noise(150, 4, 0.02)
     late[:, 1] += 4
     late[1:, 2] += 8
@@ -321,7 +324,7 @@ def test_who_comes_before_three_is_told_where_those_differ_little(tmp_path: Path
 
 
 def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
-    """In a ring rank 1 works 4 ms longer: 0 and 2 wait for it, and rank 3 for these, who do not."""
+    """In a ring rank 1 works 4 ms longer: 0 and 2 wait for rank 1, and rank 3 for 0 and 2."""
     made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     around = {r: ([(r - 1) % 4, (r + 1) % 4], [(r - 1) % 4, (r + 1) % 4]) for r in range(4)}
     made.communicator("ring", [0, 1, 2, 3], topology=around)

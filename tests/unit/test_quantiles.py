@@ -1,4 +1,4 @@
-"""Quantiles by call site: as near to those of the sorted values as promised, however joined."""
+"""Quantiles by call site: as accurate as promised, in every order of merging."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rows_of(elapsed: Float, wait: Float) -> Rows:
 
 
 def random_rows(seed: int, count: int) -> tuple[Rows, Int]:
-    """Times over nine powers of ten, with some that are 0 or unknown, at three call sites."""
+    """Return times over nine powers of ten at three call sites, some of them 0 or unknown."""
     random = np.random.default_rng(seed)
     wait = np.floor(10 ** random.uniform(0, 9, count))
     wait[random.random(count) < 0.1] = 0
@@ -72,7 +72,7 @@ def test_a_bucket_s_middle_is_near_all_that_is_in_it() -> None:
 
 
 def test_the_order_of_joining_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts number their call sites on their own, and are joined now and then on the way."""
+    """Parts number their call sites independently, and are merged several times."""
     pieces = [random_rows(seed, 500) for seed in range(12)]
     whole = Quantiles()
     for rows, where in pieces:
@@ -102,9 +102,9 @@ def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
-    """Rank 1 is late in every tenth allreduce, and in one very late; the last one is open.
+    """Rank 1 is late in every tenth allreduce, and very late in one; the last allreduce is open.
 
-    The bcast nobody has left.
+    No rank has left the bcast.
     """
     made = Synthetic(3)
     late = np.where(np.arange(400) % 10 == 9, 40_000, 500)

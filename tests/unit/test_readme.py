@@ -1,4 +1,4 @@
-"""The README: its length, and commands that exist as they stand there."""
+"""The README: its length, and that its commands exist."""
 
 from __future__ import annotations
 

@@ -16,19 +16,19 @@ from mpiprof.trace.replace import refuse_others, remove
 
 
 def trace(folder: Path) -> Path:
-    """Write a trace that has ended, with all that the recorder and the verbs leave in it."""
+    """Write an ended trace, with all files that the recorder and the verbs leave in it."""
     made = Synthetic(2)
     made.collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
     made.write(folder)
     (folder / ".job").symlink_to("host-1")
     (folder / "selection.jsonl").write_text("")
-    assert main(["report", str(folder)]) == 0  # which keeps what it derived
+    assert main(["report", str(folder)]) == 0  # which caches its results
     assert (folder / "cache").is_dir()
     return folder
 
 
 def state(folder: Path) -> dict[str, bytes | str]:
-    """Return all that is below a folder."""
+    """Return everything below a folder."""
     found: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -46,14 +46,14 @@ def test_a_trace_goes_away_and_what_is_beside_it_stays(tmp_path: Path) -> None:
     refuse_others(folder)
     remove(folder)
     assert state(tmp_path) == {"other": "", "other/file": b"kept"}
-    refuse_others(folder)  # nothing there is nothing to replace
+    refuse_others(folder)  # an absent folder is accepted
     remove(folder)
     (tmp_path / "empty").mkdir()
     refuse_others(tmp_path / "empty")
 
 
 def foreign(folder: Path, name: str) -> None:
-    """Put something into a trace's folder that is no part of a trace."""
+    """Put an entry into a trace's folder that is no part of a trace."""
     if name == "sources":
         (folder / "app.py").write_text("")
     elif name == "folder":
@@ -122,7 +122,7 @@ def test_a_running_job_is_refused(node: str, why: str, tmp_path: Path) -> None:
 def test_force_needs_a_folder_and_its_own_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ranks of a launcher start at different times, so none may remove anything."""
+    """Ranks of a launcher start at different times, so no rank may remove anything."""
     folder = trace(tmp_path / "old")
     before = state(tmp_path)
     assert main(["run", "--force", __file__]) == 2

@@ -1,4 +1,4 @@
-"""The report on synthetic traces whose figures are known, as text, JSON and exit code."""
+"""The report on synthetic traces with known figures, as text, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
-    """Run a command line in this process, check its exit code, return what it printed."""
+    """Run a command line in this process, check its exit code, and return its output."""
     assert main([str(word) for word in words]) == code
     return capsys.readouterr().out
 
@@ -117,7 +117,7 @@ def test_by_routine(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_message_sizes_are_those_of_table_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An all-to-all's message is what goes to one destination; T is the time of that message."""
+    """The message of an all-to-all is that to one destination; T is the time of that message."""
     made = Synthetic(4)
     arrivals = [[0, 0, 0, 10**6]]
     for i, (operation, sent) in enumerate(
@@ -308,7 +308,7 @@ def test_several_nodes_show_the_clock_bound(
     assert "2 nodes, error at most ±" in text
 
 
-# Numbers for people
+# Numbers for users
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the bench of many ranks says of jobs that were killed."""
+"""The verdict of the scale benchmark on killed jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpiprof.bench.cost import scale
     ],
 )
 def test_no_trace_and_a_damaged_one_hold_no_promise(tmp_path: Path, left: str, told: str) -> None:
-    """Jobs that leave nothing have shown nothing; and of what can't be read it says why."""
+    """A job without a trace proves nothing; for an unreadable trace the row states the reason."""
 
     def words(_: str, trace: Path) -> list[str]:
         return ["sh", "-c", left.format(trace)]
@@ -32,7 +32,7 @@ def test_no_trace_and_a_damaged_one_hold_no_promise(tmp_path: Path, left: str, t
 
 
 def test_points_count_from_where_a_trace_begins(tmp_path: Path) -> None:
-    """Each of jobs that write nothing for most of their time is killed when something is there."""
+    """A job that writes nothing for most of its time is killed only after its trace appears."""
     slow = "sleep 0.5; mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.05"
     bench: Any = SimpleNamespace(
         folder=tmp_path, words=lambda _, trace: ["sh", "-c", slow.format(trace)]

@@ -1,4 +1,4 @@
-"""The best cut of a series, and running means and medians, against packages that do them too."""
+"""Best segmentation of a series, and running means and medians, against other packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpiprof.analysis.segmentation import running_mean, running_median, segments
 
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """Noise with up to three steps, far from zero."""
+    """Return noise with up to three steps, far from zero."""
     made = random.normal(size=(rows, columns)) + 1e3 * random.normal(size=columns)
     for _ in range(random.integers(0, 4)):
         made[random.integers(0, rows) :] += random.normal(size=columns)
@@ -34,7 +34,7 @@ def test_same_cuts_as_ruptures(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_cut_is_better(seed: int) -> None:
-    """Of all ways to cut ten rows into stretches of two and more."""
+    """Compared with all ways to cut ten rows into segments of two or more."""
     series = stepped(np.random.default_rng(seed), 10, 2)
 
     def cost(cuts: tuple[int, ...]) -> float:

@@ -1,4 +1,4 @@
-"""What auto noted, as it is read and reported; and the choice in records."""
+"""Reading and reporting of the selector's log, and the choice in records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LINES = [
 
 
 def folder(path: Path, text: str | None) -> Path:
-    """Return a trace with these notes."""
+    """Write a trace with this selector log."""
     made = Synthetic(2)
     made.collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
     made.write(path)
@@ -68,7 +68,7 @@ def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '{"kind": "end", "key": "0f", "instances": 3',  # cut, by a killed job
+        '{"kind": "end", "key": "0f", "instances": 3',  # cut by a killed job
         '{"kind": "end", "key": "0f", "instances": 3, "algorithm": 5}\n',
         '{"kind": "end", "key": "0f", "instances": 1e300, "algorithm": "ring"}\n',
         '{"kind": "end", "key": "0f", "instances": NaN, "algorithm": "ring"}\n',
@@ -85,7 +85,7 @@ def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
 
 
 def test_a_note_whose_sum_is_damaged_is_left_out(tmp_path: Path) -> None:
-    """Damage to the word "check" makes no line of the time before there were sums."""
+    """Damage to the word "check" must not make a line look like one from before checksums."""
     end = {"kind": "end", "key": "0f", "instances": 3, "algorithm": "ring"}
     lines = [closed(json.dumps(line).encode()) for line in (LINES[0], end)]
     (tmp_path / notes.FILE).write_bytes(b"\n".join([*lines, b""]))
@@ -121,7 +121,7 @@ def test_the_report_tells_what_was_chosen_and_why(
 
 
 def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
-    """Of a call that has not ended it is not known, of the instance it is that of the others."""
+    """It is unknown for an open call; for an instance it is that of the other ranks."""
     made = Synthetic(2)
     made.collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
     for rank, choices in ((0, [0, 1, 2, 3, 2]), (1, [0, 1, 2, 77, 0])):
@@ -136,7 +136,7 @@ def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
 
 
 def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> None:
-    """A key is one line to its readers; what can't be looked up keeps the recorder's name."""
+    """A key appears once to readers; a site that cannot be resolved has the recorder's name."""
     native = {"module": "/nowhere/app", "offset": 4711, "symbol": None}
     later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
     lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]

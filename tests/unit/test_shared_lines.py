@@ -1,4 +1,4 @@
-"""The tables that ranks of a node share: each line as it was written, or left out."""
+"""Tables that the ranks of a node share: each line is read as written, or skipped."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ RANKS, LINES = 6, 400
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ranks that write lines, on a file system that takes a part of what it is given."""
+    """Build ranks that write lines, on a file system with partial writes."""
     short = str(PROGRAMS / "short_writes.c")
     place = tmp_path_factory.mktemp("lines") / "lines"
     return of_the_core(place, (*PARTS, *TRACE), short, source="shared_lines.c")
 
 
 def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Path) -> None:
-    """Without MPI: 6 ranks write 400 lines at once in halves; one is killed between two.
+    """Without MPI: 6 ranks write 400 lines at once in halves; one is killed between two halves.
 
-    Another one comes when all have ended.
+    Another rank starts when all have ended.
     """
     folder = tmp_path / "trace"
     run([program, folder, str(RANKS), str(LINES)], check=True)
@@ -50,7 +50,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
 def test_a_log_that_its_maker_has_left_unmade_holds_nobody_up(
     program: Path, tmp_path: Path
 ) -> None:
-    """Without MPI: 3 ranks find what one that was killed has left; each takes files of its own."""
+    """Without MPI: 3 ranks find a killed rank's unfinished files; each uses separate files."""
     folder = tmp_path / "trace"
     folder.mkdir()
     (folder / "node-host.log").touch()

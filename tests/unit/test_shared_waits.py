@@ -1,4 +1,4 @@
-"""The time of a Wait call is shared by all that it completed, wherever reading pauses."""
+"""The time of a Wait call is shared by all operations that it completed, across reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT = 100 * US
 
 
 def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path:
-    """Waits, of 100 us, that complete so many nonblocking calls each, or starts; of two ranks."""
+    """Write Waits of 100 us on two ranks that complete `each` nonblocking calls or starts each."""
     made = Synthetic(2)
     for rank in range(2):
         shape = made.shape(rank, "iallreduce", "world", sent=8, received=8)
@@ -26,7 +26,7 @@ def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path
             made.add(rank, shape, numbers, at + np.arange(each) * 10, at + np.arange(each) * 10 + 5)
             for number in numbers.tolist():
                 if extended:
-                    made.extension(rank, 1, 1 << 33)  # more than a record holds
+                    made.extension(rank, 1, 1 << 33)  # more than fits a record
                 made.add(rank, shape, number, at + MS // 2, at + MS // 2 + WAIT, COMPLETION)
     made.ended_ns = MS * (waits + 2)
     return made.write(folder)
@@ -37,7 +37,7 @@ def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path
 def test_no_more_time_is_told_than_was_spent(
     tmp_path: Path, waits: int, each: int, extended: bool
 ) -> None:
-    """Also where a Wait has more completions than are read at once."""
+    """Even if a Wait has more completions than one read."""
     trace = mpiprof.open(waiting(tmp_path / "t", waits, each, extended))
     spent = 2 * waits * (each * 5 + each * (WAIT // each))
     assert trace.callsites["total_elapsed_ns"].tolist() == [spent]

@@ -16,7 +16,7 @@ from mpiprof.trace import Trace
 
 @pytest.mark.parametrize("name", ["several", "drifting", "mixed"])
 def test_totals_of_ranks_are_those_of_the_matrix(name: str, tmp_path: Path) -> None:
-    """Of call sites on one communicator; open calls are among them."""
+    """For call sites on one communicator, including open calls."""
     trace = mpiprof.open(MADE[name](tmp_path / "job"))
     seen = 0
     for callsite in trace.rank_totals["callsite"].unique().tolist():
@@ -54,7 +54,7 @@ def test_nothing_holds_ranks_times_instances(
 
 
 def test_sums_of_a_thinned_series_are_scaled_up() -> None:
-    """1000 instances of which each second run of 100 is held; each waits for 1 ms."""
+    """1000 instances, of which every second run of 100 is stored; each waits for 1 ms."""
     number = np.arange(1000)
     number = number[number // 100 % 2 == 0]
     series = pd.DataFrame(

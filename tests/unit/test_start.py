@@ -1,4 +1,4 @@
-"""What a rank costs before its program begins: what `run` imports, and where it is not needed."""
+"""Start-up cost of a rank before its program: the imports of `run`, and their necessity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from mpiprof.__main__ import main
 
-MODULES = 80  # of ours and of Python's, beyond those of a Python that does nothing: 75 by now
+MODULES = 80  # of mpiprof and Python, beyond those of an idle Python; at present 75
 UNUSED = ("numpy", "pandas", "subprocess", "socket", "email", "logging", "concurrent.futures")
 
 
@@ -25,7 +25,7 @@ def modules(*words: str) -> set[str]:
 
 
 def test_a_rank_imports_little() -> None:
-    """The program is no MPI program, which `run` says when all of its own is imported."""
+    """The program is no MPI program; `run` reports that after all its imports."""
     found = modules("-m", "mpiprof", "run", "--", "/bin/true") - modules("-c", "import runpy")
     assert "mpiprof.launch.options" in found
     assert not {f for f in found if f.startswith(UNUSED)}
@@ -33,11 +33,11 @@ def test_a_rank_imports_little() -> None:
 
 
 class BecomeError(Exception):
-    """In place of becoming another program."""
+    """Raised instead of becoming another program."""
 
 
 def words_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], dict[str, str]]:
-    """Return what `run` would become."""
+    """Return the words and environment that `run` would execute."""
 
     def become(argv: Any, environment: Any) -> None:
         raise BecomeError(list(argv), dict(environment))

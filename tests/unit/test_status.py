@@ -1,4 +1,4 @@
-"""Who has not arrived: on synthetic traces, and on a program that hangs."""
+"""Ranks that have not arrived, on synthetic traces and on a program that hangs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ world.Barrier()
 
 
 def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Return what `status --json` says."""
+    """Return the output of `status --json`."""
     assert main(["status", str(folder), "--json"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert list(data) == ["verdict", "ranks", "pending", "callsites"]
@@ -47,14 +47,14 @@ def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def write(made: Synthetic, folder: Path, **options: Any) -> Path:
-    """Write a trace; ranks that have called nothing get a log without records."""
+    """Write a trace; ranks without calls get a log without records."""
     for rank in range(made.ranks):
         made.add(rank, 0, 0, 0, 0, kind=0)
     return made.write(folder, **options)
 
 
 def text_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what `status` says."""
+    """Return the output of `status`."""
     assert main(["status", str(folder)]) == 0
     return capsys.readouterr().out
 
@@ -233,7 +233,7 @@ def test_a_summary_does_not_tell_where_ranks_are(
 def test_an_archive_of_a_job_that_did_not_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An archive has no processes that could still write, on this machine or another."""
+    """An archive has no processes that could still write, on any machine."""
     made = Synthetic(2)
     made.collective("barrier", [[2000, 2000]], [[2100, 2100]])
     made.add(0, made.shape(0, "barrier", "world"), 1, 3000, 0)

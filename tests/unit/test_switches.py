@@ -1,4 +1,4 @@
-"""Which switch a node is on: from what Slurm tells each process, or from a file in the trace."""
+"""The network switch of a node, from Slurm's environment of each process, or from a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpiprof.timeline import build
 from mpiprof.timeline.window import Need, Request, Timeline
 from mpiprof.trace import switches
 
-# What `scontrol show topology` prints, and a topology.conf with comments.
+# Output of `scontrol show topology`, and a topology.conf with comments.
 SHOWN = """\
 SwitchName=core Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=leaf[0-1]
 SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n1,n[2-3]
@@ -31,7 +31,8 @@ CONF = "# ours\nSwitchName=a Nodes=r[1-2]n[08-10],login # rack 1\nSwitchName=top
         ("core.leaf3.node12", "switch.switch.node", "node12", "leaf3"),
         ("core.leaf3.node12", "switch.switch.node", "node12.cluster.org", "leaf3"),
         ("s[0-1].leaf3.node12", "switch.switch.node", "node12", "leaf3"),
-        ("core.leaf3.node12", "switch.switch.node", "node13", ""),  # the launcher's, not its own
+        # The launcher's address, not that of the process.
+        ("core.leaf3.node12", "switch.switch.node", "node13", ""),
         ("node12", "node", "node12", ""),
         ("core", "switch.node", "core", ""),
         ("", "", "node12", ""),
@@ -68,7 +69,7 @@ def test_a_file_that_is_none_is_named_with_its_line(tmp_path: Path, line: str) -
 
 
 def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
-    """Return the rows of a trace whose switches a file tells, and what names them."""
+    """Return the rows of a trace with network switches from a file, and their labels."""
     trace = Synthetic(6, nodes=[r % 2 for r in range(6)], offsets=(0, 0), drifts=(0.0, 0.0))
     trace.collective("allreduce", np.arange(6) + 5000, np.full(6, 6000))
     trace.write(folder)

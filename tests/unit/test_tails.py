@@ -1,4 +1,4 @@
-"""Tails of distributions, against scipy's; and that a report needs no scipy for them."""
+"""Tails of distributions, compared with scipy, which a report does not import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 def test_incomplete_beta() -> None:
-    """Over six decades of both parameters, around where it goes from 0 to 1, and at its ends."""
+    """Over six decades of both parameters, around the rise from 0 to 1, and at the ends."""
     random = np.random.default_rng(3)
     a, b = 10 ** random.uniform(-0.3, 6, (2, 4000))
     mean = a / (a + b)
@@ -59,7 +59,7 @@ def test_binomial(count: int, p: float) -> None:
 
 
 def test_a_report_imports_no_scipy(tmp_path: Path) -> None:
-    """With findings of a late rank; its import is a third of what a short report takes."""
+    """With findings of a late rank; importing scipy takes a third of a short report's time."""
     made = Synthetic(4)
     arrivals = np.arange(1, 91)[:, None] * MS + np.array([0, 5, 9, MS // 3])
     made.collective("allreduce", arrivals, arrivals.max(1)[:, None] + 10 + np.zeros((1, 4), int))

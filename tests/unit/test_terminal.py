@@ -1,4 +1,4 @@
-"""What is printed fits every terminal: its encoding, its locale and its width."""
+"""Output fits every terminal: its encoding, its locale and its width."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.write(tmp_path_factory.mktemp("terminal") / "trace")
 
 
-# Runs one verb after the other, a form feed between them; an interpreter for each would take long.
+# Runs one verb after another with a form feed between them, because one interpreter each is slow.
 EACH = """
 import json, sys
 from mpiprof.__main__ import main
@@ -59,7 +59,7 @@ for words in json.loads(sys.argv[1]):
 
 
 def printed(verbs: list[list[str]], environment: dict[str, str] | None = None) -> list[bytes]:
-    """Return what verbs print, in an environment with these locale variables alone."""
+    """Return the output of verbs, in an environment with only these locale variables."""
     without = ("LC_", "LANG", "PYTHONIOENCODING", "PYTHONUTF8", "COLUMNS")
     clean = {n: v for n, v in os.environ.items() if not n.startswith(without)}
     done = subprocess.run(
@@ -97,7 +97,7 @@ def test_others_get_symbols(trace: Path) -> None:
 
 
 def test_every_symbol_has_a_word() -> None:
-    """Of all that our own texts hold."""
+    """Covers all symbols in mpiprof's texts."""
     root = Path(symbols.__file__).parent
     used = {c for path in root.rglob("*.py") for c in path.read_text() if not c.isascii()}
     assert {c for c in used if not c.isalpha()} <= symbols.WORDS.keys()

@@ -1,4 +1,4 @@
-"""The timeline's server side against sums that are worked out event by event in plain Python."""
+"""The timeline's server, against sums computed event by event in plain Python."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def made(folder: Path, ranks: int = RANKS, loops: int = 60, seed: int = 1) -> Pa
 
 
 def opened(folder: Path) -> Timeline:
-    """Return the timeline of a trace, with its cache made anew."""
+    """Return the timeline of a trace, with a new cache."""
     trace = mpiprof.open(folder)
     key = cache.key_of(trace)
     return Timeline(trace, timeline_build.open_or_build(trace, key), key)
@@ -82,7 +82,7 @@ def request(found: Timeline, **changes: Any) -> Request:
 
 
 def answer(found: Timeline, wanted: Request) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a window shows, making the tiles that it needs."""
+    """Return the content of a window, after making the tiles that it needs."""
     shown = found.shown(wanted)
     if isinstance(shown, Need):
         found.make(shown, lambda _: None)
@@ -93,7 +93,7 @@ def answer(found: Timeline, wanted: Request) -> tuple[dict[str, Any], dict[str, 
 
 
 def segments_of(found: Timeline) -> list[dict[str, Any]]:
-    """Return what each rank was in and when, from the trace's events and instances."""
+    """Return each rank's states with their times, from the trace's events and instances."""
     end = found.events.end_ns
     waits = {}
     for _, batch in enumerate(found.trace.batches()):
@@ -148,7 +148,7 @@ def brute(found: Timeline, wanted: Request, level: int, first: int, columns: int
 
 @pytest.fixture(params=["direct", "tiles"])
 def found(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
-    """A timeline that sums its segments, or takes them from tiles."""
+    """Return a timeline that sums its segments, or uses tiles."""
     monkeypatch.setattr(timeline, "MOST_EVENTS", 0)
     if request.param == "tiles":
         monkeypatch.setattr(timeline_tiles, "FEW", 40)
@@ -378,7 +378,7 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
     assert head["level"] == round(math.log2(100))
     assert head["legend"][0]["inside"] == pytest.approx(2000 * 50, rel=0.01)
     begun = np.sort(tiles[:, 0])
-    assert begun[0] > 5  # nothing finer than what many segments begin in
+    assert begun[0] > 5  # no level finer than one with many segment starts per column
 
 
 def test_summary_and_empty_traces_have_no_segments(tmp_path: Path) -> None:

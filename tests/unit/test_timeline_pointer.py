@@ -1,4 +1,4 @@
-"""The instance under the pointer, and the lateness of a row, against the trace's own tables."""
+"""The instance under the pointer, and the lateness of a row, against the trace's tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REACH = 2_000
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
-    """Two halves of 4 ranks that call different operations at the same times, in 2 rows."""
+    """Two halves of 4 ranks with different operations at the same times, in 2 rows."""
     monkeypatch.setattr(timeline_rows, "ROWS", 2)
     made = Synthetic(RANKS)
     begin = 10_000 + STEP * np.arange(LOOPS)[:, None]
@@ -60,7 +60,7 @@ def shown(found: Timeline, wanted: Request) -> Shown:
 
 @pytest.mark.parametrize("colour", ["operation", "waiting"])
 def test_every_cell_leads_to_an_instance_that_it_shows(found: Timeline, colour: str) -> None:
-    """The row's ranks take part in it, and it lies in the cell; beside an empty cell it is near."""
+    """The row's ranks take part in it, and it is in the cell; beside an empty cell it is near."""
     table = found.trace.instances
     wanted = request(found, colour=colour)
     head, cells = found.window(wanted, shown(found, wanted))
@@ -85,7 +85,7 @@ def test_every_cell_leads_to_an_instance_that_it_shows(found: Timeline, colour: 
 
 
 def test_what_lies_most_in_the_cell_is_meant(found: Timeline) -> None:
-    """A cell of two instances, of which the second one takes more time."""
+    """A cell of two instances, of which the second takes more time."""
     low = 10_000 + 46_000  # the barrier of step 0 ends at 55 600
     begin, end = low - 2_000, low + STEP - 25_000
     cell = request(found, begin=begin, end=end)
@@ -114,7 +114,10 @@ def test_a_rank_that_is_not_shown_has_no_instance(found: Timeline, rank: int) ->
 
 
 def test_the_lateness_of_a_row_is_that_of_its_latest_rank(found: Timeline) -> None:
-    """Rank 7 comes 29 625 ns after the mean of its half; the others of its row before."""
+    """Rank 7 arrives 29 625 ns after the mean of its half.
+
+    The other ranks of its row are earlier.
+    """
     head, _ = found.overview(request(found), shown(found, request(found)))
     assert head["late"] == pytest.approx([150, 40_000 - np.mean(LATE[4:])], abs=2)
     assert head["latest"] == [3, 7]

@@ -1,4 +1,4 @@
-"""The statistics of a selected span, against sums that are worked out event by event."""
+"""The statistics of a selected span, against sums computed event by event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPANS = [(0.0, 1.0), (0.213, 0.702), (0.41, 0.43), (0.5, 0.50001)]
 
 
 def answer(timeline: Timeline, begin: int, end: int, **filters: Any) -> dict[str, Any]:
-    """Return the statistics of a span, making the tiles that they need."""
+    """Return the statistics of a span, after making the tiles that they need."""
     wanted = request(timeline, begin=begin, end=end, **filters)
     shown = timeline.shown(wanted)
     if isinstance(shown, Need):

@@ -1,4 +1,4 @@
-"""Reading: layouts, chunks, threads, matching of what is incomplete, frames, summaries."""
+"""Reading: layouts, chunks, threads, incomplete instances, frames, summaries."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_open_and_absent_members_make_an_instance_incomplete(tmp_path: Path) -> 
     trace = Synthetic(3)
     trace.collective("allreduce", [[10, 20, 30]], [[40, 40, 40]])
     trace.collective("allreduce", [[110, 120, 130]], [[0, 0, 0]])  # all arrived, none left
-    trace.collective("allreduce", [[210, -1, 230]], [[0, 0, 0]])  # rank 1 never came
+    trace.collective("allreduce", [[210, -1, 230]], [[0, 0, 0]])  # rank 1 never arrived
     opened = mpiprof.open(trace.write(tmp_path / "t", finished=False))
     table = opened.instances
     assert table["complete"].tolist() == [True, False, False]
@@ -88,7 +88,7 @@ def test_open_and_absent_members_make_an_instance_incomplete(tmp_path: Path) -> 
 
 
 def test_gaps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
-    """Rank 1 dropped some records: the rest still meets its partners."""
+    """Rank 1 dropped some records; the remaining records still match."""
     trace = Synthetic(2)
     times = np.arange(1, 101)[:, None] * 1000 + np.array([[0, 7]])
     arrivals = times.copy()
@@ -123,7 +123,7 @@ def test_local_communicators_are_not_joined(tmp_path: Path) -> None:
 
 
 def two_threads(folder: Path) -> Path:
-    """Write 9000 barriers of two ranks; on rank 0 two threads take turns, over several chunks."""
+    """Write 9000 barriers of two ranks; on rank 0 two threads alternate, over several chunks."""
     trace = Synthetic(2)
     numbers = np.arange(9000)
     enter = (numbers + 1) * 1000
@@ -152,7 +152,7 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
     opened = mpiprof.open(two_threads(tmp_path / "t"))
     row = opened.instances.iloc[number]
     since, where = int(row["first_arrival_ns"]), str(row["communicator"])
-    opened = mpiprof.open(opened.path)  # of what has been read once nothing is left out
+    opened = mpiprof.open(opened.path)  # a cached trace leaves nothing out
     first = next(iter(opened.batches(since_ns=since)))
     assert number - 2 * 4096 <= first.sequence[0] <= number
     assert number < 5000 or first.sequence[0] > 0
@@ -167,7 +167,7 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
 
 
 def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:
-    """The same table whatever the size of a block, also where a root runs far ahead."""
+    """The table is independent of the block size, even if a root runs far ahead."""
     trace = Synthetic(4)
     for a, b in ((0, 1), (2, 3), (0, 3)):
         trace.communicator(f"{a}-{b}", [a, b])
@@ -202,7 +202,7 @@ def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:
 def test_a_short_trace_is_read_once(
     calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """30 instances on 4 ranks: held from 120 calls on, and given again the same, with `before`."""
+    """30 instances on 4 ranks are cached for up to 120 calls, and returned again, with `before`."""
     made = Synthetic(4)
     arrivals = np.arange(1, 31)[:, None] * 1_000_000 + np.arange(4) * 1000
     made.collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
@@ -279,7 +279,7 @@ def test_summaries(tmp_path: Path) -> None:
     assert table["longest_ns"].tolist() == [170] * 4
     sites = opened.callsites
     assert sites["instances"].tolist() == [10, 4]
-    assert sites["bytes"].tolist() == [8, 0]  # a barrier has none
+    assert sites["bytes"].tolist() == [8, 0]  # a barrier has no bytes
     assert sites["mean_elapsed_ns"].tolist() == [150, 150]
     assert sites["worst_factor"].isna().all()
     assert len(opened.instances) == 0
@@ -325,7 +325,7 @@ def test_native_sites_are_resolved_to_lines(tmp_path: Path) -> None:
         subprocess.run([compiler, "-g", "-O0", *flags, str(source), "-o", str(program)], check=True)
         symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
         address = next(int(x.split()[0], 16) for x in symbols.splitlines() if x.endswith(" late"))
-        base = 0x400000 if flags else 0  # what the loader maps, and the recorder subtracts
+        base = 0x400000 if flags else 0  # base of the mapping, which the recorder subtracts
         site = ({"module": str(program), "offset": address - base + 1, "symbol": "late+0x1"},)
         found = describe_sites([site], [[0, -1]])[0]
         assert found[0] == {"file": str(source), "line": 3, "function": "late"}
@@ -346,7 +346,7 @@ def test_threads_are_kept_in_the_events(tmp_path: Path) -> None:
 
 
 def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
-    """The recorder empties the window for the next chunk between our looks at it."""
+    """The recorder empties the window for the next chunk between two reads of it."""
     trace = Synthetic(1)
     trace.collective("barrier", [[10]], [[20]])
     folder = trace.write(tmp_path / "t", finished=False)

@@ -23,7 +23,7 @@ from mpiprof.tune import candidates, entries, evidence, plan, predict, result, r
 from mpiprof.tune.result import Result, Trial, judge
 from mpiprof.tune.work import Work
 
-# ---- what counts
+# ---- scores
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
     total = float(trace.callsites["total_elapsed_ns"].sum())
     first, second = (judge(r, total) for r in found)
     assert first.base_ns == pytest.approx(35 / 8 * HOP - LATE_NS, rel=1e-4)
-    assert first.result.doubt == pytest.approx(1, rel=1e-4)  # it ran what the model has as a ring
-    # A chain of n blocks, held up by rank 3: from then on ranks 0 to 7 have sent on, or got, all in
-    # n - 2, n - 1, n, n + 1, n + 2, n + 3, n + 4 and n + 4 rounds.
+    assert first.result.doubt == pytest.approx(1, rel=1e-4)  # the trace ran the model's ring
+    # A chain of n blocks, delayed by rank 3. From its arrival on, ranks 0 to 7 have sent or
+    # received all blocks after n - 2, n - 1, n, n + 1, n + 2, n + 3, n + 4 and n + 4 rounds.
     block = int(first.best.split("=")[1])
     chain = (-(-MILLION // block) + 11 / 8) * (ALPHA + block * BETA)
     assert first.best_ns == pytest.approx(chain, rel=0.03) and first.worth == result.YES
@@ -221,7 +221,7 @@ def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
 
 
 def outcome(base: list[float], *tried: list[float], doubt: float = 1.0) -> result.Verdict:
-    """Judge some scores, in a work of 100 instances on 4 ranks that is all there is."""
+    """Judge some scores of a work of 100 instances on 4 ranks that is the only work."""
     made = Work(0, "bcast", (), "", 4, 0, (0, 1, 2, 3), (0,) * 4, None, "native", 100, 1.0, ())
     trials = tuple(Trial(f"t{i}", np.array(t)) for i, t in enumerate(tried))
     found = np.array(base)
@@ -235,10 +235,10 @@ def test_verdicts() -> None:
     assert clear.saved(clear.gain_ns) == pytest.approx(5 * 100 * 4)
     assert outcome([10, 11, 10, 11], [9.9, 10.9, 9.9, 10.9]).worth == "no"
     assert outcome([10, 30, 10, 30], [9, 11, 30, 5]).worth == "doubtful"
-    assert outcome([10.0], [5.0]).worth == "doubtful"  # one instance tells nothing
+    assert outcome([10.0], [5.0]).worth == "doubtful"  # one instance proves nothing
     assert outcome([10, 11, 10, 11], [5, 6, 5, 6], doubt=2.5).worth == "doubtful"
     assert outcome([10, 10, 10, 10], [1, 1.1, 1, 1.1], doubt=5).worth == "doubtful"
-    # What was given up after one lap is not the best, however lucky it was.
+    # A candidate that was dropped after one lap is not the best, however lucky it was.
     assert outcome([10, 11, 10, 11], [1, nan, nan, nan], [5, 6, 5, 6]).best == "t1"
 
 
@@ -253,7 +253,7 @@ def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
 
 
 def shares(kind: str, traces: int) -> tuple[float, float]:
-    """Return of what share of call sites other algorithms are advised, of those that gain."""
+    """Return the advised share of call sites without a gain, and of call sites with one."""
     machine = of_table(MACHINE, "the synthetic machine")
     count = said = better = both = 0
     for sites in (1, 2, 4):
@@ -274,7 +274,7 @@ def shares(kind: str, traces: int) -> tuple[float, float]:
     "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
 )
 def test_times_that_have_nothing_to_do_with_the_model(traces: int) -> None:
-    """By the doubt of the nearest candidate 11 of 100 call sites were advised, one in nine."""
+    """By the doubt of the nearest candidate, 11 of 100 call sites were advised, one in nine."""
     assert shares("unrelated", traces)[0] <= 0.03
 
 
@@ -282,12 +282,12 @@ def test_times_that_have_nothing_to_do_with_the_model(traces: int) -> None:
     "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
 )
 def test_gains_of_a_model_that_holds_are_advised(traces: int) -> None:
-    """The library ran what the model describes, within 5 %; nobody tells which of them."""
+    """The library ran a modelled algorithm, within 5 %, but which one is unknown."""
     assert shares("as modelled", traces)[1] >= 0.6
 
 
 def test_the_doubt_of_comparisons() -> None:
-    """Student's t on as many comparisons as there are, one less where the library ran."""
+    """Student's t on the number of comparisons, less one if the library chose the algorithm."""
 
     def call(size: int, time: float, recorded: str | None, **times: float) -> evidence.Compared:
         return evidence.Compared((size,), recorded, time, times, dict.fromkeys(times, 1.0))
@@ -298,9 +298,9 @@ def test_the_doubt_of_comparisons() -> None:
     assert one == pytest.approx(e(6.3138 * 0.1), rel=1e-4)  # t(0.95, 1)
     both = [call(1, 100 * e(0.1), None, ring=100), call(2, 300, None, ring=300 * e(0.1))]
     assert evidence.doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
-    again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size tells nothing new
+    again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size adds no information
     assert evidence.doubt(again) == pytest.approx(evidence.doubt(both))
-    # The algorithm that accounts for all counts, not another one for each.
+    # One algorithm must explain all counts, not a different one for each.
     parted = [call(1, 100, None, a=100, b=400), call(2, 100, None, a=400, b=100)]
     assert evidence.doubt(parted) > 1000
 
@@ -324,8 +324,8 @@ def test_entries_fit_together(tmp_path: Path) -> None:
     found = entries.fitting(
         [
             one(65, 128, ["a.py:1"], "chain:block_size=64"),
-            one(129, 256, ["a.py:1"], "chain:block_size=64"),  # goes on where the first ends
-            one(100, 200, ["a.py:1", "a.py:2"], "binomial"),  # a.py:1 is taken there
+            one(129, 256, ["a.py:1"], "chain:block_size=64"),  # continues where the first ends
+            one(100, 200, ["a.py:1", "a.py:2"], "binomial"),  # a.py:1 is assigned there already
             one(257, 512, ["a.py:1"], "native:binomial"),
             one(257, 300, [], "binomial"),
         ]

@@ -1,4 +1,4 @@
-"""What a program has found for itself, as a plan."""
+"""The selector's log of a program, as a plan."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ KEY = {
 
 
 def lines(key: str, won: str, sites: list[str], saved: int = 10**9, **more: object) -> list[str]:
-    """Return all lines of a key that tried its winner and the library's own."""
+    """Return all lines of a key that tried its winner and native."""
     made: list[dict[str, object]] = [
         KEY | {"key": key, "sites": sites} | more,
         {"kind": "phase", "key": key, "phase": 1, "instance": 3, "why": "start"},
     ]
     for name, score in (("native", 367e6), (won, 94e6)):
         trial = {"kind": "trial", "key": key, "phase": 1, "algorithm": name, "instances": 6}
-        noise = {"error_ns": 10**6} if name == "native" else {}  # of two scores there is none
+        noise = {"error_ns": 10**6} if name == "native" else {}  # two scores have no error
         made.append(trial | {"score_ns": int(score)} | noise)
     made.append(
         {
@@ -49,7 +49,7 @@ def lines(key: str, won: str, sites: list[str], saved: int = 10**9, **more: obje
 
 
 def write(folder: Path, *parts: list[str], cut: str = "") -> Path:
-    """Write a trace folder's selection."""
+    """Write a trace folder's selector log."""
     folder.mkdir(exist_ok=True)
     text = "".join(line + "\n" for part in parts for line in part)
     (folder / FILE).write_text(text + cut)
@@ -79,12 +79,12 @@ def test_entries_of_what_was_chosen(tmp_path: Path) -> None:
     assert "bytes" not in third and "call_sites" not in third and "bytes" not in last
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(found))
-    assert len(plan.read(str(path)).rules) == 5  # as strictly as people's
+    assert len(plan.read(str(path)).rules) == 5  # read as strictly as plans by users
 
 
 @pytest.mark.parametrize("won", ["native:tree", "native:segmented_ring:segment=65536"])
 def test_the_library_s_own_by_its_name(won: str, tmp_path: Path) -> None:
-    """It goes into a plan as it was found, and the plan is read as `run --switch` reads it."""
+    """It is written to a plan unchanged, and the plan is read as by `run --switch`."""
     folder = write(
         tmp_path / "t",
         lines("01", won, ["app.py:20 f"], operation="allreduce", bytes=65536),

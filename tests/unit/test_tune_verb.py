@@ -1,4 +1,4 @@
-"""The verb `tune`: what it prints and writes, that its plan runs, and replay on ranks."""
+"""The verb `tune`: output and files, a plan that runs, and replay on ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINE = 7
 
 
 def tune(folder: Path, *words: object) -> tuple[int, str, str]:
-    """Run the verb in this process; gives its exit code, output and errors."""
+    """Run the verb in this process; returns its exit code, output and errors."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["tune", str(folder), *map(str, words)])
@@ -43,7 +43,7 @@ def tune(folder: Path, *words: object) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace whose allgatherv should run on the pipelined ring."""
+    """Write a trace with an allgatherv that should run on the pipelined ring."""
     return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", f"app.py:{LINE}:<module>")
 
 
@@ -76,12 +76,12 @@ def test_summary_by_operation(trace: Path) -> None:
     ring, _ = as_data(trace, "--summary")["summary"]
     assert ring["elapsed_ns"] == pytest.approx(20 * (35 * HOP - LATE_NS), rel=1e-4)
     assert ring["total_wait_ns"] == pytest.approx(20 * 7 * LATE_NS, rel=1e-4)
-    # A pipeline takes little more than one hop where the ring takes 35 / 8 of them, on average.
+    # A pipeline takes little more than one hop; the ring takes 35 / 8 hops on average.
     assert 0.5 < ring["saved_ns"] / ring["elapsed_ns"] < 0.8 and ring["perhaps_ns"] == 0
 
 
 def as_data(folder: Path, *words: object) -> Any:
-    """Return what --json prints."""
+    """Return the output of --json."""
     code, out, err = tune(folder, "--json", *words)
     assert (code, err) == (0, "")
     return json.loads(out)

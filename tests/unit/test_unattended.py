@@ -1,4 +1,4 @@
-"""The verdict on a nonblocking collective that all have started, and that some wait for."""
+"""The verdict on a nonblocking collective that all ranks started and some ranks wait for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = (
 
 
 def started() -> Synthetic:
-    """Return a job whose ranks have started an operation; all but rank 1 are in a Wait."""
+    """Return a job in which all ranks have started an operation; all but rank 1 are in a Wait."""
     made = job(4)
     for rank in range(4):
         call(made, rank, "iallreduce", site=HERE, flags=["nonblocking"], ends=9_010)
@@ -46,10 +46,11 @@ def test_none_while_a_rank_moves_or_it_is_only_late(tmp_path: Path) -> None:
     assert conclude(made, tmp_path, now(*ALL, after=5, still=ALL))[0].kind == "none"
     moves = now(*ALL, after=20, still=ALL - {1}, busy=frozenset([1]))
     assert conclude(made, tmp_path, moves)[0].kind == "none"
-    made.inside = [2, 1, 2, 2]  # rank 1 waits for a message: that goes on, and this with it
+    # Rank 1 waits for a message; after the message, the operation continues too.
+    made.inside = [2, 1, 2, 2]
     some = now(*ALL, after=20, still=ALL - {0}, busy=frozenset([0]))
     assert conclude(made, tmp_path / "receives", some)[0].kind == "none"
-    made.inside = [0, 0, 0, 0]  # nobody waits for it yet
+    made.inside = [0, 0, 0, 0]  # no rank waits for it yet
     assert conclude(made, tmp_path / "works", now(*ALL, after=20, still=ALL))[0].kind == "none"
 
 
@@ -60,13 +61,13 @@ def test_it_stands_after_the_launcher_has_ended_the_job(tmp_path: Path) -> None:
     verdict, text = conclude(made, tmp_path, gone)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Rank 1 had started it, too, and was outside MPI" in text and "ranks 2-3" in text
-    made.signal = [15, 0, 15, 15]  # it left by an exit, and the others waited
+    made.signal = [15, 0, 15, 15]  # it left by an exit, and the other ranks waited
     verdict, _ = conclude(made, tmp_path / "left", gone)
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
 
 
 def test_what_no_rank_is_in_is_not_undecided(tmp_path: Path) -> None:
-    """All wait, perhaps for other requests: they go on, though the operation is an old one."""
+    """All ranks wait, perhaps for other requests; they progress, although the operation is old."""
     made = started()
     made.inside = [2, 2, 2, 2]
     moves = now(*ALL, after=20, busy=ALL)

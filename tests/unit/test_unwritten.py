@@ -1,4 +1,4 @@
-"""What is said where records could not be written: neither where ranks are, nor how they ended."""
+"""If records could not be written, neither the state of ranks nor their end is stated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_KNOWN = "It is not known how the job ended: records of rank 1 could not be w
 
 
 def write(made: Synthetic, folder: Path, finished: bool | list[int] = False) -> Trace:
-    """Write a trace of which records of rank 1 could not be written."""
+    """Write a trace in which some records of rank 1 could not be written."""
     for rank in range(made.ranks):
         made.add(rank, 0, 0, 0, 0, kind=0)
     drop(made.write(folder, finished=finished), 1)
@@ -54,7 +54,7 @@ def test_a_missing_end_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_nor_does_one_of_some_ranks(tmp_path: Path) -> None:
-    """Rank 1 ended in MPI_Finalize, which had no room; the others noted it."""
+    """Rank 1 ended in MPI_Finalize, but the disk was full; the other ranks recorded their end."""
     trace = write(job(3), tmp_path / "t", finished=[0, 2])
     verdict, text = conclude(trace, GONE)
     assert verdict.kind == "undecided" and text.startswith(NOT_KNOWN)

@@ -1,4 +1,4 @@
-"""The verdict: planted causes come back in the first sentence, and chance is never accused."""
+"""The verdict: the first sentence names a planted cause, and chance is never accused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _listed(text: str) -> list[int]:
 
 
 def _consistent(trace: Trace) -> None:
-    """Check that nothing said of a trace is impossible, or denied elsewhere."""
+    """Check that no statement on a trace is impossible, or contradicts another."""
     found = trace.findings()
     waiting = float(trace.callsites["total_wait_ns"].sum())
     assert sum(one.cost_ns for one in found) <= waiting * (1 + 1e-9) + len(found)
@@ -86,7 +86,7 @@ def _consistent(trace: Trace) -> None:
 
 
 def wandering(random: np.random.Generator, count: int, ranks: int, keeps: float) -> Float:
-    """Return lateness of which each instance keeps a part of the one before: AR(1), variance 1."""
+    """Return lateness that retains a part of the previous instance's: AR(1), variance 1."""
     found = random.normal(0, 1, (count, ranks))
     for i in range(1, count):
         found[i] = keeps * found[i - 1] + np.sqrt(1 - keeps**2) * found[i]
@@ -94,7 +94,7 @@ def wandering(random: np.random.Generator, count: int, ranks: int, keeps: float)
 
 
 def accused(folder: Path, traces: int, ranks: int, keeps: float) -> int:
-    """Return in how many of some traces of noise anybody is named."""
+    """Return the number of noise traces in which any rank is named."""
     found = 0
     for seed in range(traces):
         late = 5 + wandering(np.random.default_rng(seed), 200, ranks, keeps)
@@ -108,7 +108,7 @@ def accused(folder: Path, traces: int, ranks: int, keeps: float) -> int:
 @pytest.mark.heavy
 @pytest.mark.parametrize(("ranks", "keeps"), [(2, 0.0), (2, 0.9), (8, 0.5), (8, 0.9), (64, 0.9)])
 def test_noise_accuses_nobody(tmp_path: Path, ranks: int, keeps: float) -> None:
-    """At most 5 % of traces of noise name anybody, also where ranks wander."""
+    """At most 5 % of traces of noise name a rank, even if ranks wander."""
     assert accused(tmp_path, 20, ranks, keeps) <= 1
 
 
@@ -121,7 +121,7 @@ def test_noise_accuses_nobody_in_95_of_100(tmp_path: Path, ranks: int, keeps: fl
 
 @pytest.mark.heavy
 def test_who_wanders_is_not_accused(tmp_path: Path) -> None:
-    """Of ranks on random walks one is always far ahead for a while: that is no cause."""
+    """One of several ranks on random walks is always far ahead for a while, which is no cause."""
     named = 0
     for seed in range(20):
         random = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def test_who_wanders_is_not_accused(tmp_path: Path) -> None:
 
 
 def test_spikes_do_not_hide_a_late_rank(tmp_path: Path) -> None:
-    """Rank 1 is last in most instances; the others' rare long delays cost more."""
+    """Rank 1 is last in most instances; the other ranks' rare long delays cost more."""
     missed = 0
     for seed in range(10):
         late = 1 + 3 * np.random.default_rng(seed).pareto(1.2, (50, 4))
@@ -144,7 +144,7 @@ def test_spikes_do_not_hide_a_late_rank(tmp_path: Path) -> None:
 
 
 def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path) -> None:
-    """What spikes cost is not sure, what rank 1 costs is, and costs less: both, in that order."""
+    """The cost of spikes is uncertain; rank 1's is certain but lower: both, in that order."""
     late = 1 + 3 * np.random.default_rng(2).pareto(1.2, (50, 4))
     late[:, 1] += 20
     trace = mpiprof.open(Planted("spikes", late, "rank").write(tmp_path / "t"))
@@ -155,7 +155,7 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     _, first, second = conclusion.verdict(trace, concluded)
     unsure, sure = (share(one.share / concluded.waiting) for one in found)
     assert first.startswith(f"{unsure} of it has no sure cause: most of the waiting at allreduce")
-    # That rank 1 is to blame is sure: nothing says that it is not.
+    # Rank 1 is certainly to blame, so no sentence says otherwise.
     assert first.endswith("comes last in 78 % of its instances.")
     assert second.startswith(f"{sure} of it has a sure cause: rank 1 takes ")
     assert second.endswith("No algorithm would help: it is the load.")
@@ -181,7 +181,7 @@ def test_wandering_is_no_change(keeps: float, traces: int) -> None:
 
 
 def test_p_values_hold_what_they_promise() -> None:
-    """Of series without a mean, chance is believed to be the cause in about as many as it is."""
+    """For series without a mean, chance is accepted as the cause in about the right share."""
     random = np.random.default_rng(5)
     for keeps in (0.0, 0.5, 0.9):
         p = p_above_zero(wandering(random, 400, 2000, keeps).T)
@@ -192,7 +192,7 @@ def test_p_values_hold_what_they_promise() -> None:
 
 
 def test_persistence() -> None:
-    """Of AR(1) it tends to (1 + r) / (1 - r) squared over its own; of steps it stays small."""
+    """For AR(1) it tends to (1 + r) / (1 - r) squared over its own; for steps it stays small."""
     random = np.random.default_rng(7)
     assert persistence(random.normal(0, 1, 4000)) < 1.6
     assert persistence(wandering(random, 4000, 1, 0.9)[:, 0]) > 20
@@ -201,7 +201,7 @@ def test_persistence() -> None:
     assert persistence(step) < 6
 
 
-# Single things that went wrong
+# Single wrong statements
 
 
 def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
 
 
 def test_the_only_one_that_a_sample_holds(tmp_path: Path) -> None:
-    """One instance in five was recorded: there may have been others."""
+    """One instance in five was recorded, so there may have been others."""
     made = Synthetic(4)
     made.collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
     made.meta["sample"] = 5
@@ -250,7 +250,7 @@ def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
 
 
 def inside(made: Synthetic, count: int) -> int:
-    """Add collectives of which the first keeps rank 4, so that it comes late to the second."""
+    """Add pairs of collectives; the first delays rank 4, so that it is late at the second."""
     random, now = np.random.default_rng(3), 10 * MS
     for _ in range(count):
         a = now + 5 * MS + random.integers(0, 50_000, 6)
@@ -278,7 +278,7 @@ def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path)
 
 
 def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
-    """Rank 2 is late before a bcast, and still at the allreduce and the barrier behind it."""
+    """Rank 2 is late before a bcast, and still at the following reduce and barrier."""
     made, random, now = Synthetic(4), np.random.default_rng(4), 10 * MS
     for _ in range(60):
         a = now + 5 * MS + random.integers(0, 20_000, 4)
@@ -299,7 +299,7 @@ def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
-    """Too uneven to accuse it for sure, but no sentence may say that others are late as often."""
+    """Too irregular for a certain accusation, but no sentence may call other ranks equally late."""
     random = np.random.default_rng(1)
     late = random.exponential(MS, (60, 4))
     late[:, 2] += random.exponential(3 * MS, 60)
@@ -333,7 +333,7 @@ def test_text_never_overflows(tmp_path: Path) -> None:
 
 
 def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
-    """Counts are of the instances that a rank takes part in; what is absent raises no warning."""
+    """Counts are of the instances in which a rank takes part; absent ranks cause no warning."""
     made, random, now = Synthetic(6), np.random.default_rng(0), 10 * MS
     made.communicator("half", [0, 1, 2])
     for _ in range(60):

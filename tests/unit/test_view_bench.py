@@ -1,4 +1,4 @@
-"""The dashboard keeps its promises on large traces; see mpiprof/bench/cost/view.py."""
+"""The dashboard keeps its promises on large traces (mpiprof/bench/cost/view.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait states by hand-computed examples: who waits for whom, and never longer than inside."""
+"""Wait states by hand-computed examples; no wait exceeds the time in the call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.analysis.operations import STATES
 
-# Four ranks; the last one comes 6000 ns after the first; all leave 500 ns after that.
+# Four ranks; the last arrives 6000 ns after the first; all leave 500 ns after that.
 ARRIVALS = np.array([[10_000, 11_000, 14_000, 16_000]])
 EXITS = np.array([[16_500, 16_500, 16_500, 16_500]])
 
@@ -71,7 +71,7 @@ def test_an_early_root_waits_for_its_last_sender(tmp_path: Path, operation: str)
 @pytest.mark.parametrize("operation", ["scan", "exscan"])
 def test_a_scan_waits_for_the_ranks_before(tmp_path: Path, operation: str) -> None:
     trace = Synthetic(4)
-    # Rank 1 waits for 0 (3000), 2 for 0 (1000), 3 for nobody.
+    # Rank 1 waits for 0 (3000), 2 for 0 (1000), 3 for no rank.
     trace.collective(operation, [[14_000, 11_000, 13_000, 16_000]], EXITS)
     assert waits(tmp_path, trace) == {"early_scan": 3000 + 1000}
 
@@ -121,7 +121,7 @@ def test_neighbours_wait_for_their_sources_only(tmp_path: Path) -> None:
     ring = {r: ([(r - 1) % 4], [(r + 1) % 4]) for r in range(4)}
     trace.communicator("ring", [0, 1, 2, 3], how="cart", topology=ring)
     trace.collective("neighbor_allgather", ARRIVALS, EXITS, "ring")
-    # 0 waits for 3 (6000); 1, 2 and 3 come after their sources.
+    # 0 waits for 3 (6000); 1, 2 and 3 arrive after their sources.
     assert waits(tmp_path, trace) == {"neighbor": 6000}
 
 
@@ -136,7 +136,7 @@ def inter(operation: str, root: Any = None, **more: Any) -> Synthetic:
 
 
 def test_across_an_intercommunicator_the_other_group_is_waited_for(tmp_path: Path) -> None:
-    # 0 waits for {1, 2} (4000), 3 for nobody, 1 and 2 for {0, 3}: 5000 and 2000.
+    # 0 waits for {1, 2} (4000), 3 for no rank, 1 and 2 for {0, 3}: 5000 and 2000.
     assert waits(tmp_path, inter("allgather")) == {"nxn": 4000 + 5000 + 2000}
 
 

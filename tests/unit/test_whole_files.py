@@ -1,4 +1,4 @@
-"""Files are written as a whole, or what was there stays."""
+"""Files are written completely, or the existing file remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom, against the sums by rank, and against known answers."""
+"""The wait matrix, against the sums by rank, and against known answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS = 1_000_000
 
 
 def mixed(folder: Path, ranks: int) -> mpiprof.Trace:
-    """Operations of all kinds of waiting, on the world and on half of it."""
+    """Return a trace with operations of all wait states, on the world and on half of it."""
     random, made = np.random.default_rng(ranks), Synthetic(ranks)
     made.communicator("half", list(range(ranks // 2)))
     for number, (operation, root, where) in enumerate(

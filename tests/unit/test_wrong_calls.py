@@ -1,4 +1,4 @@
-"""Calls that went through although their ranks did not call the same: `report` tells them."""
+"""Calls that completed although their ranks made different calls: `report` lists them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def _made(folder: Path, kind: str) -> Path:
-    """A job that ended well: many barriers, the wrong call twice among them."""
+    """Write a job that ended well: many barriers, with the wrong call twice among them."""
     made = Synthetic(RANKS)
     at = MS * np.arange(1, ROUNDS + 1)[:, None] + np.zeros((1, RANKS), np.int64)
     made.collective("barrier", at, at + 100, sent=0, received=0)
@@ -58,7 +58,7 @@ def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
 def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
     folder, to = exported(lambda path: _made(path, "root"), tmp_path)
     found = mpiprof.open(folder).wrong
-    assert len(found) == 1  # the second is of the same kind
+    assert len(found) == 1  # the second is of the same class
     assert mpiprof.open(to).wrong == found
     with connected("local:2") as workers:
         assert open_trace(to, workers).wrong == found
@@ -70,7 +70,7 @@ def test_sound_traces_have_none(name: str, tmp_path: Path) -> None:
 
 
 def test_who_aborts_did_not_end_well(tmp_path: Path) -> None:
-    """`report` says what `status` says: all ranks have an end, but no rank called MPI_Finalize."""
+    """`report` agrees with `status`: all ranks have an end, but no rank called MPI_Finalize."""
     made = job(2)
     folder = made.write(tmp_path / "t")
     assert "to MPI_Finalize" in said("report", folder)[1]

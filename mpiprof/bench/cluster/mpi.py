@@ -1,8 +1,9 @@
-"""How MPICH and Open MPI run on an emulated cluster: launcher options and the ranks' environment.
+"""Launcher options and rank environment of MPICH and Open MPI on an emulated cluster.
 
-MPICH must be forced onto tcp, else it goes around the network. Open MPI's default protocol over tcp
-makes two-way traffic half duplex, as a rendezvous' answer queues behind a whole message: an eager
-one does not. Ranks that poll starve each other, so that an empty poll is made to block (wait.c).
+MPICH must be forced onto tcp, or it bypasses the network. Open MPI's default protocol over tcp
+makes two-way traffic half duplex, because a rendezvous answer queues behind a whole message. The
+eager protocol does not. Polling ranks starve each other, so an empty poll is made to block
+(wait.c).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from pathlib import Path
 
 from mpiprof.errors import MpiprofError
 
-# Each rank has a session and so a scheduling group of its own, which this one favours.
+# Each rank has a session, and so a separate scheduling group, which this command favours.
 FAVOURED = ("/bin/sh", "-c", 'echo -10 >/proc/self/autogroup; exec "$@"', "sh")
 TCP = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
 
 
 def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
-    """Return an mpiexec's options; `agent` stands for ssh."""
+    """Return an mpiexec's options; `agent` replaces ssh."""
     if abi != "openmpi":
         words = ["-launcher", "ssh", "-launcher-exec", agent, "-localhost", "head"]
         return [*words, "-iface", "eth0", "-hosts", hosts]
@@ -49,16 +50,16 @@ def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
 
 
 def rank_environment(abi: str, environment: Mapping[str, str], ppn: int) -> dict[str, str]:
-    """Return the environment of the ranks; what is preloaded already stays so."""
+    """Return the environment of the ranks; libraries that are already preloaded remain."""
     preload = [environment.get("LD_PRELOAD", ""), str(build_wait())]
     more = {"LD_PRELOAD": ":".join(filter(None, preload))}
-    # Messages through shared memory wake nobody.
+    # Messages through shared memory do not wake a blocked rank.
     more["MPIPROF_WAIT_US"] = "200" if ppn > 1 else "500"
     return dict(environment) | more | (TCP if abi != "openmpi" else {})
 
 
 def build_wait() -> Path:
-    """Return the library made from wait.c; compiled once, into the user's cache folder."""
+    """Return the library built from wait.c, which is compiled once into the user's cache folder."""
     source = Path(__file__).with_name("wait.c")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = hashlib.sha256(source.read_bytes()).hexdigest()[:16]

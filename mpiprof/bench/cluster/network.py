@@ -1,13 +1,12 @@
-"""A small cluster on one machine: network namespaces as nodes, a bridge as the switch.
+"""A small cluster on one machine: network namespaces as nodes, and a bridge as the network switch.
 
-A token-bucket shaper on every port, both ways, gives each node one full-duplex port of a given
-rate: the single-port model of the papers. Needs root and iproute2. All names carry the cluster's
-own identity, all of it lives in namespaces, and what a killed run has left behind is taken down
-by the next one. Nodes share the machine's monotonic clock.
+A token-bucket shaper on every port, in both directions, gives each node one full-duplex port of a
+given rate, as in the single-port model of the papers. Root and iproute2 are required. All names
+contain the cluster's identity, and all objects are in namespaces. The next run removes the remains
+of a killed run. Nodes share the machine's monotonic clock.
 
-What was learnt by measuring: the processor's cost is per packet, so packets are made as large as
-the rate allows (`_packet_bytes`); ranks that poll starve each other (wait.c); MPICH must be forced
-onto tcp; Open MPI's default protocol over tcp makes two-way traffic half duplex, an eager one not.
+Measurements showed that the processor cost is per packet, so packets are as large as the rate
+allows (`_packet_bytes`). mpi.py lists the settings that each MPI needs.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import Mpi
 
-STATE = Path("/run/mpiprof")  # a folder for each cluster, which its maker locks
+STATE = Path("/run/mpiprof")  # one folder per cluster, locked by its creator
 PREFIX = "mpiprof-"  # of the names of namespaces; an identity follows
 NETNS = Path("/run/netns")
 MTU = 1500
 QUEUE_BYTES = 64 << 20
-PACKETS_PER_SECOND = 8000  # of all nodes together, which two processors can carry
-SWITCH_PERCENT = 104  # so that the switch's shaper only delays where several senders meet
+PACKETS_PER_SECOND = 8000  # of all nodes together, as many as two processors can handle
+SWITCH_PERCENT = 104  # so that the bridge's shaper only delays if several senders meet
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
 MOST_NODES = 200
-# A race between PRRTE and the agent's exec; it harms nothing.
+# A race between PRRTE and the agent's exec, without consequences.
 HARMLESS = re.compile(rb"^.*plm:ssh: Warning: setpgid.*\n?", re.MULTILINE)
 
-# Hydra and PRRTE call it as they would call ssh: [-x ...] HOST WORDS..., which a shell joins.
+# Hydra and PRRTE call the agent as ssh: [-x ...] HOST WORDS..., which a shell joins.
 AGENT = """#!/bin/sh
 while :; do case $1 in -l|-p|-o) shift 2;; -*) shift;; *) break;; esac; done
 host=$1; shift
@@ -57,7 +56,7 @@ exec {ip} netns exec {prefix}$host {unshare} --uts /bin/sh -c \\
 
 @dataclass(frozen=True)
 class Shape:
-    """What `--cluster 16x100mbit[xPPN]` says: nodes, bit/s of a port, ranks on each node."""
+    """Description of a cluster, `16x100mbit[xPPN]`: nodes, bit/s of a port, ranks per node."""
 
     nodes: int
     rate: int
@@ -65,7 +64,7 @@ class Shape:
 
     @property
     def ranks(self) -> int:
-        """Ranks in all."""
+        """Total number of ranks."""
         return self.nodes * self.ppn
 
     def __str__(self) -> str:
@@ -74,7 +73,7 @@ class Shape:
 
 
 def parse(text: str) -> Shape:
-    """Read a cluster's description; raises UsageError for another."""
+    """Parse a cluster's description; raises UsageError if it is invalid."""
     match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)([kmg])bit(?:x(\d+))?", text.lower())
     if match is None:
         raise UsageError(f"--cluster {text}: write nodes x rate [x ranks on each], as 16x100mbit")
@@ -87,7 +86,7 @@ def parse(text: str) -> Shape:
 
 
 def find_tool(name: str, package: str) -> str:
-    """Return a system tool's path; raises MpiprofError with the package that has it."""
+    """Return a system tool's path; raises MpiprofError with the name of its package."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     found = shutil.which(name, path=path)
     if found is None:
@@ -96,7 +95,7 @@ def find_tool(name: str, package: str) -> str:
 
 
 def _call(words: Sequence[str], text: str | None = None) -> None:
-    """Run a tool with this input; raises MpiprofError with what it says."""
+    """Run a tool with an input; raises MpiprofError with the tool's message."""
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
@@ -104,7 +103,7 @@ def _call(words: Sequence[str], text: str | None = None) -> None:
 
 
 def _packet_bytes(shape: Shape) -> int:
-    """Return the largest packet: as many a second as the processors carry, and a ms at most."""
+    """Return the largest packet, limited by the processors' packet rate and to about 1 ms."""
     wanted = max(shape.rate // 8 * shape.nodes // PACKETS_PER_SECOND, shape.rate // 8000, 2 * MTU)
     return min(wanted, 65536)
 
@@ -137,10 +136,10 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- up
+    # ---- setting up
 
     def _claim(self) -> None:
-        """Take an identity of our own, and take down what killed runs have left."""
+        """Take a new identity, and remove what killed runs have left."""
         STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (STATE / "lock").open("w") as everybody:
             fcntl.flock(everybody, fcntl.LOCK_EX)
@@ -246,10 +245,10 @@ class Cluster:
         else:
             subprocess.run(words, capture_output=True, check=False)
 
-    # ---- in use
+    # ---- running
 
     def sent_bytes(self) -> list[int]:
-        """Return what each node has sent so far: the proof that messages cross the network."""
+        """Return the bytes sent by each node so far, as proof that messages use the network."""
         counts = []
         for name in self.names:
             words = [self._ip, "netns", "exec", self.prefix + name, "cat"]
@@ -259,7 +258,7 @@ class Cluster:
         return counts
 
     def words(self, mpi: Mpi, ranks: int, environment: Mapping[str, str]) -> list[str]:
-        """Return what comes before a program's own words; `environment` is for the ranks."""
+        """Return the words before a program's command line; `environment` is for the ranks."""
         launcher = mpiexec.find(mpi, os.environ)
         hosts = self.names[: -(-ranks // self.shape.ppn)]
         listed = ",".join(f"{name}:{self.shape.ppn}" for name in hosts)
@@ -296,10 +295,10 @@ class Cluster:
             process.kill()
             relay.join(1)
 
-    # ---- down
+    # ---- taking down
 
     def close(self) -> None:
-        """Take the cluster down, with whatever still runs on it."""
+        """Take the cluster down, and kill the processes that still run on it."""
         if self.prefix:
             take_down(self._ip, self.folder.name)
         if self._lock is not None:
@@ -318,7 +317,7 @@ def _relay(source: IO[bytes] | None) -> None:
 
 
 def take_down(ip: str, identity: str) -> None:
-    """Remove one cluster's namespaces, after ending the processes that live in them."""
+    """Remove one cluster's namespaces, after killing the processes in them."""
     names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):
@@ -335,7 +334,7 @@ def take_down(ip: str, identity: str) -> None:
 
 
 def sweep(ip: str) -> int:
-    """Take down the clusters whose makers are gone; return how many are in use."""
+    """Take down clusters whose creators are gone, and return the number of clusters in use."""
     alive = 0
     for folder in [path for path in STATE.iterdir() if path.is_dir()]:
         with contextlib.suppress(FileNotFoundError), (folder / "lock").open("w") as lock:
@@ -362,7 +361,7 @@ def _namespace(pid: int) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def endings_as_exceptions() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end this process as Ctrl-C does: what is up is taken down."""
+    """Let SIGTERM and SIGHUP end this process as Ctrl-C does, so that the cluster is taken down."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

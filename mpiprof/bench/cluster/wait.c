@@ -1,9 +1,9 @@
-/* Preloaded into the ranks of an emulated cluster, where many share a few processors: an MPI that
- * finds nothing to do polls again at once and takes the processor from the rank it waits for. Here,
- * after a few empty polls in a row, the next one blocks until something comes, or for
- * MPIPROF_WAIT_US microseconds: messages through shared memory wake nobody.
+/* Preloaded into the ranks of an emulated cluster, where many ranks share a few processors. An MPI
+ * that finds no message polls again at once, and takes the processor from the rank that it waits
+ * for. With this library, after a few empty polls in a row, the next poll blocks until an event, or
+ * for MPIPROF_WAIT_US microseconds, because messages through shared memory wake no poll.
  *
- * Compiled at run time by cluster.py. Any thread comes here; the count is the thread's own.
+ * Compiled at run time by mpi.py. Any thread may enter; each thread has its own count.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static void __attribute__((constructor)) start(void)
         patience = (struct timespec){us / 1000000, us % 1000000 * 1000};
 }
 
-/* Whether a poll that was not to wait, and found so many events, should be made to wait. */
+/* Return 1 if a poll without timeout that found `found` events should block, else 0. */
 static int should_wait(int timeout, int found)
 {
     if (timeout != 0)

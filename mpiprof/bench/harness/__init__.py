@@ -1,1 +1,1 @@
-"""What studies share: cases and calls, times of all ranks, laps, tables and plots."""
+"""Shared code of the studies: cases and calls, timing of all ranks, laps, tables and plots."""

@@ -1,4 +1,4 @@
-"""The calls of a study: buffers for one case on this rank, and what must be in them afterwards."""
+"""The MPI calls of a study: this rank's buffers for a case, and their expected contents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from mpiprof.bench.harness.case import LINE, Case
 from mpiprof.errors import MpiprofError
 
-GAP_BYTES = 8  # data of an element of the type with gaps, which is twice as long
+GAP_BYTES = 8  # data in an element of the type with gaps, which is twice as long
 
 
 def mpi4py() -> Any:
-    """Import mpi4py's MPI, which initialises MPI: not before a study runs."""
+    """Import mpi4py's MPI, which initialises MPI, so only when a study runs."""
     from mpi4py import MPI
 
     return MPI
@@ -24,9 +24,9 @@ def mpi4py() -> Any:
 
 @dataclass
 class Call:
-    """A case on this rank: its buffers, what to call, and what must be in `received` then.
+    """A case on this rank: its buffers, the function to call, and the expected `received`.
 
-    `switched`: how many calls our algorithms have taken over.
+    `switched`: number of calls that ran on mpiprof's algorithms.
     """
 
     run: Callable[[], Any]
@@ -41,7 +41,7 @@ def _displacements(counts: Sequence[int]) -> list[int]:
 
 
 def _spread(values: NDArray[np.uint8], gaps: bool) -> NDArray[np.uint8]:
-    """Return data as it lies in a buffer: with gaps, as many zeros behind each element."""
+    """Return data as laid out in a buffer; with gaps, as many zeros follow each element."""
     if not gaps:
         return values
     pairs = np.zeros((len(values) // GAP_BYTES, 2, GAP_BYTES), np.uint8)
@@ -73,7 +73,7 @@ def _allgatherv(case: Case, comm: Any) -> Call:
 
 
 def _in_first(case: Case, comm: Any) -> bool:
-    """Whether this rank is in the first group; asked of the sizes, or of the world's ranks."""
+    """Return True if this rank is in the first group, by its rank in the world."""
     first = int(case.members.partition("+")[0])
     return int(mpi4py().COMM_WORLD.rank) < first and comm.Is_inter()
 
@@ -136,7 +136,7 @@ def _reduction(case: Case, comm: Any) -> Call:
 
 
 def _numbers(unit: int) -> tuple[Any, Any]:
-    """Return what has elements of so many bytes to be summed: for NumPy and for MPI."""
+    """Return the types with elements of so many bytes, for NumPy and for MPI."""
     mpi = mpi4py()
     kinds = {8: (np.float64, mpi.DOUBLE), 4: (np.float32, mpi.FLOAT), 2: (np.uint16, mpi.UINT16_T)}
     return kinds.get(unit, (np.uint8, mpi.UINT8_T))
@@ -233,6 +233,6 @@ CALLS: dict[str, Callable[[Case, Any], Call]] = {
 
 
 def check(case: Case, call: Call) -> None:
-    """Raise MpiprofError where a call has not brought what it must."""
+    """Raise MpiprofError if the received data is wrong."""
     if call.expected is not None and not np.array_equal(call.received, call.expected):
         raise MpiprofError(f"{case.operation} by {case.choice} gave a wrong result: {case.labels}")

@@ -1,4 +1,4 @@
-"""One thing that a study measures: an operation, its sizes, and the algorithm that it runs on."""
+"""One case of a study: an operation, its sizes, and its algorithm."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
 
-AUTO = "auto"  # the choice that leaves choosing to the selector, which begins afresh
-AUTO_AGAIN = "auto again"  # the rule by which it goes on
-LINE = "line"  # one message from the first to the last rank: what the network itself takes
+AUTO = "auto"  # the selector chooses, starting without any history
+AUTO_AGAIN = "auto again"  # rule that continues the selector's previous search
+LINE = "line"  # one message from the first to the last rank, which measures the network itself
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to measure.
+    """One case to measure.
 
-    labels: its columns in the table. choice: `native`, `auto`, or an algorithm as `run --switch`
-    takes it, with its parameters behind colons. members: "world", "permuted", "partial" (all but
-    the last), "ends" (the first and the last), a number (so many of the first ranks), or "8+8" (two
-    groups).
-    arrivals: MAX_IF and the time of a message; each rank comes up to so many messages late, by a
-    pattern that changes with the lap.
+    labels: its columns in the table.
+    choice: `native`, `auto`, or an algorithm in the syntax of `run --switch`, with parameters after
+      colons.
+    members: "world", "permuted", "partial" (all but the last rank), "ends" (the first and last
+      rank), a number (so many of the first ranks), or "8+8" (two groups).
+    arrivals: MAX_IF and the time of a message; each rank is late by less than MAX_IF messages, in a
+      pattern that depends on the lap.
     """
 
     labels: dict[str, Any]
@@ -41,11 +42,11 @@ class Case:
 
     @property
     def is_native(self) -> bool:
-        """Whether it is the library's own choice, or one of its own by name."""
+        """True for the library's own choice, and for one of the library's algorithms by name."""
         return self.name == "native"
 
     def rule(self) -> str:
-        """Return the choice as the library reads it; empty: the library's own."""
+        """Return the choice as the recorder reads it; "" for the library's own."""
         if self.choice == "native" or self.operation == LINE:
             return ""
         if self.choice == AUTO:

@@ -1,4 +1,4 @@
-"""One clock for all ranks of a study: the machine's own where they share it, else synchronised."""
+"""One clock for all ranks of a study: the machine's clock if they share it, else synchronised."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _Timespec(ctypes.Structure):
 
 
 class Clock:
-    """Rank 0's monotonic clock; on another machine its offset is the best of some round trips."""
+    """Rank 0's monotonic clock; on another machine, its offset is from the fastest round trip."""
 
     def __init__(self, world: Any) -> None:
         self.offset_ns = 0
-        self.error_ns = 0  # of the offset, at most
+        self.error_ns = 0  # bound on the error of the offset
         self._world = world
         self._sleep = ctypes.CDLL(None).clock_nanosleep
         self.shared = len(set(world.allgather(identity()))) == 1
@@ -32,13 +32,16 @@ class Clock:
         return time.monotonic_ns() + self.offset_ns
 
     def wait_until(self, joint_ns: int) -> None:
-        """Sleep until a joint time; processors may be fewer than ranks, so nobody spins."""
+        """Sleep until a joint time.
+
+        Ranks do not spin, because they may outnumber the processors.
+        """
         seconds, rest = divmod(joint_ns - self.offset_ns, 10**9)
         end = _Timespec(seconds, rest)
         self._sleep(MONOTONIC, ABSOLUTE, ctypes.byref(end), None)
 
     def synchronise(self) -> None:
-        """Measure the offsets again; all ranks come here."""
+        """Measure the offsets again; collective over all ranks."""
         if self.shared:
             return
         for rank in range(1, self._world.size):
@@ -70,7 +73,7 @@ class Clock:
 
 
 def identity() -> str:
-    """Return what ranks with one monotonic clock have in common."""
+    """Return an identity that is equal on ranks that share a monotonic clock."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     space = Path("/proc/self/ns/time")
     return (boot.read_text().strip() if boot.exists() else "") + (

@@ -1,8 +1,8 @@
-"""Collectives in a loop, as programs have them (Faraj et al. 2008, Figures 4 and 11).
+"""Collectives in a loop, as in programs (Faraj et al. 2008, Figures 4 and 11).
 
-Unlike single calls (timing.py), the instances of a loop form a history, from which a selector
-learns: `auto` is one of its choices. What the study itself has to agree on goes from rank to rank
-point to point, so that the loop's operation is the only collective that is selected, and noted.
+Unlike single calls (bench/harness/timing.py), the instances of a loop form a history from which a
+selector learns, so `auto` is one of the choices. The study's own agreements use point-to-point
+messages. So the loop's operation is the only collective that the selector sees.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 
-LIBRARY_GUESS = 2  # times the bound: what a library or a selector takes, before it was measured
+# Times the bound: assumed time of a library or selector that was not yet measured.
+LIBRARY_GUESS = 2
 TAG = 11
 CHUNK = 1000  # elements of one piece of computation
 
 
 @dataclass(frozen=True)
 class Phase:
-    """From instance `since` on, rank i comes late_ns[i] later than the first could."""
+    """From instance `since` on, rank i arrives late_ns[i] after the earliest possible time."""
 
     since: int
     late_ns: tuple[int, ...]
@@ -41,13 +42,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class Loop:
-    """Instances in a row. labels: what a report knows it by.
+    """Consecutive instances; `labels` identify the loop in a report.
 
-    cases: of one operation and problem, one after the other, each all its laps: what ran before
-    counts in the next call (a tenth of 1.5 ms), and what a program settles on comes in rows too.
-    turns: the cases take turns of so many laps instead, as a machine drifts by a tenth in a minute.
-    computation_ns: before each call. agreed: all ranks begin together, as after the barrier of
-    Figure 11; else each goes on when it leaves the call before (Figure 4).
+    cases: of one operation and problem; each case runs all its laps in a row, because a call
+      affects the next one (a tenth of 1.5 ms), and a program's algorithm also runs in a row.
+    turns: if set, the cases alternate after so many laps, because a machine drifts by a tenth in a
+      minute.
+    computation_ns: before each call.
+    agreed: all ranks begin together, as after the barrier of Figure 11; otherwise each rank
+      continues when it leaves the previous call (Figure 4).
     """
 
     labels: dict[str, Any]
@@ -59,14 +62,14 @@ class Loop:
     turns: int = 0
 
     def order(self) -> Iterator[tuple[int, range]]:
-        """Yield the cases in the order in which they run, each with its laps."""
+        """Yield the cases in running order, each with its laps."""
         row = self.turns or self.laps
         for first in range(0, self.laps, row):
             for i in range(len(self.cases)):
                 yield i, range(first, min(first + row, self.laps))
 
     def late_ns(self, lap: int, rank: int) -> int:
-        """Return how late a rank comes in a lap."""
+        """Return how late a rank arrives in a lap, in ns."""
         late = 0
         for phase in self.phases:
             if lap >= phase.since:
@@ -76,10 +79,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class Looped:
-    """A loop's times on the joint clock, ns: cases x laps x ranks; empty cases did not apply.
+    """Times of a loop on the joint clock, ns: cases x laps x ranks; empty if a case did not apply.
 
-    arrivals, exits: of each call; begins: of the computation before it. span: of the whole loop.
-    lines: what the selector noted meanwhile (selection.jsonl).
+    arrivals, exits: of each call. begins: of the computation before the call. span_ns: of the whole
+    loop. lines: the selector's log of the loop (selection.jsonl).
     """
 
     loop: Loop
@@ -90,7 +93,7 @@ class Looped:
     lines: tuple[str, ...] = field(default=())
 
     def index(self, choice: str) -> int:
-        """Return the place of a choice among the cases, -1 where it did not run."""
+        """Return the index of a choice among the cases, or -1 if it did not run."""
         names = [case.choice for case in self.loop.cases]
         return names.index(choice) if choice in names else -1
 
@@ -107,7 +110,7 @@ def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
 
 
 def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
-    """Return the score (analysis/score.py) by lap."""
+    """Return the score (metrics/algorithm_score.py), by lap."""
     p = case.problem
     group = Group.of(p.size, p.remote_size, p.root)
     return score(case.operation, np.moveaxis(arrivals, -1, 0), np.moveaxis(exits, -1, 0), group)
@@ -119,23 +122,23 @@ def pattern(most: int, message_ns: int, size: int) -> tuple[int, ...]:
     return tuple(int(r) * message_ns for r in drawn)
 
 
-# ---- how long it takes
+# ---- expected duration
 
 
 def lead_ns(size: int) -> int:
-    """Return how far ahead a start is agreed on."""
+    """Return how far in the future a start is agreed on, in ns."""
     return LEAD_NS + LEAD_RANK_NS * size
 
 
 def case_ns(case: Case, machine: Machine) -> float:
-    """Return what a call takes, about."""
+    """Return the approximate time of a call in ns."""
     if case.is_native or case.choice == AUTO:
         return LIBRARY_GUESS * lower_bound(case.operation, case.problem, machine)
     return guess_ns(case, machine)
 
 
 def seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
-    """Return what loops take, about, with what the agreement on starts takes."""
+    """Return the approximate time of loops in s, including the agreements on starts."""
     total = 0.0
     for loop in loops:
         between = float(max((max(phase.late_ns) for phase in loop.phases), default=0))
@@ -151,7 +154,7 @@ def seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
 
 
 class Work:
-    """Computation: the same for all ranks; a timer where ranks outnumber processors."""
+    """Computation, equal on all ranks; a timer if ranks outnumber processors."""
 
     def __init__(self, ranks: Ranks) -> None:
         self._clock = ranks.clock
@@ -175,7 +178,7 @@ class Work:
             np.subtract(self._b, self._a, out=self._a)
 
     def spend(self, ns: int) -> None:
-        """Compute for about so long: equally much on all ranks, however long that takes each."""
+        """Do work of about `ns`, the same on all ranks even if some take longer."""
         if self.timer:
             self._clock.wait_until(self._clock.now() + ns)
         else:
@@ -183,7 +186,7 @@ class Work:
 
 
 def agree(ranks: Ranks, ahead_ns: int) -> int:
-    """Return a time that all ranks know before it comes: the latest of theirs, spread in rounds."""
+    """Agree on a future time: the latest of all ranks' proposals, spread in log2(p) rounds."""
     world = ranks.world
     mine = np.array([ranks.clock.now() + ahead_ns], np.int64)
     told = np.zeros(1, np.int64)
@@ -196,15 +199,15 @@ def agree(ranks: Ranks, ahead_ns: int) -> int:
     return int(mine[0])
 
 
-# ---- a loop
+# ---- one loop
 
 
 def run(
     ranks: Ranks, work: Work, loop: Loop, notes: Callable[[], str], step: Callable[[], None]
 ) -> Looped | None:
-    """Run a loop; rank 0 returns its times, the others nothing.
+    """Run a loop; rank 0 returns its times, other ranks None.
 
-    `notes` returns what the selector has noted so far.
+    `notes` returns the selector's log so far.
     """
     comm = ranks.communicator(loop.cases[0].members)
     call = CALLS[loop.cases[0].operation](loop.cases[0], comm)
@@ -233,10 +236,10 @@ def run(
 
 
 def _instance(ranks: Ranks, work: Work, loop: Loop, call: Call, lap: int) -> tuple[int, int, int]:
-    """Compute and call once: returns this rank's begin, arrival and exit."""
+    """Compute and call once; returns this rank's begin, arrival and exit."""
     late = loop.late_ns(lap, ranks.rank)
     lead = lead_ns(ranks.world.size)
-    if loop.agreed and work.timer:  # one timer for it all: nothing is lost to waking up twice
+    if loop.agreed and work.timer:  # one timer for both, so that the rank wakes up only once
         start = agree(ranks, max(lead, loop.computation_ns))
         begin = start - loop.computation_ns
         ranks.clock.wait_until(start + late)

@@ -1,7 +1,7 @@
-"""Message times of the ranks of a study, measured while all of them shift messages around a ring.
+"""Measures the message times of a study's ranks, while all ranks shift messages around a ring.
 
-The result is a machine table as the recorder writes it, with the evidence by which
-`mpiprof.trace.machine.fault` refuses times that would not repeat (see core/machine/rounds.c).
+The result is a machine table in the recorder's format. It includes the evidence by which
+`mpiprof.trace.machine.fault` refuses times that would not repeat (see core/timing/repetitions.c).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ SIZES = (
     0,
     65536,
     262144,
-)  # an idle port lets its first bytes through: a slope needs two large ones
+)  # two large sizes determine the slope, because an idle port sends its first bytes at once
 ROUNDS = 16
-EXCHANGES = 3  # in a round, of which the shortest counts
-PARTS = 8  # of the rounds in the order of time
-MOST_NS = 3_000_000_000  # where ranks outnumber cores an exchange may take 100 ms
+EXCHANGES = 3  # per round; the shortest counts
+PARTS = 8  # parts of the rounds, in order of time
+MOST_NS = 3_000_000_000  # if ranks outnumber cores, an exchange may take 100 ms
 
 
 def message_table(ranks: Ranks) -> dict[str, Any]:
-    """Return the machine table of these ranks; all of them call it and get the same one.
+    """Return the machine table of these ranks; collective over all ranks, with equal results.
 
-    Where there are several nodes, the times are those of the ranks that send to another node.
+    On several nodes, the times are from the ranks that send to another node.
     """
     world = ranks.world
     times, clean = _rounds(world)
@@ -53,7 +53,7 @@ def message_table(ranks: Ranks) -> dict[str, Any]:
 def link_of(times: Times, clean: Flags) -> dict[str, Any]:
     """Return the link of a machine table from times in ns, SIZES x rounds.
 
-    clean: the rounds in which all ranks kept their cores.
+    clean: the rounds in which all ranks stayed on their cores.
     """
     found = [_time_and_spread(t, c) for t, c in zip(times, clean, strict=True)]
     small, middle, large = (took for took, _ in found)
@@ -67,7 +67,7 @@ def link_of(times: Times, clean: Flags) -> dict[str, Any]:
 
 
 def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
-    """Return the time that repeats, and how far above it the middle part of the rounds lies."""
+    """Return the repeatable time, and the relative excess of the middle part of the rounds."""
     count = int(clean.sum())
     kept = times[clean == (count >= FEWEST_ROUNDS or count >= len(times) - count)]
     took = float(np.sort(kept)[len(kept) // 10])
@@ -76,9 +76,9 @@ def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
 
 
 def _rounds(world: Any) -> tuple[Times, Flags]:
-    """Return this rank's times in ns and whether it kept its core, SIZES x rounds.
+    """Return this rank's times in ns, and whether it stayed on its core, SIZES x rounds.
 
-    The first exchange of a round brings the ranks together; the first round makes the connections.
+    The first exchange of a round synchronises the ranks; the first round makes the connections.
     """
     byte, largest = mpi4py().BYTE, max(SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)

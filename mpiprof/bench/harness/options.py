@@ -1,4 +1,4 @@
-"""What the command line asks a study for."""
+"""Options of a study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for; empty means the study's own default."""
+    """Options of the command line; empty values mean the study's default."""
 
     sizes: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Plots as plain SVG, for pages that need nothing but themselves."""
+"""Plots as plain SVG, for self-contained pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 20, 34, 48
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its name, its points, and where known the interval around each y."""
+    """One line: its name, its points, and optionally the interval of each y."""
 
     name: str
     x: Sequence[float]
@@ -26,7 +26,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: its title, and how a value is written."""
+    """An axis: its title, and the text of a value."""
 
     title: str
     text: Callable[[float], str]
@@ -57,7 +57,7 @@ def _ticks(low: float, high: float, log: bool) -> list[float]:
 
 
 class _Scale:
-    """From a value to a place on the page."""
+    """Maps a value to a coordinate on the page."""
 
     def __init__(self, values: Sequence[float], axis: Axis, begin: float, end: float) -> None:
         self.axis, self.begin, self.end = axis, begin, end
@@ -108,7 +108,7 @@ def _line(series: Series, colour: str, x: _Scale, y: _Scale) -> list[str]:
 
 
 def lines(title: str, series: Sequence[Series], across: Axis, up: Axis) -> str:
-    """Return a plot of lines with a legend below it."""
+    """Return a line plot with a legend below it."""
     every = [v for s in series for v in (*s.y, *s.low, *s.high)]
     x = _Scale([v for s in series for v in s.x], across, LEFT, WIDTH - RIGHT)
     y = _Scale(every, up, HEIGHT - BOTTOM, TOP)
@@ -124,7 +124,7 @@ def lines(title: str, series: Sequence[Series], across: Axis, up: Axis) -> str:
 
 
 def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float]], up: Axis) -> str:
-    """Return a bar of each series, by its name, in each group."""
+    """Return a bar chart: in each group, one bar for each named series."""
     y = _Scale([0.0, *(v for values in series.values() for v in values)], up, HEIGHT - BOTTOM, TOP)
     parts = [label(WIDTH / 2, 18, title, "middle", 'font-weight="bold"')]
     for tick in y.ticks():
@@ -149,7 +149,7 @@ def bars(title: str, groups: Sequence[str], series: Mapping[str, Sequence[float]
 
 
 def map_of(title: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a map: which name stands where, each name in a colour of its own."""
+    """Return a map of names in rows and columns, with one colour for each name."""
     names = sorted({cell for _, cells in rows for cell in cells})
     wide, high, left = 64, 20, 90
     width = left + wide * len(columns) + 10

@@ -1,4 +1,4 @@
-"""What was asked, what was measured, and whether it holds, as a table."""
+"""A table of promises: requirement, measurement, and verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """A promise: what was asked (empty: nothing), what was measured, and whether that holds."""
+    """A promise: its subject, the requirement ("" if none), the measurement, and the verdict."""
 
     what: str
     asked: str
@@ -17,7 +17,7 @@ class Row:
 
 
 def printed(rows: Iterable[Row]) -> bool:
-    """Print rows as they come; return whether all of them hold."""
+    """Print the rows as they come, and return whether all promises hold."""
     line, held = "{:32} {:16} {:28} {}", True
     print(line.format("what", "asked", "measured", "holds"))
     for row in rows:

@@ -1,4 +1,4 @@
-"""Runs a study: inside MPI by all ranks, as single calls or loops, or simulated by one process."""
+"""Runs a study: inside MPI on all ranks, as single calls or loops, or simulated in one process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def study_of(name: str) -> Study:
 
 
 def wanted_laps(study: Study, options: Options) -> int:
-    """Return the laps that a study is made for."""
+    """Return the number of laps of a study without a time limit."""
     name, usual = ("QUICK_LAPS", 3) if options.quick else ("LAPS", 7)
     return options.laps or int(getattr(study, name, usual))
 
@@ -50,7 +50,7 @@ def wanted_laps(study: Study, options: Options) -> int:
 
 
 def run_ranks(name: str, options: Options, library: str, *, in_loops: bool) -> None:
-    """Take part in a study as one rank of MPI; rank 0 speaks and writes."""
+    """Take part in a study as one MPI rank; rank 0 prints and writes."""
     try:
         ranks = timing.begin()
         setup = _setup(ranks, options, library)
@@ -72,7 +72,7 @@ def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
 
 
 def measured_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
-    """Return the machine of --machine or of these ranks, or an assumed one and the reason why."""
+    """Return the machine of --machine or of these ranks, or an assumed one and the reason."""
     if path is not None:
         return read(path, fault), ""
     table = message_table(ranks)
@@ -135,12 +135,12 @@ def _first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case
 
 
 def loop_study_of(name: str) -> LoopStudy:
-    """Import the module of a study of loops."""
+    """Import the module of a loop study."""
     return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.studies.{name}"))
 
 
 def fitted(study: LoopStudy, setup: Setup) -> Setup:
-    """Return the set-up with as many instances as are asked for, or as the time limit allows."""
+    """Return the set-up with as many instances as requested, or as the time limit allows."""
     options = setup.options
     wanted = options.laps or (study.QUICK_LAPS if options.quick else study.LAPS)
     setup = replace(setup, laps=wanted)
@@ -189,7 +189,7 @@ def _without(one: Loop, kept: set[tuple[object, ...]]) -> Loop:
 
 
 def trace_folder() -> Path | None:
-    """Return the folder into which this process's calls are recorded, None where none is."""
+    """Return the trace folder of this process, or None if it is not recorded."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.partition("/")[1] + line.partition("/")[2])
         if path.suffix == ".log" and path.name.startswith(("rank-", "node-")):
@@ -201,10 +201,10 @@ def trace_folder() -> Path | None:
 
 
 def run_simulated(name: str, options: Options, processes: int) -> None:
-    """Compute a study's table for so many processes."""
+    """Simulate a study for so many processes."""
     study = study_of(name)
     machine = asked(options.machine, options.per_node, fault, node_port=options.node_port)
-    # A pattern's time is exact: only patterns that differ need laps.
+    # Simulated times are exact, so more laps are needed only for different patterns.
     laps = min(wanted_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     per_node = options.per_node
     setup = Setup(
@@ -235,7 +235,7 @@ def _machine_text(machine: Machine, per_node: int) -> str:
 
 
 def conclude(study: Study, results: list[Result], setup: Setup) -> None:
-    """Print and write what was found."""
+    """Print and write the results."""
     found: Report = study.report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
@@ -244,7 +244,7 @@ def conclude(study: Study, results: list[Result], setup: Setup) -> None:
 
 
 def publish(found: Report, title: str, setup: Setup) -> None:
-    """Print a report, and write it where that is asked for."""
+    """Print a report, and write it if an output was requested."""
     found.notes += [setup.warning] * bool(setup.fault)
     print()
     print_table(found)

@@ -1,4 +1,4 @@
-"""What the selector did in a loop: from the trace's records, and from what it noted itself."""
+"""The selector's behaviour in a loop, from the trace's records and the selector's log."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mpiprof.bench.harness.loop import Looped
 from mpiprof.errors import MpiprofError
 
 NOTES = "selection.jsonl"
-HELD_SHARE = 0.6  # of the instances, from the end: the paper reports the last 120 of 200
+HELD_SHARE = 0.6  # of the instances, from the end; the paper reports the last 120 of 200
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Of each of a loop's instances its algorithm and its choice (observe, probe, hold).
+    """Algorithm and choice (observe, probe, hold) of each instance of a loop.
 
-    choices: empty where the trace doesn't tell. phases: the instance at which each began, as the
-    selector noted it; windows: how many instances its windows had then, 0 unknown.
+    choices: empty if the trace has none. phases: first instance of each phase, from the selector's
+    log. windows: length of the phase's first window in instances, 0 if unknown.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -36,27 +36,27 @@ class Selection:
     windows: tuple[int, ...] = ()
 
     def probes(self) -> list[int]:
-        """Return the probing instances of each phase; empty where the trace doesn't tell."""
+        """Return the number of probing instances in each phase; [] if the trace has no choices."""
         if not any(self.choices):
             return []
         edges = [0, *(p for p in self.phases if p > 0), len(self.choices)]
         return [self.choices[first:last].count("probe") for first, last in pairwise(edges)]
 
     def held(self, instances: int) -> slice:
-        """Return the instances after the last probing one; where that's unknown, the last 60 %."""
+        """Return the instances after the last probe; if there are no choices, the last 60 %."""
         if "hold" not in self.choices:
             return slice(instances - max(round(HELD_SHARE * instances), 1), instances)
         last = max((i for i, c in enumerate(self.choices) if c == "probe"), default=-1)
         return slice(min(max(last + 1, self.choices.index("hold")), instances - 1), instances)
 
     def chosen(self, instances: int) -> str:
-        """Return what most of the held instances ran on."""
+        """Return the most frequent algorithm of the held instances."""
         found = Counter(self.algorithms[self.held(instances)])
         return found.most_common(1)[0][0] if found else ""
 
 
 def noted(folder: Path | None) -> str:
-    """Return what the selector has noted so far."""
+    """Return the selector's log so far."""
     if folder is None:
         return ""
     try:
@@ -66,16 +66,16 @@ def noted(folder: Path | None) -> str:
 
 
 def lines_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the lines of the selector's notes say; a cut one is left out."""
+    """Yield the parsed lines of the selector's log, without a cut line."""
     for line in lines:
         with contextlib.suppress(ValueError):
             yield json.loads(line)
 
 
 def phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return where the phases of an operation's keys began, and their windows' lengths.
+    """Return the first instance of each phase of an operation's keys, and its window length.
 
-    A key that isn't named among the lines counts as the operation's.
+    A key without a key line counts as a key of the operation.
     """
     operations: dict[str, str] = {}
     found: list[tuple[int, int]] = []
@@ -90,7 +90,7 @@ def phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple
 
 
 def selections(folder: Path | None, loops: Sequence[Looped]) -> list[Selection]:
-    """Return what the selector did in each loop, from rank 0's records in the trace."""
+    """Return the selector's behaviour in each loop, from rank 0's records in the trace."""
     try:
         events = mpiprof.open(folder).events if folder is not None else None
     except MpiprofError:
@@ -99,7 +99,7 @@ def selections(folder: Path | None, loops: Sequence[Looped]) -> list[Selection]:
 
 
 def of_loop(events: Any, looped: Looped) -> Selection:
-    """Return what the selector did in one loop; `events` None: there is no trace."""
+    """Return the selector's behaviour in one loop; `events` is None without a trace."""
     operation, own = looped.loop.cases[0].operation, looped.index(AUTO)
     began, windows = phases(looped.lines, operation)
     if events is None or own < 0:
@@ -107,7 +107,7 @@ def of_loop(events: Any, looped: Looped) -> Selection:
     enter = events["enter_ns"].to_numpy(np.int64)
     begins, exits = looped.begins[own, :, 0], looped.exits[own, :, 0]
     lap = np.searchsorted(begins, enter, "right") - 1
-    inside = (lap >= 0) & (enter <= exits[lap])  # not in another case's turn
+    inside = (lap >= 0) & (enter <= exits[lap])  # not in another case's laps
     inside &= (events["rank"] == 0) & (events["operation"] == operation)
     mine = events[inside].sort_values("enter_ns")
     choices = tuple(map(str, mine["choice"])) if "choice" in mine else ()

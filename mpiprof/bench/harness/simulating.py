@@ -1,4 +1,4 @@
-"""The cases of a study from the simulator, and how long that takes."""
+"""Simulates the cases of a study, and predicts how long that takes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mpiprof.model.schedule import Algorithm, Problem, Schedule
 from mpiprof.model.setting import nodes_of
 from mpiprof.model.simulate import runs_as_ring, simulate
 
-# What a case takes, in rounds of one process: a round of all costs as much as so many, and a
-# message that is computed by itself. Measured with 2 to 2048 processes.
+# Cost of a simulation in units of one round of one process: a round of all processes, and a message
+# that is simulated individually. Measured with 2 to 2048 processes.
 ROUND = 500
 MESSAGE = 100
-# These say how fast this machine is at the moment.
+# Simulations that measure the present speed of this machine.
 TRIAL, RING_TRIAL = Problem(256, 8), Problem(1024, 8)
 
 
 def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
-    """Return the results of all cases from the simulator; a message of a case's own T."""
+    """Return the results of all applicable cases from the simulator."""
     results = []
     for case in cases:
         result = _simulated(case, setup)
@@ -37,7 +37,7 @@ def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> 
 
 
 def _simulated(case: Case, setup: Setup) -> Result | None:
-    """Return None where the algorithm does not apply."""
+    """Return the simulated result, or None if the algorithm does not apply."""
     if case.operation == LINE:
         took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
         return Result(case, took, took, np.zeros(1))
@@ -51,7 +51,7 @@ def _simulated(case: Case, setup: Setup) -> Result | None:
         late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
         try:
             timing = simulate(algorithm, problem, setup.machine, late, nodes)
-        except MpiprofError:  # does not apply to so many processes
+        except MpiprofError:  # not applicable to so many processes
             return None
         total.append(timing.last)
         elapsed.append(float((timing.finish - timing.arrivals).mean()))
@@ -75,7 +75,7 @@ def _problem(case: Case, setup: Setup) -> Problem:
 
 
 def seconds(cases: Sequence[Case], setup: Setup) -> float:
-    """Return how long `simulated` will take, about: the work of all, at the speed of trials."""
+    """Return the approximate time of `simulated` in s, scaled by the time of trials."""
     in_rings, others = 0.0, 0.0
     for case in cases:
         algorithm, problem = _known(case), _problem(case, setup)
@@ -85,7 +85,7 @@ def seconds(cases: Sequence[Case], setup: Setup) -> float:
         if runs_as_ring(algorithm, problem, setup.machine, nodes):
             in_rings += rings.work(algorithm, problem)
             continue
-        with contextlib.suppress(MpiprofError):  # does not apply
+        with contextlib.suppress(MpiprofError):  # not applicable
             others += _work_of(algorithm, problem, one_by_one=setup.machine.node_port)
     took = 0.0
     if in_rings:
@@ -98,14 +98,14 @@ def seconds(cases: Sequence[Case], setup: Setup) -> float:
 
 
 def _seconds(algorithm: Algorithm, problem: Problem) -> float:
-    """Return how long a simulation takes at the moment."""
+    """Return the present time of a simulation in s."""
     began = time.perf_counter()
     simulate(algorithm, problem)
     return time.perf_counter() - began
 
 
 def _work_of(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:
-    """Return the work of a simulation: rounds of all, and what the last rank does, for each."""
+    """Return the cost of a simulation: rounds of all, and the last rank's steps for each."""
     size = problem.size + problem.remote_size
     with Schedule(algorithm, problem, problem.size - 1) as schedule:
         rounds, steps = schedule.rounds, len(schedule.steps(0, schedule.rounds))

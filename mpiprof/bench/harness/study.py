@@ -1,7 +1,7 @@
-"""What the studies of the papers share: their set-up, laps within a time limit, tables, files.
+"""Shared code of the papers' studies: set-up, laps within a time limit, tables, files.
 
 A study is a module with TITLE, `cases(setup)` and `report(results, setup)`. The same cases are
-measured inside MPI or simulated; the report does not know which.
+measured inside MPI or simulated, and the report does not depend on which.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Values = NDArray[np.float64]
 Row = dict[str, Any]
 RESAMPLES = 1000
 LEAST_LAPS = 3
-NATIVE_GUESS = 4  # times the bound: what a library takes, before it has been measured
+NATIVE_GUESS = 4  # times the bound: assumed time of a library that was not yet measured
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where a study runs: ranks, the machine's messages, the library; `simulated`: nowhere.
+    """Environment of a study: ranks, message times, library, and whether it is simulated.
 
-    per_node: simulated processes on each node, which the ranks fill in their order; fault: why the
-    message times that were measured are not usable, so that `machine` is assumed; or nothing.
+    per_node: simulated processes per node, placed in the order of ranks. fault: why the measured
+    message times are unusable, so that `machine` is assumed; "" if they are usable.
     """
 
     ranks: int
@@ -55,12 +55,12 @@ class Setup:
 
     @property
     def message_times(self) -> str:
-        """Return what messages take, such as "2.00 µs and 0.1 ns a byte"."""
+        """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
         return f"{duration(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
 
     @property
     def warning(self) -> str:
-        """Return what follows from message times that are not usable; empty if they are."""
+        """Return the consequences of unusable message times; "" if they are usable."""
         if not self.fault:
             return ""
         return (
@@ -74,7 +74,7 @@ class Setup:
         return np.nan if self.fault else self.machine.alpha + size * self.machine.beta
 
     def choices(self, operation: str, wanted: Sequence[str], *, inter: bool = False) -> list[str]:
-        """Return those wished for that the catalogue has; native only where there is a library."""
+        """Return the wanted choices that exist; native only with a library."""
         known = {
             a.name
             for a in catalogue.catalogue()
@@ -86,27 +86,27 @@ class Setup:
 
 @dataclass(frozen=True)
 class Result:
-    """A case's times in ns: last exit minus last arrival, and the members' mean, of each lap."""
+    """A case's times in ns, by lap: last exit minus last arrival, and the members' mean."""
 
     case: Case
     total: Values
     elapsed: Values
-    spread: Values  # last minus first arrival: what the start was off, or a pattern imposed
+    spread: Values  # last minus first arrival: error of the start, or the imposed pattern
 
     @property
     def median_ms(self) -> float:
-        """The median of the laps."""
+        """Median over the laps."""
         return float(np.median(self.total)) / 1e6
 
     @property
     def least_ms(self) -> float:
-        """The least of the laps."""
+        """Minimum over the laps."""
         return float(self.total.min()) / 1e6
 
 
 @dataclass
 class Report:
-    """A study's answer: a table, other text below it, and plots."""
+    """A study's result: a table, text below it, and plots."""
 
     columns: Sequence[str]
     rows: list[Row]
@@ -120,14 +120,14 @@ class Study(Protocol):
     TITLE: str
 
     def cases(self, setup: Setup) -> list[Case]:
-        """Return what to measure."""
+        """Return the cases to measure."""
 
     def report(self, results: Sequence[Result], setup: Setup) -> Report:
-        """Return what was found."""
+        """Return the report of the results."""
 
 
 class LoopStudy(Protocol):
-    """A module of a study of loops (loop.py); LEAST_LAPS: what a time limit leaves."""
+    """A module of a loop study (bench/harness/loop.py); LEAST_LAPS: minimum under a time limit."""
 
     TITLE: str
     LAPS: int
@@ -135,10 +135,10 @@ class LoopStudy(Protocol):
     LEAST_LAPS: int
 
     def loops(self, setup: Setup) -> list[Any]:
-        """Return what to measure; `setup.laps` is the number of instances."""
+        """Return the loops to measure; `setup.laps` is the number of instances."""
 
     def report(self, results: Sequence[Any], selected: Sequence[Any], setup: Setup) -> Report:
-        """Return what was found."""
+        """Return the report of the results."""
 
 
 # ---- numbers
@@ -164,10 +164,10 @@ def ratio_interval(
     *,
     paired: bool = False,
 ) -> tuple[float, float, float]:
-    """Return the ratio of medians, or means, with its 95 % interval; each resampled for itself.
+    """Return the ratio of medians, or means, with its 95 % interval, by separate resampling.
 
-    row: how many neighbours are drawn together, as what drifts is alike in them. paired: both are
-    drawn at the same places, as they took turns.
+    row: number of adjacent values that are drawn together, because drift affects them equally.
+    paired: draw the same indices from both, because the two alternated.
     """
     value = float(statistic(above) / statistic(below))
     if min(len(above), len(below)) < 2:
@@ -181,7 +181,7 @@ def ratio_interval(
 
 
 def _drawn(random: np.random.Generator, count: int, row: int) -> Int:
-    """Return RESAMPLES times `count` places, drawn in rows; the last place is followed by 0."""
+    """Return RESAMPLES times `count` indices, drawn in rows; the last index is followed by 0."""
     starts = random.integers(0, count, (RESAMPLES, -(-count // row), 1))
     places: Int = (starts + np.arange(row)).reshape(RESAMPLES, -1)[:, :count] % count
     return places
@@ -195,11 +195,11 @@ def mean_interval(values: Values) -> tuple[float, float]:
     return float(values.mean()), float(half)
 
 
-# ---- how long it takes
+# ---- expected duration
 
 
 def guess_ns(case: Case, machine: Machine) -> float:
-    """Return what a case will take, about."""
+    """Return the approximate time of a case in ns."""
     problem = replace(parameters_of(case), alpha=machine.alpha, beta=machine.beta)
     if case.operation == LINE:
         return machine.alpha + problem.bytes * machine.beta
@@ -213,21 +213,21 @@ def guess_ns(case: Case, machine: Machine) -> float:
 
 
 def lap_seconds(cases: Iterable[Case], setup: Setup) -> float:
-    """Return what a lap of all cases takes, about, with what the agreement on a start takes."""
+    """Return the approximate time of a lap of all cases in s, with the agreements on starts."""
     start = 1.5 * LEAD_NS + 2 * LEAD_RANK_NS * setup.ranks + 4 * setup.machine.alpha
     return sum(guess_ns(case, setup.machine) + start for case in cases) / 1e9
 
 
 def laps_within(setup: Setup, wanted: int, lap_s: float) -> int:
-    """Return the laps: as asked for, else as many of the wanted as the time limit allows."""
+    """Return the requested number of laps, or as many of `wanted` as the time limit allows."""
     if setup.options.laps:
         return setup.options.laps
-    most = int(setup.options.minutes * 60 / lap_s) - 1  # one is not timed
+    most = int(setup.options.minutes * 60 / lap_s) - 1  # one lap is untimed
     return max(min(wanted, most), LEAST_LAPS)
 
 
 def busy_ms(case: Case, machine: Machine) -> float:
-    """Return the mean time that a member's port is busy: the bytes that it must move."""
+    """Return the mean time in ms that a member's port is busy with the bytes that it must move."""
     moved = port_bytes(case.operation, case.problem)
     return float(moved.mean()) * machine.beta / 1e6
 
@@ -262,7 +262,7 @@ def _cell(value: Any) -> str:
 
 
 def write(report: Report, title: str, output: Path) -> list[Path]:
-    """Write the table as CSV and the page; return what was written."""
+    """Write the table as CSV and the page as HTML; return the paths."""
     stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")

@@ -1,10 +1,9 @@
-"""Times of single collectives: cases in turn, lap after lap, all ranks from an agreed time on.
+"""Times single collectives: cases in random order, lap after lap, from an agreed time on.
 
-Runs inside MPI with our library preloaded, which switches the algorithm from call to call
-(`mpiprof_study_choose`). A lap runs every case once, so that drift hits all alike, in an order of
-its own. Before each call the ranks agree on a start; the time of an instance is its last exit minus
-its last arrival. The first lap is not timed: it connects the ranks, and checks that every result is
-right.
+Runs inside MPI with the recorder preloaded, which changes the algorithm from call to call
+(`mpiprof_study_choose`). A lap runs every case once, in a random order, so that drift affects all
+cases equally. Before each call the ranks agree on a start. The time of an instance is its last exit
+minus its last arrival. The first lap is untimed. It connects the ranks, and checks every result.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from mpiprof.errors import MpiprofError
 Int = NDArray[np.int64]
 LEAD_NS = 10_000_000
 LEAD_RANK_NS = 300_000
-PATTERNS = 32  # of lateness, which laps go through in turn
+PATTERNS = 32  # of lateness; laps cycle through them
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What was measured of a case: ns on the joint clock, laps x members."""
+    """Times of a case in ns on the joint clock, laps x members."""
 
     case: Case
     arrivals: Int
@@ -39,20 +38,20 @@ class Sample:
 
     @property
     def total_ns(self) -> Int:
-        """Last exit minus last arrival, of each lap."""
+        """Last exit minus last arrival, by lap."""
         total: Int = self.exits.max(axis=1) - self.arrivals.max(axis=1)
         return total
 
     @property
     def elapsed_ns(self) -> NDArray[np.float64]:
-        """The mean over the members of the time in the call, of each lap."""
+        """Mean over the members of the time in the call, by lap."""
         elapsed: NDArray[np.float64] = (self.exits - self.arrivals).mean(axis=1)
         return elapsed
 
 
 @dataclass
 class Ranks:
-    """The communicators, the clock and the library's switch, on this rank."""
+    """Communicators, clock and the recorder's function to choose an algorithm, on this rank."""
 
     world: Any
     choose: Callable[[str], int]
@@ -61,11 +60,11 @@ class Ranks:
 
     @property
     def rank(self) -> int:
-        """Own rank in the world."""
+        """Rank of this process in the world."""
         return int(self.world.rank)
 
     def communicator(self, members: str) -> Any:
-        """Return the communicator of a case, None where this rank is not in it."""
+        """Return the communicator of a case, or None if this rank is no member."""
         if members not in self.made:
             self.made[members] = self._make(members)
         return self.made[members]
@@ -95,7 +94,7 @@ class Ranks:
 
 
 def begin() -> Ranks:
-    """Enter MPI; raises MpiprofError where our library isn't preloaded."""
+    """Initialise MPI; raises MpiprofError if the recorder is not preloaded."""
     world = mpi4py().COMM_WORLD
     function = getattr(ctypes.CDLL(None), "mpiprof_study_choose", None)
     if function is None:
@@ -103,7 +102,10 @@ def begin() -> Ranks:
     function.argtypes = [ctypes.c_char_p]
 
     def choose(rule: str) -> int:
-        """Return how many calls have run on our algorithms since the choice before."""
+        """Set the rule.
+
+        Returns how many calls ran on mpiprof's algorithms under the previous rule.
+        """
         switched = int(function(rule.encode()))
         if switched < 0:
             raise MpiprofError(f"this MPI library can't be switched to {rule or 'its own'}")
@@ -116,9 +118,9 @@ def begin() -> Ranks:
 
 
 def lateness_ns(case: Case, lap: int, rank: int) -> int:
-    """Return how late a rank comes in a lap: the same for all cases of one MAX_IF.
+    """Return how late a rank is in a lap, in ns; equal for all cases with the same MAX_IF.
 
-    After the last pattern comes the first one again.
+    The patterns repeat after the last one.
     """
     most, unit = case.arrivals
     if most <= 1 or not unit:
@@ -130,7 +132,7 @@ def lateness_ns(case: Case, lap: int, rank: int) -> int:
 
 
 def agreed_start(ranks: Ranks) -> int:
-    """Return a time on the joint clock, ns, that no rank has reached yet; all ranks come here."""
+    """Return a future time on the joint clock in ns; collective over all ranks."""
     ranks.world.Barrier()
     lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
     mine = np.array([ranks.clock.now() + lead], np.int64)
@@ -140,9 +142,9 @@ def agreed_start(ranks: Ranks) -> int:
 
 
 def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
-    """Run one case once: this rank's arrival and exit, 0 where it takes no part."""
+    """Run one case once; returns this rank's arrival and exit, 0 if it does not take part."""
     start = agreed_start(ranks)
-    ranks.choose(case.rule())  # on all ranks alike
+    ranks.choose(case.rule())  # the same on all ranks
     if call is None:
         ranks.choose("")
         return 0, 0
@@ -155,15 +157,15 @@ def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int
 
 
 def call_of(ranks: Ranks, case: Case) -> Call | None:
-    """Prepare a case on this rank, None where it takes no part; all ranks come here."""
+    """Prepare a case on this rank, None if it does not take part; collective over all ranks."""
     comm = ranks.communicator(case.members)
     return None if comm is None else CALLS[case.operation](case, comm)
 
 
 def first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> list[Case]:
-    """Run every case once, untimed; return those that run as they should.
+    """Run every case once, untimed, and return the cases that run as chosen.
 
-    Left out is what the library does in place of an algorithm that does not apply.
+    A case is dropped if the library's routine replaced an algorithm that does not apply.
     """
     run = np.zeros(len(cases), np.int64)
     for i, case in enumerate(cases):
@@ -181,7 +183,7 @@ def first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> 
 def lap_of(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], None]) -> Int:
     """Run every case once; returns this rank's arrivals and exits, cases x 2.
 
-    In another order each time: what a case leaves behind in the network counts in the next one.
+    The order differs each time, because a case's remaining traffic affects the next case.
     """
     ranks.clock.synchronise()
     times = np.zeros((len(cases), 2), np.int64)
@@ -195,7 +197,7 @@ def lap_of(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], Non
 def measure(
     ranks: Ranks, cases: Sequence[Case], laps: int, step: Callable[[], None]
 ) -> list[Sample]:
-    """Run all laps; rank 0 returns the samples, the others nothing."""
+    """Run all laps; rank 0 returns the samples, other ranks []."""
     own = np.stack([lap_of(ranks, cases, lap, step) for lap in range(laps)])
     everybody = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
     ranks.world.Gather(own, everybody, 0)
@@ -210,7 +212,7 @@ def measure(
 
 
 def shared_nodes(ranks: Ranks) -> bool:
-    """Whether some of several nodes have more than one rank."""
+    """Return True if there are several nodes, and some have more than one rank."""
     world, mpi = ranks.world, mpi4py()
     mine = world.Split_type(mpi.COMM_TYPE_SHARED)
     most = int(world.allreduce(mine.size, mpi.MAX))
@@ -219,6 +221,6 @@ def shared_nodes(ranks: Ranks) -> bool:
 
 
 def abort_on_error(error: BaseException) -> None:
-    """End all ranks when one fails, after saying why: the others would wait for ever."""
+    """Print the error and end all ranks, because the other ranks would wait for ever."""
     print(f"mpiprof: {error}", file=sys.stderr, flush=True)
     mpi4py().COMM_WORLD.Abort(getattr(error, "exit_code", 1))

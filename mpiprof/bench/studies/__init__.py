@@ -1,1 +1,1 @@
-"""The papers' studies, and what must hold on an emulated cluster."""
+"""The papers' studies, and requirements on an emulated cluster."""

@@ -1,12 +1,13 @@
-"""What `--switch auto` must hold, asked and measured: `bench adaptive --cluster 16x100mbit`.
+"""Requirements on `--switch auto`, and measurements: `bench adaptive --cluster 16x100mbit`.
 
-Each case runs 300 instances under auto, probing included, and the library's own and every fixed
-algorithm before and after in the same run. Times are sums over the instances of the last exit minus
-the last arrival (of a broadcast the mean score, as its last arrival bounds nothing); what ran fewer
-times than auto counts by its mean. A rank that is late comes 4 messages of the all-to-all after the
-others. In the cases `moves`, `ends` and `late_ends` the arrivals change at half of the instances;
-the fixed ones after them have the new arrivals. `bench apps` measures the programs, `bench robust`
-the grid, and `python -m mpiprof.bench.overhead` what a call costs.
+Each case runs 300 instances under auto, probing included. The library's own choice and every fixed
+algorithm run before and after, in the same job. Times are sums over the instances of the last exit
+minus the last arrival. For a broadcast they are mean scores, because its last arrival bounds
+nothing. A choice with fewer instances than auto counts by its mean. A late rank arrives 4 messages
+of the all-to-all after the other ranks. In the cases `moves`, `ends` and `late_ends` the arrivals
+change after half of the instances, and the fixed choices after them have the new arrivals. `bench
+apps` measures programs, `bench robust` the grid, and `python -m mpiprof.bench.overhead` the cost of
+a call.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from mpiprof.units import duration, round_size
 TITLE = "What auto must hold"
 LAPS = 300
 QUICK_LAPS = 60
-LEAST_LAPS = 300  # what is asked is asked of so many
+LEAST_LAPS = 300  # the requirements apply to so many instances
 MB = 1 << 20
 LATE_MESSAGES = 4
 ASKED_RANKS = 16
@@ -48,7 +49,7 @@ COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
 
 @dataclass(frozen=True)
 class Kind:
-    """A case: its title with the message's size left open; whether the arrivals change."""
+    """A case: its title, with the message size as a field, and whether the arrivals change."""
 
     title: str
     operation: str
@@ -69,7 +70,7 @@ KINDS = {
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return tuple(KINDS)
 
 
@@ -140,7 +141,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def whole(contest: Contest, choice: str, least: float | None) -> Row:
-    """Return the line of a fixed choice's sum over auto's."""
+    """Return the row of a fixed choice's sum over auto's."""
     measure = score if contest.operation == "bcast" else after_last
     value, low, high = contest.against(choice, measure)
     ours = contest.own(measure)
@@ -157,7 +158,7 @@ def whole(contest: Contest, choice: str, least: float | None) -> Row:
 
 
 def after_probing(contest: Contest) -> Row:
-    """Return the line of auto's held instances over the best fixed choice."""
+    """Return the row of auto's held instances over the best fixed choice."""
     only_after = KINDS[contest.labels["name"]].changes
     best = contest.best(only_after=only_after)
     value, low, high = contest.against_best(only_after=only_after)
@@ -178,7 +179,7 @@ def after_probing(contest: Contest) -> Row:
 
 
 def joining_last(contest: Contest) -> Row:
-    """Return the line of the best other fixed choice over the one that the late rank joins last."""
+    """Return the row of the best other fixed choice over the one that the late rank joins last."""
     choices = [case.choice for case in contest.after.loop.cases]
     taken = {choice: contest.fixed(choice, after_last) for choice in choices}
     joins = next(choice for choice in choices if "late=" in choice)
@@ -199,7 +200,7 @@ def joining_last(contest: Contest) -> Row:
 
 
 def probing(contest: Contest) -> Row:
-    """Return the line of the most probing instances of a phase."""
+    """Return the row of the phase with most probing instances."""
     probes = contest.selection.probes()
     most = float(max(probes)) if probes else np.nan
     text = "probing instances" + (f" ({'+'.join(map(str, probes))})" if len(probes) > 1 else "")
@@ -208,7 +209,7 @@ def probing(contest: Contest) -> Row:
 
 
 def noticed(contest: Contest) -> Row:
-    """Return the line of the instance at which the change was noticed."""
+    """Return the row of the instance at which the change was detected."""
     change = contest.auto.loop.phases[-1].since
     s = contest.selection
     later = [(i, w) for i, w in zip(s.phases, s.windows, strict=True) if i >= change]
@@ -222,7 +223,7 @@ def noticed(contest: Contest) -> Row:
 
 
 def lines(contest: Contest, library: str) -> list[Row]:
-    """Return all that is asked of one case."""
+    """Return all rows of one case."""
     name, openmpi = contest.labels["name"], library == "openmpi"
     if name == "allgatherv":
         rows = [whole(contest, "native", 2.5 if openmpi else LEAST_WHOLE)]
@@ -238,7 +239,7 @@ def lines(contest: Contest, library: str) -> list[Row]:
 
 
 def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setup) -> Report:
-    """Return the table of what is asked and what was measured."""
+    """Return the table of requirements and measurements."""
     found = contests(results, selected)
     rows = [row for contest in found for row in lines(contest, setup.library)]
     if setup.ranks != ASKED_RANKS or setup.laps < LAPS or setup.options.sizes:

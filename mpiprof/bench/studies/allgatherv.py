@@ -1,15 +1,15 @@
 """Irregular allgathers (Träff et al. 2009, Section 3): six distributions, rings and the library.
 
-Sizes are the paper's c: the data of all is c in `broadcast` and `spike`, p c in the others. So a
-sweep over the processes (`--processes 2-32 --sizes 64K`) is at constant c, as Figure 7's.
+Sizes are the paper's c: the total data is c in `broadcast` and `spike`, and p c in the others. So a
+sweep over the processes (`--processes 2-32 --sizes 64K`) has constant c, as in Figure 7.
 
-The pipelined ring runs at given block sizes, at the paper's own, formula (2) from the measured
-alpha and beta, and at the best one by the exact number of rounds; there also with empty processes
-spread (Figure 3), and where nodes have several ranks in the order of nodes (Figure 1). Times are
-those of the last process, the least over the laps as in the paper, and their median.
-`communication` is what a process's port is busy with the bytes that it must move, on average;
-`idle` the rest of its time in the call (Figure 7). A ring must not mind a permuted communicator,
-nor one of all processes but the last with a type that is not contiguous (Section 3.5).
+The pipelined ring runs at given block sizes, at the paper's size, which is formula (2) with the
+measured alpha and beta, and at the best size by the exact number of rounds. At the paper's size it
+also runs with empty processes spread (Figure 3), and in the order of nodes if nodes have several
+ranks (Figure 1). Times are of the last process: the minimum over the laps as in the paper, and the
+median. `communication` is the mean time that a process's port is busy with the bytes that it must
+move. `idle` is the rest of its time in the call (Figure 7). A ring must be as fast on a permuted
+communicator, and on all processes but the last with a non-contiguous type (Section 3.5).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ COLUMNS = (
 
 
 def contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:
-    """Return m_i of a distribution of the paper's c bytes, multiples of a unit."""
+    """Return m_i of a distribution of the paper's c bytes, in multiples of a unit."""
     return tuple(m // unit * unit for m in DISTRIBUTIONS[distribution](base, size))
 
 
 def case_of(
     distribution: str, base: int, size: int, choice: str, members: str, gaps: bool = False
 ) -> Case:
-    """Return one case; the label of a choice names how it came by its block size."""
+    """Return one case; a label after "@" in the choice names the source of its block size."""
     sizes = contributions(distribution, size, base, GAP_BYTES if gaps else 1)
     choice, _, label = choice.partition("@")
     labels = {
@@ -72,7 +72,7 @@ def case_of(
 
 
 def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[str]:
-    """Return native, the linear ring, and the pipelined one at each block size and at (2)."""
+    """Return native, the linear ring, and the pipelined ring at each block size and at (2)."""
     own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
     wanted = ["native", "linear_ring"]
     wanted += [f"pipelined_ring:block_size={b}" for b in blocks if b < max(sizes)]
@@ -89,12 +89,12 @@ def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[s
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return tuple(DISTRIBUTIONS)
 
 
 def cases(setup: Setup) -> list[Case]:
-    """Return all distributions, sizes and numbers of processes."""
+    """Return the cases of all distributions, sizes and numbers of processes."""
     options = setup.options
     bases = options.sizes or (SIZES[-1:] if options.quick else SIZES)
     wanted = options.only or names()
@@ -129,7 +129,7 @@ def _group(result: Result) -> tuple[object, ...]:
 
 
 def report(results: Sequence[Result], setup: Setup) -> Report:
-    """Return a line for each case, and a plot over the size for each distribution."""
+    """Return a row for each case, and a plot over the size for each distribution."""
     rows = []
     for _, several in groupby(results, _group):
         group = list(several)
@@ -154,7 +154,8 @@ def _plots(results: Sequence[Result]) -> list[str]:
         for r in plain:
             labels = r.case.labels
             if labels["distribution"] == distribution and not r.case.gaps:
-                name = re.sub(r": \d+", "", labels["algorithm"])  # a block size of its own
+                # The block size differs from point to point.
+                name = re.sub(r": \d+", "", labels["algorithm"])
                 lines.setdefault(name, []).append((labels[over], r.least_ms))
         series = [
             plot.Series(name, *map(list, zip(*sorted(points), strict=True)))

@@ -1,13 +1,14 @@
-"""Programs under `auto` (Faraj et al. 2008, Table 12) and how they arrive (Tables 4 and 5).
+"""Programs under `auto` (Faraj et al. 2008, Table 12) and their arrivals (Tables 4 and 5).
 
-First `calibrate` measures the message times of the ranks, unless --machine brings them: the sketch
-at the start of a run is refused where ranks outnumber cores, as on an emulated cluster. Then each
-sample runs as it is, under `--switch auto`, and as it is again, as the machine drifts.
-`native s` and `auto s`: for the whole run from MPI_Init to MPI_Finalize, and the mean over ranks of
-the time in its collectives, waiting included as in the paper. `algorithm` is what the last third of
-the instances mostly ran on under auto. The imbalance factors are those of the first run: of all
-routines (Table 4) and of those with a tenth or more of the time in collectives (Table 5). Their
-distribution over all programs is Figure 2, in which each program counts as much as another.
+First `calibrate` measures the message times of the ranks, unless --machine supplies them. The quick
+measurement at the start of a run is refused if ranks outnumber cores, as on an emulated cluster.
+Then each sample runs natively, under `--switch auto`, and natively again, because the machine
+drifts. `native s` and `auto s` are for the whole run from MPI_Init to MPI_Finalize, and the mean
+over ranks of the time in its collectives, waiting included as in the paper. `algorithm` is the most
+frequent one in the last third of the instances under auto. The imbalance factors are of the first
+run: of all routines (Table 4), and of routines with at least a tenth of the time in collectives
+(Table 5). Their distribution over all programs is Figure 2, in which all programs have equal
+weight.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from mpiprof.units import share, span
 TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")
 ASKED_RANKS = 16
-LEAST = 0.97  # of native's time over auto's: within 3 %
+LEAST = 0.97  # native's time over auto's: at most 3 % slower
 LAST = 3  # the last third of the instances
 CALIBRATION_S = 20
 FIGURE = "Worst-case factors, programs of equal weight (Figure 2)"
@@ -63,9 +64,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class App:
-    """A sample: its words, those of a quick run, and the seconds on 16 nodes at 100 Mbit/s.
+    """A sample: its words, the words of a quick run, and seconds on 16 nodes at 100 Mbit/s.
 
-    asked: in these routines together it must spend so many times less.
+    asked: required ratio of native's to auto's time, in these routines together.
     """
 
     words: str
@@ -81,11 +82,11 @@ APPS = {
     "fft2d": App("fft2d.py --order 1024 --repetitions 75", "fft2d.py --order 64", 30),
     "transpose": App("transpose.py --order 1024 --repetitions 300", "transpose.py --order 64", 25),
     "coupled": App(
-        "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB a group
+        "coupled.py --cells 131072 --ratio 1 --steps 150",  # 1 MB per group
         "coupled.py --cells 300",
         110,
         asked=3.0,
-        routines=("allgather", "allgatherv"),  # those between its groups
+        routines=("allgather", "allgatherv"),  # between its groups
     ),
     "nbody": App("nbody.py --bodies 800 --steps 300", "nbody.py --bodies 64", 15),
     "md": App("md.py --steps 150", "md.py --cells 2", 12),  # as NTUBE 1
@@ -93,7 +94,7 @@ APPS = {
         "md.py --variant allreduce --steps 150", "md.py --variant allreduce --cells 2", 15
     ),
     "is": App(
-        "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB a message
+        "integer_sort.py --keys 1048576 --repetitions 150",  # the paper's 33 KB per message
         "integer_sort.py --keys 4096",
         25,
     ),
@@ -103,10 +104,10 @@ Start = Callable[[Sequence[str], Mapping[str, str]], int]
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured of one run of a program: seconds and imbalance factors by routine.
+    """Measurements of one run of a program: seconds and imbalance factors by routine.
 
-    ranges: instances by RANGE_NAMES of their worst-case factor, of small messages and of larger;
-    fault: why message times are not usable, so that there are no factors; or nothing.
+    ranges: instances in each range (RANGE_NAMES) of the worst-case factor, of small and of large
+    messages. fault: why message times are unusable and there are no factors; "" if they are usable.
     """
 
     seconds: dict[str, float]
@@ -118,12 +119,12 @@ class Run:
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return tuple(APPS)
 
 
 def samples_folder() -> Path:
-    """Return where the samples are; raises UsageError where they are not."""
+    """Return the folder of the samples; raises UsageError if it does not exist."""
     for folder in (Path(mpiprof.__file__).parent.parent / "samples", Path("samples")):
         if (folder / "ft.py").is_file():
             return folder.absolute()
@@ -134,7 +135,7 @@ def samples_folder() -> Path:
 
 
 def run(options: Options, start: Start, ranks: int, place: str) -> None:
-    """Run the programs, and print and write what was found."""
+    """Run the programs, and print and write the results."""
     samples = samples_folder()
     chosen = options.only or names()
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
@@ -155,7 +156,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             several = []
             for mode in RUNS:
                 argv = [str(samples / words[0]), *words[1:]]
-                # What auto finds out by itself is what is measured: it gets no table.
+                # Runs under auto get no table, because auto's own findings are measured.
                 how = {"machine": machine} if mode == "native" else {"switch": AUTO}
                 several.append(one_run(start, argv, **how))
                 progress.step()
@@ -175,7 +176,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
 
 
 def calibrated(start: Start, folder: Path) -> Path:
-    """Return a file with the message times of the ranks that `start` gives, measured in full."""
+    """Return a file with the fully measured message times of the ranks that `start` starts."""
     file = folder / "machine.json"
     quietly(start, verb_words("calibrate", "-o", str(file)), folder, "calibrate")
     return file
@@ -184,7 +185,7 @@ def calibrated(start: Start, folder: Path) -> Path:
 def one_run(
     start: Start, argv: Sequence[str], switch: str | None = None, machine: Path | None = None
 ) -> Run:
-    """Record a program on the ranks that `start` gives; raises MpiprofError where it fails."""
+    """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
         trace, words = Path(name, "trace"), verb_words("run", "-q")
         words += ["--switch", switch] if switch else []
@@ -195,10 +196,11 @@ def one_run(
 
 
 def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> None:
-    """Run a command whose output only counts if it fails: then it is raised as MpiprofError.
+    """Run a command without its output; if the command fails, the output is raised as MpiprofError.
 
-    The nodes of an emulated cluster share the machine's clock, by which the recorder tells nodes.
-    It must measure and use the times of messages between them, so their host names stand for nodes.
+    The nodes of an emulated cluster share the machine's clock, by which the recorder distinguishes
+    nodes. It must measure and use the times of messages between nodes, so host names identify nodes
+    here.
     """
     said = folder / "said"
     script = f'MPIPROF_NODE=$(uname -n) exec "$@" >>{said} 2>&1'
@@ -211,9 +213,10 @@ def quietly(start: Start, words: Sequence[str], folder: Path, title: str) -> Non
 
 
 def measured(trace: Trace) -> Run:
-    """Return what a trace tells: of all collectives, of each major routine, of the whole run.
+    """Return the measurements of a trace: all collectives, each major routine, the whole run.
 
-    No algorithm changes what MPI_Finalize or making a communicator costs, so these are left out.
+    MPI_Finalize and the creation of communicators are excluded, because no algorithm changes their
+    cost.
     """
     table = trace.callsites
     table = table[~table["operation"].isin(GATHERINGS)]
@@ -238,7 +241,7 @@ def measured(trace: Trace) -> Run:
 
 
 def algorithms_of(trace: Trace) -> dict[str, str]:
-    """Return what the last third of each routine's instances mostly ran on."""
+    """Return the most frequent algorithm in the last third of each routine's instances."""
     found = {}
     for operation, part in trace.instances.groupby("operation", observed=True):
         names_ = [str(name) for name in part["algorithm"]]
@@ -248,9 +251,9 @@ def algorithms_of(trace: Trace) -> dict[str, str]:
 
 
 def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:
-    """Return which part of the instances each range holds, by sizes of messages.
+    """Return the share of instances in each range, by message size.
 
-    The mean over programs, of those that have such messages.
+    It is the mean over the programs that have messages of the size.
     """
     found = {}
     for size in SIZES.values():
@@ -261,7 +264,7 @@ def equal_shares(runs: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[
 
 
 def without_figure(runs: Sequence[Run]) -> str:
-    """Return why there is no Figure 2 of some programs' runs."""
+    """Return why some programs' runs have no Figure 2."""
     why = next((f"message times are not usable, {one.fault}" for one in runs if one.fault), "")
     return f"No factors, so no Figure 2: {why or 'no message was timed'}."
 
@@ -277,10 +280,10 @@ def _shares_text(shares: Mapping[str, Sequence[float]]) -> str:
 
 
 def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[Row]:
-    """Return a program's lines: the whole run, all collectives, and the major routines."""
+    """Return a program's rows: the whole run, all collectives, and the major routines."""
     first = runs[0]
     rows = [row_of(name, routine, (routine,), runs) for routine in (WHOLE, *first.factors)]
-    # What the two native runs differ by is no one's merit.
+    # The difference of the two native runs must not count in favour of auto or against it.
     slower = max(first.seconds[WHOLE], runs[-1].seconds[WHOLE])
     rows[0] |= verdict(slower / float(rows[0]["auto s"]), LEAST, "not slower", judged=judged)
     if app.asked:
@@ -291,7 +294,7 @@ def rows_of(name: str, runs: Sequence[Run], app: App, *, judged: bool) -> list[R
 
 
 def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> Row:
-    """Return the line of one routine, or of several together."""
+    """Return the row of one routine, or of several together."""
     first, auto, _ = runs
     before, ours, after = (sum(r.seconds.get(part, 0.0) for part in parts) for r in runs)
     native = (before + after) / 2
@@ -311,7 +314,7 @@ def row_of(name: str, title: str, parts: Sequence[str], runs: Sequence[Run]) -> 
 
 
 def verdict(value: float, least: float, asked: str, *, judged: bool) -> Row:
-    """Return what is asked and whether it holds; in parentheses where it's asked elsewhere."""
+    """Return the requirement and the verdict; in parentheses if it applies to other set-ups."""
     if not judged:
         return {"asked": f"({asked})", "holds": ""}
     return {"asked": asked, "holds": "yes" if value >= least else "NO"}

@@ -1,11 +1,11 @@
-"""Why balanced programs arrive imbalanced (Faraj et al. 2008, Section 5, Tables 6 and 7).
+"""Causes of imbalanced arrivals in balanced programs (Faraj et al. 2008, Section 5, Tables 6, 7).
 
-Figure 4's loop: every process computes for equally long and calls an all-to-all of 64 KB, again and
-again, with no barrier between. The worst-case imbalance of exits, of computation (the longest minus
-the shortest) and of arrivals, over the time of one message, against the computation time. The paper
-makes 5 experiments of 1000 instances on 5 days; here 5 in turn, as long as the time limit allows.
-Means and 95 % intervals are over all instances, as there. Figure 5, both factors of each instance
-after 200 ms, is a plot.
+Figure 4's loop: every process computes for equally long and calls an all-to-all of 64 KB,
+repeatedly and without a barrier. The table shows the worst-case imbalance of exits, of computation
+(longest minus shortest) and of arrivals, over the time of one message, against the computation
+time. The paper makes 5 experiments of 1000 instances on 5 days. Here 5 follow each other, as long
+as the time limit allows. Means and 95 % intervals are over all instances, as in the paper. A plot
+shows Figure 5, both factors of each instance after 200 ms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COMPUTATION_MS = (50, 100, 200, 400, 800)
 QUICK_MS = (50, 200)
 FIGURE_MS = 200
 KINDS = ("exit", "computation", "arrival")
-PAPER = {  # ms: exit, computation and arrival on Lemieux and on the Beowulf cluster
+PAPER = {  # ms to exit, computation and arrival on Lemieux, and on the Beowulf cluster
     50: ("15.2 / 23.4 / 32.5", "5.07 / 3.16 / 7.02"),
     100: ("15.2 / 46.8 / 54.5", "4.32 / 7.52 / 9.53"),
     200: ("15.0 / 87.4 / 92.7", "3.71 / 14.18 / 15.17"),
@@ -60,7 +60,7 @@ COLUMNS = (
 
 
 def loops(setup: Setup) -> list[Loop]:
-    """Return all experiments, in each every computation time."""
+    """Return the loops of all experiments; each experiment has every computation time."""
     several = min(EXPERIMENTS, setup.laps)
     found = []
     for experiment in range(several):
@@ -74,7 +74,7 @@ def loops(setup: Setup) -> list[Loop]:
 
 
 def row_of(results: Sequence[Looped], message_ns: float) -> Row:
-    """Return the line of one computation time, from its experiments."""
+    """Return the row of one computation time, from its experiments."""
 
     def spread(times: Int) -> Values:
         return np.asarray(np.ptp(times[0], axis=-1), np.float64)
@@ -95,7 +95,7 @@ def row_of(results: Sequence[Looped], message_ns: float) -> Row:
 
 
 def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> Report:
-    """Return a line for each computation time, beside the paper's two clusters."""
+    """Return a row for each computation time, beside the paper's two clusters."""
     rows = []
     for labels in dict.fromkeys(tuple(r.loop.labels.items()) for r in results):
         mine = [r for r in results if tuple(r.loop.labels.items()) == labels]
@@ -118,7 +118,7 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
 
 
 def _typical(results: Sequence[Looped]) -> list[Looped]:
-    """Return the first experiment of each size whose computation is that of Figure 5."""
+    """Return the first experiment of each size with Figure 5's computation time."""
     found: dict[int, Looped] = {}
     for one in results:
         if one.loop.labels["computation ms"] == FIGURE_MS:

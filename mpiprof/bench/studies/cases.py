@@ -1,11 +1,11 @@
-"""What must hold on an emulated cluster, asked and measured: `bench cases --cluster 16x100mbit`.
+"""Requirements on an emulated cluster, and measurements: `bench cases --cluster 16x100mbit`.
 
-Ratios of medians over interleaved laps, each with its 95 % interval; a time is the last exit minus
-the last arrival. `line` is one message of 1 MB (2^20 bytes) from the first rank to the last: what
-the network itself takes. `rate` is a quarter of what 4 MB more take: an idle port sends its first
-packets at once, which that leaves out; it is the bound M in time. What was asked of the geometric
-distribution came from one that halves the share from rank to rank (1/2, 1/4, ...); the paper's with
-1/lg p at most stands beside it.
+Ratios are of medians over interleaved laps, each with its 95 % interval. A time is the last exit
+minus the last arrival. `line` is one message of 1 MB (2^20 bytes) from the first rank to the last,
+which measures the network itself. `rate` is a quarter of the additional time of 4 MB more. An idle
+port sends its first packets at once, and `rate` excludes that; it is the bound M as a time. The
+requirement on the geometric distribution is for shares that halve from rank to rank (1/2, 1/4,
+...). The paper's distribution, with shares of at most 1/lg p, is shown beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RATE = Case({}, LINE, "rate", Problem(2, MB))
 
 
 def cases(setup: Setup) -> list[Case]:
-    """Return everything that the table's lines compare."""
+    """Return all cases that the table's rows compare."""
     made = [Case({"part": f"line {n}"}, LINE, "native", Problem(2, n * MB), "ends") for n in (1, 5)]
     for distribution in ("broadcast", HALVING, "geometric", "regular"):
         made += _allgatherv(setup, distribution)
@@ -84,24 +84,24 @@ def _bcast(setup: Setup) -> list[Case]:
 
 @dataclass(frozen=True)
 class Found:
-    """The results by part; `asked` lines are made from them where all that they need is there."""
+    """The results by part."""
 
     parts: dict[str, list[Result]]
 
     def named(self, part: str, name: str) -> Result | None:
-        """Return the fastest of an algorithm's results in a part, whatever its parameters."""
+        """Return the fastest of an algorithm's results in a part, over all parameters."""
         found = [r for r in self.parts.get(part, []) if r.case.name == name]
         return min(found, key=lambda r: r.median_ms) if found else None
 
     def rate(self) -> Result | None:
-        """Return what 1 MB takes at the line's rate, without what is the same for any size."""
+        """Return the time of 1 MB at the network's rate, without the time that any size takes."""
         short, long = (self.named(f"line {n}", "native") for n in (1, 5))
         if short is None or long is None:
             return None
         return replace(short, case=RATE, total=(long.total - short.total) / 4)
 
     def best(self, part: str, *names: str) -> Result | None:
-        """Return the fastest of ours, or of these."""
+        """Return the fastest of mpiprof's algorithms in a part, or of the named ones."""
         found = [
             r
             for r in self.parts.get(part, [])
@@ -117,7 +117,7 @@ def line(
     asked: str,
     holds: Callable[[float], bool] | None,
 ) -> Row:
-    """Return a line of the table; it says what is missing where something is."""
+    """Return a row of the table; it states which result is missing, if any."""
     row: Row = {"case": title, "asked": asked}
     if above is None or below is None:
         return row | {"compared": "not in the catalogue, or not here", "measured": np.nan}
@@ -143,7 +143,7 @@ def at_least(bound: float) -> Callable[[float], bool]:
 
 
 def at_most(bound: float) -> Callable[[float], bool]:
-    """Return the test for a ratio that must not pass a bound."""
+    """Return the test for a ratio that must not exceed a bound."""
     return lambda value: value <= bound
 
 
@@ -206,7 +206,7 @@ def _reductions(found: Found) -> list[Row]:
 
 
 def report(results: Sequence[Result], setup: Setup) -> Report:
-    """Return the table of what is asked and what was measured."""
+    """Return the table of requirements and measurements."""
     parts: dict[str, list[Result]] = {}
     for r in results:
         parts.setdefault(r.case.labels["part"], []).append(r)

@@ -1,8 +1,9 @@
 """`auto` against the library and every fixed algorithm, in one run.
 
-The fixed ones run before and after the selector's instances, as the machine drifts, the library's
-own next to them; the best is the oracle. Ratios are those of scores: the mean over ranks of exit
-minus the earliest that the operation allows, which waiting for a late rank is no part of.
+The fixed choices run before and after the selector's instances, because the machine drifts, with
+the library's own next to them. The best fixed choice is the oracle. Ratios are of scores: the mean
+over ranks of exit minus the earliest time that the operation allows, which excludes waiting for a
+late rank.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from mpiprof.model.rounds import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
 BLOCKS = (8 << 10, 16 << 10)
-FIXED_SHARE = 12  # of the selector's instances, a twelfth before and a twelfth after
+FIXED_SHARE = 12  # a twelfth of the selector's instances before, and a twelfth after
 LEAST_FIXED = 3
-ROW = 20  # instances in which the machine is the same; over more it drifts
-# What is asked of auto: after its probing so near the best fixed choice, found by so many probing
-# instances at the median of the keys, and a whole run of 300 so near the library's own.
+ROW = 20  # instances in which the machine is stable; over more it drifts
+# Requirements on auto. After probing, its score is at most WITHIN times that of the best fixed
+# choice. The median of the probing instances over the keys is at most PROBES. In a whole run of 300
+# instances, native's time over auto's is at least LEAST_WHOLE.
 WITHIN = 1.01
 PROBES = 10
 LEAST_WHOLE = 0.99
@@ -53,10 +55,10 @@ def elapsed(_: Case, arrivals: Any, exits: Any) -> Values:
 def candidates(
     setup: Setup, operation: str, problem: Problem, late: int = 0, own: bool = False
 ) -> list[str]:
-    """Return native and all of ours, pipelines also with block sizes around the best.
+    """Return native and all mpiprof algorithms, pipelines also with block sizes around the best.
 
-    late: the rank that algorithms are told to be the last one. own: the library's own, too, of
-    which we have none.
+    late: the rank passed to algorithms that take a late rank. own: whether to add the library's
+    algorithms that mpiprof lacks.
     """
     inter = problem.remote_size > 0
     alpha, beta = setup.machine.alpha, setup.machine.beta
@@ -97,9 +99,9 @@ def contest_loops(
     phases: tuple[Phase, ...] = (),
     own: bool = False,
 ) -> list[Loop]:
-    """Return a contest: the fixed ones, auto in turns with the library's own, the fixed ones.
+    """Return a contest: the fixed choices, auto alternating with native, the fixed choices.
 
-    Those before auto have the first phase's arrivals, those after it the last one's.
+    The choices before auto have the first phase's arrivals, those after auto the last phase's.
     """
     fixed = max(setup.laps // FIXED_SHARE, LEAST_FIXED)
     late = phases[0].late_ns if phases else (0,)
@@ -116,7 +118,7 @@ def contest_loops(
 
 @dataclass(frozen=True)
 class Contest:
-    """What was measured of one contest."""
+    """Results of one contest."""
 
     before: Looped
     auto: Looped
@@ -125,7 +127,7 @@ class Contest:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What it is known by."""
+        """The contest's labels."""
         return self.before.loop.cases[0].labels
 
     @property
@@ -134,7 +136,7 @@ class Contest:
         return self.before.loop.cases[0].operation
 
     def fixed(self, choice: str, measure: Measure, *, only_after: bool = False) -> Values:
-        """Return what a fixed choice took, of all its instances."""
+        """Return all measured values of a fixed choice."""
         parts = [
             measure(case, looped.arrivals[i], looped.exits[i])
             for looped in ([self.after] if only_after else [self.before, self.after])
@@ -144,7 +146,7 @@ class Contest:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def own(self, measure: Measure, which: slice = slice(None)) -> Values:
-        """Return what the selector's instances took."""
+        """Return the measured values of the selector's instances."""
         return self._beside(AUTO, measure)[which]
 
     def rival(
@@ -155,7 +157,7 @@ class Contest:
         *,
         only_after: bool = False,
     ) -> Values:
-        """Return what auto is compared with: the instances in turns with its own, else all."""
+        """Return the values to compare auto with: alternating instances if any, else all."""
         if self._takes_turns(choice):
             return self._beside(choice, measure)[which]
         return self.fixed(choice, measure, only_after=only_after)
@@ -176,43 +178,49 @@ class Contest:
         return slice(max(held.start, change), held.stop)
 
     def best(self, *, only_after: bool = False) -> str:
-        """Return the fixed choice of the least median score."""
+        """Return the fixed choice with the lowest median score."""
         names = [case.choice for case in self.after.loop.cases]
         return min(names, key=lambda c: np.median(self.fixed(c, score, only_after=only_after)))
 
     def against_best(self, *, only_after: bool = False) -> tuple[float, float, float]:
-        """Return held over best, medians of scores, with its interval; below 1 auto is ahead."""
+        """Return the held instances over the best choice, by medians of scores, with an interval.
+
+        Below 1, auto is faster.
+        """
         best, own = self.best(only_after=only_after), self.own(score, self.held)
         rival = self.rival(best, score, self.held, only_after=only_after)
         return ratio_interval(own, rival, row=ROW, paired=self._takes_turns(best))
 
     @cached_property
     def over_best(self) -> tuple[float, float, float]:
-        """`against_best` of all fixed instances, before and after; resampling takes a while."""
+        """`against_best` over all fixed instances, before and after.
+
+        The value is cached, because resampling is slow.
+        """
         return self.against_best()
 
     @cached_property
     def whole_run(self) -> tuple[float, float, float]:
-        """The library's own scores over auto's, `against`."""
+        """`against` of the library's own choice, by scores."""
         return self.against("native", score)
 
     def against(self, choice: str, measure: Measure) -> tuple[float, float, float]:
-        """Return a fixed choice over auto, the whole run with its probing; above 1 auto is ahead.
+        """Return a fixed choice over auto, for the whole run with probing; above 1, auto is faster.
 
-        Where the arrivals change on the way, both phases' fixed instances count alike.
+        If the arrivals change during the run, the fixed instances of both phases have equal weight.
         """
         rival, paired = self.rival(choice, measure), self._takes_turns(choice)
         return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
 
 
 def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:
-    """Return the contests of loops in the order in which `contest_loops` made them."""
+    """Return the contests of loops, in the order in which `contest_loops` made them."""
     parts = (results[::3], results[1::3], results[2::3], selections[1::3])
     return [Contest(*several) for several in zip(*parts, strict=True)]
 
 
 def medians_text(contest: Contest, *, only_after: bool = False) -> str:
-    """Return the median score of all fixed choices, the best first."""
+    """Return the median scores of all fixed choices, the best first."""
     values = {
         case.choice: float(np.median(contest.fixed(case.choice, score, only_after=only_after)))
         / 1e6

@@ -2,10 +2,10 @@
 
 All-to-all and broadcast algorithms, of 1 B and 64 KB. Before each call every process waits for the
 time of 0 to MAX_IF - 1 messages, at random: 32 patterns, the same for all algorithms. A call's time
-is the mean over processes of their time in it, a pattern's the mean over its calls; the interval is
-the 95 % one over patterns. The laps go through the patterns in turn, so that drift hits all alike.
-The paper makes 100 calls of each pattern: 3200 laps, which take hours (`--minutes 300`); the time
-limit cuts the calls first, and the patterns only where there is no lap for each.
+is the mean over processes of their time in it, and a pattern's time is the mean over its calls. The
+95 % interval is over patterns. The laps cycle through the patterns, so that drift affects all
+equally. The paper makes 100 calls of each pattern: 3200 laps, which take hours (`--minutes 300`).
+The time limit reduces the calls first, and the patterns only if there is no lap for each.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fas
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return tuple(CHOICES)
 
 
 def cases(setup: Setup) -> list[Case]:
-    """Return all operations, sizes, factors and algorithms."""
+    """Return the cases of all operations, sizes, factors and algorithms."""
     options = setup.options
     made = []
     for operation in options.only or names():
@@ -71,12 +71,12 @@ def cases(setup: Setup) -> list[Case]:
 
 
 def by_pattern(laps: Values) -> Values:
-    """Return the means of the laps of each pattern."""
+    """Return the means over the laps of each pattern."""
     return np.array([laps[i::PATTERNS].mean() for i in range(min(PATTERNS, len(laps)))])
 
 
 def report(results: Sequence[Result], setup: Setup) -> Report:
-    """Return a line for each case, and a plot over MAX_IF for each operation and size."""
+    """Return a row for each case, and a plot over MAX_IF for each operation and size."""
     rows = []
     for _, several in groupby(
         results, lambda r: tuple(r.case.labels[c] for c in ("operation", "bytes", "MAX_IF"))

@@ -1,10 +1,11 @@
 """Allgather between two groups (Kang et al. 2019, Section 5): settings 1 to 8.
 
-1 to 4 are regular (allgather), 5 to 8 irregular (allgatherv). The limit is the paper's formula (5),
-(M + 3 p k_A + 3 q k_B) / M: root gathering as in MPICH over an algorithm that reaches the bound M;
-7.0, 4.84, 4.21, 6.68, 7.0, 7.0, 4.84, 4.84 for groups of 25 to 7 where they are unequal. `over M`
-is how far a time is above M bytes at the measured beta. `kang_teams` is Algorithm 1 as the paper
-has it, and is shown where it is another than `kang`: where no group is a multiple of the other.
+Settings 1 to 4 are regular (allgather), 5 to 8 irregular (allgatherv). The limit is the paper's
+formula (5), (M + 3 p k_A + 3 q k_B) / M: root gathering as in MPICH over an algorithm that reaches
+the bound M. It is 7.0, 4.84, 4.21, 6.68, 7.0, 7.0, 4.84, 4.84 for groups of 25 and 7, if they are
+unequal. `over M` is a time's relative excess over M bytes at the measured beta. `kang_teams` is
+Algorithm 1 as in the paper. It is shown if it differs from `kang`, which is when neither group size
+is a multiple of the other.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """Shares of all processes in group A; how large a message of A and B is; how sizes vary."""
+    """Share of all processes in group A, relative message sizes of A and B, and their variation."""
 
     share: float
     first: float
@@ -67,7 +68,7 @@ SETTINGS = {
 
 
 def problem_of(number: int, processes: int, largest: int) -> Problem:
-    """Return a setting on so many processes, with messages of at most `largest` bytes."""
+    """Return a setting's problem on so many processes, with messages of at most `largest` bytes."""
     s = SETTINGS[number]
     p = min(max(round(processes * s.share), 1), processes - 1)
     q = processes - p
@@ -86,7 +87,7 @@ def _sizes(members: int, largest: int, rising: bool) -> tuple[int, ...]:
 
 
 def totals(problem: Problem) -> tuple[int, int]:
-    """Return the bytes of each group together."""
+    """Return the total bytes of each group."""
     own = sum(problem.counts) or problem.bytes * problem.size
     other = sum(problem.remote_counts) or problem.remote_bytes * problem.remote_size
     return own, other
@@ -99,7 +100,7 @@ def limit(problem: Problem) -> float:
 
 
 def cases(setup: Setup) -> list[Case]:
-    """Return all settings, sizes and algorithms."""
+    """Return the cases of all settings, sizes and algorithms."""
     options = setup.options
     sizes = options.sizes or (SIZES[-1:] if options.quick else SIZES)
     wanted = CHOICES + (VARIANTS if setup.simulated else ())
@@ -129,7 +130,7 @@ def _group(result: Result) -> tuple[object, ...]:
 
 
 def report(results: Sequence[Result], setup: Setup) -> Report:
-    """Return a line for each case, and the improvement over the size for each setting."""
+    """Return a row for each case, and the improvement over the size for each setting."""
     rows = []
     curves: dict[int, list[tuple[float, float]]] = {}
     for _, several in groupby(results, _group):

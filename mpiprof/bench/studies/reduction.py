@@ -1,8 +1,8 @@
 """Reductions (Rabenseifner and Adamidis 2004): protocols, sizes, processes, sum and maxloc.
 
-Below the table stands the map of the fastest of ours (Figure 4), with the library's time over its:
-above 1 ours is faster. Over numbers of processes the bandwidth of each is a plot; with `--processes
-2-32 --sizes 32K` that is Figure 5.
+Below the table is the map of mpiprof's fastest algorithm (Figure 4), with the library's time over
+its time; above 1, mpiprof's is faster. Over process counts, a plot shows the bandwidth of each
+algorithm. With `--processes 2-32 --sizes 32K` that is Figure 5.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TITLE = "Reductions"
 LAPS = 7
 SIZES = (2 << 10, 32 << 10, 256 << 10, 1 << 20)
 OPERATIONS = ("allreduce", "reduce")
-FEWEST_PROCESSES = 3  # numbers of them that make a line
+FEWEST_PROCESSES = 3  # minimum number of process counts for a plot
 UNITS = {"sum": 8, "maxloc": 12}
 COLUMNS = (
     "operation",
@@ -39,7 +39,7 @@ COLUMNS = (
 
 
 def numbers(ranks: int) -> tuple[int, ...]:
-    """Return a power of two, one less, and two between that binary blocks tell apart."""
+    """Return a power of two, one less, and two between that distinguish binary blocks."""
     top = 1 << ranks.bit_length() - 1
     several = {ranks, top, top - 1, top * 3 // 4, top // 2 + 1}
     return tuple(sorted((p for p in several if 2 <= p <= ranks), reverse=True))
@@ -61,12 +61,12 @@ def case_of(operation: str, operand: str, size: int, total: int, choice: str, wo
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return OPERATIONS
 
 
 def cases(setup: Setup) -> list[Case]:
-    """Return all operations, operands, sizes and numbers of processes."""
+    """Return the cases of all operations, operands, sizes and process counts."""
     options = setup.options
     totals = options.sizes or (SIZES[1::2] if options.quick else SIZES)
     sizes = options.processes or ((setup.ranks,) if setup.simulated else numbers(setup.ranks))
@@ -90,7 +90,7 @@ def _group(result: Result) -> tuple[object, ...]:
 
 
 def report(results: Sequence[Result], _: Setup) -> Report:
-    """Return a line for each case and the maps."""
+    """Return a row for each case, and the maps."""
     rows = []
     best: dict[tuple[str, str], dict[tuple[int, int], tuple[str, float]]] = {}
     for key, several in groupby(results, _group):
@@ -119,7 +119,7 @@ def report(results: Sequence[Result], _: Setup) -> Report:
 
 
 def _bandwidths(results: Sequence[Result]) -> list[str]:
-    """Plot the vector's bytes over the time, by processes, of each algorithm (Figure 5)."""
+    """Plot the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
     found: dict[tuple[object, ...], dict[str, list[tuple[int, float]]]] = {}
     for r in results:
         key = tuple(r.case.labels[c] for c in ("operation", "operand", "bytes"))

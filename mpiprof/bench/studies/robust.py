@@ -1,14 +1,13 @@
-"""Is `auto` robust? Figure 11's micro-benchmark of Faraj et al. 2008; Tables 9, 10, Figures 12, 13.
+"""Robustness of `auto`: Figure 11's micro-benchmark, Tables 9, 10, Figures 12, 13 of Faraj 2008.
 
-With `--only alltoall --full` the plots hold Figure 12 (400 ms, MAX_IF 1) and Figure 13 (200 ms,
+With `--only alltoall --full` the plots include Figure 12 (400 ms, MAX_IF 1) and Figure 13 (200 ms,
 MAX_IF 100). All ranks begin together, compute for equally long, then each for the time of 0 to
-MAX_IF - 1 messages more, and call. The paper has all-to-all and its library; here are broadcast,
-allgatherv (shares that decrease linearly) and allreduce too, and every fixed algorithm as oracle,
-those of the library's own among them that are none of ours.
-`native ms`, `auto ms` and `best ms` are mean times in the call as in the paper, auto's after its
-probing. `auto / best` compares medians of scores, in which waiting for late ranks does not count;
-`whole run` is the sum of native's scores over auto's, probing included. The paper runs 200
-instances, of which it probes in 80.
+MAX_IF - 1 messages more, and call. The paper has all-to-all and its library. This study adds
+broadcast, allgatherv (shares that decrease linearly) and allreduce. Every fixed algorithm is a
+candidate for the oracle, including the library's algorithms that mpiprof lacks. `native ms`, `auto
+ms` and `best ms` are mean times in the call as in the paper, auto's after probing. `auto / best`
+compares medians of scores, which exclude waiting for late ranks. `whole run` is the sum of native's
+scores over auto's, probing included. The paper runs 200 instances, and probes in 80 of them.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from mpiprof.units import round_size
 TITLE = "Robustness of auto"
 LAPS = 300
 QUICK_LAPS = 60
-LEAST_LAPS = 60  # 40 may be probing
+LEAST_LAPS = 60  # 40 may be probes
 ASKED_LAPS = 300
 OPERATIONS = ("alltoall", "bcast", "allgatherv", "allreduce")
 SIZES = (1, 16 << 10, 64 << 10)
 FULL_SIZES = (1, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10)
 QUICK_SIZES = (16 << 10,)
 TABLE_SIZE = 64 << 10  # of Tables 9 and 10
-NETWORK_BYTES = 16 << 10  # from here on the network is the bound
+NETWORK_BYTES = 16 << 10  # from this size on, the network is the bound
 BALANCED_MS = (50, 100, 200, 400)
 MOST = (10, 50, 100)
 COLUMNS = (
@@ -74,7 +73,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of the tables."""
+    """One row of the tables."""
 
     operation: str
     bytes: int
@@ -83,7 +82,7 @@ class Setting:
 
 
 def settings(setup: Setup) -> list[Setting]:
-    """Return the grid: usual, `quick` or `full`."""
+    """Return the settings of the grid: usual, `quick` or `full`."""
     o = setup.options
     operations = o.only or OPERATIONS
     if o.full:
@@ -100,12 +99,12 @@ def settings(setup: Setup) -> list[Setting]:
 
 
 def names() -> tuple[str, ...]:
-    """Return what `--only` can name."""
+    """Return the names that `--only` accepts."""
     return OPERATIONS
 
 
 def problem_of(operation: str, size: int, number: int) -> Problem:
-    """Return a problem of messages of so many bytes."""
+    """Return a problem with messages of so many bytes."""
     if operation == "allgatherv":
         return Problem(size, counts=decreasing(max(number, 1), size))
     if operation == "allreduce":
@@ -137,7 +136,7 @@ def loops(setup: Setup) -> list[Loop]:
 
 
 def row_of(contest: Contest) -> Row:
-    """Return a contest's line."""
+    """Return a contest's row."""
     best = contest.best()
     values = contest.own(elapsed, contest.held) / 1e6
     auto, auto_half = mean_interval(values)
@@ -166,10 +165,10 @@ def row_of(contest: Contest) -> Row:
 def holds(
     number: int, ratio: float, low: float, whole: float, probes: Sequence[int], laps: int
 ) -> str:
-    """Return `yes`, or what is missed.
+    """Return `yes`, or the missed requirements.
 
-    Asked: within 1 % of the best where the network is the bound, elsewhere not significantly worse;
-    no phase probed more than 10 times (`goals` takes the median); a run of 300 never under 0.99 of
+    Requirements: within 1 % of the best if the network is the bound, else not significantly worse.
+    No phase has more than 10 probes (`goals` takes the median). A whole run of 300 reaches 0.99 of
     native.
     """
     missed = []
@@ -183,7 +182,7 @@ def holds(
 
 
 def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setup) -> Report:
-    """Return a line for each setting, all medians, and a plot over sizes for each imbalance."""
+    """Return a row for each setting, all medians, and a plot over sizes for each imbalance."""
     found = contests(results, selected)
     rows = [row_of(c) for c in found]
     ran = f"{setup.laps} instances under auto"
@@ -201,7 +200,7 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
 
 
 def goals(found: Sequence[Contest]) -> list[str]:
-    """Return what is asked of all settings together, each with what was measured."""
+    """Return the requirements on all settings together, each with the measurement."""
     ratios = [contest.over_best for contest in found]
     near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
     surely = sum(low > WITHIN for _, low, _ in ratios)

@@ -1,7 +1,7 @@
-"""Plans as the MPI libraries' own configuration: what runs without mpiprof.
+"""Exports plans as the MPI libraries' own configuration, for runs without mpiprof.
 
-A plan's rules become cells (`cells`), each an operation on so many processes with a range of
-bytes and the library's own algorithm that is the same as the plan's. A module for each library
-writes them as that library reads them, so that nothing else changes, reads the text back as the
+A plan's rules become cells (`cells`). A cell is an operation on so many processes, a range of
+bytes, and the library's algorithm that equals the plan's. One module per library writes the cells
+in the library's format without changing any other choice. It then reads the text back as the
 library would, and compares.
 """

@@ -1,4 +1,4 @@
-"""What of a plan a library can do itself: cells of an operation, a size and a range of bytes."""
+"""Converts a plan's rules to cells of an operation, a size and a byte range, for one library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mpiprof.libraries import FAMILIES, Own, named, own, same_as
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
-LARGEST_ELEMENT = 16  # bytes, of MPI's own types: which type a program has, nobody tells
+LARGEST_ELEMENT = 16  # bytes of MPI's largest predefined type; the program's type is unknown
 MOST_SIZE = 4096  # of a communicator
-MOST_SEGMENT = (1 << 31) - 1  # libraries keep it in an int
+MOST_SEGMENT = (1 << 31) - 1  # libraries store it in an int
 NO_END = 1 << 62
 
 Span = tuple[int, int]  # first and last byte, as a plan counts them
@@ -21,8 +21,8 @@ Span = tuple[int, int]  # first and last byte, as a plan counts them
 class Cell:
     """Calls of an operation on `size` processes with first .. last bytes, as a plan counts them.
 
-    own: what they are to run on; segment: bytes of a pipeline's blocks, 0 none; where, what: the
-    entry that asks for it, and how it says so.
+    own: the library's algorithm. segment: bytes of a pipeline's blocks, 0 for none. where, what:
+    location and text of the requesting entry.
     """
 
     operation: str
@@ -35,13 +35,13 @@ class Cell:
     what: str
 
     def covers(self, count: int) -> bool:
-        """Whether so many bytes are among its."""
+        """Return True if the byte count is within the cell's range."""
         return self.first <= count <= self.last
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What could not be handed over: the entry, what it asks for, on which sizes, and why."""
+    """An entry that could not be exported: its location, request and sizes, and the reason."""
 
     where: str
     what: str
@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Call:
-    """Calls of a trace; bytes: None where nobody knows them all; sites: as plans name them."""
+    """Calls of a trace; bytes is None if no member knows all of them, sites are as in plans."""
 
     operation: str
     size: int
@@ -62,10 +62,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be handed over.
+    """Input of an export.
 
-    largest: the processes of the job, 0 unknown; calls: those of a trace, None without one;
-    commutative: the program has no operation of its own that does not commute.
+    largest: number of processes of the job, 0 if unknown. calls: calls of a trace, None without a
+    trace. commutative: all user-defined operations of the program commute.
     """
 
     rules: Sequence[Rule]
@@ -76,23 +76,23 @@ class Asked:
 
 
 class RefusedError(Exception):
-    """Why something can't be handed over."""
+    """Reason why a rule cannot be exported."""
 
 
 class Refusals:
-    """Refusals as they come, those of several sizes together."""
+    """Refusals in order, with the sizes of equal refusals merged."""
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str, str], list[int]] = {}
 
     def add(self, where: str, what: str, why: str, size: int = 0) -> None:
-        """Add one; no size: of all."""
+        """Add a refusal; size 0 means all sizes."""
         sizes = self._sizes.setdefault((where, what, why), [])
         if size and size not in sizes:
             sizes.append(size)
 
     def all(self) -> list[Refusal]:
-        """Return them in their order."""
+        """Return the refusals in order."""
         return [
             Refusal(where, what, tuple(sizes), why)
             for (where, what, why), sizes in self._sizes.items()
@@ -100,10 +100,10 @@ class Refusals:
 
 
 def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
-    """Return the cells, none over another; what could not be handed over is added to `refusals`.
+    """Return cells without overlaps, and add the rules that cannot be exported to `refusals`.
 
-    The first rule that fits a call counts, as in `run`: where it can't be handed over, the calls
-    stay with the library, whatever later rules say of them.
+    As in `run`, the first matching rule counts. If that rule cannot be exported, the calls stay
+    with the library, even if later rules match them.
     """
     found: list[Cell] = []
     taken: dict[tuple[str, int], list[Span]] = {}
@@ -125,7 +125,7 @@ def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
 
 
 def _by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
-    """Yield rules of one operation each, those that name call sites first, as in `run`."""
+    """Yield the rules, one operation each, with rules for call sites first as in `run`."""
     for rule in sorted(rules, key=lambda r: r.site is None):
         operations = [rule.operation]
         if rule.operation is None:
@@ -135,7 +135,7 @@ def _by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
 
 
 def _has(a: Algorithm, rule: Rule) -> bool:
-    """Whether an operation's algorithm makes a rule without an operation one of it."""
+    """Return True if a rule without an operation applies to this algorithm's operation."""
     return a.name == rule.algorithm or rule.algorithm.startswith(NATIVE)
 
 
@@ -145,7 +145,7 @@ def _what(rule: Rule) -> str:
 
 
 def _free(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
-    """Yield the parts of a range that are not taken."""
+    """Yield the free parts of a range."""
     first, last = span
     for begin, end in sorted(taken):
         if end < first or begin > last:
@@ -158,7 +158,7 @@ def _free(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
 
 
 def _sizes(asked: Asked, rule: Rule, refusals: Refusals) -> list[int]:
-    """Return the sizes of communicators that a rule is for, as far as they are known."""
+    """Return the communicator sizes of a rule, as far as they are known."""
     sizes: set[int] = set()
     for first, last in rule.sizes or ((2, 1 << 30),):
         end = last if last <= MOST_SIZE else asked.largest
@@ -170,7 +170,7 @@ def _sizes(asked: Asked, rule: Rule, refusals: Refusals) -> list[int]:
 
 
 def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -> list[Cell]:
-    """Return a rule's cell, none where it leaves calls to the library; raises RefusedError."""
+    """Return a rule's cell, or [] if it leaves calls to the library; raises RefusedError."""
     operation = str(rule.operation)
     if rule.algorithm == NATIVE:
         return []
@@ -244,7 +244,7 @@ def _least_elements(chosen: Own, size: int) -> int:
 
 
 def _is_known(asked: Asked, rule: Rule) -> bool:
-    """Whether a rule names no call site, or one of the trace; without a trace nobody knows."""
+    """Return True if a rule names no call site or one of the trace, or if there is no trace."""
     return (
         asked.calls is None
         or rule.site is None
@@ -257,7 +257,7 @@ def _is_known(asked: Asked, rule: Rule) -> bool:
 
 
 def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
-    """Whether a rule's call site has such calls; raises RefusedError where others have them too."""
+    """Return True if a rule's site has such calls; raises RefusedError if other sites have, too."""
     if asked.calls is None:
         raise RefusedError(
             "names a call site, of which the library knows nothing: give the TRACE, to see "
@@ -278,7 +278,7 @@ def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
 
 
 def _asks(other: Rule, rule: Rule, call: Call, inside: Span) -> bool:
-    """Whether a rule asks the same of a call, for all of a range of bytes."""
+    """Return True if a rule requests the same variant for a call, over a whole range of bytes."""
     last = NO_END if other.last_byte is None else other.last_byte
     return (
         other.operation in (rule.operation, None)
@@ -291,5 +291,5 @@ def _asks(other: Rule, rule: Rule, call: Call, inside: Span) -> bool:
 
 
 def _is_site(named_site: str, site: str) -> bool:
-    """Whether a call site is the one that a plan names, which may have fewer folders."""
+    """Return True if a call site is the named one; the name may have fewer leading folders."""
     return site == named_site or site.endswith(f"/{named_site}")

@@ -1,7 +1,8 @@
 """Intel MPI's environment: `I_MPI_ADJUST_<OPERATION>="<id>:<from>-<to>@<p>-<q>;..."`.
 
-By its reference of 2019 and 2020; later ones number presets in place of algorithms. Nothing of it
-could be run here. Its sizes are a plan's: a block, a vector or message, all counts together.
+The source is the reference manual of 2019 and 2020. Later versions number presets, not algorithms.
+This module has not been tested with Intel MPI. Its sizes equal a plan's: a block, a vector or
+message, or all counts together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ MOST_BYTES = (1 << 31) - 1
 
 
 def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
-    """Return the cells that can be said; the others are added to `refusals`."""
+    """Return the cells that Intel MPI can express; add the others to `refusals`."""
     kept = []
     for cell in cells:
         if cell.first > MOST_BYTES:
@@ -26,7 +27,7 @@ def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
 
 
 def environment(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return the variables for some possible cells."""
+    """Return the variables for possible cells."""
     found: dict[str, list[str]] = {}
     for cell in cells:
         last = min(cell.last, MOST_BYTES)

@@ -1,13 +1,14 @@
-"""MPICH's tree of choices, for `MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE` (csel.c, 5.0).
+"""MPICH's selection tree, for `MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE` (csel.c, 5.0).
 
 A node's keys are tried in order: `comm_size<=8`, `total_msg_size<=4096`, `is_commutative=yes`,
-`comm_size=any`; a leaf is `algorithm=MPIR_<Operation>_intra_<name>`. The tree must be whole, and
-the job ends where it has an unknown name or no branch for a call. So it is the library's own one,
-which is compiled into it as text, with branches for single sizes of communicators put before.
+`comm_size=any`. A leaf is `algorithm=MPIR_<Operation>_intra_<name>`. The tree must be complete: an
+unknown name, or a call without a branch, ends the job. So the tree is the library's own, which is
+compiled into the library as text, with branches for single communicator sizes inserted first.
 
-The library goes down a tree twice: what depends on the communicator alone when that is made, the
-rest at each call, and there `comm_size<8` holds for 8 as well. So below a choice by bytes no
-`comm_size` may be left; for one size all of them can be answered.
+The library descends a tree twice. When a communicator is created, it evaluates the conditions on
+the communicator; at each call, it evaluates the rest. At a call, `comm_size<8` is true for 8 as
+well. So no `comm_size` may be below a choice by bytes. For one size, all such conditions can be
+evaluated here.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.tune.handover.cells import NO_END, Cell, Refusals
 
 Tree = dict[str, Any]
-MOST = (1 << 31) - 2  # bytes: thresholds are of type int
-# What a choice by bytes looks at, and whether it is a plan's bytes times the processes.
+MOST = (1 << 31) - 2  # bytes; thresholds are of type int
+# Measure of a choice by bytes, and whether it is a plan's bytes times the processes.
 MEASURES = {
     "allgather": ("total_msg_size", True),
     "allgatherv": ("total_msg_size", False),
@@ -50,7 +51,7 @@ LEAF = "algorithm=MPIR_{}_intra_{}"
 
 
 def own_tree(library: Path) -> Tree:
-    """Return the tree that is compiled into a library; raises MpiprofError where there is none."""
+    """Return the tree that is compiled into a library; raises MpiprofError if there is none."""
     content = library.read_bytes()
     for found in re.finditer(re.escape(BEGIN), content):
         text = content[found.start() : content.index(b"\0", found.start())]
@@ -64,7 +65,7 @@ def own_tree(library: Path) -> Tree:
 
 
 def possible(cells: Sequence[Cell], library: Path, refusals: Refusals) -> list[Cell]:
-    """Return the cells that a tree can say; the others are added to `refusals`."""
+    """Return the cells that a tree can express; add the others to `refusals`."""
     names = library.read_bytes()
     kept = []
     for cell in cells:
@@ -94,7 +95,7 @@ def _leaf(cell: Cell) -> str:
 
 
 def _span(cell: Cell) -> tuple[int, int]:
-    """Return a cell's bytes as the library counts them, NO_END where it has no end."""
+    """Return a cell's byte range as the library counts it, with NO_END for an open end."""
     times = cell.size if MEASURES[cell.operation][1] else 1
     return cell.first * times, NO_END if cell.last == NO_END else cell.last * times
 
@@ -103,7 +104,7 @@ def _span(cell: Cell) -> tuple[int, int]:
 
 
 def merged(tree: Tree, cells: Sequence[Cell]) -> Tree:
-    """Return a tree that does what some possible cells ask for, else what it did."""
+    """Return a tree that obeys the cells, and elsewhere selects as before."""
     by_operation: dict[str, dict[int, list[Cell]]] = {}
     for cell in cells:
         by_operation.setdefault(cell.operation, {}).setdefault(cell.size, []).append(cell)
@@ -138,7 +139,7 @@ def _of_size(intra: Tree, cells: Sequence[Cell]) -> Tree:
 
 
 def _guarded(cell: Cell, intra: Tree) -> Tree:
-    """Return an algorithm with what it needs looked at before."""
+    """Return an algorithm behind branches that check its requirements."""
     made: Tree = {_leaf(cell): {}}
     if "commutes" in cell.own.needs:
         return {"is_commutative=yes": made, "is_commutative=no": intra}
@@ -148,9 +149,9 @@ def _guarded(cell: Cell, intra: Tree) -> Tree:
 
 
 def answered(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
-    """Return a tree for one size of a communicator, in which nothing depends on that any more.
+    """Return a tree for one communicator size, without any condition on the size.
 
-    at_call: it stands below something that is looked at in each call.
+    at_call: whether the tree is below a condition that is evaluated at each call.
     """
     made: Tree = {}
     for key, below in tree.items():
@@ -158,14 +159,14 @@ def answered(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
         if holds is None:
             made[key] = answered(below, size, at_call=True)
         elif holds:
-            # What comes before has had its turn; what comes after never has one.
+            # Earlier keys stay, because they are tried first. Later keys are never reached.
             rest = answered(below, size, at_call=at_call)
             return made | {"comm_size=any": rest} if made else rest
     return made
 
 
 def _holds(key: str, size: int, *, at_call: bool) -> bool | None:
-    """Whether a condition on the size of a communicator holds; None: it is none."""
+    """Evaluate a condition on the communicator's size; returns None for other conditions."""
     if key in ("comm_size=any", "comm_size=pow2"):
         return key.endswith("any") or size & (size - 1) == 0
     found = re.fullmatch(r"comm_size<(=?)([0-9]+)", key)
@@ -174,7 +175,7 @@ def _holds(key: str, size: int, *, at_call: bool) -> bool | None:
     return size <= int(found[2]) if found[1] or at_call else size < int(found[2])
 
 
-# ---- reading it as the library does
+# ---- reading the tree as the library does
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class Asking:
 
 
 def decides(tree: Tree, asking: Asking) -> str:
-    """Return the leaf for a call; raises MpiprofError where the library would end the job."""
+    """Return the leaf for a call; raises MpiprofError if the library would end the job."""
     node = _pruned(tree[f"collective={asking.operation}"], asking.size)
     while True:
         for key, below in node.items():
@@ -203,7 +204,7 @@ def decides(tree: Tree, asking: Asking) -> str:
 
 
 def _pruned(node: Tree, size: int) -> Tree:
-    """Go down as far as the communicator alone decides."""
+    """Descend as far as the communicator alone decides."""
     while True:
         for key, below in node.items():
             holds = _holds(key, size, at_call=False)
@@ -236,7 +237,7 @@ def _is_met(key: str, asking: Asking) -> bool:
 
 
 def differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield where a changed tree does something else than cells, or else the library's, ask."""
+    """Yield each call for which the changed tree disobeys the cells, or else the old tree."""
     for key in {*tree, *changed}:
         if key.removeprefix("collective=") not in MEASURES and tree.get(key) != changed.get(key):
             yield key
@@ -267,7 +268,7 @@ def _expected(tree: Tree, cells: Sequence[Cell], asking: Asking) -> str:
 
 
 def _edges(tree: Tree, cells: Sequence[Cell], times: int) -> list[int]:
-    """Return bytes, as a plan counts them, around the ends of cells and of the tree's ranges."""
+    """Return byte counts, in a plan's measure, near the ends of cells and of the tree's ranges."""
     if cells and not OPERATIONS[cells[0].operation].sized:
         return [0]
     ends = {0, *(end for cell in cells for end in (cell.first, cell.last) if end < NO_END)}

@@ -1,11 +1,11 @@
-"""Open MPI's rules file, as its component tuned reads it (coll_tuned_dynamic_file.c, 5.0).
+"""Open MPI's rules file, in the format of its component tuned (coll_tuned_dynamic_file.c, 5.0).
 
-    number of operations, then of each: its number, how many sizes of communicators, and of each:
-    the size, how many lines, and those: bytes, algorithm, fan, bytes of a segment
+    number of operations; for each operation: its number, number of communicator sizes; for each
+    size: the size, number of lines; for each line: bytes, algorithm, fan, bytes of a segment
 
-A size holds up to the next one, and the first also below; so do bytes. Algorithm 0 is the
-library's own choice: it stands below and above whatever is handed over. What the library can't
-read it ignores without a word, so that `read` is as strict as it is.
+A size is valid up to the next one, and the first size also below itself; the same holds for bytes.
+Algorithm 0 is the library's own choice. It is written below and above each exported range. The
+library silently ignores a file that it cannot parse, so `read` is as strict as the library.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ NUMBERS = {
 }
 MOST_NUMBER = 21  # of an operation
 MEAN = ("allgatherv",)  # all bytes divided by the processes
-TIMES = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")  # a block's by them
-# Some of the library's own algorithms are made of other operations, which take their rules too.
+# A block's bytes times the processes.
+TIMES = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
+# Some of the library's algorithms consist of other operations, which obey their rules too.
 INSIDE = {
     "allgather": ("gather", "bcast"),
     "allgatherv": ("bcast",),
@@ -43,14 +44,14 @@ INSIDE = {
     "reduce_scatter": ("reduce",),
     "reduce_scatter_block": ("reduce", "scatter"),
 }
-# Their members do not see the same size: the root's own block, or all but the root's, is of the
-# argument that is not significant there.
+# Members do not see the same size: on the root, or on all other ranks, it comes from an argument
+# that is not significant there.
 UNEVEN = ("gather", "scatter")
 
 
 @dataclass(frozen=True)
 class Line:
-    """From so many bytes on, as the library counts them: an algorithm, 0 the library's choice."""
+    """An algorithm, or 0 for the library's choice, from so many library-counted bytes on."""
 
     first: int
     algorithm: int
@@ -64,7 +65,7 @@ FREE = Line(0, 0, 0, 0)
 
 
 def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
-    """Return the cells that a rules file can say; the others are added to `refusals`."""
+    """Return the cells that a rules file can express; add the others to `refusals`."""
     return [cell for cell in cells if _is_possible(cell, refusals)]
 
 
@@ -78,7 +79,7 @@ def _is_possible(cell: Cell, refusals: Refusals) -> bool:
 
 
 def write(cells: Sequence[Cell]) -> str:
-    """Return the file for some possible cells, none of which is over another."""
+    """Return the file for possible cells without overlaps."""
     found: dict[str, dict[int, list[Line]]] = {}
     for cell in cells:
         sizes = found.setdefault(cell.operation, {})
@@ -94,7 +95,7 @@ def write(cells: Sequence[Cell]) -> str:
 
 
 def counted(operation: str, size: int, count: int) -> int:
-    """Return what the library takes for the bytes of a call, from those of a plan."""
+    """Convert the bytes of a plan to the library's count."""
     if not OPERATIONS[operation].sized:
         return 0
     if operation in MEAN:
@@ -103,7 +104,7 @@ def counted(operation: str, size: int, count: int) -> int:
 
 
 def _lines(cell: Cell) -> list[Line]:
-    """Return a cell's first line, and the one that ends it."""
+    """Return a cell's first line, and the line that ends it."""
     size, whole = cell.size, cell.first == 0 and cell.last == NO_END
     if cell.operation in UNEVEN and not whole:
         raise RefusedError(
@@ -114,7 +115,7 @@ def _lines(cell: Cell) -> list[Line]:
     if cell.operation in MEAN:
         first, end = -(-first // size), end // size
     elif cell.operation in TIMES:
-        # A call in place is seen with as many bytes as its unused arguments say, mostly 0.
+        # A call in place counts as many bytes as its unused arguments have, mostly 0.
         first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
     if first >= end:
         raise RefusedError(f"Open MPI can't tell {cell.first} to {cell.last} bytes from others")
@@ -123,7 +124,7 @@ def _lines(cell: Cell) -> list[Line]:
 
 
 def _joined(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines in order from 0 bytes on; where a range begins as another ends, it begins."""
+    """Return the lines in order from 0 bytes on; a begin replaces an end at the same bytes."""
     found = {0: FREE}
     for line in sorted(lines, key=lambda x: (x.first, x.algorithm)):
         found[line.first] = line
@@ -131,16 +132,16 @@ def _joined(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def _guarded(sizes: dict[int, tuple[Line, ...]]) -> Sizes:
-    """Return the lines of all sizes, with the library's choice below, between and above."""
+    """Return the lines of all sizes, with the library's choice below, between and above them."""
     guards = {0, *(size + 1 for size in sizes)}
     return tuple(sorted((dict.fromkeys(guards, (FREE,)) | sizes).items()))
 
 
-# ---- reading it back
+# ---- reading back
 
 
 def read(text: str) -> Rules:
-    """Return the rules of a file; raises MpiprofError for what the library would ignore."""
+    """Return the rules of a file; raises MpiprofError if the library would ignore the file."""
     words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
     if words and words[0].startswith("rule-file-version-"):
         raise MpiprofError("a rules file of another version than 1: write it anew")
@@ -178,7 +179,7 @@ def _ascend(numbers: Sequence[int]) -> bool:
 
 
 def fires(rules: Rules, operation: str, size: int, count: int) -> Line:
-    """Return what the library does with a call of so many bytes, as it counts them."""
+    """Return the rule that the library applies to a call of so many bytes, in its own count."""
     sizes = rules.get(NUMBERS[operation], ())
     if not sizes:
         return FREE
@@ -187,7 +188,7 @@ def fires(rules: Rules, operation: str, size: int, count: int) -> Line:
 
 
 def differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield where a file does something else than some cells ask for, at all of their edges."""
+    """Yield the calls, at all edges, for which a file's rule differs from the cells."""
     sizes = {2} | {near for cell in cells for near in (cell.size - 1, cell.size, cell.size + 1)}
     for operation, number in NUMBERS.items():
         lines = [line.first for _, several in rules.get(number, ()) for line in several]
@@ -202,7 +203,7 @@ def differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _edges(operation: str, cells: Sequence[Cell], lines: Sequence[int], size: int) -> list[int]:
-    """Return bytes, as a plan counts them, around the ends of cells and of a file's lines."""
+    """Return byte counts, in a plan's measure, near the ends of cells and of a file's lines."""
     scale = size if operation in MEAN else 1
     over = size if operation in TIMES else 1
     ends = {0, NO_END, *(end for cell in cells for end in (cell.first, cell.last))}
@@ -215,7 +216,7 @@ def _agree(line: Line, cell: Cell | None, count: int) -> bool:
     if cell is None:
         return line.algorithm == 0
     if line.algorithm == 0:
-        # The least that can be told apart is a byte of each process.
+        # The library's resolution is one byte per process.
         near = (count - cell.size, count + cell.size)
         edge = cell.operation in MEAN and not all(cell.covers(n) for n in near)
         return edge or (cell.operation in TIMES and count == 0)

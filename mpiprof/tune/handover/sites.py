@@ -1,4 +1,4 @@
-"""The calls of a trace, for plans that name call sites: whose calls would change with theirs."""
+"""Calls of a trace, to find other call sites that a plan's exported rule would change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mpiprof.tune.handover.cells import Call
 
 
 def calls(trace: Trace) -> list[Call]:
-    """Return the calls on communicators of one group, by call site and size class."""
+    """Return the calls on intra-communicators, by call site and size class."""
     return [
         Call(one.operation, one.size, one.bytes, one.sites, one.place)
         for one in work.works(trace, 1)

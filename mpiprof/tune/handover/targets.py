@@ -1,4 +1,4 @@
-"""One handing over: which library, what it can do, the file, the environment and how to check."""
+"""Exports a plan to one library: its cells, file, environment variables and check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UNTESTED = (
 
 @dataclass(frozen=True)
 class Target:
-    """Where to hand over: the library, the file, and whether all operations commute."""
+    """Target of an export: the library, the file, and whether all operations commute."""
 
     library: str
     path: Path
@@ -56,10 +56,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Handover:
-    """What was handed over and what was not.
+    """Result of an export.
 
-    text: the file's; environment: variables to set; notes: what else to know, a sentence each;
-    check: how to see that it has taken effect.
+    text: content of the file.
+    environment: variables to set.
+    notes: further facts, one sentence each.
+    check: how to verify that the file takes effect.
     """
 
     library: str
@@ -72,9 +74,11 @@ class Handover:
 
 
 def hand_over(asked: Asked, path: Path, libmpi: Path | None = None) -> Handover:
-    """Return what a file at `path` hands over; raises MpiprofError where it would say else.
+    """Return the export to a file at `path`.
 
-    libmpi: the MPICH whose tree of choices is changed, by default that of this Python.
+    Raises MpiprofError if the file would do anything else.
+
+    libmpi: the MPICH with the original selection tree, by default that of this Python.
     """
     refusals = Refusals()
     found = cells(asked, refusals)
@@ -104,7 +108,7 @@ def _to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Pat
 
 
 def own_mpich() -> Path:
-    """Return the MPICH of this Python; raises UsageError where it has another MPI."""
+    """Return the MPICH of this Python; raises UsageError if it has another MPI."""
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     if mpi is None or mpi.abi != "mpich" or mpi.library is None:
         raise UsageError(
@@ -136,14 +140,14 @@ def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handov
 
 
 def of_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> Handed:
-    """Hand over a plan file, with what a trace knows of its call sites."""
+    """Export a plan file; a trace supplies the calls at its call sites."""
     largest = ranks or (0 if trace is None else trace.ranks)
     calls = None if trace is None else sites.calls(trace)
     return _written(file_rules(plan, None), target, largest, calls)
 
 
 def of_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Handed:
-    """Hand over the entries that were found in a trace."""
+    """Export the entries that were found in a trace."""
     rules = [
         replace(rule, file="the plan", entry=number)
         for number, entry in enumerate(entries, 1)
@@ -163,10 +167,10 @@ def _written(
 
 
 def as_data(done: Handover, path: Path) -> Handed:
-    """Return it as plain values, cells of several sizes together.
+    """Return an export as plain values, with cells of several sizes merged.
 
-    written: None where nothing could be handed over; bytes: first and last, None where no choice
-    depends on them; a last of None: no end.
+    written: None if nothing could be exported. bytes: first and last byte, or None if no choice
+    depends on bytes; the last byte is None for an open range.
     """
     together: dict[tuple[Any, ...], list[int]] = {}
     for c in done.cells:
