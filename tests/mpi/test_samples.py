@@ -50,8 +50,8 @@ CASES = [
 LATE_RANK = "barrier bcast reduce allreduce gather allgather alltoall"
 
 
-# Runs all samples in one process, separated by form feeds, because numpy's import takes half of the
-# time.
+# Runs one sample after the other in one process, separated by form feeds, because numpy's import
+# takes half of the time.
 EACH = """
 import json, runpy, sys
 from pathlib import Path

@@ -93,7 +93,7 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
         one = told[operation]
         called = [names[word.replace("_intra_", "_")] for word in said[case][1:]]
         took = [name for of, name in called if of == operation][-1:]
-        # Open MPI reads this setting from the environment only.
+        # Open MPI reads the setting of allgatherv from the environment only.
         runs = operation != "allgatherv" and fits(one, size, count)
         runs &= segmented(one, size, count, segment)
         if runs:
