@@ -217,7 +217,7 @@ def attempt(
 
     problem = setting.problem(a.operation, made)
     given = parameters(args.parameters)
-    if not args.name:  # each algorithm gets the parameters that it has
+    if not args.name:  # each algorithm gets only the parameters that it has
         given = setting.parameters_for(a, given)
     problem = setting.with_parameters(a, problem, given)
     if not applies(a, problem):

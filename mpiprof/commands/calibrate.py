@@ -2,8 +2,8 @@
 
   mpiexec -n 8 python -m mpiprof calibrate -o FILE
 
-Place the ranks like those of the programs to be recorded. On several nodes, times within and
-between nodes are measured.
+Place the ranks in the same way as in the programs to be recorded. On several nodes, times within
+and between nodes are measured.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def mpi4py() -> Iterator[Check]:
 
 
 def launchers() -> Iterator[tuple[bool, Check]]:
-    """Check every MPI found: this environment's, those in PATH, and Debian's two."""
+    """Check every MPI found: in this environment, in PATH, and Debian's two."""
     seen: set[tuple[Path, str]] = set()
     for path in mpiexec.candidates(None, os.environ):
         known = mpiexec.identify(path)

@@ -69,7 +69,7 @@ def state(file: Plain) -> tuple[int, int]:
 
 
 def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
-    """Raise TraceError if the job may still write; `states` are those of its files."""
+    """Raise TraceError if the job may still write; `states` has the state of each file."""
     from mpiprof.trace.processes import alive
 
     recent = any(time.time_ns() - at < QUIET_S * 10**9 for _, at in states)

@@ -6,8 +6,8 @@ Without TRACE, the newest trace in this folder is used. --fail-on takes columns 
 compared with values and joined by `and`, `or` and brackets, such as "total_wait > 1s and
 latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
 call site or the run meets the condition, the exit code is 3. --site selects by operation, file,
-line and function. -o writes a file whose ending selects the format: Markdown for a mail (.md), a
-page (.html) or data for programs (.json).
+line and function. -o writes a file in the format that its ending selects: Markdown for a mail
+(.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ def model_of(machine: Path | None) -> str | None:
 def start_ranks(
     args: argparse.Namespace, program: Program, plan: Plan | None, environment: dict[str, str]
 ) -> NoReturn:
-    """Replace this process by an mpiexec whose ranks run the program, or `run` without -n.
+    """Replace this process by an mpiexec that starts the program, or `run` without -n.
 
     Each rank sets its own environment, so that nothing is preloaded into mpiexec itself. On this
     machine `env` does that. A Python process in each rank costs 40 ms of processor time. It is used

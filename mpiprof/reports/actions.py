@@ -70,7 +70,7 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
 
 
 def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
-    """Split a finding's ranks into those that work longer and those that wait for messages.
+    """Split a finding's ranks into ranks that work longer and ranks that wait for messages.
 
     Sending and receiving count as waiting for messages. If all ranks do the same, the first list
     has all ranks and the second is empty.

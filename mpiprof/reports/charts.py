@@ -1,7 +1,7 @@
 """Charts for a self-contained page: SVG, with embedded PNG for pictures of many cells.
 
-Texts use the page's text colour, so they are readable on light and dark backgrounds. Colours are
-those of Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
+Texts use the page's text colour, so they are readable on light and dark backgrounds. Colours are by
+Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def parse(
 ) -> Condition:
     """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    The default columns are those of the JSON report.
+    By default, the columns of the JSON report are known.
     """
     return _Parser(expression, numbers, texts).whole()
 

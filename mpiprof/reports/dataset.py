@@ -46,8 +46,8 @@ def write(
 ) -> int:
     """Add the data set to a trace's folder and return its number of calls.
 
-    `step` is called with the number of calls written. batches: batches to write instead of those in
-    the trace's logs.
+    `step` is called with the number of calls written. batches: batches to write instead of the
+    batches in the trace's logs.
     """
     known = len(trace.problems)
     clocks = trace.clocks

@@ -73,7 +73,7 @@ def _is_child(trace: Trace, calls: Calls) -> bool:
 
 
 def _beside(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
-    """Yield the other traces in the folder; with `spawned`, only those of spawned processes."""
+    """Yield the other traces in the folder; with `spawned`, only traces of spawned processes."""
     here = trace.path.resolve()
     for count, path in enumerate(sorted(here.parent.glob("*/meta.json"))):
         if count >= MOST_FOLDERS:

@@ -1,4 +1,4 @@
-"""Settings that were exported to an MPI library, and those that could not be, as text."""
+"""The exported settings of an MPI library, and the settings that could not be exported, as text."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ COLUMN_HEADS = (
 
 
 def page(trace: Trace, step: Callable[[int], None]) -> str:
-    """Return the page; `step` is called with the records read, out of twice their number."""
+    """Return the page; `step` is called with the records read, in total twice their number."""
     callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
     if trace.record == "summary":
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")

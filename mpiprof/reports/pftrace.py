@@ -1,6 +1,6 @@
 """A trace in Perfetto's native format (protobuf), which ui.perfetto.dev opens.
 
-Tracks are those of the JSON format (see formats/perfetto_json.py). A call is a slice named by its
+Tracks are as in the JSON format (see formats/perfetto_json.py). A call is a slice named by its
 operation. An unfinished call is a slice without an end, and a start of a persistent operation is an
 instant. A Wait or Test that completes operations is a separate slice. The calls of an instance
 share a flow, which the format draws in order of their times. Each text is written once and then

@@ -129,7 +129,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
 
 
 def _not_here(trace: Trace) -> str:
-    """Return the age of the data of a job whose end is unknown."""
+    """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
         return (
             "The trace was made of an OTF2 archive: it tells where ranks were at the archive's "
@@ -190,7 +190,7 @@ def _died(verdict: Verdict, gone: list[int]) -> list[int]:
 
 
 def _gone(verdict: Verdict, position: Position) -> str:
-    """Return the state of a rank whose process is gone: how it ended, and in which call."""
+    """Return how a rank without a process ended, and in which call."""
     if verdict.why == "unwritten":
         return "unknown"
     how = "died" if _died(verdict, [position.rank]) else "ended"

@@ -314,7 +314,7 @@ def distribution_table(trace: Trace) -> str:
 def routine_table(trace: Trace, callsites: Any) -> str:
     """Return counts, message sizes and times per routine (Faraj et al., Tables 2 and 3).
 
-    Times are per rank. Sizes are those of the messages whose time is T.
+    Times are per rank. Sizes are of the messages with time T.
     """
     rows = routines(callsites).to_dict("records")
     groups = dict(list(callsites.groupby("operation")))

@@ -1,4 +1,4 @@
-"""The core's folders use only those above them, and no two files depend on each other.
+"""The core's folders use only folders above them, and no two files depend on each other.
 
 Both includes and calls of the compiled files are checked.
 """
@@ -34,7 +34,7 @@ Edges = dict[str, set[str]]
 
 
 def files(pattern: str) -> list[Path]:
-    """Return the files of the core, except those of an ABI."""
+    """Return the files of the core, without the files of an ABI."""
     return [path for path in sorted(CORE.rglob(pattern)) if "abi" not in path.parts]
 
 

@@ -138,7 +138,7 @@ UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv")  # not all members kno
 
 
 def by_size(ranks: int, path: Path) -> str:
-    """Write a plan whose algorithms change with the size, at sizes near those of the calls."""
+    """Write a plan that selects algorithms by size, with limits near the sizes of the calls."""
     limits = [0, 9, 40, 41, 150, 700, 3000]
     entries = [
         {

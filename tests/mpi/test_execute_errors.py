@@ -33,7 +33,7 @@ def switched(mpi: Mpi, folder: Path, switch: str, *words: str | Path) -> list[st
 
 @pytest.mark.parametrize("switch", ["random:3", ORDERLY], ids=["random", "forced"])
 def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path: Path) -> None:
-    """Error classes and receive buffers after each call are those of the bare program."""
+    """Error classes and receive buffers after each call are as in the bare program."""
     source, program = tmp_path / "all.c", tmp_path / "all"
     every = arguments.cases(mpi.name == "mpich")
     source.write_text(arguments.source([c for c in every if c.function.form == "blocking"]))

@@ -353,7 +353,7 @@ def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path)
 
 
 def test_a_summary_holds_the_signal_too(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: a summary, whose only window is that of the totals, also has the signal."""
+    """On 1 rank: a summary, which has only the window of the totals, also has the signal."""
     trace = tmp_path / "trace"
     run([*words_for(mpi, trace), "--record", "summary", "--", failing, "segv", "100"])
     assert mpiprof.open(trace).logs.signals == {0: 11}

@@ -44,7 +44,7 @@ def test_the_limit_holds_where_the_program_flushes(openmpi: Mpi, tmp_path: Path)
 
 
 def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: calls and bytes of log and totals together are those of the program."""
+    """On 2 ranks: calls and bytes of log and totals together equal the program's."""
     program = tmp_path / "app.py"
     program.write_text(
         "from array import array\nfrom mpi4py import MPI\n"

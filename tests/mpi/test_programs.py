@@ -172,7 +172,7 @@ def test_one_rank_runs_bare_unannounced(mpich: Mpi, tmp_path: Path) -> None:
 
 
 def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: LD_PRELOAD keeps an earlier tool, whose wrapper serves as native function."""
+    """On 2 ranks: an earlier tool in LD_PRELOAD stays, and its wrapper is the native function."""
     tool = tmp_path / "libtool.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", tool, PROGRAMS / "tool.c"], check=True)
     program = str(compiled(mpi, "threads.c", "-pthread"))

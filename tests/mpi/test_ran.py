@@ -18,7 +18,7 @@ from mpiprof.libraries import own
 def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
     """On 2 to 8 processes: the trace names the function that was called.
 
-    The turn-th algorithm of every operation is forced. In the last turn it is those with segments.
+    The turn-th algorithm of every operation is forced. The last turn forces segmented algorithms.
     """
     forced = dict.fromkeys(FORCED, turn)
     environment = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}

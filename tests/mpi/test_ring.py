@@ -165,7 +165,7 @@ def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
-    """Start a job whose first two ranks run until the test ends them."""
+    """Start a job with two ranks that run until the test ends them."""
     program = compiled(mpi, "ring.c")
     command = [*mpi.mpiexec(ranks), *words(mpi, folder, "128K", program, "20", "hang")]
     job = start(command)
@@ -177,7 +177,7 @@ def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
 
 
 def turned(folder: Path) -> set[int]:
-    """Return the ranks whose rings have overwritten records, or none before there is a trace."""
+    """Return the ranks with rings that have overwritten records, or none without a trace."""
     with contextlib.suppress(mpiprof.errors.TraceError):
         return set(mpiprof.open(folder).turned)
     return set()

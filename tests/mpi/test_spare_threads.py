@@ -19,7 +19,7 @@ def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
 
 @pytest.fixture
 def program(mpi: Mpi) -> Path:
-    """Compile two threads whose barriers wait for each other."""
+    """Compile a program of two threads with barriers that wait for each other."""
     return compiled(mpi, "spare_threads.c", "-pthread")
 
 

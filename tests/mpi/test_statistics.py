@@ -1,4 +1,4 @@
-"""The recorder's statistics during a run equal those computed from the trace."""
+"""The recorder's statistics during a run equal the statistics computed from the trace."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_statistics_are_those_of_the_trace_to_the_nanosecond(switched: Trace) ->
 
 
 def test_choices_are_those_that_were_noted(switched: Trace) -> None:
-    """Probes in the trace are those of the selector log, except planned ones after the end."""
+    """Probes in the trace and in the selector log agree, except planned ones after the end."""
     keys, ends = switched.selection["key"], switched.selection["end"]
     for end in ends.merge(keys, on="key").to_dict("records"):
         rows = switched.instances[switched.instances["operation"] == end["operation"]]

@@ -71,7 +71,7 @@ def segmented(one: Own, size: int, count: int, segment: int) -> bool:
 def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
     """On 2, 3, 4 and 8 processes: the function that was called is the chosen one.
 
-    The turn-th algorithm of every operation is chosen. In the last turn it is those with segments.
+    The turn-th algorithm of every operation is chosen. The last turn chooses segmented algorithms.
     """
     told = told_in("openmpi", turn)
     if turn == 10:
@@ -249,7 +249,7 @@ def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_every_algorithm_is_tried() -> None:
-    """All algorithms are tested except those that cannot be selected."""
+    """All algorithms that can be selected are tested."""
     tried = {one for turn in range(1, 11) for x in FAMILIES for one in told_in(x, turn).values()}
     left = {one for x in FAMILIES for one in own(x)} - tried
     wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}

@@ -34,7 +34,7 @@ def said(stderr: str) -> int:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_program_sees_nothing_of_it(way: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: output, the program's own SIGBUS and exit code are those of the bare program."""
+    """On 1 rank: output, the program's own SIGBUS and exit code are as in the bare program."""
     words: list[str | Path] = [program(mpi), tmp_path / "trace", "0", way]
     bare = run(words)
     wrapped = run([*recorded(mpi, tmp_path / "trace"), *words])

@@ -200,7 +200,7 @@ def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ended", ["segv", "kill"])
 def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: rank 0 dies, whose process has started the watchdog."""
+    """On 2 ranks: no watchdog remains after the death of rank 0, which has started it."""
     folder = tmp_path / "t"
     program = [str(compiled(openmpi, SOURCE)), ended, "barrier", "0", "1", "0"]
     done = run_mpi(openmpi, 2, [*words(openmpi, folder, "--watch", "60s"), *program])

@@ -106,7 +106,7 @@ def test_every_rank_ends_with_the_right_data(algorithm: Algorithm, sizes: list[i
 
 
 def cost_problem(algorithm: Algorithm, size: int) -> Problem:
-    """Return a problem whose parts and blocks are equal."""
+    """Return a problem with equal parts and blocks."""
     root = size - 1 if algorithm.operation in ROOTED else 0
     counts = (
         tuple(2 + 2 * (i * 7 % 5) for i in range(size)) if algorithm.operation[-1] == "v" else ()
