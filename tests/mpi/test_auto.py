@@ -1,4 +1,4 @@
-"""A program under `--switch auto` behaves as bare: right results, no hang, the same exit code.
+"""A program under `--switch auto` has right results, no hang, and its usual exit code.
 
 tests/core/test_decide.py tests the decisions. Each test names its number of processes.
 """

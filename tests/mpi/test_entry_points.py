@@ -278,7 +278,7 @@ def test_fortran_s_windows_and_files_on_2_ranks(
 
 
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi_f08"])
-@pytest.mark.parametrize("system_mpi", ["openmpi"], indirect=True)  # Debian's MPICH can't spawn
+@pytest.mark.parametrize("system_mpi", ["openmpi"], indirect=True)  # Debian's MPICH cannot spawn
 def test_fortran_spawns_on_1_rank(system_mpi: Mpi, binding: str, tmp_path: Path) -> None:
     mpi = system_mpi
     words = [mpi.mpifort, "-g", "-w", "-fallow-argument-mismatch"]

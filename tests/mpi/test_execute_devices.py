@@ -1,7 +1,7 @@
 """Device buffers, which host routines must not touch, under recording and switching.
 
 The runtime is a stand-in with the real names and entry points. Its memory is protected except while
-the library's routines run, so that any access faults. Tests run on 3 ranks. The first test has no
+the library's routines run, so that any access faults. All tests run on 3 ranks. Rank 0 has no
 device.
 """
 

@@ -94,7 +94,7 @@ def test_exit_code_is_the_programs_own(mpi: Mpi, failing: Path, tmp_path: Path) 
 
 
 def test_never_initialised(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: a program without MPI_Init runs as bare and leaves no trace."""
+    """On 1 rank: a program without MPI_Init runs unchanged and leaves no trace."""
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "nothing"])
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")
     assert not (tmp_path / "trace").exists()

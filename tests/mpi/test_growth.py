@@ -231,7 +231,10 @@ def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: alone it is as bare; beside another thread no variable moves in memory."""
+    """On 1 rank: with another thread, no environment variable moves in memory.
+
+    Without another thread, the environment is as in the bare program.
+    """
     program = compiled(mpi, "environment.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace", "-q"), "--", program]
     assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"

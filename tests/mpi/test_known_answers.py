@@ -99,7 +99,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         known.append(on_joint_clock(instance, case.nodes))
     tolerance = trace.clock_error_ns + 1 if case.nodes else 0
     instances = trace.instances
-    planned = instances[~instances["operation"].isin(GATHERINGS)]  # test_gatherings.py has those
+    planned = instances[~instances["operation"].isin(GATHERINGS)]  # test_gatherings.py tests these
     return Run(trace, planned, expected, tolerance)
 
 
@@ -139,7 +139,7 @@ def values_of(wanted: Instance, base: str) -> Iterator[tuple[str, float, int]]:
     for name in STATES:
         yield f"wait_{name}_ns", wanted.wait if name == state else 0, ranks
     yield "completion_skew_ns", wanted.skew if wanted.kind == ALL else 0, 2 * ranks
-    message_time = 10_000 + wanted.message  # that of bench.synthetic.MACHINE
+    message_time = 10_000 + wanted.message  # message time in bench.synthetic.MACHINE
     yield "message_bytes", wanted.message, 0
     yield "message_time_ns", message_time, 0
     yield "worst_factor", wanted.worst / message_time, 1
@@ -179,7 +179,7 @@ def test_every_call_site(recorded: Run) -> None:
     for (operation, started), group in groups.items():
         chosen = table[(table["operation"] == operation) & (table["started"] == started)]
         assert chosen["instances"].sum() == len(group)
-        if len(chosen) > 1:  # the pair's two
+        if len(chosen) > 1:  # the two operations of the pair
             continue
         single += 1
         found, ranks = chosen.iloc[0], len(group[0].arrival)
@@ -197,4 +197,4 @@ def test_every_call_site(recorded: Run) -> None:
         if late:
             rank, times = max(late.items(), key=lambda item: (item[1], -item[0]))
             assert (found["latest_rank"], found["latest_share"]) == (rank, times / len(group))
-    assert single == len(groups) - 6  # the pair's: nonblocking, init and started, two of each
+    assert single == len(groups) - 6  # less the pair's: two each of nonblocking, init, started

@@ -191,7 +191,7 @@ def addresses_kb(mpi: Mpi, program: Path) -> int:
 def test_limit_of_the_shell(
     number: int, mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path
 ) -> None:
-    """On 2 ranks under `ulimit -v`, from 4 MB above the bare program's use: it ends as bare.
+    """On 2 ranks under `ulimit -v`, from 4 MB above the bare program's use: the end is the same.
 
     If less than 32 MB remain after MPI_Init, the recorder switches itself off with a message. The
     test uses all of the library's transports, which need most of their memory in MPI_Init.

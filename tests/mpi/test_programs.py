@@ -59,7 +59,7 @@ def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_pa
 
 
 def test_second_program_of_a_script_stays_passive(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: a folder has one run; a second program in it ends as bare, without a message.
+    """On 1 rank: a folder has one run; a second program in it is not recorded, without a message.
 
     Under Open MPI 5.0 the second program hangs in one of a hundred bare runs. Such runs are
     ignored.
@@ -192,7 +192,7 @@ def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
         "for i in range(5): comm.Allgather(bytearray(10), bytearray(20))\n"
         "if comm.rank == 0:\n"
         "    while not os.path.exists(sys.argv[1]): time.sleep(0.001)\n"
-        "    time.sleep(0.2)\n"  # after rank 1 has given a sign that it comes
+        "    time.sleep(0.2)\n"  # after rank 1 has signalled its arrival
         "else: open(sys.argv[1], 'w').close()\n"
         "comm.Barrier()\n",
     )

@@ -51,7 +51,7 @@ def both(mpi: Mpi, words: list[str | Path], way: str, folder: Path) -> tuple[str
 
 @pytest.mark.parametrize("way", [*ASKED, *GOES_ON, *ENDED_BY, *PUT_BACK])
 def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
-    """A program's signal queries, its received signals and its end are the same as bare."""
+    """Signal queries, received signals and the end of a program are the same as without mpiprof."""
     bare, wrapped = both(mpi, [debugger], way, tmp_path)
     assert wrapped == bare
     number = (ENDED_BY | PUT_BACK).get(way)

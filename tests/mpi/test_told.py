@@ -191,7 +191,10 @@ VARIABLES = {"mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM", "openmpi": "coll_tuned_
 
 
 def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: an error code, a handler that returns, one that jumps out: all as bare."""
+    """On 2 processes: an error code, a handler that returns, and one that jumps out.
+
+    The library's settings are afterwards as in the bare program.
+    """
     command = [str(compiled(mpi, "told_errors.c")), VARIABLES[mpi.name]]
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     choices = "bcast=native:binomial,barrier=native:" + ("bruck", "recexch")[mpi.name == "mpich"]

@@ -15,7 +15,7 @@ SWITCHES = ["allreduce=ring,reduce=ring", "random:1", "auto"]
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=["forced", "random", "auto"])
 def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: MPIX_EQUAL runs natively as bare; the program's own operation is switched."""
+    """On 3 ranks: MPIX_EQUAL runs natively, and the program's own operation is switched."""
     program = compiled(mpich, "unknown_operation.c")
     bare = run_mpi(mpich, 3, [program], check=True).stdout
     words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
