@@ -1,4 +1,4 @@
-"""Check the requirements of recording on this machine; each line is ok or names the remedy.
+"""Check the requirements of recording on this machine; each line is ok or has the remedy.
 
 python -m mpiprof doctor
 """

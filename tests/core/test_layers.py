@@ -150,7 +150,7 @@ def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
 
 
 def test_a_decision_knows_nothing_that_is_for_people() -> None:
-    """The reported texts, and the functions that report them, do not influence decisions."""
+    """The files that decide do not include the files that report decisions to people."""
     found = included()
     for name in ("decide", "hold", "observe", "pace", "probe", "robust"):
         assert not found[f"auto/{name}"] & {"auto/explain", "auto/plan", "auto/told"}

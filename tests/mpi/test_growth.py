@@ -92,7 +92,7 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_past_the_limit_all_calls_are_summed_up(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: one call in 2 is recorded before the limit, and all calls are summed up."""
+    """On 2 ranks: one call in 2 is recorded before the limit; after it, all calls are summed up."""
     program = tmp_path / "app.py"
     program.write_text(
         "from array import array\nfrom mpi4py import MPI\n"

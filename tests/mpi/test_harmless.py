@@ -18,7 +18,7 @@ SWITCHED = ((), ("--switch", "random:1"))
 def test_a_program_that_frees_communicators_by_itself(
     options: tuple[str, ...], mpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 4 ranks: a communicator that PMPI frees unseen is left to the library, with a message."""
+    """On 4 ranks: PMPI frees communicators unseen, so the program runs unrecorded, with a note."""
     program = str(compiled(mpi, "own_free.c"))
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "t"), *options]
     done = run_mpi(mpi, 4, [*words, "--", program])
@@ -31,7 +31,10 @@ def test_a_program_that_frees_communicators_by_itself(
 def test_a_callback_that_leaves_is_forgotten(
     callback: str, options: tuple[str, ...], openmpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 2 ranks of Open MPI only: MPICH does not support a callback that leaves by longjmp."""
+    """On 2 ranks: the recorder drops the state of a callback that longjmp has left.
+
+    Open MPI only: MPICH does not support such a callback.
+    """
     program = str(compiled(openmpi, "left_callback.c"))
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     done = run_mpi(openmpi, 2, [*words, *options, "--", program, callback])
