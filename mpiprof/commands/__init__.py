@@ -1,1 +1,1 @@
-"""The verbs, one file each; a file's docstring is the verb's help."""
+"""The verbs, one file each; the docstring of a file is the help of its verb."""

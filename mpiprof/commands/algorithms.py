@@ -1,20 +1,21 @@
-"""Show the algorithms there are, draw what they do, and predict what they cost.
+"""List the algorithms, draw their schedules, and predict their times.
 
   python -m mpiprof algorithms [OPERATION [NAME]] [--json]
   python -m mpiprof algorithms OPERATION NAME -p 8 --draw [-o FILE.html]
   python -m mpiprof algorithms OPERATION [NAME] -p 5772 --bytes 64K --simulate
   python -m mpiprof algorithms [OPERATION [NAME]] --prove [-p 64]
 
-Beside ours the list has what Open MPI and MPICH have themselves: their numbers and names, and which
-is the same as one of ours.
+The list also has the algorithms of Open MPI and MPICH, with the library's numbers and names, and
+the equivalent algorithm of mpiprof if there is one.
 
---bytes is the message of a bcast, the vector of a reduction, and a rank's block in all others (to
-each other rank in an alltoall); with a distribution its base. Sizes may end in K, M or G, times end
-in ns, us, ms or s. --arrivals 0,0,5ms is a list by rank, --arrivals 7=5ms one rank's; all others
-arrive at 0. With -q the operation is one of an inter-communicator, and the arrivals of the remote
-group follow. Predictions know no contention but for the ports of processes. --prove shows that a
-schedule does what its operation asks, on 1 to 33 processes or on P; it exits with 1 where one does
-not.
+--bytes is the message of a bcast, the vector of a reduction, and the block of a rank in all other
+operations (to each other rank in an alltoall). With a distribution, --bytes is its base. Sizes may
+end in K, M or G, times end in ns, us, ms or s. --arrivals 0,0,5ms is a list by rank, and --arrivals
+7=5ms sets one rank. All other ranks arrive at 0. With -q the operation runs on an
+inter-communicator, and the arrivals of the remote group follow those of the local group.
+Predictions include contention only at the ports of processes. --prove checks that a schedule
+implements its operation on 1 to 33 processes, or on P processes. The exit code is 1 if a schedule
+fails the check.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
-    """Print what is proved of some algorithms; returns 1 where one does not do its operation."""
+    """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
     from mpiprof.model.catalogue import applies
     from mpiprof.model.proofs import PROCESSES, Proofs
     from mpiprof.model.proofs import prove as proved
@@ -134,7 +135,7 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
 
 
 def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
-    """Return the setting that the options describe, the arrivals and the nodes."""
+    """Return the problem that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
     from mpiprof.model.setting import Setting, nodes_of
     from mpiprof.trace.machine import fault
@@ -158,7 +159,7 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
 
 
 def simulate(args: argparse.Namespace) -> None:
-    """Print predictions for all algorithms, or the one that is named."""
+    """Print predictions for all algorithms, or for the named algorithm."""
     from mpiprof.model import setting
     from mpiprof.model.simulate import lower_bound
     from mpiprof.progress import working
@@ -209,14 +210,14 @@ def attempt(
     *,
     trace: bool,
 ) -> Timing | str:
-    """Return an algorithm's times, or why it doesn't apply."""
+    """Return an algorithm's times, or the reason why it does not apply."""
     from mpiprof.model import setting
     from mpiprof.model.simulate import simulate
     from mpiprof.model.traffic import applies
 
     problem = setting.problem(a.operation, made)
     given = parameters(args.parameters)
-    if not args.name:  # of all algorithms: to those that have them
+    if not args.name:  # each algorithm gets only the parameters that it has
         given = setting.parameters_for(a, given)
     problem = setting.with_parameters(a, problem, given)
     if not applies(a, problem):
@@ -258,7 +259,7 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def of_machine(args: argparse.Namespace, machine: Machine) -> str:
-    """Return what is assumed of the machine."""
+    """Return a description of the assumed machine parameters."""
     from mpiprof.reports import catalogue
 
     origin = f"from {args.machine}" if args.machine else "assumed: measure yours with calibrate"

@@ -1,13 +1,13 @@
-"""Repeat a study of the papers: on these ranks, an emulated cluster, or simulated.
+"""Repeat a study of the papers: on these ranks, on an emulated cluster, or simulated.
 
   mpiexec -n 16 python -m mpiprof bench allgatherv       on the ranks of a job
-  python -m mpiprof bench allgatherv -n 4                starts the mpiexec that fits by itself
+  python -m mpiprof bench allgatherv -n 4                starts the matching mpiexec
   python -m mpiprof bench cases --cluster 16x100mbit     16 network namespaces as nodes, their
                                                          ports at 100 Mbit/s (needs root, iproute2)
   python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
-  python -m mpiprof bench adaptive --cluster 16x100mbit  what `run --switch auto` must hold
+  python -m mpiprof bench adaptive --cluster 16x100mbit  the promises of `run --switch auto`
 
-Prints a table; -o NAME writes NAME.csv and NAME.html. How long it takes is said before.
+Prints a table. -o NAME writes NAME.csv and NAME.html. The expected duration is printed first.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ STUDIES = {
     "adaptive": "what auto must hold on an emulated cluster, asked and measured",
     "apps": "the samples under the library and under auto; their imbalance factors",
 }
-LOOPS = ("arrival", "robust", "adaptive")  # many calls in a row, which nobody simulates
-PROGRAMS = "apps"  # starts programs, and so can't be within a job itself
+LOOPS = ("arrival", "robust", "adaptive")  # too many calls for the simulator
+PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
 ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
 FULL = "robust"
 PLACE = "MPIPROF_STUDY_PLACE"
-Start = Callable[[Sequence[str], Mapping[str, str]], int]  # a command and its environment, on ranks
+Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start what the options ask for, or take part."""
+    """Start the study that the options select, or take part in it as a rank."""
     options = checked_options(args)
     environment = dict(os.environ)
     if args.simulate is not None:
@@ -126,14 +126,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def checked_options(args: argparse.Namespace) -> Options:
-    """Return the study's options; raises UsageError before anything starts."""
+    """Return the study's options; raises UsageError before any process starts."""
     if args.output is not None and args.output.is_dir():
         raise UsageError(f"-o {args.output} is a folder: name the files, as {args.output}/result")
     if args.machine is not None:
         from mpiprof.model import machine
         from mpiprof.trace.machine import fault
 
-        machine.read(args.machine, fault)  # for its errors
+        machine.read(args.machine, fault)  # only to raise its errors
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: 1 process a node or more")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
@@ -163,7 +163,7 @@ def checked_options(args: argparse.Namespace) -> Options:
 
 
 def only(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the parts of a study that are asked for, empty: all; raises UsageError."""
+    """Return the selected parts of a study, empty for all; raises UsageError."""
     if args.only is None:
         return ()
     if args.study not in ONLY:
@@ -197,7 +197,7 @@ def words_of(args: argparse.Namespace) -> list[str]:
 
 
 def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
-    """Run the study on an emulated cluster, which is taken down whatever happens."""
+    """Run the study on an emulated cluster, which is always removed afterwards."""
     from mpiprof.bench.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
@@ -228,7 +228,7 @@ def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int
 def start_study(
     args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, number: int, place: str
 ) -> int:
-    """Start the ranks of a study, or the programs that it is about."""
+    """Start the ranks of a study, or the programs that it measures."""
     if args.study == PROGRAMS:
         from mpiprof.bench.studies import apps
 
@@ -241,7 +241,7 @@ def start_study(
 
 
 def record(study: str) -> str:
-    """Return what the recorder keeps meanwhile: where probing instances are counted, all."""
+    """Return the recording level for a study: all events if probing instances are counted."""
     return "events" if study in LOOPS else "summary"
 
 
@@ -249,7 +249,7 @@ def record(study: str) -> str:
 
 
 def take_part(args: argparse.Namespace, options: Options) -> int:
-    """Be a rank of the study; begun by a bare mpiexec, first get the library put before MPI."""
+    """Run one rank of the study; under a bare mpiexec, first preload the library before MPI."""
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
         ranks.become_ready(words_of(args), mpi, record(args.study), ranks.one_thread())

@@ -2,8 +2,8 @@
 
   mpiexec -n 8 python -m mpiprof calibrate -o FILE
 
-Place the ranks as those of the programs to be recorded: with several nodes the times within and
-between nodes are measured.
+Place the ranks in the same way as in the programs to be recorded. On several nodes, times within
+and between nodes are measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure; every rank takes part, rank 0 writes and speaks."""
+    """Measure the machine: every rank takes part, and rank 0 writes and prints the result."""
     if args.output is None:
         line = command("calibrate", "-o", "machine.json", ranks=8)
         raise UsageError(f"give -o FILE: `{line}`")
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
-    """Return the launcher's MPI with its library; raises UsageError when it can't be found."""
+    """Return the launcher's MPI with its library; raises UsageError if it cannot be found."""
     from mpiprof.launch import library
 
     launcher = library.mpi_of_launcher(environment)
@@ -78,7 +78,7 @@ def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
 
 
 def measure(mpi: Mpi, output: Path) -> None:
-    """Let our library measure over this MPI; raises MpiprofError when it fails."""
+    """Run the measurement of the recorder library on this MPI; raises MpiprofError if it fails."""
     import ctypes
 
     from mpiprof.launch import library
@@ -97,7 +97,7 @@ def measure(mpi: Mpi, output: Path) -> None:
 
 
 def written(output: Path) -> dict[str, Any]:
-    """Return what was written; raises MpiprofError where it can't be read."""
+    """Return the written machine table; raises MpiprofError if it cannot be read."""
     try:
         table: dict[str, Any] = json.loads(output.read_text())
     except (OSError, ValueError) as error:
@@ -106,7 +106,7 @@ def written(output: Path) -> dict[str, Any]:
 
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
-    """Return what was measured, in a few lines; why: the reason that it can't be used, or ""."""
+    """Return a summary of the measurement; why: the reason that it is unusable, or ""."""
     from mpiprof.units import duration
 
     lines = [f"{output}: message times of this machine"]

@@ -3,13 +3,13 @@
   python -m mpiprof compare A B [...] [options]
   python -m mpiprof compare A1 A2 A3 --to B1 B2 B3 [options]
 
-The verdict comes first: which is slower, where, by how much, how sure that is, and what to do.
-Each trace is compared with the first; with --to all before it with all after it, so that what
-differs from run to run counts as chance. Call sites are matched by file, line and function, or by
-function where lines have moved. --fail-on takes columns of the JSON, compared with values and
-joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and wait_ns_p < 0.01"; those of
-the runs as wholes have `run.` before them: "run.total_wait_ns_change > 10%". When a call site, or
-a run, meets it, the exit code is 3.
+The verdict comes first: which run is slower, where, by how much, how certain this is, and the
+advice. Each trace is compared with the first. With --to, all traces before it are compared with all
+traces after it, so that differences between equal runs count as chance. Call sites are matched by
+file, line and function, or by function if lines have moved. --fail-on takes columns of the JSON,
+compared with values and joined by `and`, `or` and brackets, such as "wait_ns_change > 10% and
+wait_ns_p < 0.01". Columns of the whole runs have the prefix `run.`: "run.total_wait_ns_change >
+10%". If a call site or a run meets the condition, the exit code is 3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a comparison; returns 3 when --fail-on is met."""
+    """Print a comparison; returns 3 if --fail-on is met, otherwise 0."""
     if len(args.traces) < 2 and not args.to:
         raise UsageError("name at least two traces, the one to compare with first")
     from mpiprof.reports import changes as reports
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def repeated(paths: Sequence[Path]) -> list[str]:
-    """Return a sentence for each trace that is named a second time."""
+    """Return a sentence for each trace that is named more than once."""
     said: list[str] = []
     known: dict[Path, int] = {}
     for number, path in enumerate(paths):

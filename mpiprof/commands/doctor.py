@@ -1,4 +1,4 @@
-"""Check what recording needs on this machine; each line is ok or says what to do.
+"""Check the requirements of recording on this machine; each line is ok or has the remedy.
 
 python -m mpiprof doctor
 """
@@ -30,7 +30,7 @@ from mpiprof.libraries import can_be_told
 
 TIMEOUT_S = 60
 
-# The smallest MPI program, in Python without mpi4py: the calls go through what is preloaded.
+# A minimal MPI program in Python without mpi4py; its calls go through the preloaded library.
 PROBE = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
@@ -48,7 +48,7 @@ every.MPI_Finalize()
 
 @dataclass(frozen=True)
 class Check:
-    """One line: whether all is well, what was looked at, and what to do where it isn't."""
+    """One check: its result, its subject, and the remedy if it failed."""
 
     good: bool
     text: str
@@ -62,12 +62,12 @@ class Check:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this verb: it has none."""
+    """Add no options: this verb has none."""
     del parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print all checks; returns 1 when no MPI can be recorded."""
+    """Print all checks; returns 1 if no MPI can be recorded, otherwise 0."""
     del args
     failed: list[Check] = []
     for check in chain(python(), tools(), libraries(), clocks(), mpi4py()):
@@ -79,14 +79,14 @@ def run(args: argparse.Namespace) -> int:
         print(check.line(), flush=True)
         found.append(check)
         works = works or good
-    # Where any MPI works, only the first counts: it is beside this Python, and `run -n` takes it.
+    # If any MPI works, only the first one counts: it belongs to this Python, and `run -n` uses it.
     failed += [check for check in (found[:1] if works else found) if not check.good]
     print(f"next: {next_step(failed, works=works)}")
     return 0 if works else 1
 
 
 def next_step(failed: Sequence[Check], *, works: bool) -> str:
-    """Return the remedy of the first check that failed and is needed, else how to record."""
+    """Return the remedy of the first failed check that matters, or how to record."""
     needed = next((check for check in failed if check.needed), None)
     if needed is None and not works:
         needed = next(iter(reversed(failed)), None)
@@ -96,7 +96,7 @@ def next_step(failed: Sequence[Check], *, works: bool) -> str:
 
 
 def python() -> Iterator[Check]:
-    """Check the interpreter and what the reports need."""
+    """Check the interpreter and the packages that the reports need."""
     import importlib.metadata
 
     version = ".".join(map(str, sys.version_info[:3]))
@@ -116,7 +116,7 @@ def python() -> Iterator[Check]:
 
 
 def tools() -> Iterator[Check]:
-    """Check the compiler and addr2line, which are needed for some things only."""
+    """Check the compiler and addr2line, which only some features need."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
     if compiler:
         answer = subprocess.run(
@@ -134,7 +134,7 @@ def tools() -> Iterator[Check]:
 
 
 def libraries() -> Iterator[Check]:
-    """Check that our libraries are there."""
+    """Check that the recorder libraries exist."""
     try:
         folder = library.library_folder()
     except MpiprofError as error:
@@ -147,7 +147,7 @@ def libraries() -> Iterator[Check]:
 
 
 def clocks() -> Iterator[Check]:
-    """Check that the clock runs on from process to process."""
+    """Check that the clock is continuous from process to process."""
     ask = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
     times = []
     for _ in range(3):
@@ -185,7 +185,7 @@ def mpi4py() -> Iterator[Check]:
 
 
 def launchers() -> Iterator[tuple[bool, Check]]:
-    """Check every MPI found: this environment's, those in PATH, Debian's two."""
+    """Check every MPI found: in this environment, in PATH, and Debian's two."""
     seen: set[tuple[Path, str]] = set()
     for path in mpiexec.candidates(None, os.environ):
         known = mpiexec.identify(path)
@@ -219,7 +219,7 @@ def launchers() -> Iterator[tuple[bool, Check]]:
 
 
 def mpi_beside(known: Mpiexec) -> Mpi | None:
-    """Return the MPI that an mpiexec starts: the library nearest to it."""
+    """Return the MPI that an mpiexec starts: the nearest library in the file system."""
     prefix = known.path.resolve().parent.parent
     beside = known.path.parent.parent
     own = elf.read(Path(sys.executable).resolve())
@@ -234,14 +234,17 @@ def mpi_beside(known: Mpiexec) -> Mpi | None:
 
 
 def preload(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
-    """Record a tiny program on two ranks; returns what went wrong, and what is wrong with T."""
+    """Record a tiny program on two ranks; returns the failure, and the fault of T.
+
+    T is the message time. Both are empty on success.
+    """
     with tempfile.TemporaryDirectory() as folder:
         problem = record(known, mpi, Path(folder, "trace"))
         return problem, "" if problem else fault_of(Path(folder, "trace", "meta.json"))
 
 
 def fault_of(meta: Path) -> str:
-    """Return why the message times of a trace can't be used, or nothing."""
+    """Return why the message times of a trace are unusable, or "" if they are usable."""
     try:
         from mpiprof.trace.machine import fault
 
@@ -251,7 +254,7 @@ def fault_of(meta: Path) -> str:
 
 
 def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
-    """Record a tiny program on two ranks in a folder; returns what went wrong, or nothing."""
+    """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         return (
             "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another "

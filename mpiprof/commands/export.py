@@ -1,15 +1,16 @@
-"""Take a trace along: as a page, for Perfetto, or as tables.
+"""Export a trace: as a page, for Perfetto, or as tables.
 
-  python -m mpiprof export [TRACE] --to html [-o FILE.html]       one page that needs nothing else
+  python -m mpiprof export [TRACE] --to html [-o FILE.html]       one self-contained page
   python -m mpiprof export [TRACE] --to perfetto [-o FILE.json]   opens at https://ui.perfetto.dev
-  python -m mpiprof export [TRACE] --to pftrace [-o FILE.pftrace] the same in protobuf, shorter
+  python -m mpiprof export [TRACE] --to pftrace [-o FILE.pftrace] the same in protobuf, smaller
   python -m mpiprof export [TRACE] --to caliper [-o FILE.json]    sums by rank, for Hatchet, Thicket
   python -m mpiprof export [TRACE] --to parquet|csv [-o NAME]     NAME-events and NAME-instances
   python -m mpiprof export [TRACE] --to otf2 [-o DIR]             DIR/traces.otf2, for Vampir, ...
   python -m mpiprof export [TRACE] --to dataset [-o DIR]          Parquet, for --dask and others
 
-Without TRACE: the newest in this folder; without -o: a name like the trace's, in this folder. All
-but the page are written piece by piece, however long the trace is.
+Without TRACE, the newest trace in this folder is exported. Without -o, the name derives from the
+trace's name, in this folder. All formats except the page are written piece by piece, so a trace of
+any length can be exported.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ NEXT = {
     "otf2": "open {0} in Vampir, or try `otf2-print {0}`",
     "dataset": "{report}   (its folder calls holds one row a call, for pandas and others)",
 }
-PERFETTO_LIMIT = 2 << 30  # what its page can hold, about
+PERFETTO_LIMIT = 2 << 30  # approximate limit of Perfetto's page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def refuse_empty(trace: Trace, to: str) -> None:
-    """Raise TraceError where there is nothing to write."""
+    """Raise TraceError if there is nothing to write."""
     if to != "html" and trace.record == "summary":
         raise TraceError(
             f"{trace.path}: recorded as summary, so it has no events; --to html shows the sums"
@@ -92,16 +93,16 @@ def refuse_empty(trace: Trace, to: str) -> None:
 
 
 def stem_of(output: Path | None, trace: Trace, to: str) -> Path:
-    """Return the path to write to, without its ending; raises UsageError where that can't be."""
+    """Return the output path without its ending; raises UsageError if it cannot be written."""
     ending = ENDINGS[to]
-    if output is None:  # two are .json
+    if output is None:  # two formats end in .json
         return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
     check_output("-o", output, f"{output / 'trace'}{ending}", replaced=True)
     return output.with_suffix("") if output.suffix == ending else output
 
 
 def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
-    """Return the folder to write to; raises UsageError where that can't be."""
+    """Return the output folder; raises UsageError if it cannot be created."""
     if output is None:
         output = Path(trace.path.resolve().name + ENDINGS[to])
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
@@ -112,18 +113,18 @@ def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
 
 
 def records_of(trace: Trace) -> int:
-    """Return how many records the logs have room for: how much there is to read, about."""
+    """Return the capacity of the logs in records, an estimate of the amount to read."""
     threads = (thread for rank in range(trace.ranks) for thread in trace.threads_of(rank))
     return sum(chunk.log.layout.records for thread in threads for chunk in thread)
 
 
 def with_ending(stem: Path, ending: str) -> Path:
-    """Return a path with an ending, whatever dots are in its name."""
+    """Return a path with an ending appended; dots in the name are preserved."""
     return stem.with_name(stem.name + ending)
 
 
 def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write the page; returns what was written."""
+    """Write the page; returns the files and their descriptions."""
     from mpiprof.reports import html
 
     path = with_ending(stem, ending)
@@ -133,7 +134,7 @@ def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> 
 
 
 def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write the file for Perfetto; returns what was written."""
+    """Write the file for Perfetto; returns the files and their descriptions."""
     from mpiprof.reports import perfetto
     from mpiprof.units import count
 
@@ -144,7 +145,7 @@ def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None])
 
 
 def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write the file for Perfetto in its own format; returns what was written."""
+    """Write the file in Perfetto's native format; returns the files and their descriptions."""
     from mpiprof.reports import pftrace
     from mpiprof.units import count
 
@@ -155,7 +156,7 @@ def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
 
 
 def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write the sums of each rank at each call site; returns what was written."""
+    """Write the sums of each rank at each call site; returns the files and their descriptions."""
     from mpiprof.reports import caliper
 
     path = with_ending(stem, ending)
@@ -166,7 +167,7 @@ def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
 
 
 def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write an OTF2 archive into a folder; returns what was written."""
+    """Write an OTF2 archive into a folder; returns the files and their descriptions."""
     from mpiprof.reports import otf2
     from mpiprof.units import count
 
@@ -177,7 +178,7 @@ def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dic
 
 
 def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write a data set into a folder; returns what was written."""
+    """Write a data set into a folder; returns the files and their descriptions."""
     import mpiprof
     from mpiprof.reports import dataset
     from mpiprof.trace.dataset import needed
@@ -191,7 +192,7 @@ def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> 
 
 
 def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
-    """Write events and instances as tables; returns what was written."""
+    """Write events and instances as tables; returns the files and their descriptions."""
     from mpiprof.analysis.frames import event_pieces, instance_pieces
     from mpiprof.reports import columns, csv, parquet
     from mpiprof.units import count
@@ -226,7 +227,7 @@ WRITERS = {
 
 
 def facts_of(trace: Trace) -> dict[str, Any]:
-    """Return what a file tells of the run."""
+    """Return the facts of the run that are written into the file."""
     from mpiprof import __version__
     from mpiprof.reports.json import plain
 
@@ -244,7 +245,7 @@ def facts_of(trace: Trace) -> dict[str, Any]:
 
 
 def size_of(path: Path) -> str:
-    """Return the size in words of a file, a folder, or an archive by its anchor."""
+    """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
     from mpiprof.units import size
 
     folder = path.parent if path.suffix == ".otf2" else path

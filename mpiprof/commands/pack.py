@@ -1,10 +1,10 @@
-"""Compress a trace in its folder: 3 to 6 bytes an event in place of 32, and every byte as it was.
+"""Compress a trace in its folder: 3 to 6 bytes per event instead of 32, without loss.
 
   python -m mpiprof pack [TRACE]
 
-Logs and tables become one file, trace.pack, beside meta.json. Every verb reads a packed trace as it
-read it before. A job that is still running can't be packed. Without TRACE: the newest in this
-folder.
+Logs and tables become one file, trace.pack, beside meta.json. Every verb reads a packed trace as
+before. A job that is still running cannot be packed. Without TRACE, the newest trace in this folder
+is packed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mpiprof.trace.files import Plain
     from mpiprof.trace.records import Records
 
-QUIET_S = 120  # a job elsewhere whose files nobody has written to for so long has ended
+QUIET_S = 120  # a job on another machine counts as ended if its files are unchanged for this time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pack, and say what it brought."""
+    """Pack the trace and print the sizes."""
     from mpiprof.invocation import command
     from mpiprof.progress import bar
     from mpiprof.trace import pack, packing
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     packed = folder / pack.NAME
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}
-        packing.remove([f for f in files if f.name in names])  # who packed was killed before that
+        packing.remove([f for f in files if f.name in names])  # left by a killed `pack`
         print(f"{packed}: packed already, {size(packed.stat().st_size)}")
         return 0
     before = [state(file) for file in files]
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def state(file: Plain) -> tuple[int, int]:
-    """Return what changes when a file is written to: its size and time."""
+    """Return the size and modification time of a file, which change on every write."""
     status = file.path.stat()
     return status.st_size, status.st_mtime_ns
 
 
 def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
-    """Raise TraceError where the job may still write; the states are those of its files."""
+    """Raise TraceError if the job may still write; `states` has the state of each file."""
     from mpiprof.trace.processes import alive
 
     recent = any(time.time_ns() - at < QUIET_S * 10**9 for _, at in states)

@@ -2,11 +2,12 @@
 
   python -m mpiprof report [TRACE] [options]
 
-Without TRACE: the newest in this folder. --fail-on takes columns of the JSON, compared with values
-and joined by `and`, `or` and brackets, such as "total_wait > 1s and latest_share > 30%"; those of
-the run as a whole have `run.` before them: "run.wait_share > 30%". When a call site, or the run,
-meets it, the exit code is 3. --site finds by operation, file, line and function. -o writes a file
-by the ending of its name: Markdown for a mail (.md), a page (.html) or data for programs (.json).
+Without TRACE, the newest trace in this folder is used. --fail-on takes columns of the JSON,
+compared with values and joined by `and`, `or` and brackets, such as "total_wait > 1s and
+latest_share > 30%". Columns of the whole run have the prefix `run.`: "run.wait_share > 30%". If a
+call site or the run meets the condition, the exit code is 3. --site selects by operation, file,
+line and function. -o writes a file in the format that its ending selects: Markdown for a mail
+(.md), a page (.html) or data for programs (.json).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-Named = tuple[Path, ...]  # the trace as the user named it, if they did
+Named = tuple[Path, ...]  # the trace as the user named it, or empty
 MOST_FINDINGS = 8
 MOST_KEYS = 8
 ENDINGS = (".md", ".html", ".json")
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a report; returns 3 when --fail-on is met."""
+    """Print a report; returns 3 if --fail-on is met, otherwise 0."""
     from mpiprof.reports import condition
 
     wanted = None if args.fail_on is None else condition.parse(args.fail_on)
@@ -113,7 +114,7 @@ def document(
     callsites: Any,
     found: list[Finding],
 ) -> str:
-    """Return a report as JSON, Markdown or a page, by the ending of its name."""
+    """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
     if to == ".md":
         from mpiprof.reports import markdown
 
@@ -136,7 +137,7 @@ def document(
 
 
 def ending_of(args: argparse.Namespace) -> str:
-    """Return what kind of file to write, by its ending; empty without -o. Raises UsageError."""
+    """Return the ending of the output file, or "" without -o; raises UsageError."""
     if args.output is None:
         return ""
     ending = str(args.output.suffix.lower())
@@ -151,7 +152,7 @@ def ending_of(args: argparse.Namespace) -> str:
 
 
 def write(text: str, path: Path | None) -> None:
-    """Print a text, or write it to a file; raises MpiprofError where that can't be."""
+    """Print a text, or write it to a file; raises MpiprofError if that fails."""
     if path is None:
         print(text)
         return
@@ -160,7 +161,7 @@ def write(text: str, path: Path | None) -> None:
 
 
 def column_of(name: str) -> str:
-    """Return the column that --sort names; raises UsageError where it names none."""
+    """Return the column that --sort names; raises UsageError if there is none."""
     from mpiprof.reports.condition import columns
     from mpiprof.reports.json import NUMBERS, TEXTS
 
@@ -172,14 +173,14 @@ def column_of(name: str) -> str:
 
 
 def sort(callsites: Any, column: str) -> Any:
-    """Return call sites by a column, numbers largest first, texts in their order."""
+    """Return call sites sorted by a column: numbers largest first, texts alphabetically."""
     return callsites.sort_values(
         column, ascending=column in ("operation", "algorithm"), kind="stable", na_position="last"
     )
 
 
 def matching(callsites: Any, pattern: str) -> Any:
-    """Return the call sites that a pattern names; raises UsageError when none."""
+    """Return the call sites that match a pattern; raises UsageError if none does."""
     from mpiprof.reports.places import matches, places
 
     rows = callsites.to_dict("records")
@@ -192,7 +193,7 @@ def matching(callsites: Any, pattern: str) -> Any:
 
 
 def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """Add to the call sites of a report as data their causes and phases; not to a summary's."""
+    """Add causes and phases to the call sites of a report's data; a summary has none."""
     from mpiprof.reports import json
 
     if trace.record != "summary":
@@ -241,7 +242,7 @@ def by_callsite(
 
 
 def verdict_on(trace: Trace, found: list[Finding]) -> str:
-    """Return what ran, the verdict on it, and its facts."""
+    """Return the program, the verdict and the facts of the run."""
     from mpiprof.analysis.verdict import verdict
     from mpiprof.reports import conclusion, text
     from mpiprof.reports.table import paragraph
@@ -270,7 +271,7 @@ def by_routine(trace: Trace, named: Named) -> str:
 
 
 def by_rank(trace: Trace, top: int, named: Named) -> str:
-    """Return where each rank spends its time in MPI."""
+    """Return the time of each rank in MPI."""
     from mpiprof.reports import text, times
 
     parts = [text.facts(trace), times.text(trace, top)]
@@ -279,7 +280,7 @@ def by_rank(trace: Trace, top: int, named: Named) -> str:
 
 
 def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
-    """Return the first of some call sites over its instances."""
+    """Return the first of the given call sites over its instances."""
     from mpiprof.reports import conclusion, site, text, wording
     from mpiprof.reports.table import paragraph
 

@@ -3,28 +3,28 @@
   mpiexec -n 8 python -m mpiprof run [options] app.py [args]
   mpiexec -n 8 python -m mpiprof run [options] -m package.module [args]
   mpiexec -n 8 python -m mpiprof run [options] -- ./binary [args]
-  python -m mpiprof run -n 8 [options] app.py [args]     starts the mpiexec that fits by itself
+  python -m mpiprof run -n 8 [options] app.py [args]     starts the matching mpiexec
 
-With --switch it runs collectives on other algorithms than its MPI library would, with the same
-results: SPEC is a list, separated by commas, of
+With --switch, collectives run on other algorithms than those of the MPI library, with the same
+results. SPEC is a list, separated by commas, of
 
   operation=algorithm[:parameter=value...]   such as allgatherv=pipelined_ring:block_size=64K
   app.py:88=algorithm                        a call site, as the communicator's rank 0 sees it
   PLAN.json                                  [{"operation": "alltoall", "algorithm": "ring",
                                              "bytes": {"from": 1024}, "call_sites": ["app.py:88"]}]
-  auto                                       the program finds its own while it runs; behind the
-                                             others it starts from them
+  auto                                       selects algorithms while the program runs; after
+                                             other items, it starts from these
 
-or random:SEED, a testing aid. `native` is the library's own choice, `native:ring` its own algorithm
-of that name (or number; Open MPI's with :segment=64K where it sends in segments). `reduce=static`
-and `allreduce=static` take the protocol that Rabenseifner and Adamidis do for so many processes and
-bytes. Call sites go before operations; among equals what is named first wins. `allgather=kang` is
-for inter-communicators and leaves others alone. What of a plan does not fit is said and left out.
-Algorithms that copy data need memory beside the program's own: no more than --scratch a process,
-64M unless given; it goes back after each call. What needs more, or cannot be had, is left to the
-library, and said at the end.
+or random:SEED, a testing aid. `native` is the library's default choice. `native:ring` is the
+library's algorithm of that name or number; with Open MPI, :segment=64K sets the segment size of an
+algorithm that has segments. `reduce=static` and `allreduce=static` use the protocol of Rabenseifner
+and Adamidis for the number of processes and bytes. Call sites take precedence over operations;
+among equal items the first one wins. `allgather=kang` applies to inter-communicators only. Entries
+of a plan that do not apply are reported and ignored. Algorithms that copy data need additional
+memory: at most --scratch per process, by default 64M, freed after each call. A call that needs more
+memory, or cannot get it, runs on the library's algorithm, and this is reported at the end.
 
-The program is not changed, its output is not touched, and its exit code is its own.
+The program, its output and its exit code are unchanged.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> NoReturn:
-    """Become the program, or the mpiexec that starts it; this never returns, but for errors.
+    """Replace this process by the program or by its mpiexec; returns only by an exception.
 
-    Of ranks of a job one says what is wrong, and all end.
+    If the ranks of a job fail here, one rank reports the error, and all ranks exit.
     """
     environment = dict(os.environ)
     try:
         start(args, environment)
     except MpiprofError as error:
         job.others_may_speak(environment)
-        atexit.register(job.end, error.exit_code, environment)  # when the error has been said
+        atexit.register(job.end, error.exit_code, environment)  # after the error is printed
         raise
 
 
 def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
-    """Check what can be checked, and become the program or mpiexec; raises MpiprofError."""
+    """Check the options and replace this process by the program or mpiexec; raises MpiprofError."""
     try:
         Path.cwd()
     except OSError as error:
@@ -128,9 +128,10 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
 
 
 def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Raise UsageError where --force can replace nothing, or something else than a trace.
+    """Raise UsageError if --force has nothing to replace, or would replace anything but a trace.
 
-    Ranks of another launcher start at different times: one may remove what another has begun.
+    Under another launcher ranks start at different times, so a rank could remove the trace that
+    another rank has just begun.
     """
     if args.folder is None or args.record == "off":
         raise UsageError("--force replaces the trace that -o names: give -o, and record")
@@ -145,7 +146,7 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
 
 
 def replace_trace(args: argparse.Namespace) -> None:
-    """Remove the trace that --force replaces: last, when the program is sure to start."""
+    """Remove the trace that --force replaces; the last step, when the program is sure to start."""
     if args.force:
         from mpiprof.trace.replace import remove
 
@@ -153,7 +154,7 @@ def replace_trace(args: argparse.Namespace) -> None:
 
 
 def check_ring(args: argparse.Namespace) -> None:
-    """Raise UsageError where an option contradicts a ring, which holds the totals of all calls."""
+    """Raise UsageError if an option contradicts a ring, which has the totals of all calls."""
     if args.sample > 1:
         raise UsageError("--record ring has the totals of all calls: leave out --sample")
     if args.limit != Recording().limit:
@@ -161,11 +162,11 @@ def check_ring(args: argparse.Namespace) -> None:
 
 
 def check_watch(args: argparse.Namespace) -> None:
-    """Raise UsageError where nobody could tell from the trace that the job hangs."""
+    """Raise UsageError if the trace could not show that the job hangs."""
     if args.on_hang is not None and args.watch is None:
         raise UsageError("--on-hang needs a time without any call, such as --watch 60s")
     check_summary(args)
-    if args.on_hang is not None and not rank_in(os.environ):  # it is started on rank 0's node
+    if args.on_hang is not None and not rank_in(os.environ):  # runs on rank 0's node
         check_command(args.on_hang)
     if args.watch is None:
         return
@@ -176,7 +177,7 @@ def check_watch(args: argparse.Namespace) -> None:
 
 
 def check_command(text: str) -> None:
-    """Raise UsageError where the shell can't read --on-hang, or lacks what that begins with."""
+    """Raise UsageError if the shell cannot parse --on-hang, or does not find its first word."""
     if text == ABORT:
         return
     import subprocess
@@ -191,7 +192,7 @@ def check_command(text: str) -> None:
 
 
 def check_summary(args: argparse.Namespace) -> None:
-    """Raise UsageError where a job's summary can't be made or written."""
+    """Raise UsageError if a job's summary cannot be computed or written."""
     path = args.summary_to
     if path is None:
         return
@@ -203,12 +204,12 @@ def check_summary(args: argparse.Namespace) -> None:
 
 
 def is_looked_after(args: argparse.Namespace) -> bool:
-    """Whether a process beside the job was asked for."""
+    """Return whether the options require an agent process beside the job."""
     return args.watch is not None or args.summary_to is not None
 
 
 def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
-    """Have a process beside the job watch it and write its summary, where that was asked for."""
+    """Start the agent process that watches the job and writes its summary, if requested."""
     if not is_looked_after(args):
         return
     from mpiprof.watch import start as beside
@@ -234,7 +235,7 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
 def usable_plan(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> Plan | None:
-    """Return what --switch asks for, None where it can't be read and may be left out."""
+    """Return the plan of --switch, or None if it cannot be read and --or-bare permits that."""
     try:
         return switch.plan_of(args, program, environment)
     except MpiprofError as error:
@@ -248,7 +249,7 @@ def usable_plan(
 def is_without_place(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> bool:
-    """Whether no trace can be made, and the program may run without; raises MpiprofError."""
+    """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
     folder = args.folder or Path(base_name(program))
     ranks = args.ranks or job.local_ranks_in(environment) or 1
     try:
@@ -269,7 +270,7 @@ def say_once(text: str, environment: dict[str, str]) -> None:
 
 
 def check_machine(path: Path) -> None:
-    """Raise UsageError unless a file is what `calibrate` writes, as far as can be seen at once."""
+    """Raise UsageError unless a file looks like the output of `calibrate`."""
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
@@ -280,7 +281,7 @@ def check_machine(path: Path) -> None:
 
 
 def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
-    """Return a recording with what shall be switched, as checked text; raises UsageError."""
+    """Return a recording with the checked text of the plan; raises UsageError."""
     return replace(
         recording,
         switch=plan.text() or None,
@@ -292,7 +293,7 @@ def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Rec
 def model_of(machine: Path | None) -> str | None:
     """Return alpha and beta in ns, from which some algorithms compute their block size.
 
-    None where they can't be used: then the algorithms' own block sizes stand.
+    Returns None if they cannot be used. The algorithms then use their default block sizes.
     """
     from mpiprof.trace.machine import fault
 
@@ -312,11 +313,12 @@ def model_of(machine: Path | None) -> str | None:
 def start_ranks(
     args: argparse.Namespace, program: Program, plan: Plan | None, environment: dict[str, str]
 ) -> NoReturn:
-    """Become an mpiexec whose ranks are the program, or `run` without -n.
+    """Replace this process by an mpiexec that starts the program, or `run` without -n.
 
     Each rank sets its own environment, so that nothing is preloaded into mpiexec itself. On this
-    machine `env` does that; a Python in each rank, 40 ms of processor time, is for what it has to
-    find out itself: another machine's libraries, what of a plan fits, or who watches.
+    machine `env` does that. A Python process in each rank costs 40 ms of processor time. It is used
+    only if a rank must determine something itself: the libraries of another machine, the applicable
+    part of a plan, or the rank that starts the agent.
     """
     from mpiprof.launch import mpiexec
 
@@ -360,11 +362,11 @@ def start_ranks(
 def is_the_same_for_all(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> bool:
-    """Whether no rank of `run -n` has anything to find out, or to start, by itself."""
+    """Return whether no rank of `run -n` must determine or start anything by itself."""
     from mpiprof.launch import mpiexec
 
     elsewhere = any(name in environment for name in mpiexec.MANAGERS)
-    # `env` would take a program with such a name for a variable.
+    # `env` would read a program name that contains "=" as a variable.
     return not elsewhere and not is_looked_after(args) and "=" not in program.argv[0]
 
 
@@ -375,7 +377,7 @@ def program_words(args: argparse.Namespace) -> list[str]:
 
 
 def warn_of_mixture(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
-    """Say so when the launcher is another MPI's: each process will be a job of its own."""
+    """Warn if the launcher belongs to another MPI: each process will then be a separate job."""
     launcher = library.mpi_of_launcher(environment)
     if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or rank_in(environment):
         return

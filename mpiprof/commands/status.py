@@ -2,7 +2,8 @@
 
   python -m mpiprof status [TRACE]
 
-Without TRACE: the newest in this folder. In --json, since_ns counts from the start of the run.
+Without TRACE, the newest trace in this folder is used. In --json, since_ns counts from the start of
+the run.
 """
 
 from __future__ import annotations

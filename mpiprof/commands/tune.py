@@ -5,17 +5,17 @@
   mpiexec -n 16 python -m mpiprof tune TRACE --replay -o plan.json
                                                        by measuring: the same arrivals, sizes and
                                                        contributions, without the program
-  python -m mpiprof tune TRACE --replay -n 4           starts the mpiexec that fits by itself
+  python -m mpiprof tune TRACE --replay -n 4           starts the matching mpiexec
   python -m mpiprof tune TRACE --from-selection -o plan.json
-                                                       what `run --switch auto` has found
+                                                       the choices of `run --switch auto`
   mpiexec -n 16 python -m mpiprof run --switch plan.json app.py
   python -m mpiprof tune TRACE --to openmpi -o rules.conf
                                                        as the library's own configuration, to run
                                                        without mpiprof; also mpich and intel
   python -m mpiprof tune --plan plan.json -n 16 --to openmpi -o rules.conf
-                                                       the same of a plan, for up to 16 ranks
+                                                       the same from a plan, for up to 16 ranks
 
-Without TRACE it is the newest one in this folder.
+Without TRACE, the newest trace in this folder is used.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print everything as data")
     workers.add_argument(parser)
-    # Set by --replay -n and --cluster for the ranks that they start.
+    # --replay -n and --cluster set these options for the ranks that they start.
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the trace, try the candidates, print what was found and write the plan."""
+    """Read the trace, try the candidates, print the results and write the plan."""
     check(args)
     if args.plan is not None:
         return of_plan(args)
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together, before anything is read."""
+    """Raise UsageError for options that contradict each other, before reading anything."""
     if not args.replay and (args.cluster or (args.ranks is not None and args.plan is None)):
         raise UsageError("-n and --cluster are for --replay: the model needs no ranks")
     if args.to is not None and args.output is None:
@@ -120,7 +120,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
-    """Return the trace and its name as it was given."""
+    """Return the trace, and its name as the user gave it."""
     from mpiprof.model.machine import given
     from mpiprof.progress import working
     from mpiprof.store.derived import open_trace, refuse_unread
@@ -135,7 +135,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
 
 
 def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
-    """Return the machine to simulate; raises UsageError where none is known."""
+    """Return the machine to simulate; raises UsageError if none is known."""
     from mpiprof.model import machine
 
     table = trace.machine
@@ -161,7 +161,7 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """Measure on the ranks of a job; the process that has the outcome prints it."""
+    """Measure on the ranks of a job; the process that receives the results prints them."""
     from mpiprof.launch.program import verb_words
     from mpiprof.replay import run as replayed
 
@@ -205,7 +205,7 @@ def replay(args: argparse.Namespace) -> int:
 
 
 def rank_words(args: argparse.Namespace) -> list[str]:
-    """Return this verb's words for one rank."""
+    """Return the command line of this verb for one rank."""
     words = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
     if args.trace is not None:
         words.append(str(args.trace.absolute()))
@@ -218,7 +218,7 @@ def rank_words(args: argparse.Namespace) -> list[str]:
     return words
 
 
-# ---- what was found
+# ---- results
 
 
 def conclude(
@@ -230,7 +230,7 @@ def conclude(
     head: Sequence[str] = (),
     facts: Mapping[str, Any] | None = None,
 ) -> int:
-    """Print what was found, and write the plan; `head` and `facts` are how it was measured."""
+    """Print the results and write the plan; `head` and `facts` describe the measurement."""
     from mpiprof.reports import text, tuning
     from mpiprof.tune import result, rows
 
@@ -257,7 +257,7 @@ def conclude(
 
 
 def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
-    """Write a plan, dated today where it was measured today."""
+    """Write a plan; a plan that was measured today has today's date."""
     from mpiprof.tune import entries
 
     date = origin["date"] or time.strftime("%Y-%m-%d")
@@ -274,7 +274,7 @@ def print_json(
     facts: Mapping[str, Any] | None = None,
     handed: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print everything; what is not known is null."""
+    """Print all results as JSON; unknown values are null."""
     from mpiprof.reports import json
 
     data = {
@@ -292,7 +292,7 @@ def print_json(
 
 
 def known(value: Any) -> Any:
-    """Return data with null in place of what JSON has no number for."""
+    """Return data with null in place of numbers that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -308,7 +308,7 @@ def ending(
     plan: Sequence[Mapping[str, Any]],
     handed: Mapping[str, Any] | None,
 ) -> str:
-    """Return what was written, and the next useful command."""
+    """Return the files written, and the next useful command."""
     from mpiprof.reports import handover
     from mpiprof.tune.result import DOUBTFUL
 
@@ -338,7 +338,7 @@ def ending(
 
 
 def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
-    """Write the plan of what a program found for itself."""
+    """Write the plan of the choices that a program's selector made."""
     from mpiprof.tune import noted
 
     found = noted.read(trace.path)
@@ -357,11 +357,11 @@ def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
     return code_of(handed)
 
 
-# ---- handing over to the library
+# ---- export to the library's configuration
 
 
 def of_plan(args: argparse.Namespace) -> int:
-    """Hand over a plan from its file; with a TRACE its call sites can be handed over as well."""
+    """Export a plan from its file; its call sites can be exported only with a TRACE."""
     from mpiprof.reports import handover, json
     from mpiprof.tune.handover import targets
 
@@ -377,7 +377,7 @@ def of_plan(args: argparse.Namespace) -> int:
 def hand_over(
     args: argparse.Namespace, plan: Sequence[dict[str, Any]], trace: Trace
 ) -> dict[str, Any] | None:
-    """Return what of a plan that was found here was handed over; None: it was not asked for."""
+    """Return the exported part of a plan that was found here, or None without --to."""
     if args.to is None:
         return None
     from mpiprof.tune.handover import targets
@@ -386,12 +386,12 @@ def hand_over(
 
 
 def target(args: argparse.Namespace) -> Target:
-    """Return where to hand over."""
+    """Return the target of the export."""
     from mpiprof.tune.handover.targets import Target
 
     return Target(args.to, args.output, args.commutative)
 
 
 def code_of(handed: Mapping[str, Any] | None) -> int:
-    """Return the exit code: 1 where nothing could be handed over, so that nothing was written."""
+    """Return the exit code: 1 if nothing could be exported and nothing was written, else 0."""
     return int(handed is not None and handed["written"] is None)

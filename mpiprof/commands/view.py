@@ -2,9 +2,10 @@
 
   python -m mpiprof view [TRACE ...] [--port P] [--host H] [--no-browser]
 
-Without TRACE: the newest in this folder. The server listens on this machine only, and the address
-carries a token: who has not got it sees nothing. On another machine, forward the port by ssh as
-the printed line says. Needs the extra `dashboard`.
+Without TRACE, the newest trace in this folder is shown. By default the server accepts connections
+from this machine only. --host selects another address. The address contains a token, and requests
+without the token are rejected. To view from another machine, forward the port by ssh as the printed
+line says. This verb requires the extra `dashboard`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mpiprof.invocation import command
 NEEDED = (
     "dash", "dash_ag_grid", "dash_mantine_components", "flask_compress", "plotly", "waitress",
 )  # fmt: skip
-BACKLOG = 128  # requests that wait until the pages are there
+BACKLOG = 128  # requests that may wait until the pages are ready
 PORT = 8765
 LOCAL = "127.0.0.1"
 
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted.
 
-    The address is printed before anything large is imported or read: requests wait until then.
+    The address is printed before any large import or read. Requests wait until both are done.
     """
     require(NEEDED)
     from mpiprof.model.machine import given
@@ -89,14 +90,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def require(modules: tuple[str, ...]) -> None:
-    """Raise MpiprofError for the first of some modules that is not installed."""
+    """Raise MpiprofError for the first module that is not installed."""
     for name in modules:
         if importlib.util.find_spec(name) is None:
             raise missing(name)
 
 
 def read(context: Any, name: str) -> None:
-    """Read a trace ahead of the first question, and say where it can't be read."""
+    """Read a trace before the first request, and report an unreadable trace."""
     try:
         data = context.data(name)
     except MpiprofError as error:
@@ -107,7 +108,7 @@ def read(context: Any, name: str) -> None:
 
 
 def folders(named: list[Path]) -> list[Path]:
-    """Return the trace folders to show; raises TraceError for a folder that is none."""
+    """Return the trace folders to show; raises TraceError for a folder without a trace."""
     from mpiprof.trace.folder import files_of
     from mpiprof.trace.newest import chosen
 
@@ -118,7 +119,7 @@ def folders(named: list[Path]) -> list[Path]:
 
 
 def sources(named: list[Path] | None) -> list[Path]:
-    """Return the folders that source files may be shown from; raises UsageError."""
+    """Return the folders from which source files may be shown; raises UsageError."""
     for path in named or []:
         if not path.is_dir():
             raise UsageError(f"--source {path}: no such folder")
@@ -126,7 +127,7 @@ def sources(named: list[Path] | None) -> list[Path]:
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens on the port asked for; without one on the usual, else any."""
+    """Return a socket that listens on `port`, or on the default port or any free port if None."""
     if port is not None and not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: ports are 0 to 65535")
     try:
@@ -149,14 +150,14 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def shown_host(host: str) -> str:
-    """Return the host as it is written in an address that this machine can open."""
+    """Return the host in the form for an address that this machine can open."""
     if host in ("0.0.0.0", "::", ""):
         return "localhost"
     return f"[{host}]" if ":" in host else host
 
 
 def announce(address: str, host: str, port: int) -> None:
-    """Print where the pages are, and how to come there from elsewhere."""
+    """Print the address of the pages, and how to reach them from other machines."""
     print(f"{address}\n")
     machine = socket.gethostname()
     if host in (LOCAL, "localhost", "::1"):
@@ -178,6 +179,6 @@ def user() -> str:
 
 
 def has_browser() -> bool:
-    """Return whether there is a desktop that a browser could open on."""
+    """Return whether a desktop is available for opening a browser."""
     remote = "SSH_CONNECTION" in os.environ
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and not remote

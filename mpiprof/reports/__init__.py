@@ -1,1 +1,1 @@
-"""What people and programs read: text for a terminal, words, JSON."""
+"""Reports for people and programs: text for a terminal, sentences, JSON."""

@@ -1,4 +1,4 @@
-"""What to do about a finding: where to look, what to change, what to type."""
+"""Advice for a finding: where to look, what to change, which command to run."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-MOSTLY = 0.5  # of the instances
-TALKED = "point_to_point"  # how lateness began: in messages
-LOAD = ("rank", "early", "gradient", "periodic", "moving")  # causes that no algorithm mends
+MOSTLY = 0.5  # minimum share of the instances
+TALKED = "point_to_point"  # origin of lateness in messages
+LOAD = ("rank", "early", "gradient", "periodic", "moving")  # causes that no algorithm can remove
 
 
 def action(trace: Trace, found: Finding) -> str:
-    """Return what to do about a finding."""
+    """Return the advice for a finding."""
     return _ACTION[found.cause](trace, found)
 
 
 def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
-    """Return where to look for what makes ranks late, and what was seen there."""
+    """Return where to look for the cause of the lateness, and what was observed there."""
     looked = _between(trace, known, members)
     doing = known.get("doing")
     if doing is None or known["origin_rank"] not in members:
@@ -39,7 +39,7 @@ def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str
 
 
 def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
-    """Return between which calls to look."""
+    """Return the two calls between which to look."""
     if known.get("origin_how", "unknown") == "unknown":
         return f"Look at what {named(members)} does before this call."
     origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
@@ -70,9 +70,10 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
 
 
 def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
-    """Return a finding's ranks that work longer, and those that send, receive or wait for messages.
+    """Split a finding's ranks into ranks that work longer and ranks that wait for messages.
 
-    All are the first where they do the same: what that is, is said of them together.
+    Sending and receiving count as waiting for messages. If all ranks do the same, the first list
+    has all ranks and the second is empty.
     """
     talkers = found.evidence.get("in_messages", [])
     workers = [rank for rank in found.ranks if rank not in talkers]
@@ -80,7 +81,7 @@ def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def by_messages(found: Finding) -> bool:
-    """Whether ranks are late, or others early, as they send, receive or wait for messages."""
+    """Return whether messages make the finding's ranks late, or the other ranks early."""
     known = found.evidence
     if found.cause == "early":
         return "point_to_point" in known
@@ -90,7 +91,7 @@ def by_messages(found: Finding) -> bool:
 
 
 def _here(trace: Trace, found: Finding) -> str:
-    """Return the place that most waiting is at."""
+    """Return the call site with most of the waiting."""
     return where(trace, found.callsites[0])
 
 
@@ -119,9 +120,10 @@ def _do_periodic(trace: Trace, found: Finding) -> str:
 
 
 def elsewhere(found: Finding) -> int | None:
-    """Return the other call site before which a finding's lateness mostly arose, if one is known.
+    """Return the other call site before which most of a finding's lateness arose, or None.
 
-    There ranks take longer, or wait for messages, and nobody or only some wait for them.
+    Ranks compute longer or wait for messages there, and few or no ranks wait for them at that call
+    site.
     """
     known = found.evidence
     place, how = known.get("origin_callsite"), known.get("origin_how")
@@ -154,7 +156,7 @@ def _do_outlier(trace: Trace, found: Finding) -> str:
 
 
 def _look_when(trace: Trace, found: Finding) -> str:
-    """Return where to look for what happened at a time."""
+    """Return where to look for an event at a given time."""
     pattern = pattern_of(_sites(trace, found.callsites[0]))
     does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
     site = f" (`report --site {quoted(pattern)}` {does})" if pattern else ""

@@ -1,6 +1,6 @@
-"""A job in one line of JSON for a scheduler's comment field, and as metrics for monitoring.
+"""One line of JSON for a scheduler's comment field, and metrics for monitoring, of one job.
 
-From the totals that the recorder keeps, so that it costs the same however long the job runs.
+Both use the recorder's running totals, so their cost does not depend on the job's run time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from mpiprof.trace import Trace
 
-MOST_BYTES = 1024  # of the line, with its end
-MOST_SITES = 16  # of the metrics: 4 each, beside some 10 of the job
-LONGEST = 80  # characters of a name
+MOST_BYTES = 1024  # maximum length of the line, newline included
+MOST_SITES = 16  # maximum in the metrics: 4 series each, plus about 10 of the job
+LONGEST = 80  # maximum characters of a name
 SHORTEST = 8
 RUNNING = ("running", "hung")
 
 
 def callsites(trace: Trace) -> pd.DataFrame | None:
-    """Return the table of call sites from the totals of all calls; None where there are none yet.
+    """Return the table of call sites from the totals of all calls, or None without totals.
 
-    What `brief` and `metrics` are given, as it takes most of their time.
+    Callers pass this table to `brief` and `metrics`, because it takes most of their time.
     """
     return observed.callsites(trace) if len(trace.summary) else None
 
@@ -38,11 +38,12 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
 def brief(
     trace: Trace, table: pd.DataFrame | None, state: str, until_ns: int = 0
 ) -> dict[str, Any]:
-    """Return what a job has come to: its sums, and the call site that costs most.
+    """Return the summary of a job: its sums, and the call site that costs most.
 
-    state: running, hung, ended, aborted, killed or unknown. Times in s; `run_s` goes on while the
-    job runs; `waiting_s` is of all calls, estimated from those whose arrivals were observed; None
-    where it is not known. until_ns: when the job was last seen to run, on the trace's clock.
+    state: running, hung, ended, aborted, killed or unknown. until_ns: when the job was last seen
+    running, on the trace's clock. Times are in s, and unknown values are None. `run_s` grows while
+    the job runs. `waiting_s` covers all calls, and is estimated from the calls with observed
+    arrivals.
     """
     run_ns = _run_ns(trace, state, until_ns)
     whole = run_ns * trace.threads
@@ -85,7 +86,7 @@ def brief(
 
 
 def _run_ns(trace: Trace, state: str, until_ns: int) -> float:
-    """Return the time since MPI_Init: of a job that runs until now, though it may call nothing."""
+    """Return the time since MPI_Init; a running job counts up to now, even without MPI calls."""
     now = now_ns(trace) if state in RUNNING else None
     until = max(now or 0, until_ns)
     return float(max(trace.run_ns, until - int(trace.run_started_ns) if until else 0))
@@ -96,7 +97,10 @@ def _seconds(ns: float) -> float:
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """Return it as one line of JSON of at most MOST_BYTES; long names are cut, from the left."""
+    """Return the summary as one line of JSON of at most MOST_BYTES.
+
+    Long names are shortened from the left.
+    """
     most = LONGEST
     while True:
         text = json.dumps(_cut(found, most), separators=(",", ":")) + "\n"
@@ -134,7 +138,7 @@ STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
 
 
 def metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
-    """Return it in Prometheus' text format, with the costliest call sites; under 100 series."""
+    """Return the summary and the costliest call sites in Prometheus' format, below 100 series."""
     labels = {"job_id": job, "program": found["program"]}
     lines: list[str] = []
     for name, (metric, said) in GAUGES.items():

@@ -1,12 +1,12 @@
-"""Sums of each rank at each call site, as Caliper writes them and Hatchet and Thicket read them.
+"""Sums of each rank at each call site in Caliper's format, which Hatchet and Thicket read.
 
-Caliper's split JSON: `nodes` are a tree (label, parent), `data` has a row for each node and rank,
-`columns` names its values, and `column_metadata` tells which of them are numbers. The program is
-the root, below it stand the frames of a call site, outermost first, then the operation. Values are
-exclusive of what is below: those of a root are the rank's time outside MPI collectives.
+In Caliper's split JSON, `nodes` are a tree (label, parent) and `data` has one row per node and
+rank. `columns` names the values, and `column_metadata` marks the numeric ones. The program is the
+root. Below it are the frames of a call site, outermost first, then the operation. Values exclude
+those of child nodes. The root's values are the rank's time outside MPI collectives.
 
-Hatchet takes the order of a node from the row with the node's number: rows stand by rank, then
-node, and each rank has them all.
+Hatchet takes the order of a node from the row with the node's number. So rows are sorted by rank,
+then node, and each rank has all nodes.
 
 Format: Caliper, "JSON split" of cali-query; hatchet.readers.caliper_reader.
 """
@@ -25,9 +25,9 @@ from mpiprof.trace.sites import site_label
 from mpiprof.trace.types import Int
 
 SECOND = 1e9
-ORDER = "Node order"  # a name that Hatchet knows, as are the next three
+ORDER = "Node order"  # Hatchet requires this name and the next three
 PATH, RANK, TIME = "path", "mpi.rank", "time"
-SUMS = {  # by column of rank_totals
+SUMS = {  # keys are columns of rank_totals
     "instances": "instances",
     "total_wait_ns": "wait",
     "caused_ns": "caused wait",
@@ -37,7 +37,7 @@ COLUMNS = (ORDER, PATH, RANK, TIME, *SUMS.values())
 
 
 def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
-    """Write the sums, times in seconds, and return the number of call sites."""
+    """Write the sums with times in seconds, and return the number of call sites."""
     tree = _Tree(trace.program)
     leaves = {
         int(row["callsite"]): tree.node((*_frames(row["sites"]), _operation(row["operation"])))
@@ -54,7 +54,10 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
 
 
 def _described(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object that is written; values: int64, ns and counts, ranks x nodes x columns."""
+    """Return the object to write.
+
+    values: int64, ranks x nodes x columns, in ns and counts.
+    """
     times = [True, *(name.endswith("_ns") for name in SUMS)]
     data = [
         [node, node, rank, *(v / SECOND if t else v for v, t in zip(of, times, strict=True))]
@@ -71,7 +74,7 @@ def _described(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, 
 
 
 class _Tree:
-    """Nodes by their path from the root, each behind its parent."""
+    """Nodes by their path from the root; each node follows its parent."""
 
     def __init__(self, root: str) -> None:
         self.labels: list[str] = [root]
@@ -79,7 +82,7 @@ class _Tree:
         self.numbers: dict[tuple[str, ...], int] = {(): 0}
 
     def node(self, path: tuple[str, ...]) -> int:
-        """Return the number of a node, which is made where it is new."""
+        """Return the number of a node, and create the node if it is new."""
         if path not in self.numbers:
             parent = self.node(path[:-1])
             self.numbers[path] = len(self.labels)
@@ -89,7 +92,7 @@ class _Tree:
 
 
 def _frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return a call site's frames, outermost first; several sites of one instance are one frame."""
+    """Return a call site's frames, outermost first; the sites of one instance form one frame."""
     outer = sites[0].get("stack", []) if len(sites) == 1 else []
     own = " | ".join(site_label(site) for site in sites) or "?"
     return (*(site_label(frame) for frame in reversed(outer)), own)

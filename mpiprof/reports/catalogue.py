@@ -1,4 +1,4 @@
-"""The catalogue of algorithms and their predicted times, as text and as data."""
+"""The catalogue of algorithms and their predicted times, as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PROVED = (
 
 @dataclass(frozen=True)
 class Prediction:
-    """(name, end, end after the last arrival) of algorithms, and who was left out and why; ns."""
+    """Predictions (name, end, end after the last arrival) in ns, and the excluded algorithms.
+
+    Each excluded algorithm has its reason.
+    """
 
     rows: Sequence[tuple[str, float, float]]
     left_out: Sequence[tuple[str, str]]
@@ -30,7 +33,7 @@ class Prediction:
 
 
 def listing(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return entries of the catalogue, grouped by operation, those of MPI libraries at the end."""
+    """Return the catalogue's entries as text, by operation, with the MPI libraries' last."""
     parts = []
     for (operation, inter, library), group in groupby(
         rows, key=lambda row: (row["operation"], row["intercommunicator"], row["library"])
@@ -60,13 +63,13 @@ def _entry(row: Mapping[str, Any]) -> str:
 
 
 def _named(name: str, words: str) -> str:
-    """Return a name and what is said of it, in lines of the terminal's width."""
+    """Return a name and its description, wrapped to the terminal's width."""
     text = paragraph(f"{name:<27} {words}", 2, 30)
     return f"  {name:<27} {text.strip()[len(name) :].strip()}".rstrip()
 
 
 def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
-    """Return what is simulated, in a line."""
+    """Return one line that describes the simulated case."""
     text = f"{operation} {name}".strip() + f" on {asked['processes']}"
     text += f" and {asked['remote']} processes" if asked["remote"] else " processes"
     if operation != "barrier":
@@ -81,7 +84,7 @@ def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
 
 
 def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
-    """Return alpha, beta and gamma in a line."""
+    """Return alpha, beta and gamma as one line of text."""
 
     def link(alpha: float, beta: float) -> str:
         return f"alpha {duration(alpha)}, beta {beta:.3g} ns/B"
@@ -94,13 +97,13 @@ def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
 
 
 def times(end: float, after: float) -> str:
-    """Return when the last process ends, in words."""
+    """Return as text when the last process ends."""
     text = f"The last process ends at {duration(end)}"
     return text + (f", {duration(after)} after the last arrival" if after != end else "")
 
 
 def predictions(found: Prediction) -> str:
-    """Return the table of predicted times, the lower bound below it."""
+    """Return the table of predicted times, with the lower bound below it."""
     late = found.last_arrival > 0
     columns = [
         Column("algorithm", [*(row[0] for row in found.rows), "lower bound"], left=True),
@@ -125,7 +128,7 @@ def _ratio(time: float, found: Prediction) -> str:
 
 
 def as_data(found: Prediction) -> dict[str, Any]:
-    """Return predictions as data."""
+    """Return predictions as JSON data."""
     return {
         "lower_bound_ns": found.bound,
         "last_arrival_ns": found.last_arrival,
@@ -138,7 +141,7 @@ def as_data(found: Prediction) -> dict[str, Any]:
 
 
 def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what was proved of each algorithm, and below the table what was not."""
+    """Return a table of what was proved for each algorithm, and below it what was not proved."""
     good = [row for row in rows if not row["failure"]]
     parts = []
     if good:

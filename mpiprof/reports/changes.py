@@ -1,4 +1,4 @@
-"""Two recordings or more side by side, as text and as data."""
+"""Comparison of two or more recordings side by side, as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TEXTS = ("operation", "matched", "algorithm", "other_algorithm")
 NUMBERS = tuple(name for name in COLUMNS if name not in (*TEXTS, "sites"))
-# Of the runs as wholes: the first one's, the other's, and the change.
+# Totals of the runs: of the first run, of the other run, and the change.
 RUNS = tuple(
     name
     for total in TOTALS
@@ -37,7 +37,7 @@ LEGEND = (
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a comparison as data; what is not known is None."""
+    """Return the rows of a comparison as data, with None for unknown values."""
     return [
         {
             name: row[name]
@@ -52,7 +52,7 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
-    """Return RUNS of two traces; a change is other / first - 1, None where that isn't known."""
+    """Return RUNS of two traces; a change is other / first - 1, or None if either is unknown."""
     found: dict[str, Any] = {}
     after = totals(other)
     for name, value in totals(first).items():
@@ -65,7 +65,7 @@ def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
 def verdicts(
     traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
 ) -> dict[int, tuple[Difference, list[str]]]:
-    """Return the verdict on each other trace, or on the runs `to`, and its words."""
+    """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
     found = {}
     for number in sorted(set(table["other"].tolist())) or [1]:
         one = difference(table[table["other"] == number])
@@ -77,7 +77,7 @@ def verdicts(
 
 
 def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
-    """Return a comparison as data: verdicts, the runs, and a row a call site and other trace."""
+    """Return a comparison as data: verdicts, runs, and one row per call site and other trace."""
     return {
         "version": VERSION,
         "verdicts": [
@@ -100,7 +100,7 @@ def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -
 
 
 def lacking(traces: Sequence[Trace]) -> list[str]:
-    """Return what traces lack, a line each; empty where all are whole."""
+    """Return one line for each defect of the traces, or an empty list if all are complete."""
     return [
         f"{trace.path}: {line}"
         for trace in traces
@@ -110,7 +110,7 @@ def lacking(traces: Sequence[Trace]) -> list[str]:
 
 
 def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
-    """Return the runs, a row each: A, B, ... or, where groups are compared, A1, A2, ..., B1, ..."""
+    """Return one row per run, labelled A, B, ... or, for groups, A1, A2, ..., B1, ..."""
     names = [chr(ord("A") + i) for i in range(len(traces))]
     if to:
         names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
@@ -139,7 +139,7 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
 
 
 def change_table(table: pd.DataFrame) -> str:
-    """Return the call sites of the first trace and another one, with what changed."""
+    """Return the call sites of the first trace and another trace, with their changes."""
     rows: list[dict[Any, Any]] = table.to_dict("records")
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),

@@ -1,7 +1,7 @@
-"""Charts for a page that needs nothing but itself: SVG, with PNG in it where cells are many.
+"""Charts for a self-contained page: SVG, with embedded PNG for pictures of many cells.
 
-Texts take the page's own ink, so that they can be read on light and dark ground; colours are those
-of Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
+Texts use the page's text colour, so they are readable on light and dark backgrounds. Colours are by
+Okabe and Ito, and cividis, which are safe for colour blindness. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mpiprof.svg import BLUE, box, drawing, label, path, picture, ticks
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
 CIVIDIS_END = (254, 232, 56)
 LEVELS = 63
-STEPS = 6  # into which a cell of the timeline is filled
-PALE = 0.38  # opacity of waiting, in the colour of its operation
-SPOTS = (20, 60)  # of the timeline, that the pointer tells apart: of ranks, of times
+STEPS = 6  # resolution of a timeline cell, in pixels
+PALE = 0.38  # opacity of waiting; the colour is the operation's
+SPOTS = (20, 60)  # tooltips of the timeline: along ranks, along time
 
 GRID = 'class="grid"'
 
@@ -34,7 +34,7 @@ Text = Callable[[float], str]
 
 
 def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
-    """Return one bar of (name, value, colour) and a legend below it."""
+    """Return one stacked bar of (name, value, colour) with a legend below it."""
     whole = sum(value for _, value, _ in parts) or 1.0
     made, x = [], 0.0
     for name, value, colour in parts:
@@ -51,7 +51,7 @@ def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 76
 def bars(
     rows: Sequence[tuple[str, float, str]], colour: str, title: str, width: float = 480
 ) -> str:
-    """Return horizontal bars of (name, value, what it says)."""
+    """Return horizontal bars of (name, value, label)."""
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
     made, left, right = [], 84, 190
     for i, (name, value, says) in enumerate(rows):
@@ -66,7 +66,7 @@ def bars(
 def line(
     values: Any, across: Text, up: Text, title: str, size: tuple[float, float] = (560, 150)
 ) -> str:
-    """Return values from left to right over a ground of 0; NaN leaves a gap."""
+    """Return a line chart of values over a baseline of 0; NaN leaves a gap."""
     (width, height), left, bottom = size, 64, 20
     known = values[~np.isnan(values)]
     high = float(known.max()) if len(known) else 1.0
@@ -83,7 +83,7 @@ def line(
 
 
 def spark(values: Any, title: str) -> str:
-    """Return values as a small line."""
+    """Return values as a sparkline."""
     known = values[~np.isnan(values)]
     high = (float(known.max()) if len(known) else 1.0) or 1.0
     return drawing(110, 24, title, [_path(values, high, 1, 109, 23)])
@@ -97,7 +97,7 @@ def _path(values: Any, high: float, left: float, right: float, ground: float) ->
             pen = "M"
             continue
         course += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
-        course += "h.1" if pen == "M" else ""  # a point alone is seen, too
+        course += "h.1" if pen == "M" else ""  # makes a single point visible
         pen = "L"
     return path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
 
@@ -110,7 +110,7 @@ def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[flo
 
 
 def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
-    """Return the numbers of ranks beside rows that stand for all of them, first on top."""
+    """Return the rank numbers beside rows that represent all ranks, first on top."""
     marks = [t for t in ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
     return [
         label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
@@ -119,9 +119,10 @@ def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
 
 
 def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
-    """Return rows x columns of times (ns) from 0 to the largest, on a scale that shows small ones.
+    """Return a heat map of times (ns), rows x columns, on a square-root scale from 0.
 
-    The scale is that of square roots: rows are ranks, columns what `across` says of both ends.
+    The square root makes small values visible. Rows are ranks. `across` returns the label of a
+    column, and labels both ends of the axis.
     """
     left, width, height = 56, 500, max(24.0, min(260.0, 16.0 * len(cells)))
     most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
@@ -150,11 +151,11 @@ def _cividis() -> list[png.Colour]:
 def timeline(
     shares: Any, waiting: Any, operations: Sequence[str], ranks: int, span: float, text: Text
 ) -> str:
-    """Return ranks x time: each cell filled from below by its operations, in proportion.
+    """Return ranks x time, each cell filled from below by its operations, in proportion.
 
-    shares: rows x columns x operations, of the cell's time; what is left empty is outside
-    collectives. `waiting`, a part of them, is pale and above the rest of its operation. `span` is
-    the whole time in ns. The pointer shows the shares of SPOTS places.
+    shares: rows x columns x operations, as shares of the cell's time. The unfilled rest is outside
+    collectives. waiting: the waiting part of `shares`, drawn pale above the rest of its operation.
+    span: the total time in ns. Tooltips show the shares at SPOTS positions.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
@@ -185,9 +186,9 @@ def timeline(
 
 
 def filled(shares: Any) -> Any:
-    """Return STEPS pixels a cell, below each other: 0 empty, else 1 + the operation there.
+    """Return STEPS stacked pixels per cell: 0 is empty, otherwise 1 + the operation.
 
-    The operations stand on each other in their order.
+    Operations are stacked in their order.
     """
     rows, columns, operations = shares.shape
     if not operations:
@@ -207,7 +208,7 @@ def _spots(
     text: Text,
     place: tuple[float, float, float, float],
 ) -> list[str]:
-    """Return what the pointer shows, as boxes that can't be seen."""
+    """Return the tooltips as invisible boxes."""
     left, top, width, height = place
     cuts = [
         np.linspace(0, count, min(count, most) + 1).astype(int)

@@ -1,4 +1,4 @@
-"""What `--switch auto` tried and chose, key by key: as data and in words."""
+"""Candidates and choices of `--switch auto` for each key, as data and as text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ NATIVE = "native"
 def keys(trace: Trace) -> Rows:
     """Return the keys (groups of instances that share a choice), most time saved first.
 
-    key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm (that it
-    ended on), instances, probes, saved_ns (a rank, against the library's own, by the selector's
-    estimate); phases: phase, instance (where it began; counted from 1), why, imbalance_ns,
-    score_ns, and its trials and choices as in trace.notes. None: not known.
+    Columns: key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm
+    (the final choice), instances, probes, saved_ns, phases. `saved_ns` is per rank, against the
+    library's algorithm, by the selector's estimate. Each phase has: phase, instance (its first,
+    counted from 1), why, imbalance_ns, score_ns, and its trials and choices as in
+    trace/selector_log.py. Unknown values are None.
     """
     tables = trace.selection
     of = {kind: _by_key(table) for kind, table in tables.items()}
@@ -43,7 +44,7 @@ def keys(trace: Trace) -> Rows:
 
 
 def _by_key(table: pd.DataFrame) -> dict[str, Rows]:
-    """Return the lines of each key, without the key; what is not known as None."""
+    """Return the rows of each key without the key column; unknown values are None."""
     found: dict[str, Rows] = {}
     for line in table.to_dict("records"):
         row = {str(n): v if isinstance(v, str | list) else plain(v) for n, v in line.items()}
@@ -71,7 +72,7 @@ def _of_phase(rows: Rows, phase: int) -> Rows:
 
 
 def text(found: Sequence[dict[str, Any]], top: int) -> str:
-    """Return what was tried and chosen for the first keys; empty without any."""
+    """Return the candidates and choices of the first `top` keys, or "" without keys."""
     parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
     if len(found) > top:
         parts.append(f"  and {len(found) - top} more (see --json)")

@@ -1,4 +1,4 @@
-"""Colours that are safe for colour blindness (Okabe and Ito), the same on pages and in reports."""
+"""Colours that are safe for colour blindness (Okabe and Ito), shared by pages and reports."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = [
 
 WAITING, WORK, MESSAGES = RED, BLUE, SKY
 
-OTHER = "#4c5158"  # calls that make communicators, windows and files
-# Operations that occur together get colours apart; those of one kind get shades of one colour: how
-# much of it is white, where below 0, black.
+OTHER = "#4c5158"  # calls that create communicators, windows and files
+# Operations that occur together get distinct colours. Variants of one operation get shades of one
+# colour: the share of white, or of black if negative.
 SHADES = (0.0, 0.45, -0.35, 0.65, -0.6, 0.25)
 PALETTE = {
     "BLUE": BLUE,
@@ -43,7 +43,7 @@ PALETTE = {
 
 
 def operation_colour(operation: str) -> str:
-    """Return the colour of an operation, its own and the same on all pages and in all pictures."""
+    """Return the colour of an operation, which is the same on all pages and pictures."""
     return _colours().get(base_operation(operation), OTHER)
 
 

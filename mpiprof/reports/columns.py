@@ -1,14 +1,14 @@
-"""The columns of exported tables, in order, and what they mean; times are int64 ns.
+"""The columns of exported tables in order, with their meaning; times are int64 ns.
 
-All times are on the clock of rank 0's node, from the same unspecified beginning; in `started_ns`
-of the file's metadata is when the first rank entered MPI.
+All times are on the clock of rank 0's node, from one unspecified origin. `started_ns` in the file's
+metadata is the time when the first rank entered MPI.
 """
 
 from __future__ import annotations
 
 from mpiprof.analysis.operations import STATES
 
-# Who waits for whom in each wait state.
+# Waiting ranks and the rank that they wait for, per wait state.
 WAITS = {
     "barrier": "in a barrier for the last rank",
     "nxn": "of all for the last rank",
@@ -18,7 +18,7 @@ WAITS = {
     "neighbor": "for neighbours in the topology",
     "gathering": "for the last rank, in a call that makes a communicator, or on a window or file",
 }
-CALLS = {  # of a data set: one row a member of the communicator and instance
+CALLS = {  # columns of a data set: one row per instance and member of its communicator
     "sequence": "number of the operation on its communicator, the same on all of its ranks",
     "start": "n-th start of a persistent operation; missing where the block has none",
     "rank": "world rank; its row is there also where it did not call",

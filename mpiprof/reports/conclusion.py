@@ -1,4 +1,4 @@
-"""The verdict on a run, and on a call site, in words."""
+"""The verdict on a run, and on a call site, as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mpiprof.reports.wording import share_between
 from mpiprof.units import continued, duration, share
 
 IDLE = "Nothing stands out"
-MUCH = 0.1  # of all ranks' time: calls that take as much without any waiting are told of
+MUCH = 0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
 
 if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def verdict(trace: Trace, found: Verdict) -> list[str]:
-    """Return the verdict in up to three lines: how much is lost, to what, and what to do.
+    """Return the verdict in up to three lines: the loss, its cause, and the advice.
 
-    The last one goes on with the calls themselves where these take more than waiting.
+    If the calls themselves take longer than the waiting, the last line also reports them.
     """
     lines = _of_waiting(trace, found)
     more = _themselves(trace, found)
@@ -54,16 +54,16 @@ def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
     if found.beside is None:
         return [first, said, do + other]
     sure = f"{_said(trace, found, found.beside)} {action(trace, found.beside)}"
-    # Advice to look at a rank, of whom one is not sure, is idle where that rank has a sure cause.
+    # Advice about an uncertain rank is useless if the same rank has a certain cause.
     last = found.worst.evidence.get("mostly_last")
     same = last is not None and last[0] in found.beside.ranks
     return [first, said if same else f"{said} {do}", sure + other]
 
 
 def _themselves(trace: Trace, found: Verdict) -> str:
-    """Return what the calls take without any waiting, where that is more than this; "" else.
+    """Return the time of the calls without waiting if it exceeds the waiting, otherwise "".
 
-    Those that make communicators and the like, in which all come together, are no calls to tune.
+    Calls that create communicators and similar objects are excluded, because they cannot be tuned.
     """
     known = trace.callsites["complete_instances"].any()
     if found.gain is not None or not known or trace.ranks < 2:
@@ -89,7 +89,7 @@ def _themselves(trace: Trace, found: Verdict) -> str:
 
 
 def _unknown(trace: Trace, found: Verdict) -> str:
-    """Return that waiting is not known where calls lack ranks; that is not the same as none."""
+    """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
     return (
         f"{share(found.collective)} of all ranks' time is in collectives. How much of it is "
@@ -98,7 +98,7 @@ def _unknown(trace: Trace, found: Verdict) -> str:
 
 
 def _said(trace: Trace, found: Verdict, one: Finding) -> str:
-    """Return what is wrong, which part of the waiting that is, and whether it is sure."""
+    """Return the problem, its share of the waiting, and its certainty."""
     if one.cause in ("algorithm", "barrier"):
         return what(trace, one)
     part = portion(one.share / found.waiting if found.waiting > 0 else 0.0)
@@ -111,7 +111,7 @@ def _said(trace: Trace, found: Verdict, one: Finding) -> str:
 
 
 def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
-    """Yield where most of the waiting is: sums don't tell why."""
+    """Yield the call site with most of the waiting; sums do not show its cause."""
     table = trace.callsites
     worst: Any = table.sort_values("total_wait_ns").iloc[-1]
     part = portion(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
@@ -124,7 +124,7 @@ def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
 
 
 def _other_algorithm(trace: Trace, found: Verdict) -> str:
-    """Return whether another algorithm would help; none makes a late rank come earlier."""
+    """Return whether another algorithm would help; none makes a late rank arrive earlier."""
     if found.gain is not None:
         gained = duration(float(found.gain.cost_ns))
         return (
@@ -139,7 +139,7 @@ def _other_algorithm(trace: Trace, found: Verdict) -> str:
 
 
 def portion(part: float) -> str:
-    """Return a part as people say it: "Two thirds", "Nearly all", or in percent."""
+    """Return a share in words ("Two thirds", "Nearly all") or in percent."""
     if part >= 0.95:
         return "Nearly all"
     for value, words in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
@@ -149,7 +149,7 @@ def portion(part: float) -> str:
 
 
 def callsite(trace: Trace, row: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong at a call site, the costliest first, a paragraph each."""
+    """Return the problems of a call site, one paragraph each, the costliest first."""
     if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
     return [finding(trace, one) for one in trace.conclusions(int(row["callsite"]))]

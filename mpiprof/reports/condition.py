@@ -1,8 +1,8 @@
 """Conditions such as "total_wait > 1s and (size > 8 or latest_share > 30%)" over rows of data.
 
 A condition compares columns with values, joined by `and`, `or` and brackets; `and` binds first. A
-column of times is also known without its `_ns`. Values carry the column's kind of unit: a time, a
-size, a share; a number without one is in ns, in bytes, or the share itself.
+column of times may be written without its `_ns`. Values carry a unit of the column's quantity: a
+time, a size or a share. A number without a unit is in ns, in bytes, or the share itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 THRESHOLD_MET = 3  # the exit code of --fail-on
 TOKEN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
 VALUE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
-# The units of each kind of column, and what a value of it looks like.
+# The units of each type of column, and an example of a value.
 UNITS: dict[str, tuple[Mapping[str, float], str]] = {
     "time": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
     "size": (SIZES, "a size, such as 100, 64K or 1M"),
@@ -50,28 +50,28 @@ class Term:
     value: float | str
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row meets it; what is not known meets nothing."""
+        """Return whether a row meets the comparison; an unknown value meets no comparison."""
         found = row.get(self.column)
         return found is not None and OPERATORS[self.operator](found, self.value)
 
     def columns(self) -> Iterator[str]:
-        """Yield the columns that it looks at."""
+        """Yield the columns that the comparison uses."""
         yield self.column
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Conditions of which all (`every`) or any must hold."""
+    """Conditions of which all (if `every` is set) or at least one must hold."""
 
     every: bool
     parts: tuple[Term | Joined, ...]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row meets it."""
+        """Return whether a row meets the joined conditions."""
         return (all if self.every else any)(part.holds(row) for part in self.parts)
 
     def columns(self) -> Iterator[str]:
-        """Yield the columns that it looks at."""
+        """Yield the columns that the conditions use."""
         for part in self.parts:
             yield from part.columns()
 
@@ -80,7 +80,7 @@ Condition = Term | Joined
 
 
 def columns(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
-    """Return each column by its names: a column of times has a second one without `_ns`."""
+    """Return each column by its names: a column of times has a second name without `_ns`."""
     known = {column: column for column in (*numbers, *texts)}
     return known | {column[:-3]: column for column in numbers if column.endswith("_ns")}
 
@@ -88,15 +88,15 @@ def columns(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
 def parse(
     expression: str, numbers: Sequence[str] = (*NUMBERS, *RUN), texts: Sequence[str] = TEXTS
 ) -> Condition:
-    """Return the condition that an expression over some columns stands for; raises UsageError.
+    """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    The columns are those of the JSON report, or others that are given.
+    By default, the columns of the JSON report are known.
     """
     return _Parser(expression, numbers, texts).whole()
 
 
 class _Parser:
-    """Reads an expression from left to right."""
+    """Parser of an expression, from left to right."""
 
     def __init__(self, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> None:
         self.expression = expression
@@ -164,7 +164,7 @@ class _Parser:
 
 
 def kind_of(column: str) -> str:
-    """Return what kind of number a column holds: a key of UNITS."""
+    """Return the type of number in a column: a key of UNITS."""
     if column.endswith(("_share", "_change", "_p")):
         return "share"
     if column.endswith("_ns"):
@@ -178,7 +178,7 @@ def judge(
     rows: Sequence[Mapping[str, Any]],
     run: Mapping[str, Any],
 ) -> int:
-    """Return 3, and say so, when a call site or the run, as rows of data, meets it; else 0."""
+    """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
     _warn_of_unknown(expression, condition, rows, run)
     if all(column in run for column in condition.columns()):
         met, by = condition.holds(run), "the run"
@@ -198,7 +198,7 @@ def _warn_of_unknown(
     rows: Sequence[Mapping[str, Any]],
     run: Mapping[str, Any],
 ) -> None:
-    """Say which columns are known nowhere: no limit on them can ever be met."""
+    """Warn about columns without any known value: no limit on them can be met."""
     for column in dict.fromkeys(condition.columns()):
         if rows and all({**run, **row}.get(column) is None for row in rows):
             print(
@@ -209,7 +209,7 @@ def _warn_of_unknown(
 
 
 def refuse_incomplete(trace: Any) -> None:
-    """Raise TraceError where a trace lacks something, so that its numbers may be too small."""
+    """Raise TraceError if a trace is incomplete, because its numbers may then be too small."""
     if not trace.complete:
         why = next(iter(trace.problems), "not all of it was recorded")
         raise TraceError(

@@ -1,4 +1,4 @@
-"""A trace as CSV: the tables of columns.py, one file each; what is missing is empty."""
+"""A trace as CSV: one file per table of formats/export_columns.py; missing values are empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def write(path: Path, pieces: Iterable[pd.DataFrame], step: Callable[[pd.DataFrame], None]) -> int:
-    """Write a table and return its number of rows; `step` is told each piece that is done."""
+    """Write a table and return its number of rows; `step` is called with each written piece."""
     rows = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         for i, piece in enumerate(pieces):

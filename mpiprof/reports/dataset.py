@@ -1,7 +1,7 @@
-"""A trace as a data set: Parquet partitions of its instances, its definitions, and its own files.
+"""A trace as a data set: Parquet partitions of its instances, its definitions, and its trace files.
 
-trace.dataset tells what is where, and reads it. The trace's files are copied first, and the copies
-are read: a running job may write to its own meanwhile.
+trace/dataset.py describes the layout and reads the data set. The trace files are copied first and
+read from the copies, because a running job may write to the originals meanwhile.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from mpiprof.trace.dataset import BEFORE, Block
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.types import Array
 
-ROWS = 1 << 20  # calls of a partition, about
-OPEN = 64  # partitions that are written to at the same time
+ROWS = 1 << 20  # approximate number of calls in a partition
+OPEN = 64  # maximum number of partitions that are open for writing
 SMALL = ("shape", "rank")  # 32 bits
-FEW = (*SMALL, "before_shape", "sent", "received", "choice")  # different values
-DELTA = tuple(name for name in CALLS if name not in FEW)  # differences are narrow
+FEW = (*SMALL, "before_shape", "sent", "received", "choice")  # columns with few distinct values
+DELTA = tuple(name for name in CALLS if name not in FEW)  # stored as differences, which are small
 
 
 def copied(source: Path, folder: Path) -> None:
-    """Copy what a trace folder holds, without what was derived from it."""
+    """Copy the files of a trace folder, without derived data."""
     folder.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_file() and not path.name.startswith(".") and path.name != dataset.NAME:
@@ -44,9 +44,10 @@ def write(
     step: Callable[[int], None],
     batches: Iterable[Batch] | None = None,
 ) -> int:
-    """Add the data set to a trace's folder; return its calls. `step` is told the calls done.
+    """Add the data set to a trace's folder and return its number of calls.
 
-    batches: what is written in place of what the trace's logs hold.
+    `step` is called with the number of calls written. batches: batches to write instead of the
+    batches in the trace's logs.
     """
     known = len(trace.problems)
     clocks = trace.clocks
@@ -79,7 +80,7 @@ def write(
 
 
 class _Partitions:
-    """Writes batches to partitions; those written to last are open."""
+    """Writer of batches to partitions; the most recently used partitions stay open."""
 
     def __init__(self, folder: Path, trace: Trace) -> None:
         self.arrow, self.parquet = dataset.needed()
@@ -156,7 +157,7 @@ class _Partition:
 
 
 def _columns(batch: Batch) -> dict[str, Array]:
-    """Return the columns of a batch, those that tell nothing left out."""
+    """Return the columns of a batch, except columns without information."""
     size = batch.shape.shape
 
     def spread(values: Array) -> Array:
@@ -183,7 +184,7 @@ def _columns(batch: Batch) -> dict[str, Array]:
 
 # ---- definitions
 
-# Columns of each table, with Arrow's name of their type.
+# Columns of each table, with the name of their Arrow type.
 DEFINED = {
     "blocks": {
         "number": "int64",

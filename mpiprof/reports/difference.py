@@ -1,4 +1,4 @@
-"""The verdict on a comparison in words: what changed, where, how sure that is, what to do."""
+"""The verdict on a comparison as text: the change, its location, its certainty and the advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mpiprof.analysis.held import Held
     from mpiprof.trace import Trace
 
-NOTABLE = 0.1  # of the time in collectives: so large a difference may be more than chance
+NOTABLE = 0.1  # share of the time in collectives; a larger difference may be significant
 MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
 
 
@@ -31,9 +31,9 @@ def verdict(
     first: str = "A",
     before: Sequence[Trace] = (),
 ) -> list[str]:
-    """Return the verdict, a paragraph each: what changed, where, how sure, what to do.
+    """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
 
-    other: the runs that were compared with `runs` others, which are `before` where they are known.
+    other: the runs compared with `runs` earlier runs. before: the earlier traces, if available.
     """
     sums = _sums(((first, before), (name, other)), runs)
     lines = [_what(found, first, name), *_where(found, name)]
@@ -41,13 +41,13 @@ def verdict(
     held = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_parts([*before, *other], held))
     unlike = len({None if one is None else one.why for one in held}) > 1
-    if not (unlike and found.outcome == "faster"):  # other parts of its run may be slower
+    if not (unlike and found.outcome == "faster"):  # the other parts of the run may be slower
         lines.append(_do(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 
 
 def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
-    """Return which of two single runs are summaries, of which nothing can be tested; "" if none."""
+    """Return which of two single runs are summaries, which permit no test; "" if none is."""
     names = [name for name, of in sides if any(trace.record == "summary" for trace in of)]
     if not names or max(runs, *(len(of) for _, of in sides)) > 1:
         return ""
@@ -56,7 +56,7 @@ def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
 
 
 def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
-    """Return of which traces only a part of the run is compared; "" where all are whole."""
+    """Return which traces are compared only in part, or "" if all are complete."""
     told = [
         f"{trace.path.name} holds {held_time(one)} of {duration(trace.run_ns)} ({one.why})"
         for trace, one in zip(traces, held, strict=True)
@@ -98,7 +98,7 @@ def _what(found: Difference, first: str, name: str) -> str:
 
 
 def _seldom(found: Difference) -> str:
-    """Return what differs most and was called too seldom for a test; "" where nothing does."""
+    """Return the largest difference with too few calls for a test, or "" if there is none."""
     row = found.untested
     if row is None:
         return ""
@@ -133,7 +133,7 @@ def _place(one: Changed) -> str:
 
 
 def _measure(one: Changed) -> str:
-    """Return what differs at a call site, and what that is made of."""
+    """Return the difference at a call site and its components."""
     before, after = (duration(float(one.row[p + one.measure])) for p in ("", "other_"))
     values = f"{after} instead of {before} ({change(float(one.row[f'{one.measure}_change']))})"
     if one.measure == "wait_ns":
@@ -176,7 +176,7 @@ def _sure(found: Difference, runs: int, others: int) -> str:
 
 
 def _apart(found: Difference) -> str:
-    """Return that most call sites are in one of the two only; "" where they are not."""
+    """Return a sentence that most call sites occur in one trace only, or "" if most are in both."""
     if found.only <= found.compared:
         return ""
     sites = f"call site{'s' * (found.compared != 1)}"

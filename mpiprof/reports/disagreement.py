@@ -1,4 +1,4 @@
-"""What ranks call that should call the same, in words."""
+"""Calls that differ between ranks but must be the same, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpiprof.units import ranks, size
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-WHAT = {  # what is wrong, and what must be
+WHAT = {  # the fault, and the rule that it breaks
     "operation": (
         "call different operations in the same place of their order",
         "call the same operation",
@@ -24,7 +24,7 @@ WHAT = {  # what is wrong, and what must be
 
 
 def sentences(trace: Trace, wrong: Disagreement) -> str:
-    """Return who calls what where, and what must be, in sentences."""
+    """Return sentences about which ranks call what where, and the rule that they break."""
     what, must = WHAT[wrong.kind]
     sides = "; ".join(_side(trace, wrong.kind, side) for side in wrong.sides[:4])
     more = len(wrong.sides) - 4

@@ -1,9 +1,9 @@
-"""Which traces belong together because the processes of one have spawned those of the other.
+"""Detection of parent and child traces: jobs linked by MPI_Comm_spawn.
 
-Nothing is sent between the two jobs for this, and neither launcher hands the one's environment on
-to the other. But children enter MPI_Init before the MPI_Comm_spawn that starts them returns: a
-trace of spawned processes that did so on the same machine within such a call of another is its
-child.
+The two jobs exchange no data for this, and neither launcher passes the parent's environment to the
+child. But children enter MPI_Init before the MPI_Comm_spawn that starts them returns. So a trace of
+spawned processes is a child if they entered MPI_Init on the same machine during such a call of the
+other trace.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPAWNING = ("comm_spawn", "comm_spawn_multiple")
-MOST_FOLDERS = 1000  # a folder with more is looked at no further
+MOST_FOLDERS = 1000  # a larger folder is not searched
 
 
 def lines(trace: Trace) -> list[str]:
-    """Return a line for each trace beside this one that is its child or its parent."""
+    """Return a line for each child or parent trace in the same folder."""
     found = []
     if _entered(trace.meta) is not None:
         parents = [p for p in _beside(trace) if _is_child(trace, _calls(p))]
@@ -42,7 +42,7 @@ def lines(trace: Trace) -> list[str]:
     return found
 
 
-Calls = list[tuple[str, int, int]]  # node, when it was entered and left on that node's clock
+Calls = list[tuple[str, int, int]]  # node, enter and exit time on that node's clock
 
 
 def _calls(trace: Trace) -> Calls:
@@ -62,7 +62,7 @@ def _calls(trace: Trace) -> Calls:
 
 
 def _entered(meta: object) -> int | None:
-    """Return when the rank that wrote a trace's description entered MPI_Init, if it was spawned."""
+    """Return when the rank that wrote the metadata entered MPI_Init, or None if not spawned."""
     found = meta.get("spawned_ns") if isinstance(meta, dict) else None
     return found if type(found) is int else None
 
@@ -73,7 +73,7 @@ def _is_child(trace: Trace, calls: Calls) -> bool:
 
 
 def _beside(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
-    """Yield the other traces of the same folder; `spawned`: only those of spawned processes."""
+    """Yield the other traces in the folder; with `spawned`, only traces of spawned processes."""
     here = trace.path.resolve()
     for count, path in enumerate(sorted(here.parent.glob("*/meta.json"))):
         if count >= MOST_FOLDERS:

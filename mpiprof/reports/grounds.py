@@ -1,4 +1,4 @@
-"""Why we know what a finding says: the ground it stands on, in words."""
+"""The evidence for a finding, as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mpiprof.analysis.findings import Finding
     from mpiprof.trace import Trace
 
-# Who waits in each of the wait states.
+# The waiting ranks in each wait state.
 WHO_WAITS = {
     "nxn": "all others wait for the last",
     "barrier": "all others wait for the last",
@@ -23,15 +23,15 @@ WHO_WAITS = {
     "neighbor": "ranks wait for their neighbours",
     "gathering": "all others wait for the last",
 }
-# Where an algorithm of ours ran one of the rooted operations.
+# Text for a rooted operation that ran on one of mpiprof's algorithms.
 FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
 MOST_SPANS = 3
 MOST_NAMED = 3  # call sites
-SOME = 0.1  # of the instances: exceptions that are told
+SOME = 0.1  # minimum share of exceptional instances that are reported
 
 
 def why(trace: Trace, found: Finding) -> str:
-    """Return what a finding rests on."""
+    """Return the evidence for a finding."""
     known = found.evidence
     if found.cause == "algorithm":
         return (
@@ -60,7 +60,7 @@ def _basis(found: Finding) -> str:
     if found.cause == "outlier":
         more = known["also_costly"]
         if more > SOME * instances:
-            return ""  # so many wait for what other findings say
+            return ""  # other findings explain the waiting of these ranks
         others = f"All but {count(more)} of the" if more else "The"
         return f"{others} other instances wait less than a tenth of that."
     if known.get("grows") or known.get("levels"):
@@ -93,7 +93,7 @@ def _of_change(known: Mapping[str, Any]) -> str:
 
 
 def of_instances(first: int, last: int, begin: int, end: int) -> str:
-    """Return which of the instances from `begin` to `end` are meant, as the end of a clause."""
+    """Return the range of instances from `begin` to `end` as the end of a clause."""
     if first == last:
         return f" in instance {first}"
     if last >= end:
@@ -102,20 +102,20 @@ def of_instances(first: int, last: int, begin: int, end: int) -> str:
 
 
 def _of_collected(known: Mapping[str, Any]) -> str:
-    """Return what is known of lateness that was collected once, over many instances."""
+    """Return the evidence for lateness that accumulated once, over many instances."""
     mean = duration(known["late_ns"] / known["instances"])
     more = " How it was before these is not known." if known["cut"] else ""
     return f"Each of these adds {mean} on average.{more}"
 
 
 def _part(known: Mapping[str, Any]) -> str:
-    """Return that a rank is not in all instances, where that is so."""
+    """Return a note if a rank takes part in some instances only, otherwise ""."""
     some = known["taken_instances"] < known["instances"]
     return f" that it takes part in, of {count(known['instances'])}" if some else ""
 
 
 def _of_spread(found: Finding) -> str:
-    """Return what is known of waiting without a pattern."""
+    """Return the evidence for waiting without a pattern."""
     known = found.evidence
     if known["besides"]:
         return "That is what the other findings leave unexplained."
@@ -128,7 +128,7 @@ def _of_spread(found: Finding) -> str:
 
 
 def _also(trace: Trace, found: Finding) -> str:
-    """Return which other call sites are concerned."""
+    """Return the other call sites that the finding affects."""
     others = [where(trace, one) for one in found.callsites[1:]]
     if found.cause == "inside" or not others:
         return ""

@@ -1,4 +1,4 @@
-"""What was handed over to an MPI library, and what was not, as text."""
+"""The exported settings of an MPI library, and the settings that could not be exported, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpiprof.units import ranks, size
 
 
 def text(handed: Mapping[str, Any]) -> str:
-    """Return it in paragraphs; `handed` is as tune/handover/targets.py makes it."""
+    """Return the export as paragraphs; `handed` comes from tune/export_rules/targets.py."""
     path, parts = handed["path"], []
     if handed["handed_over"]:
         lines = [paragraph(_line(row), 2, 4) for row in handed["handed_over"]]

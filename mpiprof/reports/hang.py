@@ -1,4 +1,4 @@
-"""The verdict on a job that hangs, died or runs on wrongly, in words and as JSON."""
+"""The verdict on a job that hangs, died or has a fault but continues, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_RANKS = 1 << 16
 MOST_PLACES = 4
 MOST_BESIDES = 3
 KEYS = ("file", "line", "function")
-# What a verdict is called at the head of a page, and the state of a job that still runs with it.
+# Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
     "root": "DIFFERENT ROOTS",
@@ -60,9 +60,10 @@ def verdict(
     pending: Sequence[Pending],
     patience: Patience | None = None,
 ) -> Verdict:
-    """Return the verdict on a job now, having looked at its processes.
+    """Return the verdict on a job after inspecting its processes now.
 
-    Without a patience: that of `--watch`, where it says that this job hangs; else the usual one.
+    If `patience` is None, use the limit of `--watch` if it has reported a hang, otherwise the
+    default.
     """
     patience = patience or of_folder(trace.path)
     watched = suspects(found, pending, now_ns(trace), patience)
@@ -71,9 +72,9 @@ def verdict(
 
 
 def of_job(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
-    """Return the verdict of `status`; of a job that has ended well that of `report`.
+    """Return the verdict for `status`; for a job that ended normally, the verdict of `report`.
 
-    Which looks at the calls of the whole run, and not only at the newest of each rank.
+    The latter checks the calls of the whole run, not only the newest call of each rank.
     """
     if trace.finalised and all(one.finished for one in found) and trace.wrong:
         return _through(trace)
@@ -85,9 +86,9 @@ def _through(trace: Trace) -> Verdict:
 
 
 def of_trace(trace: Trace) -> tuple[Verdict, str]:
-    """Return the verdict on the job of a trace, and its text; none on more ranks than can be.
+    """Return the verdict on a trace's job and its text; above MOST_RANKS ranks, no fault.
 
-    Of a job that ended well, on the calls of the whole run: a wrong one may have gone through.
+    For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
     if trace.finalised and not trace.wrong:
         return WELL, ""
@@ -102,13 +103,16 @@ def of_trace(trace: Trace) -> tuple[Verdict, str]:
 
 
 def line(trace: Trace) -> str:
-    """Return the heading and the text of what is wrong with a trace's job; "" where nothing is."""
+    """Return the heading and text of the fault of a trace's job, or "" if there is none."""
     one, told = of_trace(trace)
     return f"{title(one)}: {told}" if one.is_bad else ""
 
 
 def title(one: Verdict) -> str:
-    """Return the heading of a verdict; of a job that ended no rank may be known to have died."""
+    """Return the heading of a verdict.
+
+    A job may have ended although no rank is known to have died.
+    """
     return "JOB ENDED" if one.kind == "dead" and not one.odd_ranks else TITLES[one.kind]
 
 
@@ -125,7 +129,7 @@ def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
 
 
 def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None = None) -> str:
-    """Return what is wrong, where, and what to do, in a few sentences."""
+    """Return the fault, its location and the advice in a few sentences."""
     if not one.is_bad:
         return "Nothing is wrong that can be told."
     told = _told(trace, found, one, now)
@@ -188,7 +192,7 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
 
 
 def _unlogged(one: Verdict) -> str:
-    """Return that who has not come may wait in what is not in the log, in sentences."""
+    """Return sentences saying that missing ranks may be waiting in unlogged calls."""
     assert one.pending is not None
     verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
     be = "were" if one.ended else "are"
@@ -200,7 +204,7 @@ def _unlogged(one: Verdict) -> str:
 
 
 def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
-    """Return that all wait for each other, in sentences, and who has a thread that may come."""
+    """Return sentences about a wait cycle and the ranks with a thread that may still arrive."""
     assert one.pending is not None
     missing, many = one.pending.missing, len(one.spare) > 1
     verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
@@ -218,7 +222,7 @@ def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits
 
 
 def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
-    """Return who has not arrived, and what it does instead, in sentences."""
+    """Return sentences about the ranks that have not arrived and their current activity."""
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
     verb = "had" if one.ended else "have" if many else "has"
@@ -256,7 +260,7 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
 
 
 def _doubt(one: Verdict) -> str:
-    """Return of whom nothing tells whether it died, as a sentence; "" where there is none."""
+    """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not one.unnoted:
         return ""
     it, who = "they" if len(one.unnoted) > 1 else "it", named(list(one.unnoted))
@@ -264,7 +268,7 @@ def _doubt(one: Verdict) -> str:
 
 
 def _stuck(one: Verdict) -> str:
-    """Return that ranks wait for messages, as a clause; no others are left."""
+    """Return a clause saying that ranks wait for messages; no other ranks are left."""
     who, many = _ranks(one.odd_ranks), len(one.odd_ranks) > 1
     if one.ended:
         return f"{who}{' all' * many} waited in {BETWEEN[one.why]}"
@@ -274,7 +278,7 @@ def _stuck(one: Verdict) -> str:
 
 
 def _look(trace: Trace, one: Verdict) -> str:
-    """Return where to look at a rank that has not come, as a sentence; "" where none is named."""
+    """Return a sentence on where to look at a missing rank, or "" if no rank is named."""
     whom = one.spare or one.odd_ranks
     process = trace.tables.processes.get(whom[0]) if whom else None
     looked = not one.ended and (one.spare or (one.kind in LOOKED_AT and one.why != "finished"))
@@ -296,10 +300,11 @@ def _place(trace: Trace, site: int) -> str:
 def _after(
     trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
 ) -> str:
-    """Return where ranks were last seen, " after barrier at app.py:3 main"; "" if they never were.
+    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
 
-    " in barrier at ..." of an open call. Where they differ, each place has its ranks in brackets.
-    Of several threads that which has called on the communicator of what lacks the ranks.
+    An open call gives " in barrier at ...". If locations differ, each location has its ranks in
+    brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
+    counts.
     """
     seen: dict[str, list[int]] = {}
     for rank in chosen:
@@ -316,7 +321,7 @@ def _after(
 
 
 def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None) -> str:
-    """Return who waits in what and where, as a sentence."""
+    """Return a sentence on which ranks wait in which call and where."""
     one = verdict.pending
     assert one is not None
     waiting = [r for r in one.arrived if waits_in(found[r], one)]
@@ -326,7 +331,7 @@ def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int |
     site = calls[0].site if calls else next(iter(one.sites), -1)
     many, on = len(inside) > 1, communicator_name(trace, one.communicator)
     wait = "waited" if verdict.ended else "wait" if many else "waits"
-    if waiting and started_only(one, found):  # since when is not known
+    if waiting and started_only(one, found):  # the start of the wait is unknown
         wait = f"{wait} in {BETWEEN['completion']} for {operation}"
         return f"{_ranks(inside)} {wait} at {_place(trace, site)} on {on}."
     if now is not None and not verdict.ended:
@@ -336,7 +341,7 @@ def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int |
 
 
 def _open(position: Position, one: Pending) -> list[Call]:
-    """Return the calls in which a rank waits in an instance, MPI_Finalize apart."""
+    """Return the calls in which a rank waits in an instance, MPI_Finalize excluded."""
     return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
 
 

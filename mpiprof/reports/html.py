@@ -1,7 +1,7 @@
-"""A trace as one page that needs nothing but itself: no script, no network, no other file.
+"""A trace as one self-contained page: no script, no network, no other file.
 
-It stays far below 5 MB for any trace: all pictures have a fixed number of cells, and only the
-call sites that cost most are listed. Everything that comes from a trace is escaped.
+The page stays far below 5 MB for any trace: pictures have a fixed number of cells, and only the
+costliest call sites are listed. All text from a trace is escaped.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from mpiprof.analysis.pictures import Shares, Site
     from mpiprof.trace import Trace
 
-LISTED, DRAWN = 50, 12  # call sites in the table, and with pictures
-ROWS, SITE_ROWS = 256, 96  # of ranks, in the timeline and in a call site's picture
+LISTED, DRAWN = 50, 12  # maximum call sites in the table, and with pictures
+ROWS, SITE_ROWS = 256, 96  # maximum rank rows in the timeline and in a call site's picture
 COLUMNS, SITE_COLUMNS = 1000, 250
-LONGEST, LONGEST_TEXT = 300, 2000  # characters of a name, and of a paragraph
+LONGEST, LONGEST_TEXT = 300, 2000  # maximum characters of a name and of a paragraph
 
-OUTSIDE = "#c3cad2"  # fainter than what is in collectives
+OUTSIDE = "#c3cad2"  # fainter than time in collectives
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2730; --faint: #5d6875; --ground: #fff;
   --card: #f6f7f9; --line: #d9dee4; --accent: #0072b2 }
@@ -70,7 +70,7 @@ COLUMN_HEADS = (
 
 
 def page(trace: Trace, step: Callable[[int], None]) -> str:
-    """Return the page; `step` is told how many records are read, of twice as many as there are."""
+    """Return the page; `step` is called with the records read, in total twice their number."""
     callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
     if trace.record == "summary":
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
@@ -202,7 +202,7 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
 
 
 def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str]:
-    """Return a call site's part: what it costs in words, then its pictures."""
+    """Return the section of a call site: its cost as text, then its pictures."""
     site = sites.get(int(row["callsite"]))
     if site is None:
         return []
@@ -224,7 +224,7 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
 
 def _site_pictures(trace: Trace, site: Site) -> list[str]:
     def across(column: float) -> str:
-        """Return the instance at which a column begins; the last one for the last."""
+        """Return the instance at which a column begins; the axis ends at the last instance."""
         columns = site.lateness.shape[1]
         last = column >= columns - 1 > 0
         return f"instance {site.instances - 1 if last else int(column * site.instances // columns)}"

@@ -1,4 +1,4 @@
-"""The report as data: what --json prints and --fail-on and --sort refer to."""
+"""The report as data, for --json, --fail-on and --sort."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ NUMBERS = (
 )
 TEXTS = ("operation", "algorithm")
 
-# Of the run as a whole: in --fail-on, with "run." before the name that the JSON report has.
+# Totals of the run. In --fail-on, the names of the JSON report have the prefix "run.".
 TOTALS = ("duration_ns", "collective_ns", "collective_share", "total_wait_ns", "wait_share")
 RUN = tuple(f"run.{name}" for name in TOTALS)
 
 
 def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, Any]:
-    """Return a trace, (a selection of) its call sites and its findings, schema VERSION.
+    """Return a trace, its call sites (or some of them) and its findings, in schema VERSION.
 
-    Times are means over instances, in ns; what is not known is None.
+    Times are means over instances, in ns. Unknown values are None.
     """
     return {
         "version": VERSION,
@@ -89,7 +89,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
 
 
 def run_of(trace: Trace) -> dict[str, Any]:
-    """Return which run a trace is of, and its sums over all calls; ns."""
+    """Return the identity of a trace's run, and its sums over all calls in ns."""
     return {
         "trace": str(trace.path),
         "program": trace.program,
@@ -110,7 +110,7 @@ def totals(trace: Trace) -> dict[str, Any]:
 
 
 def between(trace: Trace) -> dict[str, Any]:
-    """Return between what the sums over all calls lie; both the sum where it is no estimate; ns."""
+    """Return the bounds (ns) of the sums over all calls; both equal the sum if it is exact."""
     found: dict[str, Any] = {}
     for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
         estimate = trace.totals[of]
@@ -121,7 +121,10 @@ def between(trace: Trace) -> dict[str, Any]:
 
 
 def summed_up(trace: Trace) -> list[dict[str, Any]]:
-    """Return by call site what was summed up: past a log's limit, or of all where rings turned."""
+    """Return sums per call site of the calls that were only summed up.
+
+    These are the calls beyond a log's limit, or all calls if ring logs have overwritten records.
+    """
     return [
         {"operation": row["operation"], "sites": places_of(row["sites"])}
         | {name: plain(row[name]) for name in ("calls", "bytes", "total_ns", "longest_ns")}
@@ -130,7 +133,7 @@ def summed_up(trace: Trace) -> list[dict[str, Any]]:
 
 
 def held_part(trace: Trace) -> dict[str, Any] | None:
-    """Return which part of a run its rings hold; None where all is held."""
+    """Return the part of a run that its ring logs contain, or None if they contain all of it."""
     held: Held | None = trace.derive("held")
     if held is None:
         return None
@@ -143,7 +146,7 @@ def held_part(trace: Trace) -> dict[str, Any] | None:
 
 
 def verdict(trace: Trace, found: Verdict) -> dict[str, Any]:
-    """Return the verdict on a run, in the words of the report."""
+    """Return the verdict on a run, in the sentences of the report."""
     worst = found.worst
     return {
         "text": conclusion.verdict(trace, found),
@@ -154,7 +157,7 @@ def verdict(trace: Trace, found: Verdict) -> dict[str, Any]:
 
 
 def finding(trace: Trace, found: Finding) -> dict[str, Any]:
-    """Return a finding, its call sites by place, and what it says to people."""
+    """Return a finding with the locations of its call sites and its text."""
     return {
         "cause": found.cause,
         "ranks": sorted(found.ranks),
@@ -176,7 +179,7 @@ def finding(trace: Trace, found: Finding) -> dict[str, Any]:
 
 
 def _sites_of(trace: Trace, callsites: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the places of some call sites, each once, in their order."""
+    """Return the locations of some call sites, each once, in their order."""
     rows = [places_of(_row(trace, callsite)["sites"]) for callsite in callsites]
     found: dict[Any, dict[str, Any]] = {}
     for site in (site for of in rows for site in of):
@@ -194,7 +197,7 @@ def places_of(sites: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> Any:
-    """Return a text as such, a list or dict value by value, and numbers as `plain` does."""
+    """Return a value for JSON: texts unchanged, containers by element, numbers by `plain`."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -227,7 +230,7 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return one call site in the schema's order."""
+    """Return one call site's values in the schema's order."""
     result: dict[str, Any] = {"operation": row["operation"]}
     result["sites"] = places_of(row["sites"])
     result |= {name: plain(row[name]) for name in NUMBERS}
@@ -238,7 +241,7 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a number that JSON can hold: whole numbers as such, NaN and missing as None."""
+    """Return a number for JSON: integers unchanged, None for NaN and missing values."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -251,5 +254,5 @@ def plain(value: Any) -> Any:
 
 
 def text(data: Any) -> str:
-    """Return data as JSON text for a pipe, in ASCII: right in every locale."""
+    """Return data as ASCII JSON text, which is valid in every locale."""
     return json.dumps(data, indent=1, allow_nan=False)

@@ -1,4 +1,4 @@
-"""The report as Markdown, for a mail, an issue or a notebook: verdict, findings, call sites."""
+"""The report as Markdown for mails, issues and notebooks: verdict, findings, call sites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def page(
     trace: Trace, callsites: Any, found: Sequence[Finding], most_sites: int, most_findings: int
 ) -> str:
-    """Return what the terminal shows, with tables of all columns; callsites in their order."""
+    """Return the terminal report with tables of all columns; call sites keep their order."""
     title, facts = text.fact_rows(trace)
     parts = [f"# {escaped(title)}"]
     wrong = hang.line(trace)

@@ -1,11 +1,10 @@
 """A trace as an OTF2 archive, which Vampir, Scalasca and Pipit read: DIR/traces.otf2.
 
-A rank is a process (a location group) on its node, its threads are locations. A call is a region of
-MPI, with a record of the collective, inside a region that stands for its call site: file and line
-of that are the call's. Nonblocking and persistent operations are requests, completed in MPI_Wait.
-Times are ns on the joint clock. What the format has no place for (the algorithm, the identity of a
-communicator, a stack of frames) stands in descriptions and attributes, from which mpiprof.otf2
-makes the same trace again.
+A rank is a process (a location group) on its node, and its threads are locations. A call is an MPI
+region with a record of the collective. An outer region represents its call site, with the call's
+file and line. Nonblocking and persistent operations are requests, completed in MPI_Wait. Times are
+ns on the joint clock. OTF2 has no field for the algorithm, the communicator's identity or a stack
+of frames. Descriptions and attributes carry them, and formats/otf2 restores the trace from these.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from mpiprof.trace.described import Shape
 from mpiprof.trace.sites import describe_sites
 
 NAME = "traces"
-CHUNK = 1 << 20  # bytes of events, of definitions
+CHUNK = 1 << 20  # bytes per chunk of events and of definitions
 SECOND = 10**9
 
 
 def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
-    """Write an archive into a folder that is there, and return its number of events.
+    """Write an archive into an existing folder, and return its number of events.
 
-    `step` is told how many more calls are written.
+    `step` is called with the number of additional calls written.
     """
     otf2 = library.wheel()
     try:
@@ -63,7 +62,7 @@ class Archive:
             otf2.SUBSTRATE_POSIX,
             otf2.COMPRESSION_NONE,
         )
-        # Held as long as the archive: it calls them.
+        # Must live as long as the archive, which calls them.
         self.flush = otf2.FlushCallbacks(lambda *_: otf2.FLUSH, None)
         otf2.Archive_SetFlushCallbacks(self.archive, self.flush, None)
         otf2.Archive_SetSerialCollectiveCallbacks(self.archive)
@@ -87,7 +86,7 @@ class Archive:
         return self.strings.setdefault(text, len(self.strings))
 
     def write(self, step: Callable[[int], None]) -> int:
-        """Write all, and return the number of events."""
+        """Write all events and definitions, and return the number of events."""
         shapes = self._shapes()
         program = self.string(self.trace.program)
         counts: dict[int, int] = {}
@@ -102,7 +101,7 @@ class Archive:
     # Regions
 
     def region(self, name: str, description: Any, role: Any, file: str = "", line: int = 0) -> int:
-        """Return the number of a region; those of MPI have no file."""
+        """Return the number of a region; MPI regions have no file."""
         told = json.dumps(description, sort_keys=True) if description else ""
         key = json.dumps([name, told, file, line])
         if key not in self.regions:
@@ -142,7 +141,7 @@ class Archive:
         )
 
     def _mpi(self, shape: Shape, start: bool = False) -> int:
-        """Return the region of a shape's calls, or of starts of a persistent operation."""
+        """Return the region of a shape's calls, or of the starts of a persistent operation."""
         if start and not shape.operation.endswith("_init"):
             return UNKNOWN
         told = {
@@ -186,7 +185,7 @@ class Archive:
         otf2.Archive_CloseGlobalDefWriter(self.archive, writer)
 
     def _system(self, counts: Mapping[int, int]) -> list[tuple[Any, ...]]:
-        """Return the machine: its nodes, processes and threads."""
+        """Return the system tree: nodes, processes and threads."""
         otf2, trace = self.otf2, self.trace
         lines: list[tuple[Any, ...]] = [
             ("SystemTreeNode", 0, self.string("machine"), self.string("machine"), UNKNOWN)
@@ -211,7 +210,7 @@ class Archive:
         return lines
 
     def _communicators(self) -> list[tuple[Any, ...]]:
-        """Return the groups and the communicators; a group's name tells what else is known."""
+        """Return the groups and communicators; a group's name carries further facts."""
         otf2, trace = self.otf2, self.trace
         mpi, none = otf2.PARADIGM_MPI, otf2.GROUP_FLAG_NONE
         world = list(range(trace.ranks))

@@ -1,4 +1,4 @@
-"""The calls of one rank as events of an OTF2 archive; otf2.py says what becomes what."""
+"""Calls of one rank as events of an OTF2 archive; formats/otf2/export.py describes the mapping."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mpiprof.trace.types import CALL, COMPLETION, START, Array, Int
 if TYPE_CHECKING:
     from mpiprof.reports.otf2 import Archive
 
-WAIT = 0  # the region's number
-BLOCK = 1 << 16  # records at a time
+WAIT = 0  # number of the region
+BLOCK = 1 << 16  # records per block
 OPEN = sum(GIVEN[name] for name in ("communicator", "root", "sent", "received"))
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """What calls of each shape are in the archive; `roots` are as a rank's records have them."""
+    """The archive's data for the calls of each shape; `roots` are as in a rank's records."""
 
     region: Array
     start_region: Array
@@ -40,7 +40,7 @@ class Shapes:
 
 
 class Rank:
-    """One rank's calls being written."""
+    """Writer of one rank's calls."""
 
     def __init__(self, archive: Archive, rank: int, shapes: Shapes, program: int) -> None:
         self.archive, self.rank, self.shapes, self.program = archive, rank, shapes, program
@@ -49,11 +49,11 @@ class Rank:
         self.roots = np.array([_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
         names = [s.operation for s in trace.tables.shapes]
         self.nonblocking = np.array([is_nonblocking(name) for name in names], np.bool_)
-        self.next = np.zeros(len(trace.tables.communicators), np.int64)  # sequence numbers
+        self.next = np.zeros(len(trace.tables.communicators), np.int64)  # next numbers
         self.requests: dict[tuple[int, int, int], int] = {}
 
     def write(self, step: Callable[[int], None]) -> dict[int, int]:
-        """Write all events; returns their number by location."""
+        """Write all events and return their number per location."""
         trace = self.archive.trace
         writers = {t: Location(self.archive, t * trace.ranks + self.rank) for t in self.threads}
         process, end = trace.tables.processes.get(self.rank, {}), trace.tables.ends.get(self.rank)
@@ -75,7 +75,7 @@ class Rank:
         return {writer.number: writer.close() for writer in writers.values()}
 
     def _calls(self, block: Block) -> Array:
-        """Return records as calls of core/otf2/call.h."""
+        """Return records in the layout of core/otf2/call.h."""
         shapes, shape = self.shapes, block.shape
         calls = np.zeros(len(block), library.layout())
         kind = column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
@@ -103,7 +103,7 @@ class Rank:
         return calls
 
     def _requests(self, calls: Array) -> Int:
-        """Return the number of each call's request: one for each start of an operation."""
+        """Return the request number of each call; each start of an operation has its own number."""
         keys = zip(
             *(calls[name].tolist() for name in ("communicator", "sequence", "start")), strict=True
         )
@@ -111,7 +111,7 @@ class Rank:
         return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
     def _given(self, calls: Array, kind: Array, begins: Array) -> Array:
-        """Return which attributes a call needs: what the archive's own records don't tell."""
+        """Return the attributes that each call needs because the archive's records lack them."""
         given = np.zeros(len(calls), np.uint16)
         given[calls["outside"] > 0] |= GIVEN["outside"]
         given[calls["choice"] > 0] |= GIVEN["choice"]
@@ -125,7 +125,7 @@ class Rank:
         return given
 
     def _counted(self, calls: Array) -> Array:
-        """Return whether each call's number is the one after that of its communicator's last."""
+        """Return whether each call's number follows the last number of its communicator."""
         order = np.argsort(calls["communicator"], kind="stable")
         communicator = calls["communicator"][order].astype(np.int64)
         sequence = calls["sequence"][order].astype(np.int64)
@@ -142,7 +142,7 @@ class Rank:
 
 
 def _root(trace: Trace, shape: Shape, rank: int) -> int:
-    """Return a root as OTF2 has it: a rank of the communicator's (remote) group."""
+    """Return a root as OTF2 requires: a rank of the communicator's (remote) group."""
     communicator = trace.tables.communicators[shape.communicator]
     if shape.root == -2:
         return ROOT_NOBODY
@@ -158,7 +158,7 @@ def _root(trace: Trace, shape: Shape, rank: int) -> int:
 
 
 class Location:
-    """One location being written; a resource."""
+    """Writer of one location; a resource."""
 
     def __init__(self, archive: Archive, number: int) -> None:
         self.archive, self.number = archive, number
@@ -173,17 +173,17 @@ class Location:
         self.functions = (ctypes.c_void_p * len(functions))(*map(library.address, functions))
 
     def begin(self, time: int, program: int) -> None:
-        """Note that the program begins."""
+        """Write that the program begins."""
         self.last[0] = max(time, 0)
         self.archive.otf2.EvtWriter_ProgramBegin(self.writer, None, int(self.last[0]), program, [])
 
     def end(self, time: int) -> None:
-        """Note that the program has ended, well."""
+        """Write that the program has ended normally."""
         time = max(time, int(self.last[0]))
         self.archive.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
 
     def write(self, calls: Array) -> None:
-        """Write calls in their order; raises MpiprofError where OTF2 refuses one."""
+        """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
         calls = np.ascontiguousarray(calls)
         done = library.core().writing_calls(
             self.functions,
@@ -199,7 +199,7 @@ class Location:
             raise MpiprofError(f"location {self.number}: OTF2 can't write its events: no space?")
 
     def close(self) -> int:
-        """Give the location back, and return its number of events."""
+        """Close the location and return its number of events."""
         otf2, archive = self.archive.otf2, self.archive.archive
         events = int(otf2.EvtWriter_GetNumberOfEvents(self.writer))
         otf2.AttributeList_Delete(self.attributes)

@@ -1,7 +1,7 @@
-"""A trace as Parquet: the tables of columns.py, one file each, their meaning in the files.
+"""A trace as Parquet: the tables of formats/export_columns.py, one file each.
 
-Written piece by piece, a row group each; texts are dictionaries. The schema's metadata tells what
-is known of the run, and each field's what its column means.
+Each piece becomes a row group, and texts are dictionaries. The schema's metadata describes the run,
+and each field's metadata describes its column.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def write(
     facts: Mapping[str, Any],
     step: Callable[[pd.DataFrame], None],
 ) -> int:
-    """Write a table and return its number of rows; `step` is told each piece that is done.
+    """Write a table and return its number of rows; `step` is called with each written piece.
 
-    Raises MpiprofError where pyarrow is missing.
+    Raises MpiprofError if pyarrow is missing.
     """
     try:
         import pyarrow

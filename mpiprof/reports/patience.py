@@ -1,6 +1,6 @@
-"""How long something is pending before it is taken for a hang: as `--watch` has told, or as usual.
+"""Time limit after which a pending operation counts as a hang: from `--watch`, or the default.
 
-What `--watch` has said of a job in a terminal `status` says as well, however short its limit was.
+If `--watch` has reported a hang in a terminal, `status` reports it too, however short the limit.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pathlib import Path
 from mpiprof.analysis.patience import USUAL, Patience
 from mpiprof.output import mode_in, replace_file
 
-TOLD = ".watch"  # in a trace folder while `--watch` takes its job for hung: its limit
-TIMES = 2  # the usual time at that place: a limit is as the user wants it
+TOLD = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
+TIMES = 2  # multiple of the usual time at the call site that must pass as well
 
 
 def of_limit(limit_s: float) -> Patience:
-    """Return the patience of a limit in seconds."""
+    """Return the hang limit for a limit in seconds."""
     return Patience(min(USUAL.ns, int(limit_s * 1e9)), TIMES)
 
 
 def of_folder(folder: Path) -> Patience:
-    """Return the patience with which a trace's job is judged."""
+    """Return the hang limit for a trace's job."""
     try:
         return of_limit(float(json.loads((folder / TOLD).read_text())["limit_s"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
@@ -30,12 +30,12 @@ def of_folder(folder: Path) -> Patience:
 
 
 def keep(folder: Path, limit_s: float) -> None:
-    """Note that `--watch` says of a job that it hangs."""
+    """Store that `--watch` reports the job as hung."""
     with contextlib.suppress(OSError):
         replace_file(folder / TOLD, json.dumps({"limit_s": limit_s}), mode_in(folder))
 
 
 def forget(folder: Path) -> None:
-    """Note that it goes on after all."""
+    """Remove the stored limit because the job continues."""
     with contextlib.suppress(OSError):
         (folder / TOLD).unlink(missing_ok=True)

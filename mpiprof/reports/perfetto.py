@@ -2,12 +2,12 @@
 
     {"ph": "X", "name": "allreduce", "cat": "collective", "pid": 1, "tid": 3, "ts": 12.345, ...}
 
-Nodes are processes and ranks their threads, in the format's words; further threads of a rank have
-tracks of their own. A call is a complete event (X) named by its operation, one that has not ended
-a begin without an end (B), a start of a persistent operation an instant (i); the Wait or Test that
-completes others is an event of its own, of another category. An instance is a flow (s, t, f)
-through the calls of its ranks in the order in which they arrive. ts and dur are microseconds with
-three decimals, exact to the nanosecond, counted from the entry of the first rank into MPI.
+In the format's terms, nodes are processes and ranks are their threads. Further threads of a rank
+have separate tracks. A call is a complete event (X) named by its operation. An unfinished call is a
+begin without an end (B), and a start of a persistent operation is an instant (i). A Wait or Test
+that completes operations is an event of another category. An instance is a flow (s, t, f) through
+the calls of its ranks, in order of arrival. ts and dur are microseconds with three decimals, exact
+to the nanosecond, counted from the first rank's entry into MPI.
 
 Format: Google, "Trace Event Format".
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
     from mpiprof.trace.batch import Batch
 
-NS = 1000  # in the format's unit
+NS = 1000  # ns per microsecond, the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence
 
 
 def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
-    """Write a trace and return its number of calls; `step` is told how many more are done.
+    """Write a trace and return its number of calls; `step` is called with each increment.
 
-    Each call counts twice there: as an event, and as a part of its instance.
+    The increments count each call twice: as an event, and as part of its instance.
     """
     tracks, calls = Tracks(trace), 0
     with path.open("w", encoding="ascii") as file:
@@ -62,51 +62,51 @@ def _write(file: TextIO, lines: Iterator[str]) -> None:
 
 
 class Tracks:
-    """Where the calls of ranks and threads stand, and when they begin."""
+    """Tracks of ranks and threads, and the time origin."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         nodes = {node: i for i, node in enumerate(dict.fromkeys(trace.node_of.values()), 1)}
         self.pids = [nodes.get(trace.node_of.get(r, ""), 0) for r in range(trace.ranks)]
         self.several = any(thread for _, thread in trace.logs.threads)
-        self.elsewhere: dict[Call, int] = {}  # calls on other threads than a rank's first
+        self.elsewhere: dict[Call, int] = {}  # calls on threads other than a rank's first
         names = communicator_names(trace)
         self.names = {c.identity: names[c.index] for c in trace.tables.communicators}
 
     def tid(self, rank: int, thread: int) -> int:
-        """Return the number of a thread's track; none is 0, which stands for an idle processor."""
+        """Return the number of a thread's track; never 0, which is the format's idle processor."""
         return thread * self.trace.ranks + rank + 1
 
     def place(self, rank: int, thread: int) -> str:
-        """Return pid and tid of a thread."""
+        """Return the pid and tid of a thread as text."""
         return f'"pid":{self.pids[rank]},"tid":{self.tid(rank, thread)}'
 
     def nodes(self) -> Iterator[tuple[int, str]]:
-        """Yield pid and name of each node."""
+        """Yield the pid and name of each node."""
         hosts = {r: str(p.get("host") or "?") for r, p in self.trace.tables.processes.items()}
         first = {pid: rank for rank, pid in reversed(list(enumerate(self.pids)))}
         for pid, rank in sorted(first.items()):
             yield pid, f"node {hosts.get(rank, '?')}"
 
     def threads(self) -> Iterator[tuple[int, int, str]]:
-        """Yield rank, thread and name of each thread."""
+        """Yield the rank, thread and name of each thread."""
         threads = {(r, 0) for r in range(self.trace.ranks)} | set(self.trace.logs.threads)
         for rank, thread in sorted(threads):
             yield rank, thread, f"rank {rank}" + (f", thread {thread}" if thread else "")
 
     def time(self, ns: int) -> str:
-        """Return a time as the format has it."""
+        """Return a time in the format's representation."""
         return micros(ns - self.trace.started_ns)
 
     def named(self) -> Iterator[str]:
-        """Yield the events that name the tracks and put them in order."""
+        """Yield the events that name and order the tracks."""
         for pid, name in self.nodes():
             yield from _named("process", f'"pid":{pid}', name, pid)
         for rank, thread, name in self.threads():
             yield from _named("thread", self.place(rank, thread), name, rank)
 
     def note(self, piece: pd.DataFrame) -> None:
-        """Remember which calls are on other threads than a rank's first."""
+        """Store which calls are on threads other than a rank's first."""
         if self.several:
             rows = piece[piece["thread"] > 0]
             keys = zip(rows["rank"], rows["communicator"], rows["sequence"], strict=True)
@@ -114,7 +114,7 @@ class Tracks:
 
 
 def micros(ns: int) -> str:
-    """Return a time in microseconds, exactly."""
+    """Return a time in microseconds without rounding."""
     sign, size = ("-", -ns) if ns < 0 else ("", ns)
     return f"{sign}{size // NS}.{size % NS:03d}"
 
@@ -128,7 +128,7 @@ def _named(what: str, place: str, name: str, order: int) -> Iterator[str]:
 
 
 def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
-    """Yield an event for each call, and one for each call that completed others."""
+    """Yield an event for each call, and an event for each call that completed operations."""
     completed: set[tuple[int, int, int, int]] = set()
     communicators = [json.dumps(tracks.names[c]) for c in piece["communicator"].cat.categories]
     communicator = np.array(communicators, object)[piece["communicator"].cat.codes]
@@ -185,9 +185,9 @@ def _quoted(column: pd.Series[Any]) -> Any:
 
 
 def _flows(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
-    """Yield the flows of instances, from the first arrival to the last; the first has a number.
+    """Yield the flows of instances, from first to last arrival, numbered from `number`.
 
-    Those of one rank have none, nor have starts of persistent operations.
+    Instances with one rank and starts of persistent operations have no flow.
     """
     ranks, identity = batch.communicator.ranks.tolist(), batch.communicator.identity
     here = batch.shape >= 0

@@ -1,10 +1,10 @@
-"""A trace in Perfetto's own format (protobuf): ui.perfetto.dev opens it.
+"""A trace in Perfetto's native format (protobuf), which ui.perfetto.dev opens.
 
-Tracks are those of the JSON beside it (see perfetto). A call is a slice named by its operation, one
-that has not ended a slice without an end, a start of a persistent operation an instant; the Wait or
-Test that completes others is a slice of its own. The calls of an instance share a flow, which the
-format draws in the order of their times. Texts are written once each and named by number then.
-Timestamps are ns from the entry of the first rank into MPI.
+Tracks are as in the JSON format (see formats/perfetto_json.py). A call is a slice named by its
+operation. An unfinished call is a slice without an end, and a start of a persistent operation is an
+instant. A Wait or Test that completes operations is a separate slice. The calls of an instance
+share a flow, which the format draws in order of their times. Each text is written once and then
+referenced by number. Timestamps are ns from the first rank's entry into MPI.
 
 Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in perfetto_trace_pb2.
 """
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
     from mpiprof.trace import Trace
 
-SEQUENCE = 1  # of packets: there is one writer
-PACKETS = 1 << 12  # written at once
-NODE = 1 << 32  # from here on tracks of nodes, below those of threads
+SEQUENCE = 1  # packet sequence id: there is one writer
+PACKETS = 1 << 12  # packets per write
+NODE = 1 << 32  # first track number of nodes; threads have lower numbers
 ANNOTATIONS = ("site", "communicator", "sequence", "algorithm", "bytes", "root", "start", "choice")
-TEXTS = ("site", "communicator", "algorithm", "choice")  # of the annotations
-ABSENT = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # where they are left out
-VARYING = ("sequence", "start")  # from call to call
+TEXTS = ("site", "communicator", "algorithm", "choice")  # annotations with text values
+ABSENT = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # values that are omitted
+VARYING = ("sequence", "start")  # annotations that differ from call to call
 CATEGORIES = ("collective", "completion")
-INSTANT = -2  # in place of an end
+INSTANT = -2  # stands in place of an end time
 Slice = tuple[int, int, int, str, dict[str, Any], int]  # track, begin, end, name, facts, flow
 
 
 def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
-    """Write a trace and return its number of calls; `step` is told how many more are done, twice.
+    """Write a trace and return its number of calls; `step` is called twice per call.
 
-    MpiprofError where the package isn't installed.
+    Raises MpiprofError if the package is not installed.
     """
     messages, calls = _messages(), 0
     tracks = Tracks(trace)
@@ -73,7 +73,7 @@ def _messages() -> Any:
 
 
 def _write(file: BinaryIO, messages: Any, packets: Iterator[Any]) -> None:
-    """Write packets; traces one behind the other are one trace."""
+    """Write packets in chunks; concatenated traces form one valid trace."""
     while held := list(islice(packets, PACKETS)):
         file.write(messages.Trace(packet=held).SerializeToString())
 
@@ -82,7 +82,7 @@ def _write(file: BinaryIO, messages: Any, packets: Iterator[Any]) -> None:
 
 
 def _head(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield what the file tells of the run, its nodes and its threads."""
+    """Yield the packets that describe the run, its nodes and its threads."""
     told = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
     told.sequence_flags = messages.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     for name, value in facts.items():
@@ -108,9 +108,9 @@ def _head(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[A
 
 
 def _slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
-    """Yield the calls of some rows and what completed them; the end of an open one is -1.
+    """Yield slices of calls and of their completions; the end of an open call is -1.
 
-    Flows count from 1; 0 is none.
+    Flow numbers start at 1. 0 means no flow.
     """
     started = tracks.trace.started_ns
     number = {c.identity: c.index for c in tracks.trace.tables.communicators}
@@ -144,9 +144,9 @@ def _slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
 
 
 class _Packets:
-    """Makes packets of slices; what they name for the first time is in the packet.
+    """Maker of packets from slices; a packet also defines the names that it uses first.
 
-    Most of a packet is that of an earlier one, which is copied: that is faster.
+    Most packets are modified copies of an earlier packet, because copying is faster.
     """
 
     def __init__(self, messages: Any) -> None:
@@ -155,7 +155,7 @@ class _Packets:
         self.alike: dict[tuple[Any, ...], Any] = {}
 
     def of(self, of: Slice) -> Iterator[Any]:
-        """Yield the packets of a slice, in the order of their times."""
+        """Yield the packets of a slice, ordered by time."""
         track, begin, end, name, told, flow = of
         varying = {name: told.pop(name) for name in VARYING if name in told}
         key = (track, name, end == INSTANT, *told.items())
@@ -192,7 +192,7 @@ class _Packets:
         return packet
 
     def _begun(self, track: int, name: str, told: Mapping[str, Any], instant: bool) -> Any:
-        """Return the packet of a slice's begin, without its time and what tells it from others."""
+        """Return the packet of a slice's begin, without its time and its varying annotations."""
         kinds = self.messages.TrackEvent
         packet = self._packet(track, kinds.TYPE_INSTANT if instant else kinds.TYPE_SLICE_BEGIN)
         event = packet.track_event
@@ -210,7 +210,7 @@ class _Packets:
         return packet
 
     def _number(self, packet: Any, kind: str, text: str) -> int:
-        """Return the number of a text; the packet brings it where it is new."""
+        """Return the number of a text; the packet defines the text if it is new."""
         known = self.known.setdefault(kind, {})
         if text not in known:
             known[text] = len(known) + 1

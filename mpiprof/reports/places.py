@@ -1,4 +1,4 @@
-"""Call sites as short text."""
+"""Short labels of call sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["matches", "place"]
 
 
 def places(sites: Sequence[Site]) -> str:
-    """Return the sites of one row: the first, and how many more there are."""
+    """Return the label of one row's sites: the first site, and the number of further sites."""
     if not sites:
         return "unknown place"
     more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
@@ -29,14 +29,14 @@ def routine_at(row: Mapping[str, Any]) -> str:
 
 
 def pattern_of(sites: Sequence[Site]) -> str:
-    """Return what names these sites on the command line, for --site."""
+    """Return the pattern that selects these sites with --site."""
     if not sites:
         return ""
     return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
 
 
 def where(trace: Trace, callsite: int) -> str:
-    """Return a call site as "allreduce at app.py:12 step"; of none, the start of the run."""
+    """Return a call site as "allreduce at app.py:12 step", or "the start of the run" for START."""
     if callsite not in trace.callsites.index:
         return "the start of the run" if callsite == START else "an unknown place"
     row: Any = trace.callsites.loc[callsite]
@@ -44,12 +44,12 @@ def where(trace: Trace, callsite: int) -> str:
 
 
 def site_of(trace: Trace, site: int) -> dict[str, Any]:
-    """Return file, line and function of a site, as far as they are known."""
+    """Return the known ones of file, line and function of a site."""
     return describe_sites(trace.tables.sites, [[site]])[0][0]
 
 
 def communicator_name(trace: Trace, index: int) -> str:
-    """Return the name that the program gave a communicator, else what it is."""
+    """Return the program's name of a communicator, or a description if it has no name."""
     known = trace.tables.communicators[index]
     if index in trace.tables.like:
         of = communicator_name(trace, trace.tables.like[index])

@@ -1,4 +1,4 @@
-"""Pictures of small palettes as PNG: a few kilobytes for what would be megabytes of SVG."""
+"""Pictures with small palettes as PNG: a few kilobytes instead of megabytes of SVG."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 
 
 def encode(pixels: Any, palette: Sequence[Colour]) -> bytes:
-    """Return a picture whose pixels (rows x columns) are numbers of at most 256 colours."""
+    """Return a PNG; pixels (rows x columns) are indices into at most 256 colours."""
     rows, columns = pixels.shape
-    lines = np.zeros((rows, columns + 1), np.uint8)  # each line begins with its filter: none
+    lines = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter type: none
     lines[:, 1:] = pixels
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
@@ -32,5 +32,5 @@ def encode(pixels: Any, palette: Sequence[Colour]) -> bytes:
 
 
 def address(picture: bytes) -> str:
-    """Return a picture as an address that holds it."""
+    """Return a picture as a data URL."""
     return "data:image/png;base64," + base64.b64encode(picture).decode()

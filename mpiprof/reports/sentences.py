@@ -1,4 +1,4 @@
-"""Findings in words: what is wrong, why we know, and what to do."""
+"""Findings as text: the problem, the evidence and the advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
-# What each cause asks for, as a heading.
+# Heading for each cause, which names the required action.
 TITLES = {
     "rank": "Rebalance {who} before {where}",
     "early": "Give more work to {who} before {where}",
@@ -34,7 +34,7 @@ TITLES = {
 
 
 def title(trace: Trace, found: Finding) -> str:
-    """Return what a finding asks for, in a short line."""
+    """Return the heading of a finding, one short line."""
     ranks, _ = parted(found)
     who = found.algorithm or found.evidence.get("host") or named(ranks) or "Ranks"
     if found.cause == "periodic":
@@ -51,22 +51,22 @@ def title(trace: Trace, found: Finding) -> str:
 
 
 def finding(trace: Trace, found: Finding) -> str:
-    """Return what is wrong, why we know, and what to do."""
+    """Return the problem, the evidence and the advice."""
     return f"{text(trace, found)} {action(trace, found)}"
 
 
 def text(trace: Trace, found: Finding) -> str:
-    """Return what is wrong, with its cost, and why we know."""
+    """Return the problem with its cost, and the evidence."""
     return " ".join(part for part in (what(trace, found), why(trace, found)) if part)
 
 
 def what(trace: Trace, found: Finding) -> str:
-    """Return what is wrong and what it costs, in one sentence."""
+    """Return the problem and its cost in one sentence."""
     return f"{claim(trace, found)}: {cost(found)}{_once(found)}."
 
 
 def _once(found: Finding) -> str:
-    """Return what must be repaired before a finding's waiting vanishes; empty for nothing."""
+    """Return what must be repaired before a finding's waiting vanishes, or "" if nothing."""
     once = found.evidence.get("once")
     if once is None:
         return ""
@@ -77,12 +77,12 @@ def _once(found: Finding) -> str:
 
 
 def claim(trace: Trace, found: Finding) -> str:
-    """Return what is wrong, without its cost, as a clause."""
+    """Return the problem without its cost, as a clause."""
     return _WHAT[found.cause](trace, found)
 
 
 def cost(found: Finding) -> str:
-    """Return what a finding costs."""
+    """Return the cost of a finding."""
     if found.cause in ("algorithm", "barrier"):
         return f"{duration(float(found.cost_ns))} of all ranks' time, {share(found.share)}"
     waiting = f"{duration(float(found.cost_ns))} of waiting"
@@ -95,11 +95,11 @@ def _who(found: Finding) -> tuple[str, str]:
 
 
 def when(found: Finding) -> str:
-    """Return in which instances a finding holds, as the end of a clause; empty for all."""
+    """Return the instances that a finding covers, as the end of a clause; "" if it covers all."""
     spans = found.evidence.get("spans") or []
     if not spans:
         return ""
-    begin, end = found.evidence["recorded"]  # a ring has lost those before
+    begin, end = found.evidence["recorded"]  # a ring log has lost earlier instances
     if len(spans) > MOST_SPANS:
         late, taken = found.evidence["late_instances"], found.evidence["taken_instances"]
         return f" in {count(late)} of its {count(taken)} instances"
@@ -109,7 +109,7 @@ def when(found: Finding) -> str:
     return " in instances " + " and ".join(f"{first} to {final}" for first, final in spans)
 
 
-# What is wrong
+# The problem
 
 
 def _rank(trace: Trace, found: Finding) -> str:
@@ -143,7 +143,7 @@ def _rank(trace: Trace, found: Finding) -> str:
 
 
 def _before(trace: Trace, place: int, known: Mapping[str, Any]) -> str:
-    """Return where ranks get late: before a call, or bit by bit over many instances of it."""
+    """Return where ranks become late: before a call, or gradually over many instances of it."""
     collected = known.get("collected")
     if collected is None:
         return f"before {where(trace, place)}"
@@ -192,7 +192,7 @@ def _periodic(trace: Trace, found: Finding) -> str:
 
 
 def _turn(found: Finding) -> str:
-    """Return which instances are meant where they come again: "In every 3rd instance (1, ...)"."""
+    """Return which instances recur in the pattern: "In every 3rd instance (1, ...)"."""
     every, offsets = int(found.period or 1), found.evidence["offsets"]
     first = found.first_instance or 0
     if len(offsets) == 1:

@@ -1,4 +1,4 @@
-"""One call site over its instances: when it was late, and which ranks."""
+"""One call site over its instances: when ranks were late, and which ranks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) -> str:
-    """Return at most `most` rows, each the mean over a run of consecutive instances.
+    """Return at most `most` rows, each the mean over consecutive instances.
 
-    series: that of the call site, which has `total` instances, numbered from `first`; where it is
-    thinned, a row is of those that it holds, and sums are scaled up from these.
+    series: the instance series of the call site. total: its number of instances. first: the number
+    of its first instance. If the series is thinned, rows average the available instances, and sums
+    are scaled up.
     """
     edges = first + np.linspace(0, total, min(most, total) + 1).astype(int)
     at = np.searchsorted(series["number"].to_numpy(), edges)
@@ -55,7 +56,7 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
 
 
 def quantile_table(row: dict[str, Any]) -> str:
-    """Return what half, 90 % and 99 % of a call site's instances do not exceed."""
+    """Return the 50 %, 90 % and 99 % quantiles over a call site's instances."""
     rows = [
         ("time in the call, mean over ranks", row["mean_elapsed_ns"], "elapsed"),
         ("waiting, all ranks together", row["wait_ns"], "wait"),
@@ -74,17 +75,17 @@ def quantile_table(row: dict[str, Any]) -> str:
 
 
 def most_frequent(part: Any) -> str:
-    """Return the rank that is last most often in some instances."""
+    """Return the rank that is most often last in some instances."""
     known = part["last_rank"].dropna()
     known = known[known >= 0]
     return f"{known.mode().iloc[0]:.0f}" if len(known) else "–"
 
 
 def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
-    """Return how late each rank comes and how long it stays, the latest first.
+    """Return the lateness and the time in the call for each rank, the latest rank first.
 
-    totals: the rows of `rank_totals` of one call site. scale: how many instances one that is
-    recorded stands for, by which sums of times are scaled up there.
+    totals: the rows of `rank_totals` of one call site. scale: instances per recorded instance, a
+    factor for the sums of times.
     """
     of = totals.groupby("rank").agg(dict.fromkeys(SUMS, "sum") | {"most_late_ns": "max"})
     of = of[of["instances"] > 0]
@@ -105,7 +106,7 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
 
 
 def cause_table(found: Causes) -> str:
-    """Return imbalances of exit, between and arrival (the paper's Tables 6 and 7)."""
+    """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7)."""
     rows = [
         ("exit from the collective before", found.exit_ns),
         ("time between", found.between_ns),
@@ -127,7 +128,7 @@ def _interval(value: Estimate) -> str:
 
 
 def chain_table(chain: pd.DataFrame, most: int) -> str:
-    """Return where the lateness of whoever came last began, the most frequent origin first."""
+    """Return the origins of the last rank's lateness, the most frequent origin first."""
     rows = chain.head(most).to_dict("records")
     how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
     return render(
@@ -144,7 +145,7 @@ def chain_table(chain: pd.DataFrame, most: int) -> str:
 
 
 def phase_table(phases: pd.DataFrame) -> str:
-    """Return the phases of a call site, a row each."""
+    """Return one row per phase of a call site."""
     rows = phases.to_dict("records")
     spans = [f"{row['first_instance']}-{row['last_instance']}" for row in rows]
     late = [f"{r['latest_rank']} in {share(r['latest_share'])}" for r in rows]
@@ -162,7 +163,7 @@ def phase_table(phases: pd.DataFrame) -> str:
 
 
 def title(row: dict[str, Any]) -> str:
-    """Return a line that names a call site and its figures."""
+    """Return one line that names a call site and its key figures."""
     total, recorded = row["total_instances"], row["instances"]
     where = routine_at(row)
     if recorded < total:

@@ -1,4 +1,4 @@
-"""Where every rank is, and who has not arrived: as text and as JSON."""
+"""State of every rank, and the ranks that have not arrived, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def as_json(
 ) -> dict[str, Any]:
     """Return verdict, positions and pending instances in the schema of the JSON output.
 
-    `since_ns` counts from the start of the run: when the open call was entered, else when the
-    last one was left; None before the first. `callsites`: what the recorder has summed up so far,
-    in summaries and under `--switch auto`.
+    `since_ns` counts from the start of the run. It is the entry of the open call, otherwise the
+    exit of the last call, or None before the first call. `callsites` are the recorder's current
+    sums, available in summaries and under `--switch auto`.
     """
     told = hang.text(trace, positions, verdict, _now(trace, positions))
     return {
@@ -61,7 +61,7 @@ def as_json(
 
 
 def _waits(trace: Trace) -> list[dict[str, Any]]:
-    """Return what the recorder has summed up so far, the call site with most waiting first."""
+    """Return the recorder's current sums, the call site with most waiting first."""
     rows = waits_so_far(trace.statistics).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
@@ -95,7 +95,7 @@ def _now(trace: Trace, positions: list[Position]) -> int | None:
 
 
 def text(trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict) -> str:
-    """Return the verdict, the state of the job, a table of its ranks, and what is pending."""
+    """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
     living = alive(trace)
     now = _now(trace, positions)
     state = _state(trace, positions, living, verdict)
@@ -129,7 +129,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
 
 
 def _not_here(trace: Trace) -> str:
-    """Return of when what is told of a job is that is not known to have ended."""
+    """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
         return (
             "The trace was made of an OTF2 archive: it tells where ranks were at the archive's "
@@ -185,12 +185,12 @@ def _state(
 
 
 def _died(verdict: Verdict, gone: list[int]) -> list[int]:
-    """Return who of those whose processes are gone died by itself: the launcher ends the others."""
+    """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
     return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
 
 
 def _gone(verdict: Verdict, position: Position) -> str:
-    """Return the state of a rank whose process is gone: how it went, and where it was."""
+    """Return how a rank without a process ended, and in which call."""
     if verdict.why == "unwritten":
         return "unknown"
     how = "died" if _died(verdict, [position.rank]) else "ended"
@@ -214,7 +214,7 @@ def _rank_table(
         doing = "" if call is None else call.operation
         none = none_yet
         if call is None and state == "finished" and trace.record != "summary":
-            none = "no call of it can be read"  # its last one is MPI_Finalize
+            none = "no call of it can be read"  # the rank's last call is MPI_Finalize
         doing = f"after {doing}" if call is not None and not position.open else doing
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
@@ -244,12 +244,12 @@ def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
 
 
 def state_of(verdict: Verdict) -> str:
-    """Return in a word how a job is that runs with something wrong."""
+    """Return one word for the state of a job that runs with a fault."""
     return hang.STATES.get(verdict.kind, "hung")
 
 
 def state_of_arrived(verdict: Verdict) -> str:
-    """Return what is said of an instance that lacks nobody, in keeping with the verdict."""
+    """Return the state of an instance that lacks no rank, consistent with the verdict."""
     if verdict.ended:
         return "all had arrived when the job ended"
     if verdict.is_bad:
@@ -258,7 +258,7 @@ def state_of_arrived(verdict: Verdict) -> str:
 
 
 def _leaving(one: Pending, positions: list[Position]) -> list[int]:
-    """Return who is in MPI_Finalize where others are in a collective with its number."""
+    """Return the ranks in MPI_Finalize while others are in a collective with its number."""
     if one.operations == ["finalize"]:
         return []
     return [

@@ -1,4 +1,4 @@
-"""A table that fits a terminal: columns as wide as needed, one that may shrink."""
+"""A table that fits a terminal: columns as wide as needed, and some columns that may shrink."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, its cells as text, and how it behaves where space is short.
+    """A heading, its cells as text, and its behaviour if the terminal is too narrow.
 
-    `shrink` columns are cut, but for the name of a file, their first word. Before that, columns are
-    left out: those with the highest `drop` first, of the same the last one, but for
-    the first one and those that shrink.
+    `shrink` columns are cut, except for their first word, the name of a file. Before cutting,
+    columns are omitted: the highest `drop` first, and the last column among equals. The first
+    column and `shrink` columns are never omitted.
     """
 
     head: str
@@ -33,22 +33,22 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Characters that the widest cell needs."""
+        """Return the number of characters of the widest cell."""
         return max(len(self.head), *(len(cell) for cell in self.cells), 1)
 
     @property
     def least(self) -> int:
-        """Characters that a column which shrinks needs for the names of its files."""
+        """Return the minimum width of a `shrink` column, which shows its file names."""
         names = [cell.partition(" ")[0] for cell in self.cells]
         return max(len(self.head), *(len(n) - max(n.rfind("/") - 1, 0) for n in names), 1)
 
     def fitting(self) -> Column:
-        """Return it with words for the symbols that can't be written."""
+        """Return the column with words in place of symbols that cannot be written."""
         return replace(self, head=fitting(self.head), cells=[fitting(cell) for cell in self.cells])
 
 
 def terminal_width() -> int:
-    """Return the width to write for: that of the terminal, between 40 and 120."""
+    """Return the output width: that of the terminal, between 40 and 120."""
     return min(120, max(40, shutil.get_terminal_size((120, 24)).columns))
 
 
@@ -72,15 +72,15 @@ def render(columns: Sequence[Column], width: int | None = None, *, indent: str =
 
 
 def _cut(cell: str, space: int) -> str:
-    """Return a cell without its end, or a path without its beginning."""
+    """Return a shortened cell: a path loses its beginning, other text its end."""
     more = fitting("…", {"…": "~"})
     return more + cell[1 - space :] if "/" in cell.partition(" ")[0] else cell[: space - 1] + more
 
 
 def known(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns that something is known in, ready to be written.
+    """Return the columns with at least one known value, ready to be written.
 
-    Of a trace without a machine table, or one recorded as summary, some hold nothing.
+    Some columns are empty without a machine table, or if the trace was recorded as summary.
     """
     told = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
     return [column.fitting() for column in told]
@@ -130,5 +130,5 @@ def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """Return a bar for a share between 0 and 1; none where it is not known."""
+    """Return a bar for a share between 0 and 1; empty if the share is unknown."""
     return "#" * round(width * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))

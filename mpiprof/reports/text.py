@@ -1,4 +1,4 @@
-"""The report for a terminal: run facts, then the tables of Faraj et al. for one's own program."""
+"""The report for a terminal: facts of the run, then the tables of Faraj et al."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 SUMMED = "Summed up after the logs had reached their limit"
-NARROW = 80  # a terminal on which facts are broken into lines
+NARROW = 80  # terminal width below which facts are wrapped
 
 
 def facts(trace: Trace) -> str:
-    """Return what ran, how long, how much of it in collectives and in waiting, and how sure."""
+    """Return the program, its run time, the shares of collectives and waiting, and their error."""
     title, rows = fact_rows(trace)
     lines = [f"  {name:<14}  {text}" for name, text in rows]
     if terminal_width() < NARROW:
@@ -37,7 +37,7 @@ def facts(trace: Trace) -> str:
 
 
 def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
-    """Return the facts of a run: a title, and names with what they are."""
+    """Return the facts of a run: a title, and pairs of name and value."""
     nodes = f"{trace.nodes} node" + ("s" if trace.nodes != 1 else "")
     started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
@@ -80,7 +80,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
 
 
 def sampled(every: int) -> str:
-    """Return what numbers rest on where one instance in so many was recorded."""
+    """Return the basis of the numbers if one instance in `every` was recorded."""
     return (
         f"one instance in {every}: sums are estimated from these, and lie with 95 % confidence "
         "between the two values given; so are counts with ~, but findings count and number the "
@@ -94,7 +94,7 @@ def _between(trace: Trace, name: str) -> str:
 
 
 def held_part(held: Held) -> str:
-    """Return which part of a run is held."""
+    """Return which part of a run the trace contains."""
     of = f"{count(held.instances)}" + (f" of {count(held.total)}" if held.total else "")
     but = {"--limit": ", but for what was summed up later", LOST: ""}
     return (
@@ -104,12 +104,12 @@ def held_part(held: Held) -> str:
 
 
 def held_time(held: Held) -> str:
-    """Return how much of a run's time is held, and which end of it."""
+    """Return how much of a run's time the trace contains, and from which end."""
     return f"the {'last' if held.why == '--record ring' else 'first'} {duration(held.held_ns)}"
 
 
 def summarised(observed: int, instances: int) -> str:
-    """Return what a trace recorded as summary knows."""
+    """Return what a trace recorded as summary contains."""
     if not observed:
         return "as summary: counts, times and sizes; no arrivals, so no waiting"
     if observed == instances:
@@ -126,12 +126,12 @@ def total_time(trace: Trace) -> float:
 
 
 def share_of(part: float, whole: float) -> str:
-    """Return a time and what share of another it is."""
+    """Return a time and its share of another time."""
     return f"{percent(part, whole)} ({duration(part)})"
 
 
 def percent(part: float, whole: float) -> str:
-    """Return what share of another a time is, in percent."""
+    """Return the share of another time, in percent."""
     return share(part / whole if whole > 0 else float("nan"))
 
 
@@ -145,7 +145,7 @@ CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"
 
 
 def message_times(trace: Trace) -> str:
-    """Return where T, the denominator of the factors, comes from."""
+    """Return the source of T, the denominator of the factors."""
     machine = trace.machine_table
     if not machine:
         return f"unknown, so no factors: {CALIBRATE}"
@@ -165,12 +165,12 @@ def message_times(trace: Trace) -> str:
 
 
 def notes(trace: Trace) -> list[str]:
-    """Return the first of what the recorder had to say."""
+    """Return the first messages of the recorder."""
     return trace.notes[:5]
 
 
 def summed_table(trace: Trace) -> str:
-    """Return the table of what was only summed up past the logs' limit; empty where nothing was."""
+    """Return the table of calls summed up beyond the logs' limit, or "" if there are none."""
     rows = trace.summed_up.to_dict("records")
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),
@@ -189,7 +189,7 @@ def callsite_table(callsites: Any) -> str:
 
 
 def callsite_columns(callsites: Any) -> list[Column]:
-    """Return the columns of that table."""
+    """Return the columns of the table of call sites."""
     rows = callsites.to_dict("records")
     counts = [counted(row["total_instances"], row["instances"]) for row in rows]
     partly = any(0 < row["complete_instances"] < row["total_instances"] for row in rows)
@@ -220,9 +220,9 @@ def callsite_columns(callsites: Any) -> list[Column]:
 
 
 def ran_on(algorithms: str) -> str:
-    """Return what instances ran on where that is not the library's own: of several, how many.
+    """Return the algorithms other than the library's, with counts if there are several.
 
-    From the column `algorithms`, such as "native 37, kang 3".
+    The argument is from column `algorithms`, such as "native 37, kang 3".
     """
     parts = algorithms.split(", ")
     if len(parts) > 2:
@@ -239,7 +239,7 @@ def waiting(row: dict[str, Any]) -> str:
 
 
 def latest(row: dict[str, Any]) -> str:
-    """Return who is late most, and how often."""
+    """Return the rank that is last most often, and how often."""
     if pd.isna(row["latest_rank"]):
         return UNKNOWN
     return f"{row['latest_rank']} in {share(row['latest_share'])}"
@@ -259,22 +259,22 @@ LEGEND = {
 
 
 def legend(table: str) -> str:
-    """Return what the headings of a table mean, those that it has."""
+    """Return the meanings of the headings that occur in a table."""
     heads = table.split("\n", 1)[0]
     had = (text for head, text in LEGEND.items() if head in heads or fitting(head) in heads)
     return " ".join(had)
 
 
 def factor_head(callsites: Any) -> str:
-    """Return what `factor_table` shows: without message times there are no factors."""
+    """Return the heading of `factor_table`; without message times there are no factors."""
     known = callsites["worst_factor"].notna().any()
     return "Imbalance factors, means over instances" if known else "Time by routine"
 
 
 def factor_table(callsites: Any) -> str:
-    """Return the averages of both factors: over all routines, and over the major ones.
+    """Return the averages of both factors over all routines and over the major routines.
 
-    Tables 4 and 5 of the paper.
+    Tables 4 and 5 of Faraj et al.
     """
     joined = routines(callsites)
     major = joined[joined["major"]].to_dict("records")
@@ -295,9 +295,9 @@ def factor_table(callsites: Any) -> str:
 
 
 def distribution_table(trace: Trace) -> str:
-    """Return the distribution of worst-case factors, messages of at most 1000 B and above.
+    """Return the distribution of worst-case factors for messages of at most 1000 B and above.
 
-    Figure 2 of the paper; empty when no factor is known.
+    Figure 2 of Faraj et al. Returns an empty text if no factor is known.
     """
     found = distribution(trace)
     if not found[["small_count", "large_count"]].to_numpy().sum():
@@ -312,9 +312,9 @@ def distribution_table(trace: Trace) -> str:
 
 
 def routine_table(trace: Trace, callsites: Any) -> str:
-    """Return counts, message sizes and times per routine (Tables 2 and 3).
+    """Return counts, message sizes and times per routine (Faraj et al., Tables 2 and 3).
 
-    Times are per rank. Sizes are those of the messages whose time is T.
+    Times are per rank. Sizes are of the messages with time T.
     """
     rows = routines(callsites).to_dict("records")
     groups = dict(list(callsites.groupby("operation")))
@@ -335,17 +335,17 @@ def routine_table(trace: Trace, callsites: Any) -> str:
 
 
 def rank_waiting(trace: Trace, callsites: Any) -> str:
-    """Return the waiting time of a routine's call sites per rank, where any is known."""
+    """Return the waiting time per rank of a routine's call sites, if any is known."""
     if callsites["wait_ns"].isna().all():
         return UNKNOWN
     return duration(callsites["total_wait_ns"].sum() / trace.ranks)
 
 
 def size_range(callsites: Any) -> str:
-    """Return the message sizes of a routine's call sites, with a star if these are averages.
+    """Return the message sizes of a routine's call sites, with a star for averages.
 
-    Those of an all-to-all are per destination. A rank's messages in an alltoallv or alltoallw are
-    known by their sum, so that their size is always an average.
+    Sizes of an all-to-all are per destination. The trace has only the sum of a rank's messages in
+    an alltoallv or alltoallw, so their size is always an average.
     """
     known = callsites[callsites["message_bytes"].notna()]
     if not len(known):
@@ -358,12 +358,12 @@ def size_range(callsites: Any) -> str:
 
 
 def site_words(pattern: str) -> list[str]:
-    """Return the words that name a call site on the command line, whatever it begins with."""
+    """Return the command-line words that select a call site, whatever its first character."""
     return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
 
 
 def suggestion(named: Sequence[Path], callsites: Any) -> str:
-    """Return the command to type next; `named` is the trace as the user named it, if they did."""
+    """Return the next command to type; `named` is the trace as the user named it, if given."""
     if len(callsites) and callsites["total_wait_ns"].any():
         worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
         pattern = pattern_of(worst["sites"])

@@ -1,4 +1,4 @@
-"""Where each rank spends its time in MPI: in collectives, waiting in them, and in other calls."""
+"""Time of each rank in MPI: in collectives, waiting in collectives, and in other calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpiprof.units import count, duration
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-# Columns of the table, and their heads.
+# Columns of the table, and their headings.
 HEADS = {
     "collective_ns": "collectives",
     "total_wait_ns": "of it waiting",
@@ -28,9 +28,9 @@ LEGEND = (
 
 
 def rows(trace: Trace) -> list[dict[str, Any]]:
-    """Return a row a rank: rank and the columns of HEADS; NaN where the trace does not tell."""
+    """Return a row per rank with `rank` and the columns of HEADS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
-    if trace.record == "summary" or trace.turned:  # times of the whole run, as the others are
+    if trace.record == "summary" or trace.turned:  # the other columns also cover the whole run
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
         table["total_wait_ns"] = float("nan")
     else:
@@ -48,7 +48,7 @@ def as_json(trace: Trace) -> list[dict[str, Any]]:
 
 
 def text(trace: Trace, most: int) -> str:
-    """Return a table of the ranks that spend most time in MPI calls, the first of them first."""
+    """Return a table of the ranks with most time in MPI calls, the largest first."""
     found = rows(trace)
     found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
     left = f", the first {most} of {count(len(found))}" if len(found) > most else ""

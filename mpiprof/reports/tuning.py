@@ -1,4 +1,4 @@
-"""What tuning found, for people: a table of call sites, and the summary by operation."""
+"""Results of tuning as text: a table of call sites, and the summary by operation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 30
 
 
 def works(rows: Rows, top: int) -> str:
-    """Return the table of works, the first `top` of them, and what the words mean."""
+    """Return the table of the first `top` tuning tasks, with the meaning of its words."""
     shown = rows[:top]
     table = render(
         [
@@ -52,7 +52,7 @@ def works(rows: Rows, top: int) -> str:
 
 
 def summary(rows: Rows) -> str:
-    """Return what each operation could gain: a table with a bar each."""
+    """Return the possible gain of each operation, as a table with bars."""
     total = sum(r["elapsed_ns"] for r in rows) or 1.0
     saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
     most = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0

@@ -1,4 +1,4 @@
-"""Figures in words: what waiting costs, where arrivals spread, how sure clocks and traces are."""
+"""Figures as text: cost of waiting, spread of arrivals, certainty of clocks and traces."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
-NOTABLE = 0.005  # of a spread: less is 0 % in words
+NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
 
 
 def sentence(row: dict[str, Any], total_ns: float) -> str:
-    """Return what the waiting at one call site costs, and how far apart its arrivals are."""
+    """Return the cost of the waiting at one call site, and the spread of its arrivals."""
     where = routine_at(row)
     cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
     if total_ns > 0:
@@ -30,30 +30,30 @@ def sentence(row: dict[str, Any], total_ns: float) -> str:
 
 
 def between(low: float, high: float, shown: Callable[[float], str]) -> str:
-    """Return between what an estimate lies, such as "31 % to 38 %"; empty where it is none."""
+    """Return the bounds of an estimate ("31 % to 38 %"), or "" if it is exact."""
     ends = shown(low), shown(high)
     return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
 
 
 def waiting_between(row: Mapping[str, Any]) -> str:
-    """Return between what a call site's waiting lies, in brackets after a blank; else nothing."""
+    """Return the bounds of a call site's waiting in brackets after a blank, or "" if exact."""
     found = between(row["total_wait_low_ns"], row["total_wait_high_ns"], duration)
     return f" ({found})" if found else ""
 
 
 def lacks_ranks(trace: Trace) -> bool:
-    """Whether there are calls, but none was recorded of all its ranks: no waiting is known then."""
+    """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
     return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
 
 
 def share_between(trace: Trace, name: str) -> str:
-    """Return between what parts of all ranks' time one of `totals` lies; empty where it's known."""
+    """Return the bounds of one of `totals` as shares of all ranks' time, or "" if it is exact."""
     estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
     return between(estimate.low / whole, estimate.high / whole, share)
 
 
 def counts(row: Mapping[Any, Any]) -> dict[str, str]:
-    """Return how many instances both of two compared call sites have, `count` and `other_count`."""
+    """Return the instances of both compared call sites, as `count` and `other_count`."""
     return {
         f"{side}count": counted(row[f"{side}total_instances"], row[f"{side}instances"])
         for side in ("", "other_")
@@ -61,7 +61,7 @@ def counts(row: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def instances(row: dict[str, Any]) -> str:
-    """Return how many instances a call site has, and how many of them are known where not all."""
+    """Return a call site's number of instances, and how many are complete if not all are."""
     total, known = row["total_instances"], row["complete_instances"]
     all_ = counted(total, row["instances"])
     return f"{all_}, {count(known)} known" if 0 < known < total else all_
@@ -81,7 +81,7 @@ def _spread(row: dict[str, Any]) -> str:
 
 
 def causes(found: Causes) -> list[str]:
-    """Return why the arrivals at a call site differ, in sentences."""
+    """Return sentences about why the arrivals at a call site differ."""
     parts = []
     if not math.isnan(found.inherited.value):
         parts.append(
@@ -105,7 +105,7 @@ def causes(found: Causes) -> list[str]:
 
 
 def period(phases: pd.DataFrame) -> str:
-    """Return which instances of a call site are different again and again; empty if none are."""
+    """Return which instances of a call site differ periodically, or "" if none do."""
     if not len(phases) or not phases["period"].iloc[0]:
         return ""
     every, offset = int(phases["period"].iloc[0]), int(phases["period_offset"].iloc[0])
@@ -138,13 +138,13 @@ def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
 
 
 def completeness(trace: Any) -> list[str]:
-    """Return what is missing from a trace, a line each; empty when nothing is."""
+    """Return a line for each missing part of a trace, or an empty list if it is complete."""
     lines = []
     if trace.dropped:
         lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
     if not trace.sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
-    notes = {*trace.notes, trace.dropped_note}  # which stand by themselves
+    notes = {*trace.notes, trace.dropped_note}  # these are reported separately
     problems = [str(problem) for problem in trace.problems if problem not in notes]
     lines += problems[:5]
     if len(problems) > 5:

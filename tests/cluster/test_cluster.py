@@ -1,7 +1,7 @@
-"""The emulated cluster: set up, used by both MPIs, and taken down however a run ends.
+"""The emulated cluster: created, used by both MPIs, and removed however a run ends.
 
-The clusters of a test have a state folder and a prefix of their own, so that they and other
-clusters on this machine neither see nor remove each other.
+The clusters of a test have a separate state folder and prefix, so that they and other clusters on
+this machine neither see nor remove each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAKE = (
 with c.endings_as_exceptions(), c.Cluster(c.parse("3x100mbit")) as made:
 """
 )
-# A shell starts what ends in `&` with SIGINT ignored, and all that comes from it.
+# A shell starts background commands (`&`) and their children with SIGINT ignored.
 HEED = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 WAIT = "    print('up', made.folder.name, flush=True)\n    sys.stdin.read()\n"
 HOLD = HEED + MAKE + WAIT
@@ -74,7 +74,7 @@ os.write(1, line.encode())
 
 @pytest.fixture(scope="module", autouse=True)
 def namespaces() -> None:
-    """Skip where namespaces can't be made; continuous integration runs as root."""
+    """Skip if namespaces cannot be created; continuous integration runs as root."""
     if os.geteuid() != 0:
         pytest.skip("not root: network namespaces can't be made")
     if shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin") is None:
@@ -87,7 +87,7 @@ def nothing_left(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[None]:
-    """Give a test's clusters a place of their own; check afterwards that all of them are gone."""
+    """Give a test's clusters a separate state folder, and check afterwards that all are removed."""
     state, prefix = tmp_path / "state", f"mpiprof-test-{secrets.token_hex(3)}-"
     monkeypatch.setattr(cluster, "STATE", state)
     monkeypatch.setattr(cluster, "PREFIX", prefix)
@@ -129,7 +129,7 @@ def test_a_failing_program_s_code_comes_back(mpich: Mpi) -> None:
 
 
 def hold() -> tuple[subprocess.Popen[str], str]:
-    """Start a process that holds a cluster; return it with the cluster's identity."""
+    """Start a process that uses a cluster; returns it with the cluster's identity."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD],
         stdin=subprocess.PIPE,
@@ -178,7 +178,7 @@ def test_two_clusters_don_t_collide(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_port_has_the_rate_of_the_cluster() -> None:
-    """A node's port is shaped on both sides; the switch's side has SWITCH_PERCENT of the rate."""
+    """A node's port is shaped on both sides; the switch side has SWITCH_PERCENT of the rate."""
     with cluster.Cluster(cluster.parse("2x100mbit")) as made:
         for name, rates in (("node00", ["100Mbit"]), ("switch", ["104Mbit"] * 2)):
             words = ["tc", "-n", made.prefix + name, "qdisc", "show"]
@@ -210,11 +210,11 @@ def test_more_ranks_than_places_are_refused(mpich: Mpi) -> None:
     assert done.returncode and "there is room for 3" in done.stderr
 
 
-# ---- what is missing, in one line
+# ---- missing requirements, in one line
 
 
 def bench(mpi: Mpi, *before: str) -> str:
-    """Run a study on a cluster where that fails; return what it says."""
+    """Run a study on a cluster that must fail; returns the message."""
     words = ["-c", MAIN, "bench", "cases", "--cluster", "2x100mbit"]
     done = run([*before, str(mpi.python), *words])
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr

@@ -1,7 +1,7 @@
-"""The decisions of `--switch auto` on times that are known, without MPI.
+"""Decisions of `--switch auto` for given times, without MPI.
 
-programs/decide.c feeds windows to core/decide.c and core/probe.c: one time for each candidate, the
-library's own first, with noise and outliers from a seed.
+programs/decide.c feeds windows to core/selection/online/decide.c and probe.c. Each candidate has
+one time, the library's own first, with noise and outliers from a seed.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from support.jobs import run
 from support.programs import of_the_core
 
 SEEDS = range(1, 51)
-MOST = 0.96  # of the seeds: of 100 instances 2 take three times as long, now and then two in a row
+MOST = 0.96  # minimum share of seeds that hold, as 2 in 100 instances are disturbed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was chosen at which instance, where phases began, how many probes there were."""
+    """The choices and their instances, the beginnings of phases, and the number of probes."""
 
     choices: list[tuple[int, int]]
     phases: list[tuple[int, str]]
     probes: int
     later: int
-    time: float  # over that of the library's own choice
-    own: int  # of the library's own by their names that were tried
+    time: float  # relative to that of the library's own choice
+    own: int  # number of the library's named algorithms that were probed
 
     @property
     def last(self) -> int:
-        """The candidate that runs at the end."""
+        """Return the candidate that runs at the end."""
         return self.choices[-1][0] if self.choices else 0
 
 
 @pytest.fixture(scope="module")
 def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The decisions, compiled into a program of their own."""
+    """Compile the decisions into a separate program."""
     names = ("decide", "field", "hold", "observe", "pace", "probe", "robust")
     parts = [f"auto/{name}" for name in names]
     return of_the_core(tmp_path_factory.mktemp("decide") / "decide", parts, source="decide.c")
@@ -72,12 +72,12 @@ def outcome(
 
 
 def outcomes(decide: Path, times: str, seeds: range = SEEDS, **options: int) -> list[Outcome]:
-    """Run the same case with other noise each time."""
+    """Run the same case with different noise for each seed."""
     return [outcome(decide, times, seed=seed, **options) for seed in seeds]
 
 
 def share(found: list[Outcome], holds: Callable[[Outcome], bool]) -> float:
-    """Return for how many of them something holds."""
+    """Return the share of outcomes for which a condition holds."""
     return sum(map(holds, found)) / len(found)
 
 
@@ -88,7 +88,7 @@ def test_the_fastest_is_found(decide: Path) -> None:
 
 
 def test_block_sizes_are_climbed_to_the_best_one(decide: Path) -> None:
-    """Of 2, 4 and 8 KB, which are listed, 8 is best; of what is not, 16 is, and 32 is not."""
+    """8 KB is the best listed size of 2, 4 and 8 KB. Unlisted 16 KB is better, 32 KB is not."""
     sizes = "90:90:90:2 70:70:70:4 60:60:60:8 50:50:-1:16 58:58:-1:32 20:20:-1:64"
     found = outcomes(decide, f"100 {sizes}", instances=600)
     assert share(found, lambda o: o.last == 4) >= MOST
@@ -97,7 +97,7 @@ def test_block_sizes_are_climbed_to_the_best_one(decide: Path) -> None:
 
 
 def test_block_sizes_are_climbed_beside_a_better_algorithm(decide: Path) -> None:
-    """4 KB is 10 % behind candidate 1, and 16 KB 15 % ahead of it."""
+    """4 KB is 10 % slower than candidate 1, and 16 KB is 15 % faster."""
     found = outcomes(decide, "100 60 66:66:66:4 57:57:-1:8 51:51:-1:16 56:56:-1:32")
     assert share(found, lambda o: o.last == 4) >= MOST
 
@@ -117,7 +117,7 @@ def test_wrong_predictions_cost_no_more_than_the_budget(decide: Path) -> None:
 
 
 def test_what_all_predictions_have_too_low_or_too_high_is_corrected(decide: Path) -> None:
-    """All are off by the same; the best one is predicted third."""
+    """All predictions are wrong by the same factor, and the best candidate is predicted third."""
     for factor in (0.4, 1.8):
         times = [(70, 60), (75, 62), (50, 65), (95, 80)]
         words = " ".join(f"{t}:{t}:{factor * p:.0f}" for t, p in times)
@@ -127,9 +127,9 @@ def test_what_all_predictions_have_too_low_or_too_high_is_corrected(decide: Path
 def test_equal_candidates_are_told_from_the_librarys_own_in_one_run_of_twenty(
     decide: Path,
 ) -> None:
-    """The stated confidence: 95 % that nothing takes the library's place by the noise alone.
+    """With 95 % confidence, noise alone does not replace the library's own choice.
 
-    A choice must also be ahead by 1 %, so that fewer are wrong; 100 runs with 10 % noise.
+    A choice must also be faster by 1 %, so fewer than 5 % are wrong; 100 runs with 10 % noise.
     """
     found = outcomes(decide, "100 100 100 100", range(100), noise=10)
     assert share(found, lambda o: o.last > 0) <= 0.12
@@ -142,19 +142,19 @@ def test_a_change_is_noticed_and_the_new_best_is_found(decide: Path) -> None:
     for one in found:
         at, why = one.phases[1]
         assert why in ("score", "imbalance")
-        # Two windows of four after the change, and one in which their numbers are on the way.
+        # Two windows of four after the change, plus the window in transit.
         assert 150 < at <= 150 + 4 * 4
         assert one.later <= 300 / 5
 
 
 @pytest.mark.parametrize("change", [60, 70, 80, 90, 100])
 def test_a_change_around_a_phase_s_end_is_noticed_too(change: int, decide: Path) -> None:
-    """Probing may go on for 100 instances, most of them without a probe."""
+    """Probing may continue for 100 instances, most of them without a probe."""
     times = "700:800 701:600:800 795:803:800 817:820:805 1140:802:800 2500:820:800 2400:800:750"
 
     def is_noticed(one: Outcome) -> bool:
         noticed = [at for at, _ in one.phases if change < at <= change + 5 * 4]
-        return bool(noticed) or one.last == 1  # which the phase under way has found
+        return bool(noticed) or one.last == 1  # found by the current phase
 
     assert share(outcomes(decide, times, change=change, noise=1), is_noticed) >= MOST
 
@@ -166,23 +166,23 @@ def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(decide: P
 
 
 def test_slower_candidates_keep_no_phase_open(decide: Path) -> None:
-    """What 16 emulated nodes took for an all-to-all, and what was predicted."""
+    """Measured times of 16 emulated nodes for an all-to-all, and their predictions."""
     times = "700 693 991:991:769 1610:1610:769 816:816:733 815:815:733 792:792:819 795:795:819"
     found = outcomes(decide, times, noise=1)
     assert share(found, lambda o: o.choices[-1][1] <= 130) >= 0.85
-    # The two sums that are compared differ by 2 % through disturbed instances alone.
+    # Disturbed instances alone make the two compared sums differ by 2 %.
     assert statistics.mean(o.time for o in found) <= 1.015
 
 
 def test_after_a_change_block_sizes_are_climbed_as_well(decide: Path) -> None:
-    """8 KB was best; from instance 150 on it is 32, which nothing has measured before."""
+    """8 KB was best; from instance 150 on it is 32 KB, which was never measured before."""
     sizes = "70:90:70:4 50:70:50:8 60:60:60:16 80:40:-1:32 90:95:-1:64"
     found = outcomes(decide, f"100:130 {sizes}", instances=400, change=150)
     assert share(found, lambda o: o.choices[0][0] == 2 and o.last == 4) >= MOST
 
 
 def test_a_restless_program_is_not_probed_for_ever(decide: Path) -> None:
-    """After the first phase a fifth of the instances at most, whatever happens."""
+    """After the first phase, at most a fifth of the instances are probes in any case."""
     for one in outcomes(decide, "100 80 90 95", instances=3000, noise=60):
         assert one.probes - one.later <= 40
         assert one.later <= 600
@@ -193,9 +193,9 @@ ALTERNATES = "100:200 80:260 150:120 95:190"
 
 @pytest.mark.parametrize("turns", [8, 12, 20, 30, 50, 80])
 def test_a_program_that_soon_changes_again_is_left_alone(turns: int, decide: Path) -> None:
-    """The sooner a phase follows the last, the longer until the next; native runs meanwhile.
+    """The sooner a phase follows the last, the longer the next is delayed, with native runs.
 
-    Candidate 1 alone would take 1.13 times as long as the library's own.
+    Candidate 1 alone would take 1.13 times as long as the library's own choice.
     """
     found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
     assert share(found, lambda o: o.time <= 1.03) >= MOST
@@ -205,14 +205,14 @@ def test_a_program_that_soon_changes_again_is_left_alone(turns: int, decide: Pat
 
 @pytest.mark.parametrize("turns", [150, 300])
 def test_phases_that_last_are_worth_probing_each_time(turns: int, decide: Path) -> None:
-    """At best 0.67: 80 and 120 in place of 100 and 200."""
+    """The best possible ratio is 0.67: 80 and 120 instead of 100 and 200."""
     found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
     assert share(found, lambda o: len(o.phases) == 6000 // turns and o.time <= 0.8) >= MOST
 
 
 @pytest.mark.parametrize("change", [36, 40, 44, 50, 60])
 def test_a_choice_that_a_change_made_wrong_does_not_stay(change: int, decide: Path) -> None:
-    """Though all that it was chosen by is from before the change, or little may be probed."""
+    """The choice rests on data from before the change, or the probes are limited."""
 
     def is_corrected(one: Outcome) -> bool:
         right = one.last == 1 or (one.last == 0 and one.later >= 10)
@@ -229,7 +229,7 @@ def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
 
 
 def test_who_comes_last_is_told_to_who_joins_last(decide: Path) -> None:
-    """Candidate 2 is for rank 0; 3 is added for rank 2, who is late, and 4 for rank 5 later on."""
+    """Candidate 2 is for rank 0; 3 is added for late rank 2, and later 4 for rank 5."""
     found = outcomes(decide, "100 90 50:50:50:-1", instances=600, change=300)
     before = [[one for one, at in o.choices if at < 300][-1] for o in found]
     assert before.count(3) >= MOST * len(found)
@@ -241,13 +241,13 @@ def test_nobody_joins_last_who_is_hardly_late(decide: Path) -> None:
 
 
 def test_who_is_waited_for_in_the_scores_comes_last_as_well(decide: Path) -> None:
-    """A reduce of 16 emulated nodes: each score of the library's own holds 35 ms of waiting."""
+    """A reduce of 16 emulated nodes: each score of the library includes 35 ms of waiting."""
     found = outcomes(decide, "38 45:45:16 50:50:16 160:160:22 11:11:3:-3")
     assert share(found, lambda o: o.last == 5) >= MOST
 
 
 def test_the_librarys_own_is_tried_after_ours_that_it_is_like(decide: Path) -> None:
-    """Candidate 5 is like 1, which is best of ours, and is better; 6 is like 4, which is slow."""
+    """Candidate 5 resembles 1, mpiprof's best, and is better; 6 resembles 4, which is slow."""
     found = outcomes(decide, "100 60 80 90 300:300:95 50:50:0:-11 40:40:0:-14")
     assert share(found, lambda o: o.last == 5) >= MOST
     assert share(found, lambda o: o.own == 1) >= MOST
@@ -262,7 +262,7 @@ def test_only_four_of_the_librarys_own_are_tried(decide: Path) -> None:
 
 
 def test_no_phase_waits_for_a_communicator_that_costs_too_much(decide: Path) -> None:
-    """What is better would cost 20 calls' time; what costs half of one is tried and taken."""
+    """A better candidate that costs 20 calls is skipped; one that costs half a call is chosen."""
     dear = outcomes(decide, "100 60 80 30:30:2000:-11")
     assert not any(o.own for o in dear)
     assert share(dear, lambda o: o.last == 1 and o.choices[0][1] <= 60) >= MOST
@@ -271,9 +271,9 @@ def test_no_phase_waits_for_a_communicator_that_costs_too_much(decide: Path) -> 
 
 
 def case(generator: random.Random) -> tuple[str, list[float]]:
-    """Return candidates at random, as words and times; the library's own takes 100.
+    """Return random candidates as words and times; the library's own choice takes 100.
 
-    The model is off by a factor that all candidates share, and by one of each.
+    The model's error is a factor that all candidates share, times a factor of each candidate.
     """
     low, high = generator.choice([(0.3, 2.5), (0.85, 1.3), (1.0, 2.5)])
     shared = generator.lognormvariate(0, 0.4)
@@ -283,7 +283,7 @@ def case(generator: random.Random) -> tuple[str, list[float]]:
         times.append(takes)
         predicted = takes * shared * generator.lognormvariate(0, 0.3)
         words.append(f"{takes:.2f}:{takes:.2f}:{predicted:.2f}")
-    if generator.random() < 0.4:  # and one algorithm in five block sizes, three of them listed
+    if generator.random() < 0.4:  # plus one algorithm with five block sizes, three of them listed
         best, best_size = generator.uniform(35, 110), generator.randint(0, 4)
         for size in (1, 2, 3, 0, 4):
             takes = best * (1 + 0.12 * abs(size - best_size))
@@ -296,25 +296,25 @@ def case(generator: random.Random) -> tuple[str, list[float]]:
 
 @dataclass
 class Summary:
-    """Of each case the choice over the best, the probes, and the time over the library's own."""
+    """Results by case: choice relative to the best, probes, time relative to the library's."""
 
     behind: list[float] = field(default_factory=list)
     probes: list[int] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
 
     def add(self, found: Outcome, times: list[float]) -> None:
-        """Add a case with so many us for each candidate."""
+        """Add a case with the time of each candidate in us."""
         self.behind.append(times[found.last] / min(times))
         self.probes.append(found.probes)
         self.whole.append(found.time)
 
     @property
     def hits(self) -> float:
-        """The share of cases in which the best was found, or one within 1 % of it."""
+        """Return the share of cases in which the choice is within 1 % of the best."""
         return sum(ratio <= 1.01 for ratio in self.behind) / len(self.behind)
 
     def row(self, title: str) -> str:
-        """Return the line of docs/results/auto.md."""
+        """Return the row of docs/results/auto.md."""
         tenth = statistics.quantiles(self.probes, n=10)[-1]
         cells = [
             f"{len(self.behind)} {title}",
@@ -327,7 +327,7 @@ class Summary:
 
 
 def check_documented(row: str) -> None:
-    """Print a line, and check the documentation's: compilers may round times differently."""
+    """Print a row and compare it with the documentation; compilers may round times differently."""
     print(f"\n{row}")
     title = row.rpartition(" | ")[0].split(" | ")[0]
     lines = (ROOT / "docs" / "results" / "auto.md").read_text().splitlines()
@@ -338,7 +338,7 @@ def check_documented(row: str) -> None:
 
 
 def test_with_the_librarys_own_the_best_is_found_in_ten_probes(decide: Path) -> None:
-    """400 cases at random, some of ours with a twin of the library's own, off by a tenth."""
+    """400 random cases: some candidates have a library twin that differs by a tenth."""
     all_ = Summary()
     for seed in range(400):
         generator = random.Random(seed)
@@ -356,7 +356,7 @@ def test_with_the_librarys_own_the_best_is_found_in_ten_probes(decide: Path) -> 
 
 
 def test_the_best_is_found_in_ten_probes(decide: Path) -> None:
-    """600 cases at random, 300 instances each: what is found, what it costs, what is lost."""
+    """600 random cases of 300 instances each: the choice found, its cost and its loss."""
     by_noise = {1: Summary(), 3: Summary(), 10: Summary()}
     all_ = Summary()
     for seed in range(600):

@@ -1,4 +1,4 @@
-"""What the recorder makes in a folder where others could write: programs/folder_files.c."""
+"""Files that the recorder creates in a folder writable by others: programs/folder_files.c."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pytest
 from support.jobs import run
 from support.programs import of_the_core
 
-ANOTHER = 12345  # a user
+ANOTHER = 12345  # uid of another user
 LINK, OWNER = "it, or a file in it, is a link", "it, or a file in it, belongs to another user"
 PARTS = ("trace/folder", "trace/owned", "base/guard", "base/recorder")
-WAYS = ("shared", "append")  # those that take a file which is there
+WAYS = ("shared", "append")  # ways that open an existing file
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's folder, compiled into a program of its own."""
+    """Compile the recorder's folder code into a separate program."""
     made = tmp_path_factory.mktemp("folder") / "folder_files"
     return of_the_core(made, PARTS, source="folder_files.c")
 
 
 def said(program: Path, *words: str | Path) -> str:
-    """Return what the program says."""
+    """Return the output of the program."""
     return run([program, *words], check=True).stdout.strip()
 
 
 def of_another(path: Path) -> Path:
-    """Return a path that belongs to another user: this one, or one that belongs to root."""
+    """Return a path of another user: this path, or a path of root."""
     if os.geteuid() != 0:
         return Path("/tmp") if path.is_dir() else Path("/etc/passwd")
     os.chown(path, ANOTHER, -1)
@@ -94,7 +94,7 @@ def test_a_link_in_the_place_of_the_folder(way: str, program: Path, tmp_path: Pa
 
 
 def test_an_own_folder_is_taken(program: Path, tmp_path: Path) -> None:
-    """A file that another rank has begun grows; what is marked stays."""
+    """A file that another rank has begun grows, and a marked file stays."""
     (tmp_path / "trace").mkdir()
     assert said(program, "make", tmp_path / "trace") == "done"
     assert said(program, "append", tmp_path / "trace", "name") == "done"

@@ -1,4 +1,4 @@
-"""What static memory is given back: programs/give_back.c with core/base/memory.c."""
+"""Release of static memory: programs/give_back.c with core/base/memory.c."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.programs import of_the_core
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's memory, compiled into a program of its own."""
+    """Compile the recorder's memory code into a separate program."""
     made = tmp_path_factory.mktemp("memory") / "give_back"
     return of_the_core(made, ["base/memory"], source="give_back.c")
 
@@ -25,7 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
             1,
             3 * PAGE,
             f"{PAGE} {3 * PAGE - 1}",
-        ),  # the pages at both ends hold something else as well
+        ),  # the pages at both ends also contain other data
         (PAGE - 1, 2 * PAGE + 1, f"{PAGE} {3 * PAGE - 1}"),
         (5, 2 * PAGE - 6, "none"),
         (100, 200, "none"),

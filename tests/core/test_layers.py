@@ -1,6 +1,6 @@
-"""The core's folders use only those above them, and no two of its files need each other.
+"""The core's folders use only folders above them, and no two files depend on each other.
 
-By what the files include, and by what the compiled ones call.
+Both includes and calls of the compiled files are checked.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LAYERS = (
     *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
     *("choose", "auto", "switch", "life", "door", "otf2"),
 )
-# Of libc's, and ours where the recorder is loaded; we call them as libc's.
+# libc functions that the recorder wraps once loaded; the core calls them as libc's.
 WRAPPED_MASKS = {"pthread_sigmask", "sigprocmask"}
-# Names that are not their file's: a door, MPI's own, libc's that are wrapped, one that stands for
-# each line of its users.
+# Names without their file's prefix: the Python API, MPI's own, wrapped libc functions, and a name
+# that represents a line of each user.
 NOT_BY_FILE = {
     *("mpiprof_calibrate", "mpiprof_study_choose"),
     *("MPI_Pcontrol", "mpi_pcontrol", "mpi_pcontrol_", "mpi_pcontrol__", "MPI_PCONTROL"),
@@ -34,17 +34,17 @@ Edges = dict[str, set[str]]
 
 
 def files(pattern: str) -> list[Path]:
-    """Return the files of the core, but those of an ABI."""
+    """Return the files of the core, without the files of an ABI."""
     return [path for path in sorted(CORE.rglob(pattern)) if "abi" not in path.parts]
 
 
 def module(path: Path) -> str:
-    """Return a file's folder and stem: a header and its source are one."""
+    """Return a file's folder and stem; a header and its source are one module."""
     return path.relative_to(CORE).with_suffix("").as_posix()
 
 
 def included() -> Edges:
-    """Return which modules the text of each includes."""
+    """Return the modules that each module includes."""
     made = {"abi", "natives", "build"}
     found: Edges = {}
     for path in files("*.[ch]"):
@@ -55,7 +55,7 @@ def included() -> Edges:
 
 @pytest.fixture(scope="module")
 def objects() -> dict[str, Path]:
-    """Return the compiled files of Open MPI's recorder, as the installation has left them."""
+    """Return the object files of Open MPI's recorder from the installation."""
     folders = (ROOT / "build").glob("*/CMakeFiles/core-openmpi.dir")
     newest = max(folders, key=lambda folder: folder.stat().st_mtime)
     found = {
@@ -66,19 +66,19 @@ def objects() -> dict[str, Path]:
 
 
 def symbols(path: Path, *options: str) -> set[str]:
-    """Return the names of an object file that `nm` lists."""
+    """Return the names that `nm` lists for an object file."""
     listed = subprocess.run(["nm", *options, path], capture_output=True, text=True, check=True)
     return {line.split()[-1] for line in listed.stdout.splitlines()}
 
 
 @pytest.fixture(scope="module")
 def called(objects: dict[str, Path]) -> Edges:
-    """Return which modules the compiled code of each needs."""
+    """Return the modules that the compiled code of each module needs."""
     owner = {
         name: module_
         for module_, path in objects.items()
         for name in symbols(path, "--defined-only", "--extern-only")
-        - {"predefined"}  # abi.h's
+        - {"predefined"}  # defined by abi.h
         - WRAPPED_MASKS
     }
     return {
@@ -88,7 +88,7 @@ def called(objects: dict[str, Path]) -> Edges:
 
 
 def check_layers(edges: Edges) -> None:
-    """Fail where a folder uses one below it, or files use each other."""
+    """Fail if a folder uses a folder below it, or if files depend on each other."""
     rank = {layer: i for i, layer in enumerate(LAYERS)}
     for name, others in edges.items():
         for other in others:
@@ -114,7 +114,7 @@ def test_what_is_called(called: Edges) -> None:
 
 
 def test_what_is_called_is_included(called: Edges) -> None:
-    """So that the includes of a file tell what it uses; a header's own functions are its users'."""
+    """The includes of a file show its dependencies; calls in a header count for its users."""
     texts = included()
     for name, others in called.items():
         direct = texts[name]
@@ -130,7 +130,7 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
         assert not wrong, f"{name}.c defines {wrong}"
 
 
-# A part of struct selection -> the file that writes it.
+# Member of struct selection -> the file that writes it.
 PARTS = {
     "hold": "hold",
     "model": "field",
@@ -150,7 +150,7 @@ def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
 
 
 def test_a_decision_knows_nothing_that_is_for_people() -> None:
-    """What is told to people, and the functions that tell it, are no part of what decides."""
+    """The files that decide do not include the files that report decisions to people."""
     found = included()
     for name in ("decide", "hold", "observe", "pace", "probe", "robust"):
         assert not found[f"auto/{name}"] & {"auto/explain", "auto/plan", "auto/told"}

@@ -1,4 +1,4 @@
-"""What `auto` learns of its model corrects the predictions for what is near; without MPI."""
+"""Corrections that `auto` learns apply to predictions of similar cases; without MPI."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from support.programs import of_the_core
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """core/auto/learned.c, compiled into a program of its own."""
+    """Compile core/selection/online/model_correction.c into a separate program."""
     parts = ("auto/learned", "base/text", "base/memory")
     folder = tmp_path_factory.mktemp("learned")
     return of_the_core(folder / "learned", parts, source="learned.c")
 
 
 def factors(learned: Path, text: str, *questions: str) -> list[float]:
-    """Return what each "operation algorithm bytes members" is corrected by."""
+    """Return the correction factor of each "operation algorithm bytes members"."""
     words = [word for question in questions for word in question.split()]
     return [float(line) for line in run([learned, text, *words], check=True).stdout.split()]
 
@@ -28,7 +28,7 @@ def test_nothing_known_corrects_nothing(learned: Path) -> None:
 
 
 def test_a_lesson_is_shrunk_towards_one(learned: Path) -> None:
-    """3 runs at twice the prediction: (1 + 3 * 2) / 4 for all, and once more for itself."""
+    """3 runs at twice the prediction: (1 + 3 * 2) / 4 for all, and again for the case itself."""
     shared = (1 + 3 * 2) / (1 + 3)
     own = (shared + 3 * 2) / (1 + 3)
     found = factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 1024 8", "reduce tree 1024 8")
@@ -46,7 +46,7 @@ def test_it_says_less_of_what_is_further_away(learned: Path) -> None:
 
 
 def test_the_librarys_own_start_from_ours_that_they_are_like(learned: Path) -> None:
-    """What was seen of ours holds for the library's own by that name, but not the other way."""
+    """Data of mpiprof's algorithm applies to the library's twin, but not vice versa."""
     ours, own = "reduce ring 10 3 2.0 3;", "reduce native:ring 10 3 0.5 5;"
     factor = ((1 + 3 * 2) / 4 + 3 * 2) / 4
     questions = ("reduce ring 1024 8", "reduce native:ring 1024 8")

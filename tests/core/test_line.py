@@ -1,4 +1,4 @@
-"""The link that times of messages are of: programs/line.c feeds them to core/machine/line.c."""
+"""The fit of a link to message times: programs/line.c and core/timing/alpha_beta_fit.c."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from support.jobs import run
 from support.programs import of_the_core
 
-QUICK = (0, 1024, 16384, 131072)  # of the sketch at the start
+QUICK = (0, 1024, 16384, 131072)  # sizes of the quick measurement at the start
 FULL = (0, *(1 << i for i in range(22)))
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's fit, compiled into a program of its own."""
+    """Compile the recorder's fit into a separate program."""
     made = tmp_path_factory.mktemp("line") / "line"
     return of_the_core(made, ["machine/line"], source="line.c")
 
@@ -26,7 +26,7 @@ def link(
     one_way: Callable[[float], float],
     both_ways: Callable[[float], float],
 ) -> tuple[float, float, float, float]:
-    """Return alpha, beta, pace and buffer of messages that take so long."""
+    """Return alpha, beta, pace and buffer fitted to the given message times."""
     words = [f"{m}:{one_way(m):.3f}:{both_ways(m):.3f}" for m in sizes]
     alpha, beta, pace, buffer = map(float, run([program, *words], check=True).stdout.split())
     return alpha, beta, pace, buffer
@@ -36,7 +36,7 @@ def link(
     "other", [1.0, 1.4, 2.0], ids=["full duplex", "busy memory", "half duplex"]
 )
 def test_a_link_without_a_buffer_has_one_pace(other: float, program: Path) -> None:
-    """Both ways at once are up to twice as long: that is the other direction's."""
+    """Both ways at once take up to twice as long, because of the other direction."""
     found = link(program, QUICK, lambda m: 800 + 0.1 * m, lambda m: 900 + 0.1 * other * m)
     assert found[:3] == pytest.approx((800, 0.1, 0.1), rel=0.01)
 
@@ -51,7 +51,7 @@ def test_a_buffer_that_large_messages_pass(program: Path) -> None:
 
 
 def test_a_buffer_that_is_larger_than_any_message(program: Path) -> None:
-    """What 16 emulated nodes at 100 Mbit/s took: 80 ns a byte, of which one way shows nothing."""
+    """Times of 16 emulated nodes at 100 Mbit/s: 80 ns/B, which one way alone does not show."""
     one_way = {0: 10450.5, 1024: 26068.5, 16384: 87540.5}
     both_ways = {0: 25257.5, 1024: 71584.2, 16384: 1373525.0}
     sizes = tuple(one_way)

@@ -1,4 +1,4 @@
-"""The link that algorithms plan with, from a machine table that others may have formatted anew."""
+"""The link that algorithms plan with, read from a machine table in any JSON formatting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAST = dict.fromkeys(SLOW, 1.0) | {"sizes": [0]}
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's reader, compiled into a program of its own."""
+    """Compile the recorder's reader into a separate program."""
     made = tmp_path_factory.mktemp("slowest") / "slowest"
     return of_the_core(made, ["machine/table", "base/text", "base/memory"], source="slowest.c")
 
@@ -48,7 +48,7 @@ def test_the_slowest_link(
     program: Path,
     tmp_path: Path,
 ) -> None:
-    """As `json.dumps` and as `jq` with and without -S write it."""
+    """Formatted as by `json.dumps`, and as by `jq` with and without -S."""
     table = {"source": "calibrate", "within": within, "between": between, "gamma": 0.5}
     (tmp_path / "table").write_text(json.dumps(table, indent=indent, sort_keys=order))
     with (tmp_path / "table").open() as file:

@@ -1,6 +1,6 @@
-"""What rounds say of a message's time, and whether it would come out again.
+"""Message time from repetitions, and whether a second measurement would reproduce it.
 
-programs/message_rounds.c feeds rounds to core/machine/rounds.c, without MPI.
+programs/message_rounds.c feeds repetitions to core/timing/repetitions.c, without MPI.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mpiprof.trace.machine import MOST_SPREAD
 
 Float = NDArray[np.float64]
 RUNS, ROUNDS = 1000, 64
-NEAR, FAR = 125.0, 335.0  # ns, of an empty message where processors are near, and far apart
+NEAR, FAR = 125.0, 335.0  # time in ns of an empty message between near and distant processors
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's judgement of rounds, compiled into a program of its own."""
+    """Compile the recorder's evaluation of repetitions into a separate program."""
     made = tmp_path_factory.mktemp("rounds") / "message_rounds"
     return of_the_core(made, ["machine/rounds"], source="message_rounds.c")
 
 
 def judged(program: Path, runs: Float) -> tuple[Float, Float]:
-    """Return of each run of rounds the time and the spread."""
+    """Return the time and the spread of each run of repetitions."""
     text = "\n".join(" ".join(f"{ns:.1f}" for ns in rounds) for rounds in runs)
     said = subprocess.run([program], input=text, capture_output=True, text=True, check=True).stdout
     time, spread = np.array([line.split() for line in said.splitlines()], np.float64).T
@@ -36,14 +36,14 @@ def judged(program: Path, runs: Float) -> tuple[Float, Float]:
 
 
 def noisy(level: Float, generator: np.random.Generator) -> Float:
-    """Return rounds about a level, of which one in ten takes up to five times as long."""
+    """Return repetitions around a level; one in ten takes up to five times as long."""
     late = generator.random(level.shape) < 0.1
     stretched = np.where(late, generator.uniform(1, 5, level.shape), 1.0)
     return level * generator.lognormal(0, 0.07, level.shape) * stretched
 
 
 def stays(mean: float, generator: np.random.Generator) -> Float:
-    """Return RUNS that change between two levels, each of which lasts for so many rounds."""
+    """Return RUNS series that alternate between two levels of mean length `mean`."""
     changes = generator.random((RUNS, ROUNDS)) < 1 / mean
     begins = generator.integers(0, 2, (RUNS, 1))
     return np.where((begins + changes.cumsum(1)) % 2 == 0, NEAR, FAR)
@@ -59,7 +59,7 @@ def test_a_quiet_machine_is_never_flagged(program: Path) -> None:
 
 @pytest.mark.parametrize("mean", [1.5, 4, 10])
 def test_two_levels_that_are_both_met_give_the_lower_one(program: Path, mean: float) -> None:
-    """Each lasts for so many rounds: the middle round would be on the one or on the other."""
+    """The median repetition would be on either level, depending on the run."""
     generator = np.random.default_rng(5)
     runs = noisy(stays(mean, generator), generator)
     middle = np.median(runs, 1)
@@ -71,7 +71,7 @@ def test_two_levels_that_are_both_met_give_the_lower_one(program: Path, mean: fl
 
 
 def test_a_level_that_is_met_for_a_moment_only_is_flagged(program: Path) -> None:
-    """Another run would not meet it: so many of the rounds, at the begin, within, at the end."""
+    """A second run would not meet the level, which occurs at the start, within or at the end."""
     for begin, many in ((0, 16), (30, 12), (ROUNDS - 12, 12)):
         level = np.full((RUNS, ROUNDS), FAR)
         level[:, begin : begin + many] = NEAR
@@ -80,7 +80,7 @@ def test_a_level_that_is_met_for_a_moment_only_is_flagged(program: Path) -> None
 
 
 def test_a_level_that_is_hardly_met_is_not_taken(program: Path) -> None:
-    """The time is then that of runs which do not meet it."""
+    """The time is that of runs without the level."""
     level = np.full((RUNS, ROUNDS), FAR)
     level[:, 20:23] = NEAR
     time, spread = judged(program, noisy(level, np.random.default_rng(1)))
@@ -96,7 +96,8 @@ def test_times_that_drift_are_flagged(program: Path) -> None:
 def test_rounds_that_lost_the_core_do_not_count_beside_clean_ones(program: Path) -> None:
     clean = np.array([[NEAR, -1e6, 1.1 * NEAR, -50.0, NEAR, NEAR]])
     assert np.array_equal(judged(program, clean), [[NEAR], [1.0]])
-    # Fewer clean ones than tell anything, so the others: their shortest, their middle over that.
+    # Too few clean repetitions, so the others count: the time is their minimum, the spread their
+    # median over it.
     few = np.array([[NEAR, *(-400.0, -100.0, -300.0, -200.0)]])
     assert np.array_equal(judged(program, few), [[100.0], [3.0]])
 

@@ -1,4 +1,4 @@
-"""Call sites of compiled programs by file and line, wherever people read of them."""
+"""Call sites of compiled programs appear by file and line in all output."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ SANITIZED = ["-std=c11", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined"]
 
 
 def line_of(source: str, text: str) -> str:
-    """Return the place of the one line with a text in it."""
+    """Return the location of the only line with a given text."""
     lines = (PROGRAMS / source).read_text().splitlines()
     return f"{source}:{next(n for n, line in enumerate(lines, 1) if text in line)}"
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options, "--"]
 
 
 def exchange(mpi: Mpi, folder: Path, *options: str) -> str:
-    """Compile the C++ program and its library, which it finds by a relative name."""
+    """Compile the C++ program and its library, which it loads by a relative name."""
     compiler, source = str(mpi.bin / f"mpicxx{mpi.suffix}"), str(PROGRAMS / "exchange.cpp")
     library = folder / "liblayer.so"
     run([compiler, "-O1", "-fPIC", "-shared", "-DLAYER", "-o", library, source], check=True)
@@ -48,7 +48,7 @@ def exchange(mpi: Mpi, folder: Path, *options: str) -> str:
 def test_a_plan_of_a_compiled_program_names_lines(
     options: list[str], mpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 3 ranks: --explain, choices.jsonl and --plan-out have them, and the plan works again."""
+    """On 3 ranks: --explain, choices.jsonl and --plan-out have the lines, and the plan works."""
     program, place = exchange(mpi, tmp_path, *options), line_of("exchange.cpp", "MPI_Alltoall(")
     plan, found, trace = tmp_path / "plan.json", tmp_path / "found.json", tmp_path / "trace"
     plan.write_text(json.dumps([{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]))
@@ -69,7 +69,7 @@ def test_a_plan_of_a_compiled_program_names_lines(
 
 
 def test_a_library_is_named_by_itself_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    """Its name was relative; it has no lines, but a C++ symbol."""
+    """The library's name was relative; it has no line table, but a C++ symbol."""
     program, trace = exchange(mpi, tmp_path), tmp_path / "trace"
     run_mpi(mpi, 2, [*words_for(mpi, trace), program, "1"], cwd=tmp_path, check=True)
     frame = next(r.frames[0] for r in raw.read(trace).of(0) if r.operation == "barrier")
@@ -80,14 +80,14 @@ def test_a_library_is_named_by_itself_on_2_ranks(mpi: Mpi, tmp_path: Path) -> No
 
 
 def test_a_fortran_line_is_one_call_site_on_2_ranks(system_mpi: Mpi, tmp_path: Path) -> None:
-    """The compiler made several calls of it; a plan finds them all."""
+    """The compiler made several calls of one line, and a plan matches all of them."""
     program, trace = tmp_path / "slices", tmp_path / "trace"
     words = ["-g", "-O2", "-fno-inline", "-fPIE", "-pie", "-o", str(program)]
     run([system_mpi.mpifort, *words, PROGRAMS / "slices.f90"], cwd=tmp_path, check=True)
     place = line_of("slices.f90", "call MPI_Bcast")
     given = ["--switch", f"{place}=binomial"]
     run_mpi(system_mpi, 2, [*words_for(system_mpi, trace, *given), str(program)], check=True)
-    if system_mpi.name == "mpich":  # under Open MPI's interfaces it makes one
+    if system_mpi.name == "mpich":  # with Open MPI's interfaces it makes one call
         assert len({r.frames[0]["offset"] for r in raw.read(trace).of(0)}) > 1
     opened = mpiprof.open(trace)
     table = table_rows(opened.callsites)
@@ -98,7 +98,7 @@ def test_a_fortran_line_is_one_call_site_on_2_ranks(system_mpi: Mpi, tmp_path: P
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the recorder's reader of line tables, with the sanitizers."""
+    """Compile the recorder's line table reader with the sanitizers."""
     program = tmp_path_factory.mktemp("lines") / "lines"
     sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
     run(["gcc", *SANITIZED, "-o", program, *sources], check=True)
@@ -123,7 +123,7 @@ def answers(reader: Path, module: Path, offsets: list[int]) -> list[str]:
 def test_lines_are_those_of_addr2line(
     version: int, place: str, reader: Path, tmp_path: Path
 ) -> None:
-    """For every fourth byte of a program's code."""
+    """The lines agree for every fourth byte of a program's code."""
     program = tmp_path / "program"
     flags = [f"-gdwarf-{version}", "-O2", "-fPIE" if place == "-pie" else "-fno-pie", place]
     sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
@@ -148,7 +148,7 @@ def test_lines_are_those_of_addr2line(
 
 
 def test_damaged_line_tables_are_survived(reader: Path, tmp_path: Path) -> None:
-    """Under the sanitizers: bytes overwritten in the whole file or in its end, or cut."""
+    """Under the sanitizers: bytes overwritten in the whole file or near its end, or a cut file."""
     program, damaged = tmp_path / "program", tmp_path / "damaged"
     sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
     run(["gcc", "-D_GNU_SOURCE", "-g", "-O2", "-o", program, *sources], check=True)

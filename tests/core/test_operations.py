@@ -1,4 +1,4 @@
-"""The core's facts about operations, which are generated, against a list of MPI's own."""
+"""The core's generated facts about operations agree with a list from the MPI standard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.programs import of_the_core
 
 from mpiprof.core.collectives import COLLECTIVES
 
-# As enum semantics of base/operation.h has them.
+# Values of enum semantics in base/operation.h.
 SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE = range(5)
 REDUCTIONS = {"reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"}
 FROM_ALL_TO_ALL = {
@@ -23,21 +23,21 @@ ALL_KNOW_THE_SIZES = REDUCTIONS | {
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build the table of facts into a library of its own."""
+    """Compile the table of facts into a separate library."""
     made = tmp_path_factory.mktemp("operation") / "operation.so"
     of_the_core(made, ["base/operation"], "-shared", "-fPIC")
     return ctypes.CDLL(str(made))
 
 
 def numbers(facts: ctypes.CDLL) -> dict[str, int]:
-    """Return the number of each operation that has a name."""
+    """Return the number of each named operation."""
     count = 3 * len(COLLECTIVES)
     names = (ctypes.c_char_p * count).in_dll(facts, "operation_names")
     return {name.decode(): i for i, name in enumerate(names) if name is not None}
 
 
 def expected(name: str) -> tuple[int, bool, bool]:
-    """Return who waits for whom, whether operands are combined, whether all know the sizes."""
+    """Return the wait rule, whether operands are combined, and whether all know the sizes."""
     semantics = OTHERWISE
     if name in FROM_ALL_TO_ALL:
         semantics = SYNCHRONISES
@@ -51,7 +51,7 @@ def expected(name: str) -> tuple[int, bool, bool]:
 
 
 def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
-    """A communicator's history must not count what is only started as keeping members together."""
+    """A nonblocking start does not synchronise members, so the history must not count it."""
     found = numbers(facts)
     assert len(found) == 66
     facts.operation_reduces.restype = facts.operation_is_sized.restype = ctypes.c_bool

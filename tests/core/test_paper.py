@@ -1,4 +1,4 @@
-"""The paper's choice of a reduction's protocol, as the recorder makes it (core/choose/paper.c)."""
+"""Rabenseifner's choice of a protocol, from core/selection/rules/rabenseifner_protocol.c."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BYTES = (0, 8, 32, 33, 1024, 1025, 16383, 16384, 32767, 32768, 65536, 65537, 1 <
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Build the choice into a library of its own."""
+    """Compile the choice into a separate library."""
     core, made = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
     options = ["-std=c11", "-shared", "-fPIC", f"-I{core}"]
     run(["cc", *options, "-o", made, core / "choose" / "paper.c"], check=True)
@@ -26,7 +26,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.mark.parametrize("operation", ["reduce", "allreduce"])
 def test_it_is_that_of_section_4(operation: str, paper: ctypes.CDLL) -> None:
-    """On 1 to 600 processes, around every limit."""
+    """On 1 to 600 processes, around every limit of Section 4."""
     for size in range(1, 601):
         for n in BYTES:
             found = paper.paper_protocol(operation.encode(), size, n).decode()

@@ -1,6 +1,6 @@
-"""One score: the analysis, `tune`, the studies and the recorder judge an instance alike.
+"""One score: the analysis, `tune`, the studies and the recorder rate an instance equally.
 
-programs/score.c feeds arrivals and exits to core/auto/arrival.c, without MPI.
+programs/score.c feeds arrivals and exits to core/selection/online/arrival.c, without MPI.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.replay.imposed import Shot, Task
 
 Int = NDArray[np.int64]
-# Of the neighbours in a topology only the analysis knows.
+# Only the analysis knows the neighbours in a topology.
 KINDS = [name for name, operation in OPERATIONS.items() if operation.waits != "neighbor"]
 SIDES = [name for name in KINDS if OPERATIONS[name].waits in ("nxn", "barrier")]
 CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
@@ -31,7 +31,7 @@ CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's statistics of instances, compiled into a program of their own."""
+    """Compile the recorder's statistics of instances into a separate program."""
     parts = ("auto/arrival", "base/memory", "base/operation")
     return of_the_core(tmp_path_factory.mktemp("score") / "score", parts, source="score.c")
 
@@ -39,9 +39,9 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recorded(
     recorder: Path, operation: str, sizes: tuple[int, int], root: int, arrival: Int, finish: Int
 ) -> Int:
-    """Return the recorder's scores, sums of waits, and mean exits from the last arrival on.
+    """Return the recorder's scores, sums of waits, and mean exits after the last arrival.
 
-    Instances x 3, of ranks x instances.
+    The result has instances x 3 values. arrival, finish: ranks x instances, in ns.
     """
     pairs = np.stack([arrival.T, finish.T], axis=-1).ravel().tolist()
     words = [operation, *sizes, root, *pairs]
@@ -51,7 +51,7 @@ def recorded(
 
 @pytest.mark.parametrize(("operation", "size", "remote"), CASES)
 def test_all_give_the_same_score(operation: str, size: int, remote: int, recorder: Path) -> None:
-    """Of 20 instances, whose ranks come within 1000 ns of each other and stay up to 1500."""
+    """20 instances, with arrivals within 1000 ns and calls of up to 1500 ns."""
     generator, members, root = np.random.default_rng(3), size + remote, 2 if not remote else -1
     arrival = generator.integers(0, 1000, (members, 20))
     finish = arrival + generator.integers(0, 1500, (members, 20))
@@ -63,7 +63,7 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     waited = waits(WAITS[operation], arrival, arrival, finish, group)
     assert here[:, 1].tolist() == waited.sum(0).tolist()
     after = finish.mean(0) - arrival.max(0)
-    assert np.abs(here[:, 2] - after).max() <= 2  # two means, each in whole ns
+    assert np.abs(here[:, 2] - after).max() <= 2  # two means, each rounded to ns
 
     problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
     case = Case({}, operation, "native", problem)
@@ -77,12 +77,12 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
 @pytest.mark.parametrize(
     ("operation", "sizes", "root", "arrivals", "exits", "expected"),
     [
-        ("allgatherv", (2, 0), 0, [0, 100], [10, 110], 5),  # the first left before it had to wait
+        ("allgatherv", (2, 0), 0, [0, 100], [10, 110], 5),  # the first left before its wait
         ("alltoall", (3, 0), 0, [10, 50, 20], [60, 55, 65], 10),  # all wait for the last
-        ("bcast", (3, 0), 0, [10, 50, 20], [60, 55, 65], 100 / 3),  # the root, or oneself
+        ("bcast", (3, 0), 0, [10, 50, 20], [60, 55, 65], 100 / 3),  # root or itself
         ("reduce", (3, 0), 1, [10, 50, 20], [15, 80, 30], 15),  # the root alone waits
-        ("scan", (3, 0), 0, [10, 50, 20], [15, 55, 65], 25 / 3),  # for the ranks before
-        ("allgather", (2, 2), 0, [0, 5, 2, 9], [10, 11, 12, 13], 3.5),  # the other group's
+        ("scan", (3, 0), 0, [10, 50, 20], [15, 55, 65], 25 / 3),  # a rank waits for lower ranks
+        ("allgather", (2, 2), 0, [0, 5, 2, 9], [10, 11, 12, 13], 3.5),  # for the other group
     ],
 )
 def test_known_scores(

@@ -1,4 +1,4 @@
-"""The numbers of call sites where memory is refused: programs/site_ids.c."""
+"""Numbers of call sites if memory is refused: programs/site_ids.c."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("record/site", "base/map", "base/memory", "base/recorder", "base/guard"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's call sites, compiled into a program of their own."""
+    """Compile the recorder's call sites into a separate program."""
     made = tmp_path_factory.mktemp("sites") / "site_ids"
     return of_the_core(made, [*PARTS, "base/hash"], "-Wl,--wrap=calloc", source="site_ids.c")
 

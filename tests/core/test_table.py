@@ -1,4 +1,4 @@
-"""The table of wrapped functions, the constants and the libraries, against their originals."""
+"""The tables of wrapped functions, constants and libraries agree with their originals."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from mpiprof.launch.library import library_folder
 
 CORE = ROOT / "mpiprof" / "core"
 
-# What no table has.
-# Wrapped so that no program finds the recorder's signal handlers (life/signal_wrappers.c).
+# Functions that no table has; wrapped to hide the recorder's handlers (init/signal_wrappers.c).
 SIGNALS = {
     *("sigaction", "signal", "bsd_signal", "__sysv_signal", "sysv_signal", "sigset"),
     *("pthread_sigmask", "sigprocmask"),
@@ -51,7 +50,7 @@ def forum_prototype(function: collectives.Function) -> str:
 
 
 def normal(prototype: str, *, names: bool) -> str:
-    """Return a prototype without spaces that mean nothing; without names if they do not matter."""
+    """Return a prototype without insignificant spaces, and optionally without names."""
     before, _, inside = prototype.rstrip(";").partition("(")
     parameters = []
     for declared in inside.rstrip(")").split(","):
@@ -131,7 +130,7 @@ def names_of(abi: str) -> tuple[list[str], list[str], list[str]]:
 
 
 def write_description(source: Path, head: str, types: list[str], values: list[str]) -> None:
-    """Write a program that prints what a header says of these types and constants."""
+    """Write a program that prints the header's values of these types and constants."""
     lines = [f'    printf("{t} %zu %d\\n", sizeof({t}), (({t})-1 < ({t})1));' for t in types]
     lines += [f'    printf("{v} %lld\\n", (long long)(intptr_t)({v}));' for v in values]
     head += "\n#include <stdint.h>\n#include <stdio.h>\n"
@@ -144,7 +143,7 @@ def test_types_and_constants_are_those_of_the_real_header(
     abi, compiler, level = header
     types, constants, _ = names_of(abi)
     assert len(types) >= 13 and len(constants) >= 30
-    # A Session came with MPI 4, the standard ABI has no Fortran in its header, a status is opaque.
+    # Sessions exist since MPI 4, the standard ABI's header has no Fortran, and a status is opaque.
     absent = {"MPI_Status", "MPI_Session" if level == "3" else "", "MPI_Fint" * (abi == "mpiabi")}
     types = [t for t in types if t not in absent]
     if abi == "openmpi":  # predefined handles are addresses, found by name when a program runs
@@ -177,7 +176,7 @@ def test_open_mpi_s_handles_are_data_symbols(system: bool) -> None:
         assert defined.get(name) in ("B", "D", "V", "R"), name
 
 
-# What a library lacks of its level of the standard: nothing, in all that are here.
+# Functions that a library lacks of its MPI level; none in the libraries here.
 REAL = {
     "mpich": ("lib/libmpi.so.12", "4c"),
     "mpiabi": ("lib/libmpi_abi.so.1", "4c"),
@@ -215,13 +214,13 @@ def test_the_analysis_knows_what_is_recorded() -> None:
 
 
 def symbols_of(path: Path) -> dict[str, str]:
-    """Return the dynamic symbols that a library defines, and their kinds."""
+    """Return the dynamic symbols that a library defines, with their types."""
     out = run(["nm", "-D", "--defined-only", path], check=True).stdout
     return {name.split("@")[0]: kind for _, kind, name in map(str.split, out.splitlines())}
 
 
 def fortran_names(abi: str, function: collectives.Function) -> set[str]:
-    """Written out here once more: what a Fortran program of this ABI may call."""
+    """Return the names that a Fortran program of this ABI may call, derived independently."""
     stem = function.name.lower()
     buffer = any(p.kind in ("cbuf", "buf") for p in function.parameters)
     variants = {f"{stem}_", f"{stem}__", stem, stem.upper()}

@@ -1,4 +1,4 @@
-"""Traces of real programs, written as OTF2 and read back."""
+"""Traces of real programs written as OTF2 and read back are unchanged."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TABLES = ("events", "instances", "callsites", "rank_totals")
 
 
 def there_and_back(trace: Path, folder: Path) -> tuple[Trace, Trace]:
-    """Return a trace, and the same read from an archive."""
+    """Return a trace, and the same trace read from an archive."""
     done = export(trace, "--to", "otf2", "-o", folder)
     assert (done.returncode, done.stderr) == (0, ""), done
     return mpiprof.open(trace), mpiprof.open(folder / "traces.otf2")
 
 
 def check_same(known: Trace, found: Trace) -> None:
-    """Fail where two traces differ; but which of several threads' communicators is first is chance.
+    """Fail if two traces differ, apart from the row order of `rank_totals`.
 
-    That is the order of the rows of `rank_totals`.
+    That order follows the communicators' numbers, which vary if several threads create them.
     """
     for name in TABLES:
         ours, theirs = getattr(known, name), getattr(found, name)

@@ -1,6 +1,6 @@
-"""A program that chooses while it runs ends as it would bare: right results, no hang, its own code.
+"""A program under `--switch auto` has right results, no hang, and its usual exit code.
 
-How it chooses is for tests/core/test_decide.py. Numbers of processes are named by each test.
+tests/core/test_decide.py tests the decisions. Each test names its number of processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mpiprof.tune.learned import lesson_of
 def switched(
     mpi: Mpi, ranks: int, folder: Path, *words: str, options: tuple[str, ...] = (), **how: Any
 ) -> tuple[Path, Any]:
-    """Run a program under auto; its trace, and how it ended."""
+    """Run a program under auto; returns its trace and the finished process."""
     trace, argv = auto_words(mpi, folder, *words[1:], options=options, program=words[0])
     return trace, run_mpi(mpi, ranks, argv, cwd=folder, **how)
 
@@ -37,19 +37,19 @@ def switched(
 def auto_words(
     mpi: Mpi, folder: Path, *words: str, options: Sequence[str] = (), program: str = "auto.py"
 ) -> tuple[Path, list[str]]:
-    """Return a trace and the words that record a program into it under auto."""
+    """Return a trace path and the command line that records a program into it under auto."""
     trace = folder / "trace"
     given = ["run", "-q", "-o", str(trace), "--switch", "auto", *options]
     return trace, [str(mpi.python), "-m", "mpiprof", *given, str(PROGRAMS / program), *words]
 
 
 def selection(trace: Path) -> list[dict[str, Any]]:
-    """Return the lines of selection.jsonl."""
+    """Return the entries of selection.jsonl."""
     return [json.loads(line) for line in (trace / "selection.jsonl").read_text().splitlines()]
 
 
 def probes(trace: Path) -> dict[tuple[str, int], int]:
-    """Return how many instances of each operation and communicator were probes, from the log."""
+    """Return the number of probes of each operation and communicator, from the log."""
     found: dict[tuple[str, int], int] = {}
     records = raw.read(trace)
     for r in records.of(0):
@@ -63,10 +63,10 @@ def probes(trace: Path) -> dict[tuple[str, int], int]:
 def test_ranks_reach_an_instance_from_different_call_sites(
     ranks: int, mpi: Mpi, tmp_path: Path
 ) -> None:
-    """A selector that keys on call sites deadlocks here. On 2 and 3 ranks, until it has probed."""
+    """On 2 and 3 ranks, until it has probed: a selector with call sites as keys deadlocks here."""
     if ranks == 3 and mpi.name == "mpich":
-        ranks = 2  # three that poll on two cores take minutes
-    # A given machine: as a busy one is measured, no algorithm would be worth a probe.
+        ranks = 2  # three polling ranks on two cores take minutes
+    # A fixed machine table: measured on a busy machine, no algorithm would be worth a probe.
     machine = tmp_path / "machine.json"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     options = ("--machine", str(machine))
@@ -108,9 +108,9 @@ def test_finalize_in_a_window_on_2_ranks(mpich: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.everything
 def test_a_late_rank_that_moves_is_noticed_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    """Within two windows: of four, with one more in which their numbers are on the way.
+    """A moved late rank is noticed within two windows of four, plus the window in transit.
 
-    Of a machine that does nothing else; what is sure of it is in tests/core/test_decide.py.
+    This holds on an idle machine. tests/core/test_decide.py has the guaranteed part.
     """
     trace, _ = switched(openmpi, 3, tmp_path, "auto.py", "moving", "300", check=True)
     phases = [line for line in selection(trace) if line["kind"] == "phase"]
@@ -130,23 +130,23 @@ def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
     counted = told["choice"].value_counts().to_dict()
     (end,) = [line for line in selection(trace) if line["kind"] == "end"]
     assert counted.get("probe", 0) == end["probes"]
-    assert end["instances"] == 3996  # before, the communicator's history is still short
+    assert end["instances"] == 3996  # earlier instances have a shorter history
     began = tuple(4 + line["instance"] for line in selection(trace) if line["kind"] == "phase")
     each_phase = Selection(choices=tuple(told["choice"].astype(str)), phases=began).probes()
     assert 0 < max(each_phase) <= 40
     trials = [line for line in selection(trace) if line["kind"] == "trial"]
     assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]
-    # What is not a probe runs what was chosen last, and nothing else.
+    # Every instance that is not a probe runs the last choice.
     before = told[told["choice"] == "observe"]["algorithm"]
     assert all(map(is_native, before.iloc[:8].astype(str)))
     last = [line["algorithm"] for line in selection(trace) if line["kind"] == "choice"]
     if last:
-        ran = str(told["algorithm"].iloc[-1])  # native may have the name of what it is: native:ring
+        ran = str(told["algorithm"].iloc[-1])  # native may name its algorithm: native:ring
         assert ran == last[-1] or (last[-1] == "native" and is_native(ran))
 
 
 def test_what_begins_late_is_tried_as_early_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    """What the program did before is none of the time that a choice must be worth."""
+    """Time before an operation's first call does not count in the time that a choice must gain."""
     machine = tmp_path / "machine.json"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     options = ("--machine", str(machine))
@@ -188,7 +188,7 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     first = selection(tmp_path / "trace")[1]
     assert (first["kind"], first["algorithm"], first["why"]) == ("choice", "ring", "from the plan")
     found = json.loads((tmp_path / "found.json").read_text())
-    # On a busy machine another algorithm, or the library's own, may have taken the ring's place.
+    # On a busy machine another algorithm, or the library's own, may have replaced the ring.
     held = {line["algorithm"] for line in selection(tmp_path / "trace") if line["kind"] == "end"}
     algorithms = {entry["algorithm"] for entry in found}
     assert {entry["operation"] for entry in found} == {"alltoall"}
@@ -203,10 +203,10 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
 def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
-    """Each all-to-all is said to take 100,000 times what the model says; nothing is said of bcast.
+    """Learned corrections of 100,000 keep every all-to-all from being probed, but not bcast.
 
-    That is a second each, as on a busy machine the library can take more than a millisecond. The
-    program goes on until a broadcast was a probe.
+    The correction makes a call one second long, because on a busy machine the library can take more
+    than a millisecond. The program continues until a broadcast was a probe.
     """
     machine, file = tmp_path / "machine.json", tmp_path / "learned.jsonl"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
@@ -219,7 +219,7 @@ def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
     run_until(openmpi, 2, words, has_probes("bcast"), trace)
     counted = {operation: count for (operation, _), count in probes(trace).items()}
     assert counted.get("alltoall", 0) == 0 and counted["bcast"] > 0
-    # What this job has learned is behind it.
+    # The corrections of this job follow the given ones.
     after = file.read_text().splitlines()
     assert after[: len(lines)] == lines
     assert all(lesson_of(line) is not None for line in after)

@@ -1,7 +1,7 @@
-"""The library's own algorithms as candidates of `--switch auto`: tried, chosen, handed on.
+"""The library's own algorithms as candidates of `--switch auto`: probed, chosen, passed on.
 
-Which of them is faster than ours is chance here. So the library's own choice is made a slow one, by
-its own settings, and ours are said to be slow, by what was learned.
+Their speed relative to mpiprof's algorithms is random here. So the library's settings make its
+default choice slow, and learned corrections make mpiprof's algorithms slow.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ ATTEMPTS = 10
 
 
 def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
-    """Return what was learned: our algorithms take `ours` times what the model says.
+    """Return corrections by which mpiprof's algorithms take `ours` times the prediction.
 
-    Of the library's own it is learned at several sizes: one alone weighs little beside ours.
+    The library's algorithms get corrections at several sizes, because one alone has little weight.
     """
     told = [f"native:{one.name}" for one in own(mpi.name, "allreduce") if one.told]
     taken = [(one.name, 18, ours) for one in algorithms("allreduce")]
@@ -54,13 +54,13 @@ def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
 
 
 def command(mpi: Mpi, folder: Path, trace: str, switch: str, *words: str) -> list[str]:
-    """Return what runs programs/auto.py."""
+    """Return the command line that runs programs/auto.py."""
     run = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / trace)]
     return [*run, "--switch", switch, *words]
 
 
 def auto_words(mpi: Mpi, folder: Path, mode: str, turns: int = 120) -> list[str]:
-    """Return the words that run reductions under auto, ours said to be slow."""
+    """Return the command line for reductions under auto, with mpiprof's algorithms marked slow."""
     machine, learned = folder / "machine.json", folder / "learned.jsonl"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     learned.write_text(lessons(mpi, 600, 0.01))
@@ -71,28 +71,29 @@ def auto_words(mpi: Mpi, folder: Path, mode: str, turns: int = 120) -> list[str]
 
 
 def switched(mpi: Mpi, ranks: int, folder: Path, mode: str, *before: str) -> list[dict[str, Any]]:
-    """Run reductions under auto, ours said to be slow; gives the lines of selection.jsonl."""
+    """Run reductions under auto with mpiprof's algorithms marked slow; returns selection.jsonl."""
     words = [*before, *auto_words(mpi, folder, mode)]
     run_mpi(mpi, ranks, words, env=SLOW[mpi.name], cwd=folder, check=True)
     return lines_of(folder)
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines of selection.jsonl."""
+    """Return the entries of selection.jsonl."""
     text = (folder / "trace" / "selection.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def tried(lines: Sequence[dict[str, Any]]) -> set[str]:
-    """Return what was tried beside the library's own choice."""
+    """Return the algorithms probed besides the library's default choice."""
     return {one["algorithm"] for one in lines if one["kind"] == "trial"} - {"native"}
 
 
 def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: no more than 4 are tried; a plan, a trace and what is learned name it.
+    """On 2 processes: at most 4 are probed, and the choice is passed on.
 
-    On a busy machine the library's slow choice may measure well, so there are several attempts.
-    Each goes on until the recorder has made its choice, however many turns that takes.
+    The plan, the trace and the learned corrections name it. On a busy machine the library's slow
+    choice may measure well, so there are several attempts. Each attempt continues until the
+    recorder has made its choice.
     """
     for number in range(ATTEMPTS):
         folder = tmp_path / f"run-{number}"
@@ -127,19 +128,19 @@ def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_none_is_tried_where_no_communicator_is_to_be_had(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 3 processes: after MPI_Comm_idup a duplicate is refused; nothing else changes."""
+    """On 3 processes: after MPI_Comm_idup a duplicate is refused, and nothing else changes."""
     lines = switched(openmpi, 3, tmp_path, "later")
     (end,) = [line for line in lines if line["kind"] == "end"]
     assert end["instances"] >= 110
     ran = mpiprof.open(tmp_path / "trace").events["algorithm"].astype(str)
     assert not {name for name in set(ran) if name.startswith("native:")} - {
-        "native:segmented_ring"  # by the environment
+        "native:segmented_ring"  # forced by the environment
     }
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_none_is_tried_where_one_member_cannot(mpich: Mpi, which: int, tmp_path: Path) -> None:
-    """On 2 processes: to one of them MPICH would not be told anything."""
+    """On 2 processes: the settings of MPICH cannot be changed in one of the processes."""
     alone = f'[ "$PMI_RANK" = {which} ] && export MPIR_CVAR_COLLECTIVE_FALLBACK=error; exec "$@"'
     lines = switched(mpich, 2, tmp_path, "sums", "sh", "-c", alone, "sh")
     assert not [name for name in tried(lines) if name.startswith("native:")]

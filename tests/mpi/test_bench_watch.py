@@ -1,4 +1,4 @@
-"""The table of what `--watch` tells, of a few faults and of one sound program."""
+"""The table of `--watch` reports, for some faults and one sound program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.waiting import HANG_S
 
 
 def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
-    """2 to 8 ranks: all are told, and rightly; how soon is for a machine that is not busy."""
+    """On 2 to 8 ranks: all faults are reported correctly; delays are for an idle machine."""
     words = ["--faults", "3", "--minutes", "0.15", "--programs", "1", "--limit", "1"]
     done = subprocess.run(
         [str(openmpi.python), "-m", "mpiprof.bench.watch", *words],

@@ -1,4 +1,4 @@
-"""The recorder leaves sums in a trace, and a reader finds damage by them."""
+"""The recorder writes checksums into a trace, and a reader detects damage by them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ for _ in range(3000):
 
 
 def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: a chunk that was filled, and the one that each was in at the end."""
+    """On 2 ranks: full chunks and the last chunk of each rank have checksums."""
     (tmp_path / "app.py").write_text(PROGRAM)
     words = ["-m", "mpiprof", "run", "-q", "-o", "trace", "app.py"]
     run_mpi(openmpi, 2, [str(openmpi.python), *words], cwd=tmp_path, check=True)
@@ -35,7 +35,7 @@ def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_pat
 
     window = folder / "rank-000001.log"
     content = bytearray(window.read_bytes())
-    content[65536 + 64 + 32 * 10] ^= 1  # the time of a barrier by 1 ns
+    content[65536 + 64 + 32 * 10] ^= 1  # changes the time of a barrier by 1 ns
     window.write_bytes(content)
     damaged = mpiprof.open(folder)
     assert damaged.callsites["complete_instances"].max() == 2046

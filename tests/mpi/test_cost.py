@@ -1,4 +1,4 @@
-"""Recording adds no waiting and drops nothing; how long it takes is for bench/cost/overhead.py."""
+"""Recording adds no waiting and drops no call; bench/cost/overhead.py measures its time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import mpiprof
 
 
 def recording(mpi: Mpi, folder: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
 
 
 def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    """No barrier is added: of 2 ranks, the one that only sends doesn't wait for the other.
+    """No barrier is added: a rank that only sends does not wait for the late rank.
 
-    Under Open MPI: MPICH's root waits in a bare run too, as its shared memory has few slots.
+    Under Open MPI only: MPICH's root also waits in a bare run, because its shared memory has few
+    slots.
     """
     mpi = openmpi
     program = compiled(mpi, "run_ahead.c", "-O2")
@@ -31,7 +32,7 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
         done = run_mpi(mpi, 2, [*words, str(tmp_path / name)], check=True)
         assert done.stdout.splitlines() == expected
     trace = mpiprof.open(tmp_path / "trace")
-    # The report says the same: who sends has waited for nobody, and is long gone.
+    # The report agrees: the sender has not waited and has left long before.
     table: Any = trace.callsites.set_index("operation")
     for operation in ("bcast", "reduce", "gather"):
         arrivals, exits = trace.matrix(int(table.loc[operation, "callsite"]))
@@ -45,7 +46,7 @@ def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None
     trace = mpiprof.open(tmp_path / "trace")
     assert trace.complete, trace.problems
     assert trace.dropped == 0
-    # One batch to warm up, 20 that are timed, and the single calls.
+    # One warm-up batch, 20 timed batches, and the single calls.
     assert int(trace.callsites["instances"].sum()) == 22 * 20_000
     logs = sum(log.stat().st_size for log in (tmp_path / "trace").glob("*.log"))
     assert logs <= 22 * 20_000 * 32 * 1.01 + 3 * 65536

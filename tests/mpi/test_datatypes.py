@@ -1,4 +1,4 @@
-"""The table of predefined datatypes and reductions against each library's own header."""
+"""The table of predefined datatypes and reductions agrees with each library's header."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ REDUCTION = """    printf("{name} %llx 0 %d\\n", (unsigned long long)(uintptr_t)
 
 
 def program() -> str:
-    """Return a program that prints of each its handle, its size and whether its symbol is right."""
+    """Return a program that prints for each entry its handle, size and symbol check."""
     lines = [TYPE.format(name=name, symbol=row.openmpi) for name, row in DATATYPES.items()]
     lines += [REDUCTION.format(name=name, symbol=row.openmpi) for name, row in REDUCTIONS.items()]
     return HEAD + "".join(lines) + "    MPI_Finalize();\n    return 0;\n}\n"
 
 
 def printed(mpi: Mpi, compiler: str, folder: Path) -> dict[str, tuple[int, int, bool]]:
-    """Return handle, size and whether the symbol is right, by name."""
+    """Return (handle, size, symbol is right) by name."""
     source = folder / "all.c"
     source.write_text(program())
     run([compiler, "-w", source, "-o", folder / "all", "-ldl"], check=True)

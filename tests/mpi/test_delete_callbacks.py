@@ -14,7 +14,7 @@ import mpiprof
 
 
 def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
-    """Record so many communicators on 2 ranks; return the bytes of the tables."""
+    """Record `times` communicators on 2 ranks; returns the bytes of the tables."""
     program = compiled(mpi, "delete_callbacks.c")
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options]
     done = run_mpi(mpi, 2, [*words, "--", program, str(times)], check=True)
@@ -23,10 +23,10 @@ def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
 
 
 def test_the_calls_are_the_communicators_own(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: nothing is left behind for each communicator, and each call is matched."""
+    """On 2 ranks: no memory remains for freed communicators, and each call is matched."""
     few = table_bytes(mpi, tmp_path / "few", 200)
     many = table_bytes(mpi, tmp_path / "many", 700)
-    assert many - few < 500 * 20  # 222 bytes each on both ranks, before
+    assert many - few < 500 * 20  # the fault left 222 bytes each on both ranks
     lines = raw.read(tmp_path / "many").lines
     assert not [line for line in lines if line.get("how") == "unknown"]
     instances = mpiprof.open(tmp_path / "many").instances
@@ -36,5 +36,5 @@ def test_the_calls_are_the_communicators_own(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("switch", ["allreduce=ring", "random:1", "auto"])
 def test_the_calls_may_be_switched(switch: str, mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks; the program checks its sums."""
+    """On 2 ranks: switched calls give right sums, which the program checks."""
     table_bytes(mpi, tmp_path / "trace", 200, "--switch", switch)

@@ -1,6 +1,6 @@
-"""Every entry point, called once from C, Fortran and Python, is recorded exactly once, as it was.
+"""Every entry point, called once from C, Fortran and Python, has exactly one correct record.
 
-The programs (call_programs.py) check their own results. All run on 2 ranks.
+The programs (call_programs.py) check their results. All tests run on 2 ranks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORDS = {
 def record(
     mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path, **options: Any
 ) -> raw.Raw:
-    """Run a program under mpiprof, and read what it has recorded."""
+    """Run a program under mpiprof and return its recorded data."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder)]
     run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent, **options)
     trace = raw.read(folder)
@@ -63,7 +63,7 @@ def check_records(
                 ), case
                 assert 0 < call.enter_ns <= call.exit_ns
                 check_site(case, call)
-            # What follows a call belongs to it.
+            # The records after a call belong to that call.
             follow = [r.sequence for r in own]
             assert follow == sorted(follow)
             assert {r.start for r in own if r.kind in ("call",)} == {0}
@@ -87,7 +87,7 @@ def check_native(
         assert line_of(call) in lines[case.number], case
 
     def check_target(case: Case, call: raw.Record) -> None:
-        # gfortran gives some calls the line of the last statement, so look at the instruction.
+        # gfortran assigns some calls the line of the last statement, so compare the instruction.
         name = case.function.name.lower().removesuffix("_c")
         address, target = targets.after(call.frames[0]["offset"])
         assert target.startswith((f"{name}_@", f"{name}_f08")), case
@@ -99,7 +99,7 @@ def check_native(
 
 
 class Targets:
-    """The calls of a program's machine code: return address -> name of what is called."""
+    """The calls in a program's machine code: return address -> name of the called function."""
 
     def __init__(self, listing: str) -> None:
         self.names: dict[int, str] = {}
@@ -112,7 +112,7 @@ class Targets:
                 called = found[1] if found else ""
 
     def after(self, offset: int) -> tuple[int, str]:
-        """Return the address behind an offset, a byte inside a call, and what is called."""
+        """Return the address after the call that contains `offset`, and the called function."""
         return offset + 1, self.names[offset + 1]
 
 
@@ -172,7 +172,8 @@ def test_python(mpi: Mpi, tmp_path: Path) -> None:
     check_records(trace, chosen, check_site)
 
 
-# What Debian's Open MPI 4.1 lacks, and what needs a second job (test_communicators.py has it).
+# Functions that Debian's Open MPI 4.1 lacks, and functions that need a second job
+# (test_communicators.py).
 NOT_FROM_FORTRAN = {
     *("MPI_Comm_spawn", "MPI_Comm_spawn_multiple", "MPI_Comm_connect", "MPI_Comm_accept"),
     *("MPI_Comm_join", "MPI_Init_thread"),
@@ -231,7 +232,7 @@ def test_fortran_s_other_functions(system_mpi: Mpi, binding: str, tmp_path: Path
 
 @contextlib.contextmanager
 def hangs_forgiven() -> Iterator[None]:
-    """Go on after a job that was ended because it hung; every other failure stays one."""
+    """Ignore a job that was ended because it hung; every other failure still counts."""
     try:
         yield
     except pytest.fail.Exception as failed:
@@ -242,7 +243,7 @@ def hangs_forgiven() -> Iterator[None]:
 def recorded_in_time(
     mpi: Mpi, argv: Sequence[str | Path], folder: Path, options: dict[str, Any]
 ) -> raw.Raw:
-    """Record windows and files; Open MPI 4.1 on a busy machine hangs in them, bare too."""
+    """Record windows and files; on a busy machine Open MPI 4.1 hangs in them, even bare."""
     for number in range(4):
         with hangs_forgiven():
             return record(mpi, 2, argv, folder / f"trace-{number}", timeout=BARE_HANG_S, **options)
@@ -260,7 +261,7 @@ def test_fortran_s_windows_and_files_on_2_ranks(
     program = tmp_path / "windows"
     run([*words, "-o", program, WINDOWS], cwd=tmp_path, check=True)
     argv: list[str | Path] = ["--", program, tmp_path / "data"]
-    # The other way of Open MPI 4.1 to share a file's pointer hangs now and then, bare too.
+    # Open MPI 4.1's other method of sharing a file pointer hangs occasionally, even bare.
     options = {"env": {"OMPI_MCA_sharedfp": "individual"}}
     trace = recorded_in_time(system_mpi, argv, tmp_path, options)
     records = [trace.gathered(rank) for rank in (0, 1)]
@@ -271,13 +272,13 @@ def test_fortran_s_windows_and_files_on_2_ranks(
         expected = {name for name in expected if "shared" not in name and "ordered" not in name}
         expected.add("win_allocate_shared")
     assert {name for *_, name in calls[0]} == {*expected, "finalize"}
-    # From the Fortran program, not from the library between.
+    # The site is in the Fortran program, not in the library between.
     described = {f.get("module", f.get("file")) for r in records[0] for f in r.frames}
     assert described == {str(program)}
 
 
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi_f08"])
-@pytest.mark.parametrize("system_mpi", ["openmpi"], indirect=True)  # Debian's MPICH can't spawn
+@pytest.mark.parametrize("system_mpi", ["openmpi"], indirect=True)  # Debian's MPICH cannot spawn
 def test_fortran_spawns_on_1_rank(system_mpi: Mpi, binding: str, tmp_path: Path) -> None:
     mpi = system_mpi
     words = [mpi.mpifort, "-g", "-w", "-fallow-argument-mismatch"]

@@ -1,7 +1,7 @@
-"""Algorithms of ours, run in place of the library's, give every byte that MPI says.
+"""Algorithms of mpiprof write every byte as MPI requires.
 
-The programs work out themselves what must come out: tests/programs/execute_cases.c draws random
-calls with random datatypes from a seed and looks at every byte of every buffer.
+The programs compute the expected results themselves. tests/programs/execute_cases.c draws random
+calls with random datatypes from a seed and checks every byte of every buffer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Used = dict[tuple[str, bool, str], int]
 
 @pytest.fixture
 def programs() -> Callable[..., Path]:
-    """Return what compiles the program of random cases for an MPI, with more flags if need be."""
+    """Return a function that compiles the program of random cases for an MPI, with extra flags."""
     parts = [PROGRAMS / f"execute_{name}.c" for name in ("sides", "moves", "reductions")]
     return lambda mpi, *flags: compiled(
         mpi, "execute_cases.c", "-std=gnu11", "-O1", "-pthread", *flags, *parts
@@ -36,7 +36,7 @@ def programs() -> Callable[..., Path]:
 
 
 def used(trace: Path) -> Used:
-    """Count the shapes of calls on each (operation, on an inter-communicator, algorithm)."""
+    """Count the shapes of calls by (operation, on an inter-communicator, algorithm)."""
     found: Used = defaultdict(int)
     for path in trace.glob("*.tables"):
         for line in map(json.loads, path.read_text().splitlines()):
@@ -57,7 +57,7 @@ def check(
     seed: int = SEED,
     prefix: Sequence[str] = (),
 ) -> Used:
-    """Run random cases, switched; returns what they ran on."""
+    """Run switched random cases; returns the algorithms on which they ran."""
     trace = folder / "trace"
     recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
     argv = [*recorder, "--switch", switch, "--", str(program), str(seed + ranks), str(cases)]
@@ -68,7 +68,7 @@ def check(
 
 
 def applies(algorithm: Algorithm, ranks: int) -> bool:
-    """Whether it does on a communicator of all ranks, or on halves of it, by its restrictions."""
+    """Return whether the restrictions permit all ranks, or halves of all ranks."""
     if "power of two" in algorithm.restrictions:
         return ranks & (ranks - 1) == 0
     return ranks % 2 == 0 or "even number" not in algorithm.restrictions
@@ -84,7 +84,7 @@ def candidates(ranks: int) -> dict[tuple[str, bool], list[Algorithm]]:
 
 
 def turn(ranks: int, number: int) -> list[Algorithm]:
-    """One algorithm for each operation, such that none of its calls is left to the library."""
+    """Return one algorithm for each operation, which runs all of the operation's calls."""
     chosen = []
     for algorithms in candidates(ranks).values():
         ordered = [a for a in algorithms if a.keeps_order or not a.operation.count("reduce")]
@@ -93,7 +93,7 @@ def turn(ranks: int, number: int) -> list[Algorithm]:
 
 
 def forced(algorithms: list[Algorithm], block: int) -> str:
-    """Return the specification that switches to these."""
+    """Return the specification that selects these algorithms."""
     words = []
     for a in algorithms:
         size = f":block_size={block}" if "block_size" in a.parameters and block else ""
@@ -105,7 +105,7 @@ def forced(algorithms: list[Algorithm], block: int) -> str:
 def test_random_algorithms(
     ranks: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Every algorithm that applies is among them, beside the library's own."""
+    """Random selection uses every applicable algorithm and the library's own."""
     found = check(openmpi, ranks, programs(openmpi), f"random:{SEED}", tmp_path, cases=1200)
     every = [a for algorithms in candidates(ranks).values() for a in algorithms]
     assert not [a for a in every if not found[a.operation, a.intercommunicator, a.name]]
@@ -115,7 +115,7 @@ def test_random_algorithms(
 def test_forced_algorithms(
     ranks: int, number: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Nothing runs natively: also what the libraries get wrong is called."""
+    """No call runs natively, including cases in which the libraries are wrong."""
     algorithms = turn(ranks, number)
     switch = forced(algorithms, 0 if number % 2 else 1000)
     found = check(openmpi, ranks, programs(openmpi), switch, tmp_path, "strict", cases=600)
@@ -126,7 +126,7 @@ def test_forced_algorithms(
 def test_mpich(
     flags: tuple[str, ...], mpich: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """On 2 ranks, also by the names with large counts."""
+    """On 2 ranks: results are right, also with the large-count functions."""
     check(mpich, 2, programs(mpich, *flags), f"random:{SEED}", tmp_path)
 
 
@@ -138,7 +138,7 @@ UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv")  # not all members kno
 
 
 def by_size(ranks: int, path: Path) -> str:
-    """Write a plan whose algorithms change with the size, at bytes that the calls are around."""
+    """Write a plan that selects algorithms by size, with limits near the sizes of the calls."""
     limits = [0, 9, 40, 41, 150, 700, 3000]
     entries = [
         {
@@ -158,8 +158,8 @@ def by_size(ranks: int, path: Path) -> str:
 def test_choice_by_size(
     switch: str, mpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """On 2 ranks of MPICH, 4 of Open MPI: types, zeros and places differ, the size is one."""
-    # Bare MPICH breaks later, on an inter-communicator.
+    """On 2 ranks of MPICH and 4 of Open MPI: types, zeros and in-place differ, sizes agree."""
+    # Bare MPICH fails in later cases, on an inter-communicator.
     ranks, cases = (2, 400) if mpi.name == "mpich" else (4, 800)
     words = by_size(ranks, tmp_path / "plan.json") if switch == "sizes" else switch
     found = check(mpi, ranks, programs(mpi), words, tmp_path, cases=cases)
@@ -168,7 +168,7 @@ def test_choice_by_size(
 
 
 def test_threads(mpi: Mpi, programs: Callable[..., Path], tmp_path: Path) -> None:
-    """Four threads at once, each with communicators of its own."""
+    """Four threads call at once, each on separate communicators."""
     ranks = 3 if mpi.name == "openmpi" else 2
     check(mpi, ranks, programs(mpi), f"random:{SEED}", tmp_path, "threads=4", cases=150)
 
@@ -177,7 +177,7 @@ def test_threads(mpi: Mpi, programs: Callable[..., Path], tmp_path: Path) -> Non
 def test_orders_of_a_ring_on_two_nodes(
     order: str, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Odd and even ranks stand for two nodes; 5 ranks."""
+    """On 5 ranks: odd and even ranks stand for two nodes."""
     node = 'MPIPROF_NODE=n$((OMPI_COMM_WORLD_RANK % 2)) exec "$@"'
     switch = f"allgatherv=pipelined_ring:order={order}:block_size=64,allgatherv=kang"
     words, prefix = ("strict", "only=allgatherv"), ("sh", "-c", node, "sh")
@@ -213,7 +213,7 @@ def test_mpich_on_many_ranks(
 
 @pytest.fixture(scope="module")
 def small() -> Path:
-    """Build libraries that cut messages into chunks of 48 bytes, with the sanitizers."""
+    """Build libraries with chunks of 48 bytes and with the sanitizers."""
     return core_built("small", "-DMPIPROF_SANITIZE=ON", "-DCMAKE_C_FLAGS=-DCHUNK=48")
 
 
@@ -222,7 +222,7 @@ def small() -> Path:
 def test_chunks_and_sanitizers(
     number: int, mpi: Mpi, small: Path, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Messages above a chunk, which nobody has memory for, and what the sanitizers find."""
+    """Messages above the chunk size work, and the sanitizers report no fault."""
     ranks = 4 if mpi.name == "openmpi" else 2
     switch = plan.read(forced(turn(ranks, number), 200)).text()
     words = test_sanitizers.environment(mpi, small, tmp_path / "trace")

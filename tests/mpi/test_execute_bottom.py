@@ -1,6 +1,6 @@
-"""MPI_BOTTOM under switching: both families and releases, C and Fortran's three bindings.
+"""MPI_BOTTOM under switching: both MPI families and releases, C and Fortran's three bindings.
 
-The programs check their own results and end with 1 where one is wrong. On 3 ranks.
+The programs check their results and exit with 1 on a wrong one. All tests run on 3 ranks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RULES = ",".join(f"{operation}={name}" for operation, name in FORCED.items())
 
 
 def check(mpi: Mpi, folder: Path, program: Path, absent: set[str]) -> None:
-    """Run a program bare, forced and random; the forced run has used each algorithm."""
+    """Run a program bare, forced and random; the forced run must use each algorithm."""
     run_mpi(mpi, 3, [program], check=True, cwd=folder)
     run_mpi(mpi, 3, switched(mpi, folder, RULES, program), check=True, cwd=folder)
     found = {operation: name for operation, _, name in used(folder / "trace") if name != "native"}

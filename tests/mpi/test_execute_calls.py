@@ -1,7 +1,7 @@
-"""Each way to make a call, switched: C's three ABIs, Fortran's bindings, Python, spawned processes.
+"""Every form of a call, switched: C's three ABIs, Fortran's bindings, Python, spawned processes.
 
-The programs of call_programs.py check their own results, MPI_IN_PLACE among them, and end with 1
-where one is wrong. On 2 ranks.
+The programs of call_programs.py check their results, MPI_IN_PLACE included, and exit with 1 on a
+wrong one. All tests run on 2 ranks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ WISHED = {tuple(word.partition(":")[0].split("=")) for word in ORDERLY.split(","
 
 
 def check(mpi: Mpi, folder: Path, argv: Sequence[str | Path]) -> None:
-    """Run a program of every call, and see that each wish has been followed."""
+    """Run a program with every call, and check that each selected algorithm ran."""
     run_mpi(mpi, 2, switched(mpi, folder, ORDERLY, *argv), check=True, cwd=folder)
     found = {(operation, name) for operation, inter, name in used(folder / "trace") if not inter}
     assert {wish for wish in WISHED if wish[1] != "kang"} <= found
 
 
 def check_native(mpi: Mpi, source: Path, compiler: Sequence[str | Path]) -> None:
-    """Compile a program, and run it."""
+    """Compile a program and run it."""
     run([*compiler, "-O0", "-o", source.with_suffix(""), source], cwd=source.parent, check=True)
     check(mpi, source.parent, [source.with_suffix("")])
 

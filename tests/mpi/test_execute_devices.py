@@ -1,7 +1,8 @@
-"""Buffers on a device, which no routine of the host may touch, under recording and switching.
+"""Device buffers, which host routines must not touch, under recording and switching.
 
-The runtime is a stand-in with the real names and entry points; its memory is protected, so that a
-touch is a fault, but while the library's own routines run. On 3 ranks, the first without a device.
+The runtime is a stand-in with the real names and entry points. Its memory is protected except while
+the library's routines run, so that any access faults. All tests run on 3 ranks. Rank 0 has no
+device.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ RULES = ",".join(f"{operation}={name}" for operation, name in FORCED.items())
 
 
 def launch(mpi: Mpi, folder: Path, runtime: str, mode: str, *options: str) -> CompletedProcess[str]:
-    """Compile the parts, and run the program on a runtime of that name."""
+    """Compile the parts, and run the program with a runtime of the given name."""
     compiler = [mpi.mpicc, "-Wall", "-Wextra", "-Werror"]
     program, library, stand_in = (
         folder / "device",
@@ -52,7 +53,7 @@ def launch(mpi: Mpi, folder: Path, runtime: str, mode: str, *options: str) -> Co
 
 
 def algorithms(folder: Path) -> dict[str, str]:
-    """Return which algorithm each operation has run on."""
+    """Return the algorithm of each operation."""
     return {op: name for op, _, name in used(folder / "trace") if name and name != "native"}
 
 
@@ -63,7 +64,7 @@ def test_recording_touches_no_buffer(record: str, mpi: Mpi, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_in_use_before_the_first_switched_call(runtime: str, mpich: Mpi, tmp_path: Path) -> None:
-    """All is left to the library, and said once: one member alone knows of its device."""
+    """The library runs all calls, reported once, because only one member knows of its device."""
     ended = launch(mpich, tmp_path, runtime, "early", "--switch", RULES)
     assert algorithms(tmp_path) == {}
     assert ended.stderr.count("left to the library") == 1
@@ -71,9 +72,9 @@ def test_in_use_before_the_first_switched_call(runtime: str, mpich: Mpi, tmp_pat
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_in_use_only_later(runtime: str, mpi: Mpi, tmp_path: Path) -> None:
-    """The schedules run on, and the library moves what is on the device.
+    """The schedules continue, and the library moves the data on the device.
 
-    Before that the runtime is loaded but not initialised: then it may not be asked.
+    Before that, the runtime is loaded but not initialised, and must not be queried.
     """
     launch(mpi, tmp_path, runtime, "late", "--switch", RULES)
     assert algorithms(tmp_path) == FORCED

@@ -1,4 +1,4 @@
-"""Wrong arguments give a switched program what the library would have given, and no rank hangs."""
+"""Wrong arguments give a switched program the library's own errors, and no rank hangs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ORDERLY = (
 
 
 def said(folder: Path, ranks: int = 3) -> list[str]:
-    """Return what the ranks of a program have written."""
+    """Return the output of the ranks of a program."""
     files = sorted(folder.glob("said-*.txt"))
     assert len(files) == ranks
     return [line for path in files for line in path.read_text().splitlines()]
 
 
 def switched(mpi: Mpi, folder: Path, switch: str, *words: str | Path) -> list[str | Path]:
-    """Return the words that run a program on other algorithms."""
+    """Return the command line that runs a program on other algorithms."""
     recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace")]
     return [*recorder, "--switch", switch, "--", *words]
 
 
 @pytest.mark.parametrize("switch", ["random:3", ORDERLY], ids=["random", "forced"])
 def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path: Path) -> None:
-    """Error classes, and what the receive buffers hold after each call."""
+    """Error classes and receive buffers after each call are as in the bare program."""
     source, program = tmp_path / "all.c", tmp_path / "all"
     every = arguments.cases(mpi.name == "mpich")
     source.write_text(arguments.source([c for c in every if c.function.form == "blocking"]))
@@ -51,7 +51,7 @@ def errors(mpi: Mpi) -> Path:
 
 
 def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path) -> None:
-    """Operations that are not for a type, types not committed, no such root."""
+    """Operations invalid for a type, uncommitted types and invalid roots are refused."""
     run_mpi(mpi, 3, [errors, "refused"], check=True, cwd=tmp_path)
     bare = said(tmp_path)
     words = switched(mpi, tmp_path, ORDERLY, errors, "refused")
@@ -61,7 +61,7 @@ def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path
 
 
 def test_a_message_too_long_for_one_rank_of_3(mpi: Mpi, errors: Path, tmp_path: Path) -> None:
-    """Its handler is asked once, with the user's communicator; the others go on."""
+    """Its handler runs once, with the user's communicator; the other ranks continue."""
     trees = "bcast=flat_tree,scatter=linear,scatterv=linear,alltoallv=simple,allreduce=ring"
     words = switched(mpi, tmp_path, trees, errors, "truncated")
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
@@ -77,10 +77,10 @@ DIRECT = SIZES.replace("bruck", "simple").replace("binomial", "linear")
 
 
 def comparable(lines: list[str]) -> list[tuple[str, str, str, str]]:
-    """Return rank, case, error class and data of each line, as far as a library says them itself.
+    """Return rank, case, error class and data of each line, where the library defines them.
 
-    Data after an error is anybody's. So is what MPICH's tree scatters to who expects more than
-    there is; and for gatherv the class has changed from release to release.
+    Data after an error is undefined. MPICH's tree also scatters undefined data to a rank that
+    expects more than there is. The class for gatherv differs between releases.
     """
     found = []
     for line in lines:
@@ -95,7 +95,7 @@ def comparable(lines: list[str]) -> list[tuple[str, str, str, str]]:
 
 @pytest.fixture
 def sizes(mpi: Mpi) -> Path:
-    """Compile the program of sizes that differ."""
+    """Compile the program with mismatched sizes."""
     return compiled(mpi, "execute_sizes.c")
 
 
@@ -105,7 +105,7 @@ def sizes(mpi: Mpi) -> Path:
 def test_sizes_that_differ_on_3_ranks(
     switches: list[str], mpi: Mpi, sizes: Path, tmp_path: Path
 ) -> None:
-    """Of one rank's two sides, or of what one sends and another expects: as bare."""
+    """Mismatched sizes, on one rank or between sender and receiver, act as in the bare program."""
     words: list[str | Path] = [sizes] if "alltoall" in switches[0] else [sizes, "forward"]
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     bare = comparable(said(tmp_path))
@@ -132,10 +132,10 @@ def test_sizes_that_differ_on_3_ranks(
 def test_reductions_whose_counts_differ_on_3_ranks(
     algorithms: tuple[str, str], count: int, mpi: Mpi, sizes: Path, tmp_path: Path
 ) -> None:
-    """Libraries hang or give wrong sums; a schedule ends, and no rank takes a sum for right.
+    """Libraries hang or return wrong sums; a schedule ends, and no rank accepts a wrong sum.
 
-    Of fewer elements than ranks some part is empty, and what is sent in place of wrong data can't
-    be told from it: then some rank knows.
+    With fewer elements than ranks some blocks are empty. The marker sent in place of wrong data
+    then looks like an empty block, so at least one rank must report the error.
     """
     switch = f"allreduce={algorithms[0]},reduce_scatter_block={algorithms[1]}"
     words = switched(mpi, tmp_path, switch, sizes, "reductions", str(count))
@@ -157,7 +157,7 @@ PARTS = ["scatter_allgather_ring", "scatter_allgather_doubling"]
 
 @pytest.fixture
 def lengths(mpi: Mpi) -> Path:
-    """Compile the program of broadcasts whose sizes differ."""
+    """Compile the program of broadcasts with mismatched sizes."""
     return compiled(mpi, "execute_lengths.c")
 
 
@@ -165,10 +165,10 @@ def lengths(mpi: Mpi) -> Path:
 def test_broadcasts_whose_sizes_differ_on_4_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, tmp_path: Path
 ) -> None:
-    """Where libraries may hang, all ranks end, and none takes wrong data for right.
+    """All ranks end, also where libraries may hang, and none accepts wrong data.
 
-    Who expects more than the root sends gets what there is: MPICH calls that an error, Open MPI
-    does not. Nothing is written beyond what has come.
+    A rank that expects more than the root sends gets the data that exists. MPICH reports an error
+    then, Open MPI does not. Nothing is written beyond the received data.
     """
     words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 4, words, check=True, cwd=tmp_path)
@@ -188,14 +188,14 @@ def test_broadcasts_whose_sizes_differ_on_4_ranks(
 
 
 def found_on_2(folder: Path) -> list[tuple[str, ...]]:
-    """Return what two ranks found of each broadcast; after an error not the data."""
+    """Return the results of two ranks for each broadcast, without data after an error."""
     lines = [tuple(line.split("|")) for line in said(folder, 2)]
     return [line if line[3] == "0" else line[:4] for line in lines]
 
 
 @pytest.fixture(scope="module")
 def found_bare(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
-    """Return what two ranks find without mpiprof."""
+    """Return the results of two ranks without mpiprof."""
     folder = tmp_path_factory.mktemp("bare")
     run_mpi(mpi, 2, [compiled(mpi, "execute_lengths.c"), "60000"], check=True, cwd=folder)
     return found_on_2(folder)
@@ -205,7 +205,7 @@ def found_bare(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> list[tuple
 def test_broadcasts_whose_sizes_differ_on_2_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, found_bare: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    """There the library always ends: as bare, but for data after an error, which is anybody's."""
+    """On 2 ranks the library always ends; results equal bare ones, except data after an error."""
     words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
     assert found_on_2(tmp_path) == found_bare

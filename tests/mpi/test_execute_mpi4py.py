@@ -1,4 +1,4 @@
-"""mpi4py's own tests of collectives pass on algorithms of ours, at random and each in turn."""
+"""mpi4py's tests of collectives pass on mpiprof's algorithms, random and each one forced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = ["cco_buf", "cco_vec", "cco_obj", "cco_buf_inter", "cco_vec_inter", "cco
 
 
 def passes(mpi: Mpi, ranks: int, pattern: str, folder: Path, switch: str) -> None:
-    """Run some of the tests, switched."""
+    """Run some of the tests, switched; they must pass."""
     trace = folder / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), "--switch", switch]
     words += [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
@@ -32,7 +32,7 @@ def test_random_algorithms_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
 
 @cache
 def passing_bare(mpi: Mpi, ranks: int, folder: Path) -> list[str]:
-    """Return the files that need no excuse."""
+    """Return the test files that pass bare."""
     names = []
     for name in FILES:
         words = [str(mpi.python), str(suite(mpi) / "main.py"), "-q", "-i", rf"{name}\.py"]
@@ -53,7 +53,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_algorithm(
     ranks: int, number: int, mpi: Mpi, shared_folder: Path, tmp_path: Path
 ) -> None:
-    """Turn by turn, and at random; what fails bare is left out."""
+    """Each algorithm and random selection pass every test file that passes bare."""
     chosen = passing_bare(mpi, ranks, shared_folder)
     switch = f"random:{ranks}" if number == 8 else forced(turn(ranks, number), 100)
     assert len(chosen) > 3

@@ -1,4 +1,4 @@
-"""Communicator creations that fail after communication: all members still count the call alike."""
+"""Communicator creations that fail after communication count equally on all members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SWITCHES = ["", "allreduce=ring,bcast=binomial", "auto", "random:1"]
 def test_error_classes_that_differ_between_ranks(
     errors: str, how: str, switch: str, mpich: Mpi, tmp_path: Path
 ) -> None:
-    """3 ranks; the program checks its sums. Open MPI aborts the bare program."""
+    """On 3 ranks: the program checks its sums. Open MPI aborts the bare program."""
     program = compiled(mpich, "failed_creation.c", "-O1")
     words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     words += ["--switch", switch] if switch else []

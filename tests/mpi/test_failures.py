@@ -1,4 +1,4 @@
-"""However a program ends and whatever is wrong around it: the recorder neither loses nor harms."""
+"""However a program ends and whatever fails around it, the recorder loses and harms nothing."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def failing(mpi: Mpi) -> Path:
 
 
 def letters(output: str) -> list[str]:
-    """Return what several ranks have printed in an order of its own: launchers cut lines."""
+    """Return the sorted characters of the output, because launchers mix the lines of ranks."""
     return sorted(output)
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options]
 
 
@@ -58,12 +58,12 @@ def recorded_calls(trace: Path, operation: str = "allreduce") -> int:
 def test_every_closed_record_is_there(
     how: str, code: int, mpi: Mpi, failing: Path, tmp_path: Path
 ) -> None:
-    """On 1 rank without a launcher, so that exit code and signal are seen as they are."""
+    """On 1 rank without a launcher, so that exit code and signal are visible unchanged."""
     trace = tmp_path / "trace"
     ended = run([*words_for(mpi, trace), "--", failing, how, str(CALLS)])
     bare = run([failing, how, str(CALLS)])
     assert (ended.returncode, ended.stdout) == (bare.returncode, bare.stdout)
-    if how != "abort":  # Open MPI's singleton ends by a signal of its own there
+    if how != "abort":  # Open MPI's singleton ends by another signal there
         assert ended.returncode == code
     opened = mpiprof.open(trace)
     assert not opened.complete
@@ -78,7 +78,7 @@ def test_killed_job_on_2_ranks(how: str, mpi: Mpi, failing: Path, tmp_path: Path
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, how, "3000"])
     assert ended.returncode != 0
     assert not mpiprof.open(trace).complete
-    # The launcher may have killed the second rank before it was through.
+    # The launcher may have killed the second rank before it finished.
     assert 3000 <= recorded_calls(trace) <= 6000
     report = run([mpi.python, "-m", "mpiprof", "report", trace])
     assert report.returncode == 0
@@ -86,7 +86,7 @@ def test_killed_job_on_2_ranks(how: str, mpi: Mpi, failing: Path, tmp_path: Path
 
 
 def test_exit_code_is_the_programs_own(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: the exit code is the program's, and the trace is complete."""
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "code", "100"])
     assert ended.returncode == 11
     assert ended.stdout == "rank 0 made 100\n"
@@ -94,24 +94,27 @@ def test_exit_code_is_the_programs_own(mpi: Mpi, failing: Path, tmp_path: Path) 
 
 
 def test_never_initialised(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: a program without MPI_Init runs unchanged and leaves no trace."""
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "nothing"])
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "", "")
     assert not (tmp_path / "trace").exists()
 
 
 def test_forked_children_write_nothing(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 2 ranks: children that end by exit, _exit and abort."""
+    """On 2 ranks: children that end by exit, _exit and abort add nothing to the trace."""
     trace = tmp_path / "trace"
     run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, "fork", "500"], check=True)
     assert mpiprof.open(trace).complete
     assert recorded_calls(trace) == 1000
     ends = [line for line in raw.read(trace).lines if "end" in line]
-    assert len(ends) == 4  # each rank's before MPI_Finalize and after it
+    assert len(ends) == 4  # one of each rank before MPI_Finalize and one after it
 
 
 def test_forked_python_leaves_the_log_alone(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: mpi4py would finalise at the child's exit, too; here it calls what it may."""
+    """On 1 rank: a forked child calls MPI functions that are legal there, and writes no record.
+
+    mpi4py would finalise MPI at the child's exit too.
+    """
     program = tmp_path / "program.py"
     program.write_text(
         "import os\nfrom mpi4py import MPI\nMPI.COMM_SELF.Barrier()\n"
@@ -125,7 +128,7 @@ def test_forked_python_leaves_the_log_alone(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_file_size_limit(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: SIGXFSZ must not come, what is dropped is counted and said."""
+    """On 1 rank: SIGXFSZ does not occur, and dropped records are counted and reported."""
     trace = tmp_path / "trace"
     ended = run([*words_for(mpi, trace), "--", failing, "small-files", str(CALLS)])
     assert (ended.returncode, ended.stdout) == (0, f"rank 0 made {CALLS}\n")
@@ -139,7 +142,10 @@ def test_file_size_limit(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
 
 
 def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None:
-    """On 2 ranks; where there is no small disk, a limit of the file size stands in."""
+    """On 2 ranks: a full disk stops recording only.
+
+    If there is no small disk, a limit of the file size replaces it.
+    """
     trace = small_disk / "trace"
     how = "plain" if os.path.ismount(small_disk) else "small-files"
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, how, str(CALLS)], check=True)
@@ -148,7 +154,7 @@ def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None
     assert not opened.complete
     kept = recorded_calls(trace) + recorded_calls(trace, "finalize")
     assert kept + opened.dropped == 2 * (CALLS + 1)
-    # What is left by the first rank that stops may do for the other.
+    # The space that the first stopped rank leaves may suffice for the other.
     stopped = ended.stderr.count("recording stops")
     assert stopped in (1, 2)
     assert ended.stderr.count("calls are missing") == stopped
@@ -168,7 +174,7 @@ def many_sites(folder: Path) -> Path:
 
 
 def test_disk_full_of_call_sites(mpi: Mpi, tmp_path: Path, small_disk: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: a disk full of call sites stops recording once, and drops are counted."""
     if not os.path.ismount(small_disk):
         small_disk = tmp_path / "free"
     trace = small_disk / "trace"
@@ -180,7 +186,7 @@ def test_disk_full_of_call_sites(mpi: Mpi, tmp_path: Path, small_disk: Path) -> 
 
 
 def test_100000_call_sites(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank; the recorder does not care which MPI it is."""
+    """On 1 rank: 100,000 call sites are recorded; the MPI makes no difference."""
     trace = tmp_path / "trace"
     ended = run_mpi(mpich, 1, [*words_for(mpich, trace), many_sites(tmp_path)], check=True)
     assert ended.stdout == "done\n"
@@ -196,7 +202,7 @@ def test_folder_that_cannot_be_made(
 ) -> None:
     """On 2 ranks: below a file there can be no folder, even for root.
 
-    A launcher drops output once a rank ends with another code than 0.
+    A launcher drops output once a rank ends with a code other than 0.
     """
     (tmp_path / "file").write_text("")
     words = [*words_for(mpi, tmp_path / "file" / "trace"), "--or-bare"]
@@ -210,7 +216,7 @@ def test_folder_that_cannot_be_made(
 
 
 def test_folder_taken_away(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: who removes the folder loses the trace, not the program."""
+    """On 1 rank: removing the folder loses the trace, not the program."""
     program = tmp_path / "program.py"
     program.write_text(
         "import shutil, sys\nfrom mpi4py import MPI\nMPI.COMM_SELF.Barrier()\n"
@@ -222,7 +228,7 @@ def test_folder_taken_away(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_few_descriptors(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: a limit below our usual numbers, before the start and while it runs."""
+    """On 1 rank: a descriptor limit below mpiprof's usual numbers, before and during the run."""
     trace = tmp_path / "trace"
     words = words_for(mpi, trace)
     script = 'ulimit -n 128; exec "$@"'
@@ -235,7 +241,7 @@ def test_few_descriptors(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
 
 
 def test_descriptors_closed_and_used_again(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: nothing of ours lands in files that have our numbers."""
+    """On 1 rank: no output of mpiprof reaches files that reuse its descriptor numbers."""
     program, data, trace = compiled(mpich, "failing.c"), tmp_path / "data", tmp_path / "trace"
     words = [*words_for(mpich, trace), "--", str(program), "reuse", str(CALLS), str(data)]
     ended = run(words, check=True)
@@ -247,7 +253,7 @@ def test_descriptors_closed_and_used_again(mpich: Mpi, tmp_path: Path) -> None:
 
 
 def test_standard_error_used_again(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: our last lines must not land in the program's file."""
+    """On 1 rank: the final messages must not reach the program's file."""
     program, data = tmp_path / "program.py", tmp_path / "data"
     program.write_text(
         "import os, sys\nfrom mpi4py import MPI\nos.close(2)\n"
@@ -259,13 +265,13 @@ def test_standard_error_used_again(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: the program keeps its commas, and what is written keeps its points."""
+    """On 2 ranks: the program prints decimal commas, and the trace has decimal points."""
     if not Path("/usr/share/i18n/charmaps").is_dir():
         pytest.skip("no locales to make one of: apt-get install locales")
     (tmp_path / "comma").write_text(COMMA)
     (tmp_path / "locales").mkdir()
     made = str(tmp_path / "locales" / "xx")
-    # Warns of all else that a locale has, and says so by its code.
+    # localedef warns of the missing categories, and its exit code reflects that.
     run(["localedef", "-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", made])
     env = {"LOCPATH": str(tmp_path / "locales"), "LC_ALL": "xx"}
     program, trace = compiled(mpi, "comma.c"), tmp_path / "trace"
@@ -279,7 +285,7 @@ def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_piped_and_closed(stream: str, mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: the reader has gone; our own lines must not raise SIGPIPE."""
+    """On 1 rank: with the reader gone, mpiprof's messages must not raise SIGPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
     words = [*words_for(mpi, tmp_path / "trace"), "--", str(failing), "code", "100"]
@@ -293,12 +299,12 @@ def test_output_piped_and_closed(stream: str, mpi: Mpi, failing: Path, tmp_path:
         check=False,
     )
     os.close(writer)
-    # The program's own line on a closed output is its own affair, bare and recorded.
+    # The program's own line on a closed output has the same effect bare and recorded.
     assert process.returncode == (11 if stream == "stderr" else -signal.SIGPIPE)
 
 
 def test_elsewhere_and_without_environment(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank: a program that changes its folder and clears its environment."""
+    """On 1 rank: the program changes its folder and clears its environment."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", str(failing)]
     ended = run([*words, "elsewhere", str(CALLS)], cwd=tmp_path, check=True)
     assert mpiprof.open(tmp_path / "trace").complete
@@ -307,7 +313,7 @@ def test_elsewhere_and_without_environment(mpi: Mpi, failing: Path, tmp_path: Pa
 
 
 def test_standard_input_passes_through(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: the program reads its standard input unchanged."""
     program = tmp_path / "program.py"
     program.write_text(
         "import sys\nfrom mpi4py import MPI\nMPI.COMM_SELF.Barrier()\nprint(sys.stdin.read())\n"
@@ -326,7 +332,7 @@ def test_standard_input_passes_through(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_library_passes_through_other_programs(mpi: Mpi) -> None:
-    """Without MPI: every library can stand before any program."""
+    """Every library can be preloaded into a program without MPI."""
     folder = run(
         [mpi.python, "-c", "from mpiprof.launch.library import *; print(library_folder())"]
     )
@@ -338,7 +344,7 @@ def test_library_passes_through_other_programs(mpi: Mpi) -> None:
 
 
 def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks whose error handler leaves a broadcast by longjmp."""
+    """On 2 ranks: later calls are recorded after an error handler leaves a broadcast by longjmp."""
     program = compiled(mpi, "abandoned.c")
     trace = tmp_path / "trace"
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", str(program)], check=True)
@@ -347,7 +353,7 @@ def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path)
 
 
 def test_a_summary_holds_the_signal_too(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
-    """On 1 rank, whose only window is that of the totals."""
+    """On 1 rank: a summary, which has only the window of the totals, also has the signal."""
     trace = tmp_path / "trace"
     run([*words_for(mpi, trace), "--record", "summary", "--", failing, "segv", "100"])
     assert mpiprof.open(trace).logs.signals == {0: 11}

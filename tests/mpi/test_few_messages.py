@@ -1,6 +1,7 @@
-"""No rank sends or receives more than O(log p) messages when the recorder starts and ends.
+"""No rank sends or receives more than O(log p) messages at the recorder's start and end.
 
-Counted by the monitoring of Open MPI, with those of the library for us: a bare run sends none.
+Open MPI's monitoring counts them, including the library's own messages for mpiprof. A bare run
+sends none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from support.programs import compiled
 
 from mpiprof.bench.cost import messages
 
-MESSAGES_A_LEVEL = 14  # at the start, and at the end, of a level of the tree: c in c * ceil(log2 p)
+MESSAGES_A_LEVEL = 14  # per tree level, at start and at end: c in c * ceil(log2 p)
 BYTES_A_LEVEL = 2048
 TABLE = '{"within": {"alpha_ns": 1000, "beta_ns_per_byte": 1}}'
 LINE = re.compile(r"^E\t(\d+)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent", re.M)
@@ -29,17 +30,17 @@ NODE = 'MPIPROF_NODE=$((OMPI_COMM_WORLD_RANK / {0})) exec "$@"'
 
 @dataclass
 class Sent:
-    """What each rank sends to each other one: messages and bytes, p x p."""
+    """Messages and bytes that each rank sends to each other rank, p x p."""
 
     messages: NDArray[np.int64]
     bytes: NDArray[np.int64]
 
     def most(self) -> int:
-        """The most messages that a rank sends or receives."""
+        """Return the maximum number of messages that a rank sends or receives."""
         return int(max(self.messages.sum(0).max(), self.messages.sum(1).max()))
 
     def most_bytes(self) -> int:
-        """The most bytes that a rank sends or receives."""
+        """Return the maximum number of bytes that a rank sends or receives."""
         return int(max(self.bytes.sum(0).max(), self.bytes.sum(1).max()))
 
 
@@ -53,11 +54,11 @@ def count(
     ranks_a_node: int = 0,
     table: bool = True,
 ) -> tuple[Sent, Sent]:
-    """Record a job; return what was sent at its start, and afterwards."""
+    """Record a job; returns the messages sent at its start, and afterwards."""
     folder.mkdir()
     words = ["sh", "-c", NODE.format(ranks_a_node), "sh"] if ranks_a_node else []
     words += [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace"), *options]
-    if table:  # else two ranks measure messages for 20 ms
+    if table:  # otherwise two ranks measure messages for 20 ms
         (folder / "machine.json").write_text(TABLE)
         words += ["--machine", str(folder / "machine.json")]
     words += ["--", str(compiled(mpi, "started.c")), str(folder), str(calls)]
@@ -80,7 +81,7 @@ def count(
 
 
 def levels(ranks: int) -> int:
-    """The logarithm that bounds the messages."""
+    """Return the logarithm that bounds the messages."""
     return ceil(log2(ranks))
 
 
@@ -89,16 +90,16 @@ LARGE = [pytest.param(p, marks=pytest.mark.everything) for p in (128, 256)]
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32, 64, *LARGE])
 def test_start_and_end_on_one_node(ranks: int, openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 to 64 ranks: of these a tree of log2(p) levels; the end sends nothing.
+    """On 2 to 64 ranks: the start uses a tree of log2(p) levels, and the end sends nothing.
 
-    On 128 and 256 Open MPI takes other algorithms for what it sends for us: one message a level
-    more or less.
+    On 128 and 256 ranks Open MPI uses other algorithms for mpiprof's collectives, with one message
+    per level more or less.
     """
     start, end = count(openmpi, ranks, tmp_path / "a")
     expected = messages.start(ranks, folder_bytes=len(str(tmp_path / "a" / "trace")))
     if ranks <= 64:
         assert start.most() == start.messages[0].sum() == expected.messages
-        assert start.bytes[0].sum() == expected.bytes  # the folder's name is a part of it
+        assert start.bytes[0].sum() == expected.bytes  # the folder's name is part of the message
     assert abs(start.most() - expected.messages) <= levels(ranks)
     assert start.most() <= MESSAGES_A_LEVEL * levels(ranks)
     assert start.most_bytes() <= BYTES_A_LEVEL * levels(ranks)
@@ -106,14 +107,14 @@ def test_start_and_end_on_one_node(ranks: int, openmpi: Mpi, tmp_path: Path) -> 
 
 
 def test_measuring_messages(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 16 ranks: two of them exchange messages for 20 ms, and nobody else has more to do."""
+    """On 16 ranks: two ranks exchange messages for 20 ms; the others send no more than usual."""
     start, _ = count(openmpi, 16, tmp_path / "a", table=False)
     start.messages[0, 1] = start.messages[1, 0] = 0
     assert start.most() <= MESSAGES_A_LEVEL * 4
 
 
 def test_choosing_automatically(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 32 ranks: the start shares a clock, the end collects what was chosen and why."""
+    """On 32 ranks: the start shares a clock, and the end collects the choices and their reasons."""
     words = ["--switch", "auto", "--explain", "--plan-out", str(tmp_path / "plan.json")]
     start, end = count(openmpi, 32, tmp_path / "a", words, calls=50)
     assert start.most() == messages.start(32, auto=True).messages
@@ -124,7 +125,7 @@ def test_choosing_automatically(openmpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--switch", "auto"]], ids=["recorded", "auto"])
 def test_several_nodes(options: list[str], openmpi: Mpi, tmp_path: Path) -> None:
-    """On 16 ranks of 8 nodes: leaders ask each other for the time, 20 times in each of 3 rounds."""
+    """On 16 ranks of 8 nodes: leaders exchange the time, 20 times in each of 3 rounds."""
     words = ["--together", *options]
     start, end = count(openmpi, 16, tmp_path / "a", words, ranks_a_node=2)
     length = len(str(tmp_path / "a" / "trace"))
@@ -137,7 +138,7 @@ def test_several_nodes(options: list[str], openmpi: Mpi, tmp_path: Path) -> None
 
 
 def test_a_tree_only_where_all_are_known_to_record(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 8 ranks, of which a script leaves one bare: it takes anything, and gets its own."""
+    """On 8 ranks, one of them bare: the bare rank receives any message, and gets only its own."""
     script = tmp_path / "some.sh"
     run = f"{openmpi.python} -m mpiprof run -o {tmp_path / 'trace'} --"
     script.write_text(f'[ $OMPI_COMM_WORLD_RANK = 4 ] && exec "$@"\nexec {run} "$@"\n')
@@ -149,7 +150,7 @@ def test_a_tree_only_where_all_are_known_to_record(openmpi: Mpi, tmp_path: Path)
 
 
 def test_a_rank_is_missed_in_the_tree(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 8 ranks that are said to record, of which one with others below it does not."""
+    """On 8 ranks that are declared to record: one inner rank of the tree does not."""
     script = tmp_path / "some.sh"
     run = f"{openmpi.python} -m mpiprof run --together -o {tmp_path / 'trace'} --"
     script.write_text(f'[ $OMPI_COMM_WORLD_RANK = 6 ] && exec "$@"\nexec {run} "$@"\n')

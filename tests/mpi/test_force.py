@@ -1,4 +1,4 @@
-"""Recording twice into one folder, and the call site of the MPI_Finalize of mpi4py."""
+"""Recording twice into one folder, and the call site of mpi4py's MPI_Finalize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ APP = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
 
 
 def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks; the second trace holds its own calls and nothing of the first."""
+    """On 2 ranks: the second trace has its own calls only."""
     app = tmp_path / "app.py"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-np", "2", "-o", "before", "app.py"]
     app.write_text(APP)
@@ -26,14 +26,14 @@ def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
     table = mpiprof.open(tmp_path / "before").callsites
     assert set(table["operation"]) == {"bcast", "finalize"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "before"]
-    # A program that can't be started costs no trace.
+    # A program that cannot be started leaves the old trace in place.
     missing = run([*words[:-1], "--force", "gone.py"], cwd=tmp_path, timeout=120)
     assert missing.returncode == 2
     assert mpiprof.open(tmp_path / "before").complete
 
 
 def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: by itself when Python has ended, and from a line of the program."""
+    """On 2 ranks: the site is mpi4py at interpreter exit, otherwise the program's line."""
     sites = {}
     for name, last in (("exit", ""), ("line", "MPI.Finalize()\n")):
         (tmp_path / "app.py").write_text(APP + last)

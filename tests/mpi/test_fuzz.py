@@ -1,7 +1,7 @@
-"""Random calls of everything at once under `random` and `auto`: right results, no hang.
+"""Random calls of all functions under `random` and `auto`: right results, no hang.
 
-`make test` makes some thousand calls of each kind; `make test-all` 10^6 under `random` and 10^6
-under `auto` on each MPI, with the sanitizers on. Seeds are in the names.
+`make test` makes some thousand calls of each variety. `make test-all` makes 10^6 under `random` and
+10^6 under `auto` on each MPI, with the sanitizers. Seeds are in the names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["sanitized"]  # a fixture
 PIECE = 25_000
 CHOICES = {
     "random": "MPIPROF_SWITCH=random {}",
-    "own": "MPIPROF_SWITCH=random {} own",  # the library's own by their names
+    "own": "MPIPROF_SWITCH=random {} own",  # the library's algorithms by their names
     "auto": "MPIPROF_AUTO=1",
 }
 
@@ -38,7 +38,7 @@ def fuzz(mpi: Mpi) -> Path:
 def test_thousands(
     name: str, ranks: int, switch: str, threads: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """On 3 ranks of Open MPI and 2 of MPICH: 3000 calls each."""
+    """On 3 ranks of Open MPI and 2 of MPICH: 3000 calls each give right results."""
     mpi = request.getfixturevalue(name)
     seed = 10 * ranks + threads
     words = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", tmp_path / "trace"]
@@ -62,7 +62,7 @@ def sanitized_calls(
 
 
 def test_the_librarys_own_with_the_sanitizers(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
-    """On 2 ranks: their communicators and settings are made, used and freed without a fault."""
+    """On 2 ranks: the communicators and settings for library algorithms cause no fault."""
     sanitized_calls(mpi, sanitized, tmp_path / "trace", "own", 0, 300, HANG_S)
 
 
@@ -70,5 +70,5 @@ def test_the_librarys_own_with_the_sanitizers(mpi: Mpi, sanitized: Path, tmp_pat
 @pytest.mark.parametrize("seed", range(1_000_000 // PIECE))
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_million(choice: str, seed: int, mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
-    """On 2 ranks of MPICH, 2 to 4 of Open MPI; one thread or three."""
+    """On 2 ranks of MPICH, 2 to 4 of Open MPI: one thread or three, with the sanitizers."""
     sanitized_calls(mpi, sanitized, tmp_path / "trace", choice, seed, PIECE, 900)

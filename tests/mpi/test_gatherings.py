@@ -1,4 +1,4 @@
-"""Calls that all members make beside the collectives: communicators, windows, files, the end."""
+"""Management calls of all members: creation of communicators, windows and files, and the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mpiprof.reports import status
 from mpiprof.trace import Trace
 
 RANKS = 3
-LATE_NS = 200_000_000  # of gatherings.c; a crowded machine keeps a rank waiting for a tenth of it
+LATE_NS = 200_000_000  # as in gatherings.c; ten times the delays of a crowded machine
 
 
 def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
@@ -33,7 +33,7 @@ Recorded = tuple[Trace, list[tuple[int, str]]]
 
 @pytest.fixture(scope="module")
 def recorded(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The recording of gatherings.c on 3 ranks, and who was late where."""
+    """Return the recording of gatherings.c on 3 ranks, and the planned late ranks."""
     folder = tmp_path_factory.mktemp("gatherings")
     program = compiled(mpi, "gatherings.c")
     words = [
@@ -54,7 +54,7 @@ def test_who_is_late_is_named_with_what_others_waited_on_3_ranks(recorded: Recor
     assert [name for _, name in told][-1] == "finalize" and len(told) == 8
     for rank, name in told:
         own = instances[instances["operation"] == name]
-        # The one with the late rank; the first fence is another call site.
+        # The call site with the late rank; the first fence is another call site.
         row = own.sort_values("worst_imbalance_ns").iloc[-1]
         assert row["complete"] and row["last_rank"] == rank, name
         assert row["worst_imbalance_ns"] > 0.5 * LATE_NS, name
@@ -69,7 +69,7 @@ def test_windows_and_files_have_numbers_of_their_own_on_3_ranks(recorded: Record
         own = events[events["operation"] == name]
         (one,) = own["communicator"].unique()
         assert identity[one].how == how and sorted(identity[one].ranks) == [0, 1, 2]
-    # What fails on one rank only has left all numbers as they were.
+    # A call that fails on one rank only changes no number.
     assert trace.instances["complete"].all()
     world = next(c.identity for c in trace.tables.communicators if c.how == "world")
     numbers = events[events["communicator"] == world].groupby("rank")["sequence"].apply(list)
@@ -82,7 +82,7 @@ def test_time_of_other_calls_by_class_on_3_ranks(recorded: Recorded) -> None:
     assert spent.loc[1, "point_to_point"] > 0.5 * LATE_NS
     assert spent.loc[2, "point_to_point"] == 0
     assert (spent[["one_sided", "files", "completion"]] > 0).all().all()
-    # What goes into records is what was measured.
+    # The records contain the measured values.
     told = trace.derive("point_to_point")
     assert told == pytest.approx(spent["point_to_point"] + spent["completion"], rel=0.01)
 
@@ -140,7 +140,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
 def test_waiting_is_only_what_arrivals_and_exits_show() -> None:
     group = Group(np.zeros(3, np.int64))
     arrival = np.array([[0, 0], [10, 10], [100, 100]])
-    finish = np.array([[105, 20], [104, 104], [103, 103]])  # the second lets a rank go early
+    finish = np.array([[105, 20], [104, 104], [103, 103]])  # the second releases a rank early
     found = waits("gathering", arrival, arrival, finish, group)
     assert found.tolist() == [[100, 0], [90, 0], [0, 0]]
 

@@ -1,4 +1,4 @@
-"""MPI_Finalize while other ranks are gone: a job ends wherever the bare program ends."""
+"""MPI_Finalize while other ranks are gone: a job ends whenever the bare program ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.jobs import run
 from support.mpis import Mpi
 from support.programs import compiled
 
-# The library's own MPI_Finalize is told to wait for nobody.
+# Sets the library's MPI_Finalize to wait for no rank.
 ALONE = {"MPIR_CVAR_NO_COLLECTIVE_FINALIZE": "1"}
 MODES: dict[str, list[str]] = {
     "events": [],
@@ -25,7 +25,7 @@ MODES: dict[str, list[str]] = {
 def test_ranks_that_aborted_a_communicator(
     half: str, mode: str, mpich: Mpi, tmp_path: Path
 ) -> None:
-    """4 ranks, of which two abort; each is on a node of its own, so that clocks are compared."""
+    """On 4 ranks, two of which abort: each is on a separate node, so that clocks are compared."""
     program = compiled(mpich, "gone_ranks.c")
     launcher = [str(mpich.bin / "mpiexec"), "-disable-auto-cleanup", "-n", "4"]
     bare = run([*launcher, program, half], env=ALONE)

@@ -1,4 +1,4 @@
-"""What a long job may not do: fill a disk, or write the same thing once for every rank."""
+"""Limits of a long job: it must not fill a disk, or write the same data once for every rank."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from support.traces import table_rows
 import mpiprof
 
 LIMIT = 1 << 20
-CALLS = 60000  # of 32 bytes: nearly twice the limit
+CALLS = 60000  # records of 32 bytes; nearly twice the limit
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str | Path]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options]
 
 
 def test_the_limit_holds_where_the_program_flushes(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: each MPI_Pcontrol(2) puts what is there into the log, a whole chunk."""
+    """On 2 ranks: each MPI_Pcontrol(2) writes a whole chunk to the log, within the limit."""
     program = tmp_path / "app.py"
     program.write_text(
         "from mpi4py import MPI\n"
@@ -44,7 +44,7 @@ def test_the_limit_holds_where_the_program_flushes(openmpi: Mpi, tmp_path: Path)
 
 
 def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks; calls and bytes of the log and of the totals together are what was called."""
+    """On 2 ranks: calls and bytes of log and totals together equal the program's."""
     program = tmp_path / "app.py"
     program.write_text(
         "from array import array\nfrom mpi4py import MPI\n"
@@ -58,7 +58,7 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
     done = run_mpi(mpi, 2, [*words_for(mpi, trace, "--limit", "1M"), program], check=True)
     assert done.stderr.count("reached its limit of 1048576 bytes") == 1
     assert "are missing" not in done.stderr
-    for log in trace.glob("*.log"):  # the file's head and the window of totals come on top
+    for log in trace.glob("*.log"):  # plus the file's header and the window of totals
         assert LIMIT < log.stat().st_size <= LIMIT + 2 * (1 << 16)
     assert json.loads((trace / "meta.json").read_text())["options"]["limit"] == LIMIT
     opened = mpiprof.open(trace)
@@ -92,7 +92,7 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_past_the_limit_all_calls_are_summed_up(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, of whose calls before the limit one in 2 is recorded."""
+    """On 2 ranks: one call in 2 is recorded before the limit; after it, all calls are summed up."""
     program = tmp_path / "app.py"
     program.write_text(
         "from array import array\nfrom mpi4py import MPI\n"
@@ -108,7 +108,7 @@ def test_past_the_limit_all_calls_are_summed_up(openmpi: Mpi, tmp_path: Path) ->
     calls = opened.summed_up.set_index("operation")["calls"]
     assert calls["bcast"] == 2 * 1000
     logged = opened.events.groupby("rank").size()
-    # Some 16000 in the log stand for twice as many: the hash decides which.
+    # Some 16000 records represent twice as many calls; the hash selects them.
     assert calls["allreduce"] / 2 == pytest.approx(CALLS - 2 * logged.mean(), rel=0.05)
 
 
@@ -125,7 +125,7 @@ bridge.Barrier()
 
 
 def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
-    """4 ranks, with every list of members irregular that has more than no run."""
+    """On 4 ranks: lists of members that form no regular run are written once."""
     program = tmp_path / "app.py"
     program.write_text(IRREGULAR)
     trace = tmp_path / "trace"
@@ -146,7 +146,8 @@ def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
     assert [g.tolist() for g in by_how["intercomm_create"].groups] == [[0, 2], [1, 3]]
     barriers = table_rows(opened.instances)
     assert barriers["complete"].all() and sorted(barriers["size"]) == [4, 4]
-    # Without the tables of the one that tells them, nobody knows them: recorded, not matched.
+    # Without the tables of the writing rank the members are unknown: calls are recorded, not
+    # matched.
     (trace / "rank-000001.tables").write_text("")
     left = {c.how: c for c in mpiprof.open(trace).tables.communicators}
     assert left["create"].local
@@ -154,7 +155,7 @@ def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("switch", ["", "allreduce=ring"], ids=["recorded", "forced"])
 def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks; every instance is there, and what each communicator leaves is its records."""
+    """On 2 ranks: every instance is present, and freed communicators leave only their records."""
     many = 600
     program = compiled(mpi, "short_lived.c")
     options = ["-q", *(["--switch", switch] if switch else [])]
@@ -174,14 +175,14 @@ def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_p
     }
     assert not opened.callsites["started"].any()
     rows = [line for line in raw.read(trace).lines if "how" in line and line["rank"] == 0]
-    # World and self; 64 duplicates and those that live at once; children of the first 64, and of
-    # all later ones together.
+    # World and self; 64 duplicates and the live ones; children of the first 64, and of all later
+    # ones together.
     assert len(rows) <= 2 + 64 + 2 + 32 + 1
 
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The statistics of a window, compiled into a program of their own."""
+    """Compile the statistics of a window into a separate program."""
     options = ("-fsanitize=undefined", "-fno-sanitize-recover")
     parts = ("auto/arrival", "base/memory")
     return of_the_core(tmp_path_factory.mktemp("sums") / "sums", parts, *options, source="sums.c")
@@ -191,19 +192,19 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("members", "early", "late"),
     [
         (8, 1000, 5000),
-        (10**6, 10**15, 10**15 + 10**9),  # 11 days since MPI_Init, of a million
-        (10**6, 10**18, 10**18 + 9 * 10**12),  # 31 years, and 2.5 hours between them
+        (10**6, 10**15, 10**15 + 10**9),  # 11 days since MPI_Init, for a million members
+        (10**6, 10**18, 10**18 + 9 * 10**12),  # 31 years, with 2.5 hours between the halves
     ],
 )
 def test_sums_over_all_members_are_exact(members: int, early: int, late: int, sums: Path) -> None:
-    """Without MPI: the known answers of two halves that arrive at two times."""
+    """Without MPI: known answers for two halves of the members that arrive at two times."""
     found = run([sums, str(members), str(early), str(late)], check=True).stdout.split()
     gap = late - early
     assert list(map(int, found)) == [gap // 2, gap, gap // 2, 0, members // 2 * gap]
 
 
 def test_sums_cannot_overflow(sums: Path) -> None:
-    """Without MPI: a day apart, a million of them; each adds at most its share."""
+    """Without MPI: a million members a day apart; each adds at most its share."""
     members, gap = 10**6, 86400 * 10**9
     found = run([sums, str(members), "0", str(gap)], check=True).stdout.split()
     most = (2**63 - 1) // members
@@ -212,7 +213,7 @@ def test_sums_cannot_overflow(sums: Path) -> None:
 
 
 def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks on a file system that takes a part of what it is given, or says EINTR."""
+    """On 2 ranks: the file system makes short writes or fails with EINTR."""
     shim = tmp_path / "shim.so"
     source = PROGRAMS / "short_writes.c"
     run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
@@ -230,7 +231,10 @@ def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
-    """1 rank; alone it is as bare, beside another thread no variable changes its place."""
+    """On 1 rank: with another thread, no environment variable moves in memory.
+
+    Without another thread, the environment is as in the bare program.
+    """
     program = compiled(mpi, "environment.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace", "-q"), "--", program]
     assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"

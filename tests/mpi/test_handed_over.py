@@ -1,4 +1,4 @@
-"""Handed-over plans in jobs, by the messages that each rank sends to each other one."""
+"""Exported rules in jobs, checked by the messages that each rank sends to each other rank."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from mpiprof.tune.handover.openmpi import INSIDE, NUMBERS
 from mpiprof.tune.handover.targets import Handover, hand_over
 from mpiprof.tune.rules import Rule
 
-MOST = 8  # processes
+MOST = 8  # maximum number of processes
 SIZES = (2, 3, 4, 7, 8)
-BYTES = (8, 5376)  # 5376: whole elements also of a seventh and of halves of halves
+BYTES = (8, 5376)  # 5376 bytes: sevenths and repeated halves are whole elements
 OTHER = (8, 96, 128, 1024, 5000, 65536)
 
-Case = tuple[str, int, int]  # operation, processes, bytes of a block, vector or message
-Messages = tuple[tuple[tuple[int, int], ...], ...]  # by sender and receiver: how many, bytes
+Case = tuple[str, int, int]  # operation, number of processes, bytes of a block, vector or message
+Messages = tuple[tuple[tuple[int, int], ...], ...]  # (messages, bytes) by sender, receiver
 
 
 def messages(mpi: Mpi, cases: Sequence[Case], environment: dict[str, str]) -> dict[Case, Messages]:
-    """Return what a job of eight ranks sends in some calls, each on a communicator of its own."""
+    """Return the messages of a job of eight ranks; each call has a separate communicator."""
     program = compiled(mpi, "own_messages.c", "-ldl")
     words = [f"{name}:{size}:{count}" for name, size, count in cases]
     found: dict[str, list[tuple[tuple[int, int], ...]]] = {}
@@ -47,7 +47,7 @@ def messages(mpi: Mpi, cases: Sequence[Case], environment: dict[str, str]) -> di
 
 
 def counting(mpi: Mpi) -> dict[str, str]:
-    """Return the environment in which messages are counted, under MPICH as if on nodes apart."""
+    """Return the environment that counts messages; under MPICH each process acts as a node."""
     if mpi.name == "openmpi":
         return {"OMPI_MCA_pml_monitoring_enable": "1"}
     counter = compiled(mpi, "ucx_messages.c", "-shared", "-fPIC", "-ldl")
@@ -60,7 +60,7 @@ def counting(mpi: Mpi) -> dict[str, str]:
 
 
 def of_schedule(name: str, case: Case, block_size: int = 0) -> Messages:
-    """Return what our schedule sends."""
+    """Return the messages of mpiprof's schedule."""
     operation, size, count = case
     blocks = (count,) * size
     problem = Problem(
@@ -91,7 +91,7 @@ def in_plan(case: Case) -> int:
 
 
 def written(mpi: Mpi, path: Path, rules: Sequence[Rule]) -> Handover:
-    """Hand a plan over into a file."""
+    """Export a plan into a file."""
     asked = Asked(rules, mpi.name, MOST, commutative=True)
     done = hand_over(asked, path, library_of(mpi))
     path.write_text(done.text)
@@ -100,12 +100,12 @@ def written(mpi: Mpi, path: Path, rules: Sequence[Rule]) -> Handover:
 
 @cache
 def untouched(mpi: Mpi) -> dict[Case, Messages]:
-    """Return what Open MPI sends by itself."""
+    """Return the messages of Open MPI without exported rules."""
     return messages(mpi, every_case(), {})
 
 
 def every_case() -> list[Case]:
-    """Return calls of all operations, on all sizes, of all bytes."""
+    """Return calls of all operations, for all numbers of processes and all bytes."""
     return [
         (operation, size, count)
         for operation in NUMBERS
@@ -115,12 +115,12 @@ def every_case() -> list[Case]:
 
 
 def library_of(mpi: Mpi) -> Path:
-    """Return an MPI's library."""
+    """Return the path of an MPI's library."""
     return mpi.bin.parent / "lib" / ("libmpi.so.12" if mpi.name == "mpich" else "libmpi.so.40")
 
 
 def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
-    """On one process."""
+    """On one process: the table equals Open MPI's own list of algorithms."""
     listed = run([openmpi.bin / "ompi_info", "--param", "coll", "tuned", "--all", "--parsable"])
     for operation in NUMBERS:
         head = f"mca:coll:tuned:param:coll_tuned_{operation}_algorithm:enumerator:value:"
@@ -131,7 +131,7 @@ def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
 
 
 def test_mpichs_table_is_the_librarys_own_list(mpich: Mpi) -> None:
-    """On one process: the descriptions of its control variables have the names."""
+    """On one process: the table has the names in the descriptions of MPICH's control variables."""
     listed = run([compiled(mpich, "own_names.c")], check=True).stdout
     known: dict[str, list[str]] = {}
     for line in listed.splitlines():
@@ -142,11 +142,11 @@ def test_mpichs_table_is_the_librarys_own_list(mpich: Mpi) -> None:
 
 
 def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 to 8 processes, in a job of 8: what is handed over sends just what our schedule does."""
+    """On 2 to 8 processes of a job of 8: exported rules send the messages of mpiprof's schedule."""
     rows = [one for one in own(mpi.name) if one.ours]
     compared = 0
     for turn in range(10):
-        # One of an operation at a time: the turn-th that is the same as one of ours.
+        # One algorithm of an operation at a time: the turn-th that equals one of mpiprof's.
         entries = []
         for operation in NUMBERS:
             known = [one.ours for one in rows if one.operation == operation]
@@ -182,7 +182,7 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
     "seed", [*range(6), *(pytest.param(i, marks=pytest.mark.everything) for i in range(6, 16))]
 )
 def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) -> None:
-    """In a job of 8 processes: calls that no rule is for send what they send without the file."""
+    """In a job of 8 processes: calls without a rule send the same messages as without the file."""
     entries = random_plan(random.Random(seed), mpi.name, MOST)
     rules = rules_of(entries)
     done = written(mpi, tmp_path / "rules", rules)
@@ -211,5 +211,5 @@ def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) ->
 
 
 def _even(case: Case, ours: str) -> bool:
-    """Whether halves of halves are whole elements, so that no rounding differs."""
+    """Return whether repeated halves are whole elements, so that no rounding differs."""
     return ours != "halving_doubling" or case[2] % (8 * 8) == 0

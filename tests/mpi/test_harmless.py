@@ -1,4 +1,4 @@
-"""Programs that a recorder might harm: each ends wrapped as it ends bare."""
+"""Programs that a recorder might harm: each ends the same recorded and bare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWITCHED = ((), ("--switch", "random:1"))
 def test_a_program_that_frees_communicators_by_itself(
     options: tuple[str, ...], mpi: Mpi, tmp_path: Path
 ) -> None:
-    """4 ranks: what it frees by PMPI is not seen, so it is left alone, and told why."""
+    """On 4 ranks: PMPI frees communicators unseen, so the program runs unrecorded, with a note."""
     program = str(compiled(mpi, "own_free.c"))
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "t"), *options]
     done = run_mpi(mpi, 4, [*words, "--", program])
@@ -31,7 +31,10 @@ def test_a_program_that_frees_communicators_by_itself(
 def test_a_callback_that_leaves_is_forgotten(
     callback: str, options: tuple[str, ...], openmpi: Mpi, tmp_path: Path
 ) -> None:
-    """2 ranks of Open MPI: MPICH bears no callback that leaves."""
+    """On 2 ranks: the recorder drops the state of a callback that longjmp has left.
+
+    Open MPI only: MPICH does not support such a callback.
+    """
     program = str(compiled(openmpi, "left_callback.c"))
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     done = run_mpi(openmpi, 2, [*words, *options, "--", program, callback])
@@ -40,7 +43,7 @@ def test_a_callback_that_leaves_is_forgotten(
 
 
 def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: no first call from a place changes it."""
+    """On 2 ranks: the first call from a call site does not change errno."""
     program = str(compiled(mpi, "left_callback.c"))
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     bare = run_mpi(mpi, 2, [program, "none"], check=True)
@@ -49,7 +52,7 @@ def test_errno_stays_the_program_s(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_program_with_address_sanitizer_starts(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: its runtime wants to be loaded first, and ends the program where it is not."""
+    """On 2 ranks: the sanitizer's runtime must be loaded first, and otherwise ends the program."""
     program = str(compiled(mpi, "asan.c", "-fsanitize=address"))
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     done = run_mpi(mpi, 2, [*words, "--", program], env={"ASAN_OPTIONS": "detect_leaks=0"})

@@ -1,9 +1,9 @@
-"""With virtual clocks and imposed delays, the report is right to the nanosecond.
+"""With virtual clocks and imposed delays, the report is exact to the nanosecond.
 
-Every blocking collective, its nonblocking form with Wait and with Test, and its persistent form, on
-the world, on the same ranks in reverse order, on an inter-communicator and on a graph; one late
-rank, a linear and a random pattern. What must be reported is worked out here from the imposed
-delays alone.
+The cases have every blocking collective, its nonblocking form with Wait and with Test, and its
+persistent form. They run on the world, the same ranks in reverse order, an inter-communicator and a
+graph. Delays are one late rank, a linear and a random pattern. The expected values are computed
+here from the imposed delays alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CASES = [
 
 @dataclass(frozen=True)
 class Run:
-    """A recorded run with what must be found in it, in the order of each communicator."""
+    """A recorded run and its expected instances, in the order of each communicator."""
 
     trace: Trace
     instances: pd.DataFrame
@@ -99,12 +99,12 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         known.append(on_joint_clock(instance, case.nodes))
     tolerance = trace.clock_error_ns + 1 if case.nodes else 0
     instances = trace.instances
-    planned = instances[~instances["operation"].isin(GATHERINGS)]  # test_gatherings.py has those
+    planned = instances[~instances["operation"].isin(GATHERINGS)]  # test_gatherings.py tests these
     return Run(trace, planned, expected, tolerance)
 
 
 def reported(run: Run) -> Iterator[tuple[pd.Series, Instance]]:
-    """Each instance as it is reported and as it must be."""
+    """Yield each instance as reported and as expected."""
     names = {
         run.trace.tables.communicators[index].identity: name
         for index, name in run.trace.tables.names.items()
@@ -126,7 +126,7 @@ def test_the_trace_is_whole(recorded: Run) -> None:
 
 
 def values_of(wanted: Instance, base: str) -> Iterator[tuple[str, float, int]]:
-    """Columns of `instances`, what they must hold, and how many clock errors may add up."""
+    """Yield columns of `instances`, expected values, and how many clock errors may add up."""
     ranks = len(wanted.arrival)
     yield "first_arrival_ns", min(wanted.arrival), 1
     yield "last_arrival_ns", max(wanted.arrival), 1
@@ -139,7 +139,7 @@ def values_of(wanted: Instance, base: str) -> Iterator[tuple[str, float, int]]:
     for name in STATES:
         yield f"wait_{name}_ns", wanted.wait if name == state else 0, ranks
     yield "completion_skew_ns", wanted.skew if wanted.kind == ALL else 0, 2 * ranks
-    message_time = 10_000 + wanted.message  # that of bench.synthetic.MACHINE
+    message_time = 10_000 + wanted.message  # message time in bench.synthetic.MACHINE
     yield "message_bytes", wanted.message, 0
     yield "message_time_ns", message_time, 0
     yield "worst_factor", wanted.worst / message_time, 1
@@ -159,18 +159,19 @@ def test_every_instance(operation: str, recorded: Run) -> None:
         if wanted.worst > near:
             assert found["last_rank"] == wanted.last_rank, wanted
         for column, value, errors in values_of(wanted, operation):
-            # A thousandth of a nanosecond: a mean over ranks is a floating-point number.
+            # Plus a thousandth of a nanosecond, because a mean over ranks is a floating-point
+            # number.
             room = errors * near + 1e-3
             assert found[column] == pytest.approx(value, rel=0, abs=room), (column, wanted)
     assert count > 0
 
 
 def test_every_call_site(recorded: Run) -> None:
-    """Means over instances, who was late most often, and the total of each wait state."""
+    """Means over instances, the rank that is late most often, and the total of each wait state."""
     groups: dict[tuple[str, bool], list[Instance]] = {}
     for expected in recorded.expected.values():
         for instance in expected:
-            # The two operations of the pair have call sites of their own.
+            # The two operations of the pair have separate call sites.
             groups.setdefault((instance.operation, instance.started), []).append(instance)
     near = recorded.tolerance_ns
     table = recorded.trace.callsites
@@ -178,7 +179,7 @@ def test_every_call_site(recorded: Run) -> None:
     for (operation, started), group in groups.items():
         chosen = table[(table["operation"] == operation) & (table["started"] == started)]
         assert chosen["instances"].sum() == len(group)
-        if len(chosen) > 1:  # the pair's two
+        if len(chosen) > 1:  # the two operations of the pair
             continue
         single += 1
         found, ranks = chosen.iloc[0], len(group[0].arrival)
@@ -196,4 +197,4 @@ def test_every_call_site(recorded: Run) -> None:
         if late:
             rank, times = max(late.items(), key=lambda item: (item[1], -item[0]))
             assert (found["latest_rank"], found["latest_share"]) == (rank, times / len(group))
-    assert single == len(groups) - 6  # the pair's: nonblocking, init and started, two of each
+    assert single == len(groups) - 6  # less the pair's: two each of nonblocking, init, started

@@ -1,4 +1,4 @@
-"""Which MPI a program uses, how it is started, and what is said when it can't be."""
+"""Choice of a program's MPI, its start, and the messages if it cannot start."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def compiled(mpi: Mpi, folder: Path, *flags: str) -> Path:
 
 
 def verb(mpi: Mpi, *words: str) -> list[str]:
-    """Return the words that start mpiprof in an MPI's environment."""
+    """Return the command line that starts mpiprof in an MPI's environment."""
     return [str(mpi.python), "-m", "mpiprof", *words]
 
 
@@ -65,7 +65,7 @@ def app(tmp_path: Path) -> Path:
     return path
 
 
-# Which MPI
+# Choice of the MPI
 
 
 def test_binary_tells_its_mpi(mpi: Mpi, tmp_path: Path) -> None:
@@ -149,11 +149,11 @@ def test_damaged_elf_is_an_error_not_a_crash(tmp_path: Path) -> None:
             elf.read(path)
 
 
-# Wrong use: one line, exit code 2, nothing started
+# Wrong use: one line, exit code 2, no process started
 
 
 def said(mpi: Mpi, *words: str, cwd: Path, **variables: str) -> str:
-    """Run mpiprof, check that it refuses in one line, and return that line."""
+    """Run mpiprof, check that it refuses with one line, and return that line."""
     done = run(verb(mpi, *words), cwd=cwd, env=variables)
     assert done.returncode == 2, done
     assert done.stdout == ""
@@ -226,11 +226,11 @@ def test_n_under_a_launcher(mpich: Mpi, app: Path) -> None:
     assert "leave out -n" in said(mpich, "run", "-n", "2", "app.py", cwd=app.parent, PMI_RANK="0")
 
 
-# What the program finds
+# Environment of the program
 
 
 def shown(mpi: Mpi, folder: Path, *words: str, **variables: str) -> dict[str, str]:
-    """Return the environment that a program finds under `run`."""
+    """Return the environment of a program under `run`."""
     (folder / "show.py").write_text(SHOW)
     done = run(verb(mpi, "run", *words, "show.py", "a b"), cwd=folder, env=variables, check=True)
     found: dict[str, str] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Calls that never come back: what an error handler leaves must not show in any later call."""
+"""Calls that an error handler leaves by longjmp or an exception do not affect later calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SWITCHES = ["", "allreduce=ring,bcast=binomial", "auto", "random:7"]
 
 @pytest.fixture(params=["longjmp", "exception"])
 def leaving(mpi: Mpi, request: pytest.FixtureRequest) -> Path:
-    """Compile the program as C, and once more as C++."""
+    """Compile the program as C, and again as C++."""
     if request.param == "longjmp":
         return compiled(mpi, "leaving.c", "-Wno-clobbered", "-O1")
     compiler = str(mpi.bin / "mpicxx")
@@ -29,7 +29,7 @@ def leaving(mpi: Mpi, request: pytest.FixtureRequest) -> Path:
 
 
 def recorded(mpi: Mpi, program: Path, folder: Path, switch: str, *words: str) -> str:
-    """Run a program of 2 ranks recorded; returns what it printed, in order of ranks."""
+    """Record a program on 2 ranks; returns its output in order of ranks."""
     recorder = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder / "trace")]
     recorder += ["--switch", switch] if switch else []
     done = run_mpi(mpi, 2, [*recorder, "--", program, *words], cwd=folder, check=True)
@@ -40,7 +40,7 @@ def recorded(mpi: Mpi, program: Path, folder: Path, switch: str, *words: str) ->
 def test_what_a_handler_leaves_is_taken_back(
     switch: str, mpi: Mpi, leaving: Path, tmp_path: Path
 ) -> None:
-    """2 ranks; the known answers of every good call are checked by the program itself."""
+    """On 2 ranks: the program checks the known answers of every good call."""
     bare = "\n".join(sorted(run_mpi(mpi, 2, [leaving], check=True).stdout.splitlines()))
     assert recorded(mpi, leaving, tmp_path, switch) == bare
     trace = mpiprof.open(tmp_path / "trace")
@@ -52,7 +52,7 @@ def test_what_a_handler_leaves_is_taken_back(
     wanted = {"allreduce": 2 * TURNS, "bcast": 2 * TURNS, "iallreduce": TURNS}
     wanted |= {"comm_dup": TURNS, "finalize": 1}
     assert pairs["operation"].value_counts().to_dict() == wanted
-    # Calls that a handler makes are calls of their own.
+    # Calls that a handler makes are separate calls.
     alone = instances[(instances["size"] == 1) & (instances["operation"] == "allreduce")]
     asked = sum(int(line.rpartition(" ")[2]) for line in bare.splitlines())
     assert len(alone) == asked > 10 * TURNS
@@ -65,14 +65,14 @@ def test_what_a_handler_leaves_is_taken_back(
 
 @pytest.mark.parametrize("switch", ["", "allreduce=ring"], ids=["recorded", "forced"])
 def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, with coroutines on three stacks that lie in every order."""
+    """On 2 ranks: coroutines on three stacks, in every order of addresses."""
     program = compiled(mpi, "stacks.c", "-O1")
     said = recorded(mpi, program, tmp_path, switch).splitlines()
     trace = mpiprof.open(tmp_path / "trace")
     instances = trace.instances
     assert trace.complete and instances["complete"].all()
     assert not [line for line in trace.problems if "different operations" in line]
-    # What an operation calls on its own stack is part of the reduction.
+    # Calls that a reduction operation makes on another stack are part of the reduction.
     assert any(line.endswith("nested 1") for line in said) and len(said) == 2
     found = instances.groupby(["operation", "size"]).size().to_dict()
     yields = sum(int(line.split()[3]) for line in said)
@@ -81,7 +81,7 @@ def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_communicator_that_one_rank_alone_is_refused(openmpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks; the program checks its sums. MPICH refuses within the call, and hangs bare."""
+    """On 3 ranks: the program checks its sums. MPICH refuses within the call, and hangs bare."""
     program = compiled(openmpi, "refused_creation.c", "-O1")
     recorder = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     words = [*recorder, "--switch", "random:7", "--", str(program)]

@@ -1,6 +1,6 @@
-"""Memory beside the program's own: bounded, given back, and nobody's end where there is none.
+"""The recorder's memory is bounded and released, and its absence ends no program.
 
-tests/programs/memory_calls.c checks every number that its collectives give;
+tests/programs/memory_calls.c checks every result of its collectives.
 tests/programs/failing_memory.c refuses memory to the recorder.
 """
 
@@ -28,7 +28,7 @@ EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=r
 
 @pytest.fixture
 def calls() -> Callable[[Mpi], Path]:
-    """Return what compiles the program of checked calls."""
+    """Return a function that compiles the program of checked calls."""
     return lambda mpi: compiled(mpi, "memory_calls.c", "-std=gnu11", "-O1")
 
 
@@ -42,24 +42,24 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recorder(mpi: Mpi, folder: Path, options: list[str]) -> list[str | Path]:
-    """Return the words that a recorded program follows."""
+    """Return the command line before a recorded program."""
     return [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *options, "--"]
 
 
 def started(
     mpi: Mpi, folder: Path, options: list[str], program: Path, *words: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program switched; it must end right, with the results that it checks itself."""
+    """Run the program switched; it must end normally, with the results that it checks itself."""
     return run_mpi(mpi, RANKS, [*recorder(mpi, folder, options), program, *words], check=True)
 
 
 def kept_kb(done: subprocess.CompletedProcess[str]) -> list[int]:
-    """Return by how much each rank's resident memory has grown."""
+    """Return the growth of each rank's resident memory."""
     return [int(kb) for kb in re.findall(r"rank \d+ kept (-?\d+) KB", done.stdout)]
 
 
 def ran(folder: Path, operation: str) -> set[str]:
-    """Return what an operation's instances of several ranks ran on."""
+    """Return the algorithms of an operation's instances with several ranks."""
     instances = mpiprof.open(folder / "trace").instances
     ours = (instances["operation"] == operation) & (instances["size"] > 1)
     names = instances.loc[ours, "algorithm"].astype(str)
@@ -67,7 +67,7 @@ def ran(folder: Path, operation: str) -> set[str]:
 
 
 def test_given_back(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
-    """Bruck's algorithm takes 18 MB in a call, packing 12 MB; 1 MB a communicator stays."""
+    """Bruck's algorithm needs 18 MB in a call, packing 12 MB; 1 MB per communicator remains."""
     options = ["--switch", "alltoall=bruck", "--scratch", "128M"]
     done = started(mpi, tmp_path, options, calls(mpi), "1", "2000000")
     bare = run_mpi(mpi, RANKS, [calls(mpi), "1", "2000000"], check=True)
@@ -77,7 +77,7 @@ def test_given_back(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> N
 
 
 def test_bounded(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
-    """What needs more than --scratch is no candidate, which is said once, with what to do."""
+    """An algorithm that needs more than --scratch is no candidate; one message has the remedy."""
     options = ["--switch", "alltoall=bruck,allreduce=recursive_doubling", "--scratch", "1M"]
     done = started(mpi, tmp_path, options, calls(mpi), "1", "400000")
     assert ran(tmp_path, "alltoall") == {"native"}
@@ -89,7 +89,7 @@ def test_bounded(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None
 
 
 def test_packed_beyond_the_limit(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
-    """One rank alone must pack more than it may: all leave that call, and no other, alone."""
+    """If one rank alone must pack more than the limit, all ranks run that call natively."""
     options = ["--switch", "alltoall=ring,alltoallv=ring,bcast=chain", "--scratch", "1M"]
     started(mpi, tmp_path, options, calls(mpi), "2", "300000")
     assert ran(tmp_path, "alltoall") == {"ring", "native"}
@@ -98,7 +98,7 @@ def test_packed_beyond_the_limit(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_pat
 
 
 def test_different_scratch(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
-    """Ranks that were given different limits would choose differently: none switches."""
+    """Ranks with different limits would choose differently, so none switches."""
     options = ["--switch", "alltoall=bruck", "--scratch"]
     first = [*recorder(mpi, tmp_path, [*options, "1M"]), calls(mpi), "3", "400"]
     others = [*recorder(mpi, tmp_path, [*options, "2M"]), calls(mpi), "3", "400"]
@@ -126,7 +126,7 @@ def refused(
     options: list[str],
     plan: tuple[int, int, int],
 ) -> int:
-    """Run with memory refused by a plan; returns how often it was asked for on one rank."""
+    """Run with memory refused by a plan; returns the number of requests on one rank."""
     first, every, rank = plan
     counts = folder / "counts"
     environment = {
@@ -150,7 +150,7 @@ def refused(
 def test_refused_memory(
     mpi: Mpi, calls: Callable[[Mpi], Path], failing: Path, tmp_path: Path, number: int
 ) -> None:
-    """Two plans for each way to run; all of them are `test_every_plan`."""
+    """Two plans for each way to run; `test_every_plan` has all plans."""
     for turn in (2 * number, 2 * number + 1):
         folder = tmp_path / str(turn)
         folder.mkdir()
@@ -159,7 +159,7 @@ def test_refused_memory(
 
 @cache
 def code_bare(mpi: Mpi, more: str) -> int:
-    """Return the exit code of the program that may have so many KB more, without mpiprof."""
+    """Return the exit code of the program without mpiprof, limited to `more` KB above its use."""
     words = [str(compiled(mpi, "tight_memory.c")), more, "12", "200000"]
     return run_mpi(mpi, 2, words, env=EVERY_TRANSPORT).returncode
 
@@ -167,9 +167,10 @@ def code_bare(mpi: Mpi, more: str) -> int:
 @pytest.mark.parametrize("number", range(4), ids=["random", "auto", "forced", "summary"])
 @pytest.mark.parametrize("more", ["4000", "10000", "30000"])
 def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks that may have some MB more: the library is left what it takes when it sends.
+    """On 2 ranks with some MB to spare: the recorder leaves the library the memory for sending.
 
-    It would end the program without: Open MPI with MPI_ERR_INTERN, MPICH by a signal.
+    Without that memory the library ends the program: Open MPI with MPI_ERR_INTERN, MPICH by a
+    signal.
     """
     words: list[str | Path] = [compiled(mpi, "tight_memory.c"), more, "12", "200000"]
     started = [*recorder(mpi, tmp_path, SWITCHES[number]), *words]
@@ -181,7 +182,7 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
 
 @cache
 def addresses_kb(mpi: Mpi, program: Path) -> int:
-    """Return how many KB of addresses a rank of the program of checked calls has at most."""
+    """Return the maximum address space in KB of a rank of the program of checked calls."""
     free = run_mpi(mpi, 2, [program, "4", "20000"], check=True, env=EVERY_TRANSPORT)
     return max(int(kb) for kb in re.findall(r"had (\d+) KB", free.stdout))
 
@@ -190,10 +191,10 @@ def addresses_kb(mpi: Mpi, program: Path) -> int:
 def test_limit_of_the_shell(
     number: int, mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path
 ) -> None:
-    """On 2 ranks under `ulimit -v`, from 4 MB above what the bare program takes: it ends as bare.
+    """On 2 ranks under `ulimit -v`, from 4 MB above the bare program's use: the end is the same.
 
-    Where less than 32 MB are left when MPI has begun the recorder leaves itself out, and says so.
-    With all of the library's transports, which take most of their memory in MPI_Init.
+    If less than 32 MB remain after MPI_Init, the recorder switches itself off with a message. The
+    test uses all of the library's transports, which need most of their memory in MPI_Init.
     """
     words: list[str | Path] = [calls(mpi), "4", "20000"]
     had = addresses_kb(mpi, calls(mpi))
@@ -212,7 +213,7 @@ def test_limit_of_the_shell(
 def test_every_plan(
     mpi: Mpi, calls: Callable[[Mpi], Path], failing: Path, tmp_path: Path, number: int
 ) -> None:
-    """Each request once alone, on all ranks, the root, another; and all from some on."""
+    """Each request fails alone, on all ranks, on the root or on another; or all from one on."""
     plans = [*PLANS, *((n, 0, n % 3 - 1) for n in range(1, 320))]
     for turn, plan in enumerate(plans):
         folder = tmp_path / str(turn)
@@ -221,7 +222,7 @@ def test_every_plan(
 
 
 def blocks_of(operation: str, problem: Problem, rank: int) -> tuple[list[int], list[int]]:
-    """Return the bytes of the blocks in IN and in OUT, by rank; one where there is only one."""
+    """Return the bytes of the blocks in IN and in OUT by rank, or one value for a single block."""
     own = [problem.counts[rank]] if problem.counts else []
     if operation == "alltoallv":
         return list(problem.rows[rank]), [row[rank] for row in problem.rows]
@@ -230,7 +231,7 @@ def blocks_of(operation: str, problem: Problem, rank: int) -> tuple[list[int], l
 
 
 def test_whole_blocks() -> None:
-    """Where not all know the sizes messages are whole blocks, so that nothing is packed there."""
+    """If not all members know the sizes, messages are whole blocks, so nothing is packed."""
     size, counts = 5, (3, 0, 7, 1, 4)
     rows = tuple(tuple((7 * i + 3 * j) % 5 for j in range(size)) for i in range(size))
     seen = 0

@@ -1,8 +1,8 @@
-"""mpi4py's own tests give the same results recorded as bare.
+"""mpi4py's own tests have the same results recorded and bare.
 
 They are in mpi4py's source distribution, which is downloaded once into the folder of the test
-environments; nothing of it is compiled. `make test` takes the collectives at 2 ranks, `make
-test-all` every file at 1, 2, 3 and 5 ranks; what fails bare is left out.
+environments. None of it is compiled. `make test` runs the collectives at 2 ranks, and `make
+test-all` every file at 1, 2, 3 and 5 ranks. Files that fail bare are skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CACHE = ROOT / ".venv" / "mpi4py"
 
 
 def suite(mpi: Mpi) -> Path:
-    """Return the folder of the tests of the mpi4py that an environment has."""
+    """Return the folder of the tests for an environment's mpi4py."""
     show = "import mpi4py; print(mpi4py.__version__)"
     version = run([mpi.python, "-c", show], check=True).stdout.strip()
     folder = CACHE / f"mpi4py-{version}"
@@ -39,19 +39,19 @@ def suite(mpi: Mpi) -> Path:
 
 
 def result_of(printed: list[str]) -> list[list[str]]:
-    """Return, of each rank, how many tests were run, skipped and failed, and which, less times."""
+    """Return each rank's numbers of run, skipped and failed tests, and the names, without times."""
     kept = [[re.sub(r" in [0-9.]+s$", "", line) for line in text.splitlines()] for text in printed]
     return [[s for s in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", s)] for lines in kept]
 
 
-# Each rank prints into a file: in mpiexec's output the lines of the ranks cut each other.
+# Each rank prints into a file, because mpiexec mixes the lines of ranks.
 APART = 'exec "$@" >"$PRINTED.${PMI_RANK}${OMPI_COMM_WORLD_RANK}" 2>&1'
 
 
 def ran(
     mpi: Mpi, ranks: int, words: list[str], folder: Path, timeout: float
 ) -> tuple[int, list[str]]:
-    """Run the suite; its exit code and what each rank printed."""
+    """Run the suite; returns its exit code and each rank's output."""
     for old in folder.glob("printed.*"):
         old.unlink()
     env = {"PRINTED": str(folder / "printed")}
@@ -62,7 +62,7 @@ def ran(
 
 
 def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, bare_s: float = HANG_S) -> bool:
-    """Run some of the tests both ways; False if they fail bare, or take longer than bare_s."""
+    """Run some of the tests both ways; returns False if they fail or exceed bare_s bare."""
     tests = [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
     try:
         code, printed = ran(mpi, ranks, [str(mpi.python), *tests], folder, bare_s)
@@ -89,7 +89,7 @@ def test_collectives_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
 @pytest.mark.everything
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_everything(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
-    """File by file, so that one that fails bare takes no other with it."""
+    """File by file, so that a file that fails bare affects no other file."""
     compared = 0
     for path in sorted(suite(mpi).glob("test_*.py")):
         folder = tmp_path / path.stem

@@ -1,6 +1,6 @@
-"""The ranks of a node share one log and one file of tables: nothing is lost or mixed up.
+"""The ranks of a node share one log and one file of tables, without loss or mixing.
 
-From 2 nodes on, for which ranks of one machine stand (MPIPROF_NODE), or above a number of ranks.
+This applies to 2 or more nodes, emulated on one machine (MPIPROF_NODE), or above a number of ranks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NBODY = ROOT / "samples" / "nbody.py"
 
 
 def words(mpi: Mpi, folder: Path, *options: str, nodes: int = 0) -> list[str]:
-    """Return what records into a folder; on so many nodes, which take ranks in turn."""
+    """Return the command line that records into a folder; `nodes` nodes take ranks cyclically."""
     here = BOOT_ID.read_text().strip()
     node = f'MPIPROF_NODE={here}-$(({RANK[mpi.name]} % {nodes})) exec "$@"'
     run_words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
@@ -61,7 +61,7 @@ def names(folder: Path, ending: str) -> list[str]:
 
 
 def test_one_log_for_the_three_ranks_of_a_node(mpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks of the only node write into one file; the trace is that of three files."""
+    """On 3 ranks of one node: the trace of one file equals that of three files."""
     folder = tmp_path / "trace"
     command = [*words(mpi, folder), str(NBODY)]
     run_mpi(mpi, 3, command, env={"MPIPROF_NODE_FILES_ABOVE": "2"}, check=True)
@@ -71,14 +71,14 @@ def test_one_log_for_the_three_ranks_of_a_node(mpi: Mpi, tmp_path: Path) -> None
 
 
 def test_files_of_its_own_for_each_rank_of_one_node(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks."""
+    """On 2 ranks of one node: each rank has a separate log."""
     run_mpi(mpi, 2, [*words(mpi, tmp_path / "trace"), str(NBODY)], check=True)
     assert names(tmp_path / "trace", ".log") == ["rank-000000.log", "rank-000001.log"]
     check_nbody(tmp_path / "trace", 2)
 
 
 def test_the_switch_that_slurm_tells(mpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks: one has an address of this host, one that of another, and one has none."""
+    """On 3 ranks: one has Slurm's address of this host, one that of another host, one has none."""
     folder = tmp_path / "trace"
     host = socket.gethostname().partition(".")[0]
     rank = f"${RANK[mpi.name]}"
@@ -94,21 +94,21 @@ def test_the_switch_that_slurm_tells(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (5, 2), (8, 4)])
 def test_one_log_a_node(ranks: int, nodes: int, openmpi: Mpi, tmp_path: Path) -> None:
-    """2 to 8 ranks: each node has a log and its tables, and all of them meta.json."""
+    """On 2 to 8 ranks: each node has one log and its tables, and there is one meta.json."""
     folder = tmp_path / "trace"
     run_mpi(openmpi, ranks, [*words(openmpi, folder, nodes=nodes), str(NBODY)], check=True)
     check_files(check_nbody(folder, ranks), nodes)
 
 
 def test_one_log_a_node_under_mpich(mpich: Mpi, tmp_path: Path) -> None:
-    """3 ranks on 2 nodes."""
+    """On 3 ranks and 2 nodes: each node has one log and its tables."""
     folder = tmp_path / "trace"
     run_mpi(mpich, 3, [*words(mpich, folder, nodes=2), str(NBODY)], check=True)
     check_files(check_nbody(folder, 3), 2)
 
 
 def check_files(trace: mpiprof.Trace, nodes: int) -> None:
-    """Check how many files there are, and that each rank writes into its node's."""
+    """Check the number of files, and that each rank writes into its node's files."""
     logs, tables = names(trace.path, ".log"), names(trace.path, ".tables")
     assert len(logs) == nodes
     assert [name.replace(".tables", ".log") for name in tables] == logs
@@ -125,7 +125,7 @@ def check_files(trace: mpiprof.Trace, nodes: int) -> None:
 
 
 def test_short_writes_of_ranks_that_share_files(openmpi: Mpi, tmp_path: Path) -> None:
-    """4 ranks on 2 nodes, on a file system that takes a part of what it is given, or says EINTR."""
+    """On 4 ranks and 2 nodes: the file system makes short writes or fails with EINTR."""
     shim = tmp_path / "shim.so"
     run(["cc", "-shared", "-fPIC", "-o", shim, PROGRAMS / "short_writes.c"], check=True)
     program = tmp_path / "app.py"
@@ -169,7 +169,7 @@ def test_a_later_program_of_the_job_stays_passive(openmpi: Mpi, tmp_path: Path) 
 
 
 def test_a_pack_of_shared_files(openmpi: Mpi, tmp_path: Path) -> None:
-    """4 ranks on 2 nodes: four files become one, and read the same."""
+    """On 4 ranks and 2 nodes: four files become one, with the same contents."""
     pytest.importorskip("backports.zstd")
     folder = tmp_path / "trace"
     run_mpi(openmpi, 4, [*words(openmpi, folder, nodes=2), str(NBODY)], check=True)
@@ -180,7 +180,7 @@ def test_a_pack_of_shared_files(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
-    """4 ranks on 2 nodes, each rank its own ring."""
+    """On 4 ranks and 2 nodes: each rank has a separate ring."""
     options, program = ("--record", "ring:128K"), compiled(openmpi, "ring.c")
     command = [*words(openmpi, tmp_path / "t", *options, nodes=2), str(program), "3000"]
     run_mpi(openmpi, 4, command, check=True)
@@ -196,17 +196,17 @@ def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
 def test_a_hang_on_two_nodes(
     openmpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """4 ranks on 2 nodes, the last of which never comes: told by who watches and by status.
+    """On 4 ranks and 2 nodes, with the last rank missing: the watchdog and status report it.
 
-    Nobody watches on the node that does not exist; what would be said there stands in its file. As
-    both nodes are this machine, either may be the one that watches: each has a file.
+    No watchdog runs on the emulated second node, so a file has its report. Both nodes are this
+    machine, so either may be the one with the watchdog, and each has a file.
     """
     folder, program = tmp_path / "t", compiled(openmpi, "watched.c")
     command = [*words(openmpi, folder, "--watch", "2s", nodes=2), str(program), "0", "0", "hang"]
     job = start([*openmpi.mpiexec(4), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         wait_until((folder / "meta.json").exists, "meta.json is there", job)
-        # Of the future: it stays fresh however long the test takes.
+        # A time in the future keeps the file fresh however long the test takes.
         for node in (0, 1):
             shares = {str(rank): 0.0 for rank in (node, node + 2)}
             there = {"at": time.time() + 10 * HANG_S, "quiet_s": 2.0, "shares": shares}
@@ -227,7 +227,7 @@ def test_a_hang_on_two_nodes(
 def test_a_killed_job_of_two_nodes(
     points: int, ring: bool, openmpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """4 ranks on 2 nodes, killed at random points, at first one rank and then all: it is read."""
+    """On 4 ranks and 2 nodes, killed at random points (one rank, then all): it is readable."""
     chance, program = random.Random(points), compiled(openmpi, "ring.c")
     options = ("--record", "ring:128K") if ring else ()
     for number in range(points):
@@ -251,7 +251,7 @@ def test_a_killed_job_of_two_nodes(
 
 
 def known_processes(folder: Path) -> list[int]:
-    """Return the processes of a job that have told of themselves."""
+    """Return the processes of a job that have written their ids."""
     with contextlib.suppress(mpiprof.errors.TraceError):
         return [row["pid"] for row in mpiprof.open(folder).tables.processes.values()]
     return []

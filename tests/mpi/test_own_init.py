@@ -1,4 +1,4 @@
-"""Programs that initialise MPI past the recorder: nothing is recorded, and that is said."""
+"""Programs that initialise MPI without the recorder: nothing is recorded, and a message says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.programs import compiled
 
 @pytest.mark.parametrize("flags", [[], ["-DOWN_FINALIZE"]], ids=["init", "finalize"])
 def test_one_line_says_that_there_is_no_trace(flags: list[str], mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks."""
+    """On 2 ranks: one line reports that there is no trace; the exit code is the program's."""
     program = compiled(mpi, "own_init.c", *flags)
     bare = run_mpi(mpi, 2, [program])
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace"), "--"]

@@ -1,4 +1,4 @@
-"""Traces of real programs, packed: every table as it was, of killed jobs too."""
+"""Traces of real programs, packed: every table is unchanged, also for killed jobs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from support.programs import compiled
 import mpiprof
 
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "spent")
-BOUND = 4.0  # bytes an event, where times are those of calls that wait for nothing else
+BOUND = 4.0  # bytes per event, if calls wait for nothing else
 
 
 def packed(mpi: Mpi, folder: Path) -> tuple[mpiprof.Trace, float]:
-    """Pack a trace, fail where it reads differently then; return it and its bytes an event."""
+    """Pack a trace and check that its contents are equal; returns it and its bytes per event."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
-            os.utime(path, (1, 1))  # nobody has written for long
+            os.utime(path, (1, 1))  # the files look old
     known = mpiprof.open(folder)
     before = {name: getattr(known, name) for name in TABLES}
     words = [str(mpi.python), "-m", "mpiprof", "pack", str(folder)]
@@ -47,7 +47,7 @@ def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["kill", "code"])
 def test_a_c_program_on_2_ranks(how: str, openmpi: Mpi, tmp_path: Path) -> None:
-    """One that is killed by SIGKILL, and one that ends: 20,000 calls each."""
+    """20,000 calls each, in a job killed by SIGKILL and in a job that ends."""
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     run_mpi(openmpi, 2, [*words, "--", str(compiled(openmpi, "failing.c")), how, "20000"])
     found, size = packed(openmpi, tmp_path / "trace")

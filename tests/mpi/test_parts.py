@@ -1,6 +1,6 @@
-"""Launches of several parts: nothing of ours reaches a process that runs bare.
+"""MPMD launches with several parts: no message of mpiprof reaches a process that runs bare.
 
-The program is a server that takes anything from anyone, and its workers.
+The program is a server that receives any message from any source, and its workers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BY_ITSELF = "this launch has several parts"
 
 
 def launch(mpi: Mpi, parts: str, folder: Path, *options: str) -> tuple[str, dict[int, list[str]]]:
-    """Run parts such as "bare 1, run 2"; return what was said, and the operations of each rank."""
+    """Run parts such as "bare 1, run 2"; returns the messages and the operations of each rank."""
     program = str(compiled(mpi, "parts.c"))
     recorded = [str(mpi.python), "-m", "mpiprof", "run", *options, "--"]
     words = mpi.mpiexec(1)[:-2]
@@ -42,7 +42,7 @@ def launch(mpi: Mpi, parts: str, folder: Path, *options: str) -> tuple[str, dict
 
 
 def server_of(parts: str) -> int:
-    """The rank of the first process of the first part that runs bare, else 0."""
+    """Return the rank of the first process of the first bare part, or 0 without a bare part."""
     first = 0
     for part in parts.split(", "):
         kind, number = part.split()
@@ -70,14 +70,14 @@ NAMES = ["", "trace", ""]
 
 @pytest.mark.parametrize(("parts", "name"), list(zip(ORDERS, NAMES, strict=True)), ids=ORDERS)
 def test_a_bare_part_gets_its_own_messages(parts: str, name: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks."""
+    """On 3 ranks: the bare part receives the program's messages only."""
     said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
     assert found == recorded_ranks(parts)
     check_partial(tmp_path, said)
 
 
 def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks."""
+    """On 3 ranks: the same under a system MPI."""
     said, found = launch(system_mpi, ORDERS[0], tmp_path)
     assert found == recorded_ranks(ORDERS[0])
     check_partial(tmp_path, said)
@@ -85,7 +85,7 @@ def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("option", ["", "--together"])
 def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: as in a launch of one part, and no link is left."""
+    """On 3 ranks: parts that all record write one complete trace, and no link remains."""
     parts = "run 1, run 1, run 1"
     said, found = launch(mpi, parts, tmp_path, *([option] if option else []))
     assert found == recorded_ranks(parts)
@@ -97,7 +97,7 @@ def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: P
 
 
 def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: as where mpiexec is on another node, and its words can't be seen."""
+    """On 3 ranks: mpiexec's command line is not visible, as if it ran on another node."""
     program = str(compiled(mpich, "parts.c"))
     recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
     words = [*mpich.mpiexec(1), program, "0", ":", "-n", "2", *recorded, program, "0"]
@@ -109,7 +109,7 @@ def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
 
 
 def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks."""
+    """On 2 ranks: an existing trace is refused although rank 0 is bare."""
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "meta.json").write_text("{}")
     os.utime(tmp_path / "old" / "meta.json", (1, 1))
@@ -121,7 +121,7 @@ def test_an_old_trace_is_seen_where_rank_0_is_bare(mpich: Mpi, tmp_path: Path) -
 
 
 def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks each: the later one runs unrecorded, and says so."""
+    """On 2 ranks each: the later job runs unrecorded, and reports it."""
     program = str(compiled(mpi, "parts.c"))
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / ".job").write_text("another")
@@ -135,7 +135,7 @@ def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks, of which one is bare: all that record write into one folder, without a word."""
+    """On 3 ranks, one of them bare: all recording ranks write into one folder, silently."""
     said, found = launch(mpi, ORDERS[0], tmp_path, "--partial")
     assert found == recorded_ranks(ORDERS[0])
     assert BY_ITSELF not in said
@@ -144,7 +144,7 @@ def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: what is recorded is as complete as ever, and the folder has its date."""
+    """On 2 ranks: the recording is complete, and the folder has its date."""
     said, found = launch(mpi, "run 2", tmp_path)
     assert found == recorded_ranks("run 2") and BY_ITSELF not in said
     assert len(list(tmp_path.glob("mpiprof-parts-2*-*"))) == 1
@@ -152,7 +152,7 @@ def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [":", "-configfile"])
 def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An mpiexec is asked for its words only on the one node that a job has."""
+    """The command line of an mpiexec is read only if the job has one node."""
     monkeypatch.setattr(job, "_words", lambda _: ["mpiexec", "-n", "1", "a", words, "b"])
     alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
     assert job.parts_in(alone) == 2
@@ -174,7 +174,7 @@ def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch
 def test_the_launchers_words_show_who_records(
     line: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script may leave ranks bare; where it is not seen that none does, nobody is sent to."""
+    """A script may leave ranks bare; unless that is excluded, no rank is sent a message."""
     monkeypatch.setattr(job, "_hydra", lambda: (job.process(os.getpid()), None))
     monkeypatch.setattr(job, "_words", lambda _: line.split())
     own = ["/usr/bin/python", "-m", "mpiprof", "run", "--", "a"]
@@ -186,7 +186,7 @@ def test_the_launchers_words_show_who_records(
 
 
 def test_a_rank_that_a_script_leaves_bare(mpi: Mpi, tmp_path: Path) -> None:
-    """On 4 ranks: rank 2, to which rank 3 would speak where all were known to record."""
+    """On 4 ranks: rank 2 is bare, and rank 3 would send to it if all were known to record."""
     pick = tmp_path / "pick.sh"
     pick.write_text(
         'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n[ "$rank" = 2 ] && unset LD_PRELOAD\nexec "$@"\n'

@@ -1,6 +1,6 @@
-"""Trace folders in which others have put links, or which are others': nothing of theirs is touched.
+"""Trace folders with planted links, or of other users: no foreign file is changed.
 
-And what a finished trace is made of.
+The files of a finished trace are tested too.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from support.programs import compiled
 
 import mpiprof
 
-ANOTHER = 12345  # a user
+ANOTHER = 12345  # uid of another user
 
 
 def recorded(mpi: Mpi, *options: str | Path) -> list[str | Path]:
-    """Return the words that record a program."""
+    """Return the command line that records a program."""
     return [mpi.python, "-m", "mpiprof", "run", *options, "--"]
 
 
 @pytest.mark.parametrize("name", ["rank-000000.tables", "selection.jsonl"])
 def test_a_planted_link_is_not_followed(name: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: the file that it leads to stays, and the program runs."""
+    """On 2 ranks: the link's target is unchanged, and the program runs."""
     victim, folder = tmp_path / "victim", tmp_path / "trace"
     victim.write_text("precious")
     folder.mkdir()
@@ -40,7 +40,7 @@ def test_a_planted_link_is_not_followed(name: str, mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_a_link_in_the_place_of_the_folder(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: nothing is started, and nothing written."""
+    """On 1 rank: no program is started, and nothing is written."""
     (tmp_path / "victim").mkdir()
     (tmp_path / "trace").symlink_to("victim")
     ended = run([*recorded(mpi, "-o", "trace"), compiled(mpi, "remade.c"), "1"], cwd=tmp_path)
@@ -50,7 +50,7 @@ def test_a_link_in_the_place_of_the_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_owner(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: a folder of another user is refused, and stays unchanged."""
     folder = tmp_path / "trace"
     folder.mkdir()
     if os.geteuid() == 0:
@@ -70,7 +70,7 @@ def modes(folder: Path) -> set[int]:
 
 @pytest.mark.parametrize("nodes_above", ["32", "1"])
 def test_who_can_read_a_trace(nodes_above: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: this user alone; with --share whom the umask lets."""
+    """On 2 ranks: only this user can read a trace; with --share, the umask decides."""
     words: list[str | Path] = [compiled(mpi, "remade.c"), "1"]
     environment = {"MPIPROF_NODE_FILES_ABOVE": nodes_above}
     before = os.umask(0o022)
@@ -87,7 +87,7 @@ def test_who_can_read_a_trace(nodes_above: str, mpi: Mpi, tmp_path: Path) -> Non
 
 
 def test_an_empty_folder_of_the_user(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: it is taken as it is."""
+    """On 2 ranks: an empty folder is used unchanged."""
     (tmp_path / "trace").mkdir(mode=0o755)
     words = [*recorded(mpi, "-o", tmp_path / "trace"), compiled(mpi, "remade.c"), "1"]
     run_mpi(mpi, 2, words, check=True)
@@ -97,7 +97,7 @@ def test_an_empty_folder_of_the_user(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_finished_trace_has_regular_files_only(bare: bool, mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, of which one may run bare: Python's copytree takes it, and the copy is read."""
+    """On 2 ranks, one possibly bare: Python's copytree copies the trace, and the copy works."""
     program = compiled(mpi, "parts.c")
     words = [*recorded(mpi, "-q", "-o", tmp_path / "trace"), program, "0"]
     first: list[str | Path] = [program, "0"] if bare else words

@@ -1,4 +1,4 @@
-"""Programs around, within and beside the recorded one, and the options that name call sites."""
+"""Programs around, within and beside the recorded program, and the options for call sites."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import mpiprof
 
 
 def letters(output: str) -> list[str]:
-    """Return what several ranks have printed in an order of its own: launchers cut lines."""
+    """Return the sorted characters of the output, because launchers mix the lines of ranks."""
     return sorted(output)
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options]
 
 
@@ -36,13 +36,13 @@ def script(folder: Path, text: str, name: str = "program.py") -> str:
 
 
 def operations(trace: Path, rank: int) -> list[str]:
-    """Return what a rank has called, in order."""
+    """Return the operations that a rank has called, in order."""
     return [record.operation for record in raw.read(trace).of(rank)]
 
 
 @pytest.mark.parametrize(("ranks", "code"), [(2, 0), (1, 3)])
 def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, and on 1 that fails: Open MPI ends a job when one rank does, output and all."""
+    """On 2 ranks, and on 1 that fails: Open MPI ends a job, output included, when a rank fails."""
     program = script(tmp_path, "comm.Barrier()\nprint(f'rank {comm.rank}\\n', end='')\n")
     around = tmp_path / "around.sh"
     around.write_text(
@@ -59,10 +59,10 @@ def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_pa
 
 
 def test_second_program_of_a_script_stays_passive(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: the folder is one run's; a second one in it ends as bare, without a word.
+    """On 1 rank: a folder has one run; a second program in it is not recorded, without a message.
 
-    Under Open MPI 5.0 the second program hangs bare in one of a hundred runs: such a run counts
-    for nothing.
+    Under Open MPI 5.0 the second program hangs in one of a hundred bare runs. Such runs are
+    ignored.
     """
     program = script(tmp_path, "comm.Barrier()\ncomm.Bcast(bytearray(1))\n")
     twice = f"{mpi.python} {program}; {mpi.python} {program}; echo $?"
@@ -79,7 +79,7 @@ def test_second_program_of_a_script_stays_passive(mpi: Mpi, tmp_path: Path) -> N
 def ended_within(
     mpi: Mpi, words: Callable[[int], Sequence[str | Path]]
 ) -> subprocess.CompletedProcess[str]:
-    """Run on 1 rank, the words of another turn where one does not end; three hangs are a fault."""
+    """Run on 1 rank; after a hang, run the next command line. Three hangs are a fault."""
     for turn in range(2):
         with contextlib.suppress(pytest.fail.Exception):
             return run_mpi(mpi, 1, words(turn), timeout=BARE_HANG_S)
@@ -87,7 +87,7 @@ def ended_within(
 
 
 def test_subprocesses_have_no_library(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: neither by the environment of the process nor by os.environ."""
+    """On 2 ranks: neither the environment of the process nor os.environ has the library."""
     program = script(
         tmp_path,
         "import os, subprocess, sys\n"
@@ -104,7 +104,7 @@ def test_subprocesses_have_no_library(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_job_within_a_job_is_its_own(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: an mpiexec of 2 ranks started before MPI_Init, with our environment."""
+    """On 1 rank: a program starts an mpiexec of 2 ranks before MPI_Init, in its environment."""
     inner = script(tmp_path, "comm.Barrier()\nprint(f'inner {comm.size}\\n', end='')\n", "inner.py")
     launcher = shlex.join([*mpi.mpiexec(2), str(mpi.python), inner])
     program = tmp_path / "outer.py"
@@ -126,9 +126,9 @@ def test_job_within_a_job_is_its_own(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_spawned_processes_run_bare(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank and 2 spawned ones; a merged communicator with them is recorded as local."""
+    """On 1 rank and 2 spawned ones: a merged communicator is recorded as local."""
     program = str(compiled(mpi, "spawning.c"))
-    # Open MPI counts slots: three are needed.
+    # Open MPI counts slots; the test needs three.
     words = [*words_for(mpi, tmp_path / "trace"), "--", program]
     ended = run_mpi(mpi, 1, words, check=True)
     assert ended.stdout == "3 together\n"
@@ -141,7 +141,7 @@ def test_spawned_processes_run_bare(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def one_rank_runs_bare(mpi: Mpi, folder: Path, *options: str) -> str:
-    """Run 2 ranks of which a script leaves one bare; return what the recorder has said."""
+    """Run 2 ranks, one of which a script leaves bare; returns the recorder's messages."""
     program = script(folder, "comm.Barrier()\ncomm.Bcast(bytearray(8))\nprint('ok\\n', end='')\n")
     trace = folder / "trace"
     recorded = [word for word in words_for(mpi, trace, *options) if word != "-q"]
@@ -160,19 +160,19 @@ def one_rank_runs_bare(mpi: Mpi, folder: Path, *options: str) -> str:
 
 
 def test_one_rank_runs_bare_with_partial(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks."""
+    """On 2 ranks: with --partial, no rank waits for the bare one."""
     assert "have not answered" not in one_rank_runs_bare(mpi, tmp_path, "--partial")
 
 
 def test_one_rank_runs_bare_unannounced(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: after 10 s one line names the silent one and the option, and it goes on."""
+    """On 2 ranks: after 10 s one line names the silent rank and the option; the job continues."""
     said = one_rank_runs_bare(mpich, tmp_path)
     assert said.count("1 of 2 ranks have not answered for 10 s (1)") == 1
     assert "--partial" in said
 
 
 def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: what was in LD_PRELOAD before is kept, and its wrapper is our native."""
+    """On 2 ranks: an earlier tool in LD_PRELOAD stays, and its wrapper is the native function."""
     tool = tmp_path / "libtool.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", tool, PROGRAMS / "tool.c"], check=True)
     program = str(compiled(mpi, "threads.c", "-pthread"))
@@ -184,7 +184,7 @@ def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: calls, bytes and time of each call site, and no log of events."""
+    """On 2 ranks: calls, bytes and time of each call site are right, without a log of events."""
     program = script(
         tmp_path,
         "import os, sys, time\n"
@@ -192,7 +192,7 @@ def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
         "for i in range(5): comm.Allgather(bytearray(10), bytearray(20))\n"
         "if comm.rank == 0:\n"
         "    while not os.path.exists(sys.argv[1]): time.sleep(0.001)\n"
-        "    time.sleep(0.2)\n"  # after rank 1 has given a sign that it comes
+        "    time.sleep(0.2)\n"  # after rank 1 has signalled its arrival
         "else: open(sys.argv[1], 'w').close()\n"
         "comm.Barrier()\n",
     )
@@ -222,7 +222,7 @@ outer()
 
 
 def test_stack_of_frames(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank, Python frames innermost first; native ones are the program's."""
+    """On 1 rank: Python frames are innermost first; native frames are the program's."""
     program = script(tmp_path, NESTED)
     words = words_for(mpi, tmp_path / "trace", "--stack", "4")
     run_mpi(mpi, 1, [*words, program], check=True)
@@ -238,7 +238,7 @@ def test_stack_of_frames(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_skipped_package(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: the site is the caller of one's own layer over MPI."""
+    """On 1 rank: the call site is the caller of a skipped layer over MPI."""
     (tmp_path / "layer").mkdir()
     (tmp_path / "layer" / "__init__.py").write_text(
         "from mpi4py import MPI\ndef sync(): MPI.COMM_WORLD.Barrier()\n"
@@ -251,7 +251,7 @@ def test_skipped_package(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_names_of_sites_are_equal_across_runs_and_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, twice: address space randomisation does not show."""
+    """On 2 ranks, twice: address space randomisation has no effect on names."""
     program = str(compiled(mpi, "failing.c"))
     names = []
     for i in range(2):

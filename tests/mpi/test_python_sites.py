@@ -1,4 +1,4 @@
-"""Call sites of Python programs, whatever other threads of theirs do, on every Python at hand."""
+"""Call sites of Python programs, whatever their other threads do, on every available Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NATIVE = ("a native site", 0, "")
 
 @lru_cache
 def pythons() -> dict[str, str]:
-    """The Pythons on this machine, by version: those of PATH and those that pyenv installed."""
+    """Return the Pythons on this machine by version, from PATH and from pyenv."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     named = [shutil.which(f"python{version}") for version in SUPPORTED]
     places = [sys.executable, *named, *map(str, root.glob("versions/*/bin/python3"))]
@@ -44,7 +44,7 @@ def pythons() -> dict[str, str]:
 
 
 def marked_lines() -> Counter[tuple[str, int, str]]:
-    """The call sites that the program has, and how often each is passed."""
+    """Return the program's call sites, and the number of calls at each."""
     found: Counter[tuple[str, int, str]] = Counter()
     for number, line in enumerate(PROGRAM.read_text().splitlines(), 1):
         mark = re.search(r"MPI_Barrier\(world\)\)?  # (\S+)$", line)
@@ -73,16 +73,16 @@ def sites_of(trace: raw.Raw) -> Counter[tuple[str, int, str]]:
 
 @pytest.mark.parametrize("beside", ["none", "sleeping", "busy", "all"])
 def test_every_call_has_its_line(beside: str, mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: generators, finalisers, callbacks and code that is made, beside other threads."""
+    """On 1 rank: generators, finalisers, callbacks and generated code, beside other threads."""
     assert "{}.{}".format(*sys.version_info) in pythons()
     for version, python in pythons().items():
         trace = recorded(mpich, python, tmp_path / version, beside)
         assert sites_of(trace) == marked_lines(), version
         told = sum("frames" in line for line in trace.lines)
-        assert told == len(marked_lines()), version  # none twice
+        assert told == len(marked_lines()), version  # no call site twice
 
 
 def test_every_call_has_its_line_under_open_mpi(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank, beside all kinds of threads."""
+    """On 1 rank, beside all varieties of threads."""
     trace = recorded(openmpi, str(openmpi.python), tmp_path / "trace", "all")
     assert sites_of(trace) == marked_lines()

@@ -1,4 +1,4 @@
-"""Which of its own algorithms a library took, as traces tell it, against what it did."""
+"""The library's algorithm that a trace names is the one that ran."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mpiprof.libraries import own
 
 @pytest.mark.parametrize("turn", range(1, 11))
 def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
-    """On 2 to 8 processes: what the trace names is the function that was called.
+    """On 2 to 8 processes: the trace names the function that was called.
 
-    The turn-th algorithm of every operation is forced; in the last turn those with segments.
+    The turn-th algorithm of every operation is forced. The last turn forces segmented algorithms.
     """
     forced = dict.fromkeys(FORCED, turn)
     environment = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
@@ -28,7 +28,7 @@ def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, turn: int) ->
             environment[f"OMPI_MCA_coll_tuned_{operation}_algorithm_segmentsize"] = "4096"
     forced = {o: n for o, n in forced.items() if n <= len(own("openmpi", o))}
     if turn == 6:
-        del forced["allgather"]  # for two processes: MPI_Comm_split itself would fail
+        del forced["allgather"]  # with two processes, MPI_Comm_split itself would fail
     environment |= {f"OMPI_MCA_coll_tuned_{o}_algorithm": str(n) for o, n in forced.items()}
     asked = [
         (operation, size, count)
@@ -68,14 +68,15 @@ def forced_in(turn: int, apart: bool) -> dict[str, str]:
     [(t, apart) for apart in (False, True) for t in range(1, 11) if forced_in(t, apart)],
 )
 def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: bool) -> None:
-    """On 2 to 8 processes: what is forced is named unless the library says that it can't be.
+    """On 2 to 8 processes: the trace names the forced algorithm unless the library refuses it.
 
-    The turn-th algorithm of every operation is forced. `apart`: each process as if on a node of its
-    own, where there are no algorithms in shared memory and no division by nodes.
+    The turn-th algorithm of every operation is forced. With `apart`, each process acts as a node,
+    so algorithms in shared memory or by nodes do not exist.
     """
     forced = forced_in(turn, apart)
     environment = {f"MPIR_CVAR_{o.upper()}_INTRA_ALGORITHM": name for o, name in forced.items()}
-    # Else the library refuses what can't be; but this the recorder itself calls, with one element.
+    # The library refuses impossible algorithms. The recorder itself calls this one with one
+    # element.
     silent = forced.get("allreduce") == "reduce_scatter_allgather"
     environment["MPIR_CVAR_COLLECTIVE_FALLBACK"] = "silent" if silent else "error"
     if apart:
@@ -83,7 +84,7 @@ def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: 
     asked = [
         (operation, size, count)
         for operation, size, count in cases(tuple(forced), (2, 3, 4, 7, 8), (1, 1000, 1 << 16))
-        # Which ends the job on other numbers.
+        # This algorithm ends the job on other numbers of processes.
         if forced[operation] != "noncommutative" or size in (2, 4, 8)
     ]
     said, told = recorded(mpich, asked, environment, tmp_path)
@@ -93,7 +94,7 @@ def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: 
             assert told[case] == "native:recursive_doubling", case  # too few elements
             continue
         if case[0] == "reduce_scatter" and forced[case[0]] == "noncommutative":
-            assert told[case] == "native", case  # whether blocks are of one size is not told
+            assert told[case] == "native", case  # equality of block sizes is not recorded
             continue
         assert told[case] == ("native" if refused else f"native:{forced[case[0]]}"), case
 
@@ -103,7 +104,7 @@ ASKED = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
 
 
 def test_asking_leaves_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: a program's thread level and its own use of MPI_T are as without mpiprof."""
+    """On 2 processes: thread level and the program's own use of MPI_T are as without mpiprof."""
     settings = asked_beside(mpi, tmp_path)
     if mpi.name == "openmpi":
         assert settings[VARIABLES["openmpi"]] == 3
@@ -111,12 +112,12 @@ def test_asking_leaves_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> 
 
 
 def test_asking_leaves_older_libraries_alone(system_mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes, as above: these are not even asked, as none of their algorithms is named."""
+    """On 2 processes, as above: older libraries are not queried, as none names its algorithms."""
     assert asked_beside(system_mpi, tmp_path) == {}
 
 
 def asked_beside(mpi: Mpi, folder: Path) -> dict[str, object]:
-    """Run a program that uses MPI_T bare and recorded, compare, and give what was recorded."""
+    """Run a program that uses MPI_T bare and recorded, compare, and return the recorded data."""
     command = [str(compiled(mpi, "own_tool.c")), VARIABLES[mpi.name]]
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(folder / "trace"), "--"]
     bare = run_mpi(mpi, 2, command, env=ASKED, check=True).stdout

@@ -1,4 +1,4 @@
-"""What `run` refuses before the program starts: one line a job, with its exit code."""
+"""Cases that `run` refuses before the program starts: one line per job, with its exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
-# Root may do anything, but for these two capabilities.
+# Capabilities to drop, so that root cannot bypass file permissions.
 LESS = "-dac_override,-dac_read_search"
 ORDINARY = ["setpriv", "--bounding-set", LESS, "--inh-caps", LESS] if os.geteuid() == 0 else []
 APP = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nprint('ran\\n', end='')\n"
@@ -29,7 +29,7 @@ def verb(mpi: Mpi, *words: str) -> list[str]:
 
 
 def refused(words: list[str], cwd: Path, code: int) -> str:
-    """Run mpiprof as an ordinary user, and return the one line with which it refuses."""
+    """Run mpiprof as an ordinary user; returns the line with which it refuses."""
     done = run([*ORDINARY, *words], cwd=cwd)
     assert (done.returncode, done.stdout) == (code, ""), done
     assert done.stderr.startswith("mpiprof: ") and done.stderr.count("\n") == 1
@@ -75,7 +75,7 @@ def test_a_full_disk(mpich: Mpi, app: Path, small_disk: Path) -> None:
 
 
 def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
-    """On 3 ranks: Hydra itself would leave a rank waiting that another has left."""
+    """On 3 ranks: Hydra alone would leave a rank waiting for a rank that has exited."""
     (app.parent / "file").touch()
     old = app.parent / "old"
     old.mkdir()
@@ -83,7 +83,7 @@ def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
     os.utime(old / "meta.json", (1, 1))
     cases = [
         (["-o", "file/below"], 1, "is not a folder"),
-        (["-o", "old"], 2, "already holds a trace"),  # which rank 0 alone looks for
+        (["-o", "old"], 2, "already holds a trace"),  # only rank 0 checks this
         (["--switch", "nothing.json"], 2, "no such file"),
     ]
     for options, code, wrong in cases:
@@ -94,7 +94,7 @@ def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
 
 
 def test_what_one_rank_alone_finds_is_said(mpi: Mpi, app: Path) -> None:
-    """On 2 ranks, the second of which has a mistake of its own."""
+    """On 2 ranks: an error on the second rank only is reported."""
     ranks = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
     (app.parent / "plan0.json").write_text("[]")
     words = " ".join(verb(mpi, "run", "--switch", f"plan{ranks}.json", "app.py"))
@@ -105,7 +105,7 @@ def test_what_one_rank_alone_finds_is_said(mpi: Mpi, app: Path) -> None:
 
 
 def test_a_mistake_inside_a_job_is_not_the_jobs(mpich: Mpi, app: Path) -> None:
-    """On 2 ranks, the first of which starts mpiprof once more."""
+    """On 2 ranks: the first rank starts mpiprof again with an error, and the job continues."""
     inner = " ".join(verb(mpich, "run", "nothing.py"))
     outer = app.parent / "outer.py"
     outer.write_text(
@@ -117,7 +117,7 @@ def test_a_mistake_inside_a_job_is_not_the_jobs(mpich: Mpi, app: Path) -> None:
 
 
 def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
-    """On 2 ranks: unrecorded and unswitched, each said once."""
+    """On 2 ranks: the job runs unrecorded and unswitched, each reported once."""
     (app.parent / "file").touch()
     words = verb(mpi, "run", "-o", "file/below", "--switch", "no.json", "--or-bare", "app.py")
     done = run_mpi(mpi, 2, words, cwd=app.parent, check=True)
@@ -129,7 +129,7 @@ def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
 
 
 def test_or_bare_on_one_rank(mpi: Mpi, app: Path) -> None:
-    """On 3 ranks: one that can't write takes part, as the others count on it."""
+    """On 3 ranks: a rank that cannot write takes part, because the others expect it."""
     (app.parent / "file").touch()
     folder = '"$([ ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} = 1 ] && echo file/x || echo t)"'
     words = " ".join(verb(mpi, "run", "--or-bare", "-o", folder, "app.py"))
@@ -148,11 +148,11 @@ def test_more_ranks_than_can_be_meant(mpich: Mpi, app: Path) -> None:
     for ranks in ("0", "-1", "2147483648", "1" * 30, "1e3", "", "x"):
         assert "argument -n" in refused(verb(mpich, "run", "-n", ranks, "app.py"), app.parent, 2)
     words = verb(mpich, "run", "-n", many, "--yes", "--mpi", "openmpi", "app.py")
-    assert "doesn't fit" in refused(words, app.parent, 2)  # it went on to the next check
+    assert "doesn't fit" in refused(words, app.parent, 2)  # only the next check fails
 
 
 def test_folders_of_any_name_and_a_bare_environment(mpich: Mpi, app: Path) -> None:
-    """On 1 rank."""
+    """On 1 rank: folder names with special characters work, also without HOME or standard input."""
     for name in ("a b:c\nd", "-x", "ü$'\"", "%s"):
         words = verb(mpich, "run", "-q", f"-o{name}", "app.py")
         run(["env", "-u", "HOME", *words], cwd=app.parent, check=True)
@@ -182,10 +182,10 @@ def test_what_may_not_be_read_says_so(mpich: Mpi, app: Path) -> None:
 
 
 def test_folder_of_a_job_that_has_just_ended(mpi: Mpi, app: Path, tmp_path: Path) -> None:
-    """A second job's launcher may start within the last writing's tick: twice on 2 ranks."""
+    """On 2 ranks, twice: a second launcher may start within the clock tick of the last write."""
     words = verb(mpi, "run", "-q", "-o", "t", app.name)
     assert run_mpi(mpi, 2, words, cwd=tmp_path).returncode == 0
-    for path in (tmp_path / "t").iterdir():  # as if written after the second one's start
+    for path in (tmp_path / "t").iterdir():  # as if written after the second launcher's start
         os.utime(path, (time.time() + 60,) * 2, follow_symlinks=False)
     again = run_mpi(mpi, 2, words, cwd=tmp_path)
     assert again.returncode == 2 and "already holds a trace" in again.stderr

@@ -11,13 +11,13 @@ from support.mpis import Mpi, wheel_mpi
 from support.programs import compiled
 from test_communicators import recorded
 
-LATE_NS = 200_000_000  # of requests.c
+LATE_NS = 200_000_000  # as in requests.c
 Event = tuple[str, str, int, int]  # kind, operation, sequence, n-th start
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi", "mpiabi"])
 def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> raw.Raw:
-    """The recording of requests.c."""
+    """Return the recording of requests.c."""
     mpi = wheel_mpi("mpich" if request.param == "mpiabi" else request.param)
     folder = tmp_path_factory.mktemp("requests")
     compiler = f"{mpi.mpicc}{'_abi' if request.param == 'mpiabi' else ''}"
@@ -55,7 +55,7 @@ def test_each_call_is_completed_once(name: str, rank: int, trace: raw.Raw) -> No
     found = part(trace, name, rank)
     calls, completions = found[:count], found[count:]
     assert events(calls) == [("call", "iallreduce", i, 0) for i in range(count)]
-    # Waitany and its like may complete in any order.
+    # Waitany and similar functions may complete requests in any order.
     expected = [("completion", "iallreduce", i, 0) for i in range(count)]
     assert sorted(events(completions)) == expected
     assert all(r.bytes == (4, 4) and r.flags == {"nonblocking"} for r in found)
@@ -110,8 +110,8 @@ def test_sequences_count_what_mpi_orders(rank: int, trace: raw.Raw) -> None:
         ("barrier_init", 1),
         ("ibarrier", 2),
         ("barrier", 3),  # 4 is the duplicate
-        ("barrier", 5),  # 6 and 7 came while paused, and are not recorded
-        ("barrier", 8),  # what failed its argument check is not counted
+        ("barrier", 5),  # 6 and 7 were called while paused, so they have no record
+        ("barrier", 8),  # calls that fail their argument check are not counted
         ("barrier", 9),
     ]
     assert [r.sequence for r in found if r.kind == "completion"] == [1, 2]

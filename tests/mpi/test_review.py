@@ -1,4 +1,4 @@
-"""The recorder never harms the program: what a review found, each held by a program that met it."""
+"""The recorder never harms the program: regression tests of faults that a review found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from support.programs import compiled
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--"]
 
 
 def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: each of 4 threads completes its own operations, though their handle is one."""
+    """On 1 rank: each of 4 threads completes its own operations, though their handle is equal."""
     program = str(compiled(mpi, "shared_request.c", "-pthread"))
     ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
     assert ended.stdout == "done\n"
@@ -26,7 +26,7 @@ def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks of which one is given a table: whether to measure, both must know alike."""
+    """On 2 ranks, one with a machine table: both must agree on whether to measure."""
     program = str(compiled(mpi, "remade.c"))
     table = tmp_path / "table.json"
     run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "measured"), program, "1"], check=True)
@@ -43,7 +43,7 @@ def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: those that have given up and the late one agree that nobody communicates."""
+    """On 3 ranks: the ranks that stopped waiting and the late rank agree not to communicate."""
     program = str(compiled(mpi, "remade.c"))
     slow = tmp_path / "slow.so"
     run([mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "slow_folder.c"], check=True)
@@ -59,7 +59,7 @@ def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: 140000 communicators, one after the other, share entries, and no call is lost."""
+    """On 1 rank: 140000 successive communicators share table entries, and no call is lost."""
     program = str(compiled(mpich, "remade.c"))
     words = [word for word in words_for(mpich, tmp_path / "trace") if word != "-q"]
     ended = run_mpi(mpich, 1, [*words, program, "140000"], check=True)
@@ -68,7 +68,7 @@ def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path
 
 
 def test_no_address_is_the_librarys_error(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank; Open MPI itself crashes."""
+    """On 1 rank of MPICH: a null address is the library's error. Open MPI itself crashes."""
     program = str(compiled(mpich, "no_address.c", "-Wno-nonnull"))
     bare = run_mpi(mpich, 1, [program], check=True)
     ended = run_mpi(mpich, 1, [*words_for(mpich, tmp_path / "trace"), program], check=True)

@@ -1,4 +1,4 @@
-"""The ring: the last events of every rank in bounded space, and the summary of all."""
+"""The ring: the last events of every rank in bounded space, and the totals of all calls."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mpiprof.bench.cost.jobs import descendants
 from mpiprof.reports import hang
 
 CHUNK = 1 << 16
-RECORDS = (CHUNK - 64) // 32  # of a chunk
-SMALL = 1 << 17  # the smallest ring: one place beside the window
+RECORDS = (CHUNK - 64) // 32  # records per chunk
+SMALL = 1 << 17  # the smallest ring: one chunk besides the window
 
 
 def words(mpi: Mpi, folder: Path, size: str, *program: str | Path) -> list[str]:
-    """Return what records a program's ranks as rings."""
+    """Return the command line that records a program's ranks as rings."""
     way = ["--record", f"ring:{size}", "-q", "-o", str(folder)]
     return [str(mpi.python), "-m", "mpiprof", "run", *way, "--", *map(str, program)]
 
@@ -38,9 +38,8 @@ def words(mpi: Mpi, folder: Path, size: str, *program: str | Path) -> list[str]:
 def check_held(trace: mpiprof.Trace, calls: int | None, most: float = 0) -> None:
     """Check the allreduces of a ring, the only calls on their communicator.
 
-    Their numbers are their sequence numbers there, to the last. most: by how much a number may
-    differ, if a kill came between a call and its totals, or if the program makes calls while the
-    trace is read.
+    Their sequence numbers are consecutive up to the last. most: tolerance of a number, if a kill
+    came between a call and its totals, or if the program makes calls while the trace is read.
     """
     table: Any = trace.callsites.set_index("operation")
     site = int(table.loc["allreduce", "callsite"])
@@ -57,7 +56,7 @@ def check_held(trace: mpiprof.Trace, calls: int | None, most: float = 0) -> None
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
-    """2 and 3 ranks; rank 2 makes so few calls that its ring holds all, and the others' do not."""
+    """On 2 and 3 ranks: rank 2 makes few calls, so its ring has all of them; the others' do not."""
     rounds = 6_000
     program = compiled(mpi, "ring.c")
     run_mpi(mpi, ranks, words(mpi, tmp_path / "t", "128K", program, str(rounds)), check=True)
@@ -78,11 +77,12 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     held: Any = trace.instances
     assert held["complete"].all()
     assert set(held["operation"]) == {"allreduce", "bcast", "finalize"}
-    # Of all that all rings hold nothing lacks: a place and a window, the window perhaps just begun.
+    # All records that fit are present: a chunk and a window, possibly a new one.
     count = held.groupby("operation").size()
     assert RECORDS - 2 <= count.sum() <= 2 * RECORDS
     bcasts: Any = held[held["operation"] == "bcast"]
-    # Behind the barrier and the split; of the rank that holds all of them only these are taken.
+    # These follow the barrier and the split. Only these count for the rank whose ring has all
+    # calls.
     assert bcasts["sequence"].tolist() == list(
         range(2 + rounds // 10 - len(bcasts), 2 + rounds // 10)
     )
@@ -96,7 +96,7 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
 
 
 def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: report, status, compare and the page, as a user starts them."""
+    """On 2 ranks: report, status, compare and the page state the recorded part of the run."""
     program = compiled(openmpi, "ring.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000"), check=True)
 
@@ -119,7 +119,7 @@ def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks."""
+    """On 2 ranks: a ring that has overwritten nothing is a complete trace of events."""
     program = compiled(openmpi, "ring.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "1M", program, "100"), check=True)
     trace = mpiprof.open(tmp_path / "t")
@@ -131,7 +131,7 @@ def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path:
 
 
 def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, 10^6 calls each: the ring, the log's head and a window of totals."""
+    """On 2 ranks, 10^6 calls each: the file has the ring, the header and a window of totals."""
     program = compiled(openmpi, "ring.c")
     command = words(openmpi, tmp_path / "t", "1M", program, "333334")
     run_mpi(openmpi, 2, command, check=True)
@@ -143,7 +143,7 @@ def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None
 
 
 def test_flushing_does_not_empty_a_ring(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks that call MPI_Pcontrol(2) all the time: as many calls are held as without."""
+    """On 2 ranks that call MPI_Pcontrol(2) constantly: as many calls remain as without it."""
     program = compiled(openmpi, "ring.c")
     run_mpi(
         openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000", "flush"), check=True
@@ -154,7 +154,7 @@ def test_flushing_does_not_empty_a_ring(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks that write into one file, each its own ring."""
+    """On 3 ranks that write into one file: each has a separate ring."""
     program = compiled(openmpi, "ring.c")
     command = words(openmpi, tmp_path / "t", "128K", program, "3000")
     run_mpi(openmpi, 3, command, check=True, env={"MPIPROF_NODE_FILES_ABOVE": "2"})
@@ -165,7 +165,7 @@ def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
-    """Start a job whose first two ranks never end, for as long as one looks at it."""
+    """Start a job with two ranks that run until the test ends them."""
     program = compiled(mpi, "ring.c")
     command = [*mpi.mpiexec(ranks), *words(mpi, folder, "128K", program, "20", "hang")]
     job = start(command)
@@ -177,7 +177,7 @@ def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
 
 
 def turned(folder: Path) -> set[int]:
-    """Return the ranks whose rings have turned; none before there is a trace."""
+    """Return the ranks with rings that have overwritten records, or none without a trace."""
     with contextlib.suppress(mpiprof.errors.TraceError):
         return set(mpiprof.open(folder).turned)
     return set()
@@ -189,21 +189,21 @@ def pids(folder: Path) -> list[int]:
 
 
 def check_cut(folder: Path) -> None:
-    """Check what a job has left that was ended at any point."""
+    """Check the files of a job that was ended at an arbitrary point."""
     trace = mpiprof.open(folder)
     check_held(trace, None, most=1)
     assert not trace.complete
     assert not trace.logs.damaged and not trace.logs.cut
     instances: Any = trace.instances[trace.instances["operation"] == "allreduce"]
     assert len(instances) >= RECORDS - 2
-    # Only the last may be open, or lack a rank that had not come yet.
+    # Only the last instances may be open, or lack a rank that had not arrived.
     assert instances.sort_values("sequence")["complete"].iloc[:-2].all()
     calls = trace.summary[trace.summary["operation"] == "allreduce"].set_index("rank")["calls"]
     assert (abs(calls - int(instances["sequence"].max())) <= 2).all()
 
 
 def test_a_job_stopped_anywhere_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, stopped at 20 random points: the files are as SIGKILL would leave them."""
+    """On 2 ranks, stopped at 20 random points: the files are as SIGKILL would leave them."""
     chance = random.Random(20261123)
     folder = tmp_path / "t"
     with going_on(openmpi, folder, 2):
@@ -218,7 +218,7 @@ def test_a_job_stopped_anywhere_leaves_sound_numbers(openmpi: Mpi, tmp_path: Pat
 
 
 def test_a_killed_job_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, three jobs killed at random points."""
+    """On 2 ranks: three jobs, killed at random points."""
     chance = random.Random(1123)
     for number in range(3):
         folder = tmp_path / f"t{number}"
@@ -232,7 +232,7 @@ def test_a_killed_job_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None
 
 
 def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks: two have lost the record of what they did with all; the third waits for them."""
+    """On 3 ranks: two have lost the record of their last common call; the third waits for them."""
     folder = tmp_path / "t"
     with going_on(openmpi, folder, 3) as job:
 
@@ -244,7 +244,7 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         ((trace, found, pending, one),) = wait_until(waiting, "rank 2 waits in a barrier", job)
         assert (one.arrived, one.missing, one.sequence) == ([2], [0, 1], 4)
         world, before = one.communicator, (one.communicator, one.sequence - 1, 0)
-        # Of ranks 0 and 1 the sums alone know that they have made the calls before it.
+        # For ranks 0 and 1 only the sums show the calls before it.
         events: Any = trace.events
         assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
         for rank in (0, 1):
@@ -253,21 +253,21 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         assert not hang.verdict(trace, found, pending).is_bad
         window = trace.threads_of(0)[0][-1]
         then = window.log.head(window.index)
-        wait_until(  # of the file, not of the copy
+        wait_until(  # reads the file, not the copy
             lambda: window.log.head(window.index)["serial"] != then["serial"], "rank 0 goes on", job
         )
-        for _ in range(10):  # records and totals are of different moments, however far apart
+        for _ in range(10):  # records and totals differ in time by any amount
             check_held(mpiprof.open(folder), None, most=math.inf)
 
 
 def test_damage_in_a_ring_is_told(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: a byte of a held chunk, and the head of one."""
+    """On 2 ranks: damage of a byte in a chunk, or of a chunk's header, is reported."""
     program = compiled(openmpi, "ring.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "512K", program, "6000"), check=True)
     log = tmp_path / "t" / "rank-000000.log"
     whole = log.read_bytes()
     first = mpiprof.open(tmp_path / "t").logs.threads[0, 0][2].index * CHUNK
-    for place in (first + 1000, first):  # a record's; the magic number
+    for place in (first + 1000, first):  # a byte of a record; the magic number
         cut = bytearray(whole)
         cut[place] ^= 1
         log.write_bytes(cut)

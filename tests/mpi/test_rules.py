@@ -1,6 +1,6 @@
-"""The rules of MPI for recording that no other file tests, the garbage arguments first.
+"""The MPI rules for recording that no other file tests, beginning with garbage arguments.
 
-Fortran, communicators, requests and Sessions have files of their own.
+Fortran, communicators, requests and Sessions have separate files.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import mpiprof
 
 
 def recorded(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options]
 
 
 def said(folder: Path) -> list[str]:
-    """Return what the ranks have written, rank by rank."""
+    """Return the output of the ranks, rank by rank."""
     return [
         line for rank in range(3) for line in (folder / f"said-{rank}.txt").read_text().splitlines()
     ]
 
 
 def blocking(name: str) -> bool:
-    """Return whether an operation's name, as MPI's after MPI_ or as ours, is a blocking one's."""
+    """Return whether a name (as MPI's after MPI_, or mpiprof's) is that of a blocking operation."""
     return "_init" not in name and not name.lower().startswith("i")
 
 
@@ -52,7 +52,8 @@ def test_garbage_and_wrong_arguments_on_3_ranks(mpi: Mpi, tmp_path: Path) -> Non
     run_mpi(mpi, 3, [*recorded(mpi, trace), "--", program], check=True, cwd=tmp_path)
 
     assert said(tmp_path) == bare
-    # Every call that succeeded is recorded on every rank under the same number, no other is.
+    # Every successful call has a record on every rank with the same number, and no other call has
+    # one.
     events = mpiprof.open(trace).events
     events = table_rows(events[events["start"] == 0])
     calls = {
@@ -62,7 +63,7 @@ def test_garbage_and_wrong_arguments_on_3_ranks(mpi: Mpi, tmp_path: Path) -> Non
     own_of_first = events[events["rank"] == 0]
     assert max(calls[0].values()) == 1
     assert calls[0] == calls[1] == calls[2]
-    # Of the nonblocking ones some are refused only at their Wait.
+    # Some nonblocking calls are refused only at their Wait.
     good = sum(line.startswith("0 ") and " class 0 " in line for line in bare if blocking(line[6:]))
     succeeded = own_of_first[~own_of_first["flags"].str.contains("error")]
     assert sum(blocking(name) for name in succeeded["operation"]) == good
@@ -101,7 +102,7 @@ def test_sequence_counts_what_mpi_orders(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_pcontrol_pauses_records_only(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks; rank 1 pauses longer, which must not shift its numbers."""
+    """On 2 ranks: rank 1 pauses longer, which must not shift its numbers."""
     program = script(
         tmp_path,
         "for i in range(20):\n"
@@ -119,7 +120,7 @@ def test_pcontrol_pauses_records_only(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_sample_keeps_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, one instance in 4, among them nonblocking ones with their completion."""
+    """On 2 ranks: one instance in 4 is recorded, nonblocking ones with their completion."""
     program = script(
         tmp_path,
         "for i in range(600):\n    comm.Barrier()\n    comm.Ibarrier().Wait()\n",
@@ -130,7 +131,7 @@ def test_sample_keeps_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) 
     kept = [[(r.operation, r.sequence) for r in trace.of(rank)] for rank in range(2)]
     assert kept[0] == kept[1]
     assert 200 < len(kept[0]) < 400
-    # No other one could stand for MPI_Finalize.
+    # MPI_Finalize is always recorded, as no other instance could represent it.
     assert [(r.operation, r.sequence) for r in trace.gathered(1)] == [("finalize", 1200)]
     # No aliasing with the loop: both operations are there.
     shares = Counter(operation for operation, _ in kept[0])
@@ -142,7 +143,7 @@ def test_sample_keeps_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) 
 
 
 def test_time_in_the_recorder_is_counted(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: some, and much less than the run took."""
+    """On 1 rank: the time in the recorder is positive, and far below the run time."""
     program = script(tmp_path, "for i in range(20000): MPI.COMM_SELF.Barrier()\n")
     run_mpi(mpi, 1, [*recorded(mpi, tmp_path / "trace"), program], check=True)
     lines = raw.read(tmp_path / "trace").lines
@@ -154,7 +155,7 @@ def test_time_in_the_recorder_is_counted(mpi: Mpi, tmp_path: Path) -> None:
 def test_time_outside_is_added_to_the_next_record(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: a receive of 200 ms belongs to no collective, and is not lost.
 
-    Rank 0 sleeps after rank 1 has given a sign that it comes to the receive.
+    Rank 0 sleeps after rank 1 has signalled that it will enter the receive.
     """
     program = script(
         tmp_path,
@@ -174,7 +175,7 @@ def test_time_outside_is_added_to_the_next_record(mpi: Mpi, tmp_path: Path) -> N
 
 
 def test_call_in_a_callback_is_not_counted_twice(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: MPI calls from within an operation or an attribute's copy, and a flush there."""
+    """On 2 ranks: MPI calls and a flush within a reduction operation or an attribute's copy."""
     program = script(
         tmp_path,
         "import array\n"
@@ -195,7 +196,7 @@ def test_call_in_a_callback_is_not_counted_twice(mpi: Mpi, tmp_path: Path) -> No
 
 
 def test_wrong_call_gives_its_time_outside_back(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: a refused call leaves no record, and the next has what came before it."""
+    """On 1 rank: a refused call has no record, and the next record includes the time before it."""
     program = script(
         tmp_path,
         "comm.Set_errhandler(MPI.ERRORS_RETURN)\n"

@@ -19,7 +19,7 @@ SAMPLES = ROOT / "samples"
 
 @dataclass(frozen=True)
 class Case:
-    """How a sample is run: its file and arguments, on how many ranks, and what it calls."""
+    """A run of a sample: its file and arguments, its number of ranks, and its operations."""
 
     words: str
     ranks: int
@@ -27,7 +27,7 @@ class Case:
 
     @property
     def argv(self) -> list[str]:
-        """The program with its arguments, without what runs it."""
+        """Return the program with its arguments, without its interpreter."""
         name, *arguments = self.words.split()
         return [str(SAMPLES / name), *arguments]
 
@@ -50,7 +50,8 @@ CASES = [
 LATE_RANK = "barrier bcast reduce allreduce gather allgather alltoall"
 
 
-# Runs one sample after the other, a form feed between them: numpy's import takes half of the time.
+# Runs one sample after the other in one process, separated by form feeds, because numpy's import
+# takes half of the time.
 EACH = """
 import json, runpy, sys
 from pathlib import Path
@@ -69,12 +70,12 @@ for words in json.loads(sys.argv[1]):
 
 
 def result_of(output: str) -> list[str]:
-    """What a sample prints, less the lines with measured times."""
+    """Return the output of a sample without the lines with measured times."""
     return [line for line in output.splitlines() if not line.startswith("measured:")]
 
 
 def printed(mpi: Mpi, ranks: int, argvs: list[list[str]]) -> list[str]:
-    """Return what each of some samples in Python prints; all run in one job."""
+    """Return the output of each of some Python samples; all run in one job."""
     words = [str(mpi.python), "-c", EACH, json.dumps(argvs)]
     *texts, rest = run_mpi(mpi, ranks, words, check=True).stdout.split("\f")
     assert len(texts) == len(argvs) and not rest.strip()
@@ -83,7 +84,7 @@ def printed(mpi: Mpi, ranks: int, argvs: list[list[str]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def printed_bare(mpi: Mpi) -> dict[Case, str]:
-    """Return what each case prints unrecorded."""
+    """Return the output of each case unrecorded."""
     found: dict[Case, str] = {}
     for ranks in sorted({case.ranks for case in CASES}):
         cases = [case for case in CASES if case.ranks == ranks]
@@ -101,7 +102,7 @@ def same_bare_and_recorded(
     trace: Path,
     env: dict[str, str] | None = None,
 ) -> None:
-    """Run a sample recorded; `recorded` is what follows `mpiprof run` and its options."""
+    """Run a sample recorded; `recorded` follows `mpiprof run` and its options."""
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
     printed = run_mpi(mpi, ranks, [*wrapper, *recorded], check=True, cwd=trace.parent, env=env)
     assert result_of(bare)[-1] == "check ok"
@@ -118,7 +119,7 @@ def test_python(case: Case, mpi: Mpi, printed_bare: dict[Case, str], tmp_path: P
 
 
 def test_beside_all_that_open_mpi_opens_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    """Libfabric and UCX, which has hooks of its own; in all other tests they stay closed."""
+    """With Libfabric and UCX, which has hooks of its own; all other tests disable them."""
     words = [str(openmpi.python), *(case := CASES[1]).argv]
     env, trace = EVERY_TRANSPORT, tmp_path / "trace"
     bare = run_mpi(openmpi, case.ranks, words, check=True, cwd=tmp_path, env=env).stdout
@@ -129,7 +130,7 @@ def test_beside_all_that_open_mpi_opens_on_3_ranks(openmpi: Mpi, tmp_path: Path)
 
 
 def compile_late_rank(mpi: Mpi, folder: Path) -> list[str]:
-    """Compile the C sample with an MPI's own compiler; the words that run it."""
+    """Compile the C sample with an MPI's own compiler; returns its command line."""
     program = folder / "late_rank"
     source = SAMPLES / "late_rank.c"
     run([mpi.mpicc, "-Wall", "-Wextra", "-Werror", "-g", "-O2", "-o", program, source], check=True)

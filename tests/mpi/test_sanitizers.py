@@ -1,4 +1,4 @@
-"""The core built with AddressSanitizer and UndefinedBehaviorSanitizer reports nothing of ours."""
+"""The sanitizers (address, undefined behaviour) report no fault of the core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from support.programs import compiled, core_built
 
 import mpiprof
 
-# The leaks of an MPI library are its own affair, and ours live as long as the process on purpose.
+# Leaks of an MPI library do not count, and the core's memory lives as long as the process by
+# design.
 QUIET = {
     "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:abort_on_error=0:exitcode=99:"
     "verify_asan_link_order=0:handle_segv=0",
@@ -28,7 +29,7 @@ def sanitized() -> Path:
 
 
 def preloaded(library: Path) -> str:
-    """Return what LD_PRELOAD must be: the sanitizer's own libraries come first."""
+    """Return the value of LD_PRELOAD: the sanitizer's libraries must be first."""
     names = []
     for name in ("libasan.so", "libubsan.so"):
         words = ["gcc", f"-print-file-name={name}"]
@@ -38,7 +39,7 @@ def preloaded(library: Path) -> str:
 
 
 def environment(mpi: Mpi, build: Path, trace: Path) -> list[str]:
-    """Return the words that set what the launcher would, for one process."""
+    """Return the words that set the environment of a launcher, for one process."""
     library = build / f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
     values = QUIET | {
         "LD_PRELOAD": preloaded(library),
@@ -50,7 +51,7 @@ def environment(mpi: Mpi, build: Path, trace: Path) -> list[str]:
 
 
 def check(text: str) -> None:
-    """Fail on a report of either sanitizer."""
+    """Fail if either sanitizer has reported a fault."""
     for sign in ("AddressSanitizer", "runtime error", "ERROR: "):
         assert sign not in text, text[-3000:]
 
@@ -58,7 +59,7 @@ def check(text: str) -> None:
 def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     source, program, trace = tmp_path / "all.c", tmp_path / "all", tmp_path / "trace"
     cases = list(arguments.cases(mpi.name == "mpich"))
-    if mpi.name == "openmpi":  # accepts displacements that its own memcpy does not like
+    if mpi.name == "openmpi":  # accepts displacements that are invalid for its own memcpy
         cases = [case for case in cases if " = " not in case.name]
     source.write_text(arguments.source(cases))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
@@ -97,7 +98,7 @@ def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Pa
 
 
 def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
-    """Code that is made and freed, collected, traced and looked at beside the calls."""
+    """Code is created and freed, collected, traced and inspected beside the calls."""
     program = PROGRAMS / "python_sites.py"
     library = (
         mpi.bin.parent / "lib" / {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[mpi.name]

@@ -1,4 +1,4 @@
-"""The table of what many ranks cost, on 4 ranks."""
+"""The table of costs on many ranks, here on 4 ranks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from support.waiting import HANG_S
 
 
 def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
-    """Everything but cost and numbers of files, which are those of many ranks, must hold.
+    """All promises must hold except cost and number of files, which concern many ranks.
 
-    Rank 1 is late by 100 ms, several times what a busy machine keeps the other ranks from running.
+    Rank 1 is late by 100 ms, several times the delay that a busy machine causes.
     """
     words = [str(openmpi.python), "-m", "mpiprof.bench.scale", "--quick"]
     done = subprocess.run(

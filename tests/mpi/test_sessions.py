@@ -1,6 +1,6 @@
-"""A program that uses Sessions alone is recorded, and nothing waits for who doesn't take part.
+"""A program with Sessions only is recorded, and no rank waits for one that does not take part.
 
-All on 3 ranks but where another number is named.
+All tests run on 3 ranks unless they name another number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import mpiprof
 
 
 def check_identities(lines: raw.Raw) -> None:
-    """What has a name has one identity, whichever folder it was read from."""
+    """A named communicator has one identity in every folder."""
     named = by_name(lines)
     identities = {name: {c["identity"] for c in own.values()} for name, own in named.items()}
     assert all(len(own) == 1 for own in identities.values()), identities
@@ -87,9 +87,9 @@ def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_the_librarys_own_algorithm_is_chosen(mpi: Mpi, tmp_path: Path) -> None:
-    """By its name, under Sessions alone; the program checks its sum.
+    """The library's algorithm is selected by name under Sessions alone; the program checks its sum.
 
-    MPICH can be told for one thread at a time, and only MPI_Init knows about that.
+    MPICH's settings work for one thread at a time, and only MPI_Init reveals the thread level.
     """
     program, trace = compiled(mpi, "sessions.c", "-O1"), tmp_path / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace)]
@@ -110,7 +110,7 @@ def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:
 
 
 def test_groups_that_threads_make_in_crossed_order(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: one has begun with one of two communicators where the other begins with both.
+    """On 2 ranks: one rank has started one of two communicators, the other rank starts both.
 
     Open MPI hangs there bare.
     """
@@ -124,7 +124,7 @@ def test_groups_that_threads_make_in_crossed_order(mpich: Mpi, tmp_path: Path) -
 
 
 def test_a_silent_rank_is_waited_for_once(mpich: Mpi, tmp_path: Path) -> None:
-    """Rank 2 is bare; ranks 0 and 1 know each other. 8 communicators with rank 2 took 80 s."""
+    """Rank 2 is bare, ranks 0 and 1 have met: 8 communicators with rank 2 once took 80 s."""
     program = compiled(mpich, "sessions_silent.c")
     run = f"{mpich.python} -m mpiprof run -q -o {tmp_path / 'trace'} --"
     words = ["sh", "-c", f'[ $PMI_RANK = 2 ] && exec "$@"; exec {run} "$@"', "sh"]

@@ -1,7 +1,7 @@
-"""Signals: who dies of one is noted in its log, and the program never sees that.
+"""Signals: a rank that dies of a signal has it in its log, invisibly to the program.
 
-tests/programs/last_signal.c is a small debugger: what it says of the last signal (its code,
-address, sender, value) is what a core file holds.
+tests/programs/last_signal.c is a small debugger. Its report of the last signal (code, address,
+sender, value) equals the contents of a core file.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ PUT_BACK = {"nested": 15, "signal-back": 15, "sigaction-back": 15, "later": 15}
 
 @pytest.fixture(scope="module")
 def debugger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile what tells of which signal a program ends."""
+    """Compile the program that reports the signal by which a program ends."""
     made = tmp_path_factory.mktemp("debugger") / "last_signal"
     run(["cc", "-Wall", "-Wextra", "-Werror", "-o", made, PROGRAMS / "last_signal.c"], check=True)
     return made
 
 
 def program(mpi: Mpi) -> Path:
-    """Compile the program that gets signals."""
+    """Compile the program that receives signals."""
     return compiled(mpi, "signals.c", "-O1", "-pthread", "-Wno-infinite-recursion")
 
 
 def both(mpi: Mpi, words: list[str | Path], way: str, folder: Path) -> tuple[str, str]:
-    """Return what is printed bare and recorded, on 1 rank without a launcher."""
+    """Return the output bare and recorded, on 1 rank without a launcher."""
     recorder: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o"]
     recorder += [folder / "trace", "--"]
     bare = run([*words, program(mpi), way], cwd=folder)
@@ -51,7 +51,7 @@ def both(mpi: Mpi, words: list[str | Path], way: str, folder: Path) -> tuple[str
 
 @pytest.mark.parametrize("way", [*ASKED, *GOES_ON, *ENDED_BY, *PUT_BACK])
 def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
-    """What a program asks for, gets, and ends of is the same."""
+    """Signal queries, received signals and the end of a program are the same as without mpiprof."""
     bare, wrapped = both(mpi, [debugger], way, tmp_path)
     assert wrapped == bare
     number = (ENDED_BY | PUT_BACK).get(way)
@@ -61,21 +61,21 @@ def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
 
 
 def test_the_last_records_of_who_is_killed_are_guarded(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: after a signal other than SIGKILL one changed digit of a time is found."""
+    """On 1 rank: after a signal other than SIGKILL, one changed digit of a time is detected."""
     both(mpi, [], "kill", tmp_path)
     whole = mpiprof.open(tmp_path / "trace")
     assert len(whole.events) and not whole.logs.damaged
     (log,) = (tmp_path / "trace").glob("*.log")
     content = bytearray(log.read_bytes())
     first = CHUNK + HEAD
-    content[first] ^= 1  # of the first record's enter_ns
+    content[first] ^= 1  # a byte of the first record's enter_ns
     log.write_bytes(content)
     damaged = mpiprof.open(tmp_path / "trace")
     assert not len(damaged.events) and damaged.logs.damaged
 
 
 def test_stack_overflow(mpi: Mpi, tmp_path: Path) -> None:
-    """There is no room for a handler: it ends by the same signal all the same."""
+    """Without stack space for a handler, the program ends by the same signal."""
     both(mpi, [], "stack", tmp_path)
 
 
@@ -96,7 +96,7 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 @pytest.mark.parametrize(("way", "number"), [("fault", 11), ("term", 15)])
 def test_python(way: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
-    """Python's list of frames at a fault is printed, and the process dies of it, on 1 rank."""
+    """On 1 rank: Python prints its list of frames at a fault, and the process dies of it."""
     words: list[str | Path] = [mpi.python, "-c", LATE_PYTHON, way]
     bare = run(words)
     recorder: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o"]

@@ -1,4 +1,4 @@
-"""Hangs of programs with several threads in MPI: told where none computes, nobody accused."""
+"""Hangs of programs with several threads in MPI: reported if no thread computes, without blame."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from support.programs import compiled
 
 
 def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
-    """Return what records into a folder."""
+    """Return the command line that records into a folder."""
     how = ["--record", "ring", "--watch", "2s", *options]
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *how, "--"]
 
 
 @pytest.fixture
 def program(mpi: Mpi) -> Path:
-    """Compile two threads whose barriers wait for each other."""
+    """Compile a program of two threads with barriers that wait for each other."""
     return compiled(mpi, "spare_threads.c", "-pthread")
 
 
 def test_a_hang_of_threads_is_told_and_nobody_accused(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:
-    """3 ranks: a thread of rank 1 sleeps, one of rank 2 waits outside MPI for its other one."""
+    """On 3 ranks: a thread of rank 1 sleeps; a thread of rank 2 waits for its other one."""
     folder = tmp_path / "t"
     done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
     assert done.returncode != 0
@@ -41,7 +41,7 @@ def test_a_hang_of_threads_is_told_and_nobody_accused(
 def test_a_thread_that_computes_beside_one_in_mpi_is_no_hang(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:
-    """3 ranks: a thread of rank 1 computes for three times the limit, its other one polls."""
+    """On 3 ranks: a thread of rank 1 computes for three times the limit, its other one polls."""
     done = run_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"])
     assert done.returncode == 0, done.stderr
     assert "mpiprof" not in done.stderr

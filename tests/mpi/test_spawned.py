@@ -1,4 +1,4 @@
-"""Processes that a program spawns: no part of its trace; through mpiprof a trace of their own."""
+"""Spawned processes: absent from the parent's trace; with mpiprof they have their own trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrapped(mpi: Mpi, folder: Path, *options: str) -> list[str]:
 
 
 def answers(stdout: str) -> list[str]:
-    """Return what the children said; MPICH's UCX may complain there of a segment just removed."""
+    """Return the output of the children, without UCX complaints about a removed segment."""
     return [line for line in stdout.splitlines() if " UCX  ERROR " not in line]
 
 
@@ -38,7 +38,7 @@ def test_spawned_through_mpiprof_they_have_a_trace_on_2_ranks(mpi: Mpi, tmp_path
     words = [*wrapped(mpi, parent), own, *wrapped(mpi, child, "-q"), own]
     done = run_mpi(mpi, 2, words, check=True, cwd=tmp_path)
     assert answers(done.stdout) == ["child got 4711"] * 2 and TOLD not in done.stderr
-    # Another job in the same folder has nothing to do with either.
+    # Another job in the same folder is related to neither.
     lone = [*wrapped(mpi, tmp_path / "lone", "-q"), own, own]
     run_mpi(mpi, 1, lone, check=True, cwd=tmp_path)
     shown = {}

@@ -1,4 +1,4 @@
-"""Statistics that the recorder gathers while a program runs are those of the trace."""
+"""The recorder's statistics during a run equal the statistics computed from the trace."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for turn in range(int(sys.argv[1])):
 
 
 def recorded(mpi: Mpi, folder: Path, turns: int, *options: str, tail: str = "") -> Trace:
-    """Record DELAYS on few ranks, with a machine table by which messages cost much."""
+    """Record DELAYS on few ranks, with a machine table in which messages are expensive."""
     folder.mkdir(exist_ok=True)
     (folder / "app.py").write_text(DELAYS + tail)
     link = {**LINK, "alpha_ns": 10.0}
@@ -71,10 +71,10 @@ def switched(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def windows(instances: pd.DataFrame, sums: dict[Any, Any]) -> Iterator[pd.DataFrame]:
-    """Yield the instances that have these sums, to rounding: as many, but for one gap in a row.
+    """Yield the instances that have these sums, to rounding: consecutive, except for one gap.
 
-    The gap is after the first window, while candidates are listed. Of the rooted operations the
-    waiting is left out: the analysis follows the schedule there, the recorder the operation alone.
+    The gap is after the first window, while candidates are listed. Waiting of rooted operations is
+    excluded, because the analysis follows the schedule and the recorder uses the operation alone.
     """
     n = int(sums["instances"])
     rooms = {"elapsed_ns": n, "average_imbalance_ns": 2 * n, "worst_imbalance_ns": 0, "wait_ns": 0}
@@ -94,7 +94,7 @@ def windows(instances: pd.DataFrame, sums: dict[Any, Any]) -> Iterator[pd.DataFr
 
 
 def test_statistics_are_those_of_the_trace_to_the_nanosecond(switched: Trace) -> None:
-    """On 3 or 2 ranks, under `--switch auto`: whole windows that follow each other."""
+    """On 3 or 2 ranks, under `--switch auto`: whole, consecutive windows agree."""
     found = switched.statistics.to_dict("records")
     assert {row["operation"] for row in found} >= {"alltoall", "bcast", "allreduce"}
     for row in found:
@@ -107,7 +107,7 @@ def test_statistics_are_those_of_the_trace_to_the_nanosecond(switched: Trace) ->
 
 
 def test_choices_are_those_that_were_noted(switched: Trace) -> None:
-    """Probes in the trace are those of the notes, but for planned ones that the end cut off."""
+    """Probes in the trace and in the selector log agree, except planned ones after the end."""
     keys, ends = switched.selection["key"], switched.selection["end"]
     for end in ends.merge(keys, on="key").to_dict("records"):
         rows = switched.instances[switched.instances["operation"] == end["operation"]]
@@ -122,7 +122,7 @@ def test_choices_are_those_that_were_noted(switched: Trace) -> None:
 
 
 def plan(ranks: int, loops: int) -> Iterator[Line]:
-    """Yield calls on all kinds of communicators, with random delays."""
+    """Yield calls on all types of communicators, with random delays."""
     delays = np.random.default_rng(1)
     operations = [
         *(("alltoall", "w"), ("bcast", "w"), ("gather", "w"), ("allgather", "i"), ("reduce", "r")),
@@ -157,7 +157,7 @@ NO_WAITS = ("neighbor_alltoall",)
 
 
 def expected(trace: Trace, callsite: int, known: int) -> dict[str, float]:
-    """Return what the last `known` instances of a call site come to, from its events."""
+    """Return the statistics of the last `known` instances of a call site, from its events."""
     rows = trace.instances[trace.instances["callsite"] == callsite].tail(known)
     late = rows[rows["worst_imbalance_ns"] > 0]["last_rank"].value_counts()
     means = ("average_imbalance_ns", "worst_imbalance_ns", "average_factor", "worst_factor")
@@ -169,25 +169,25 @@ def expected(trace: Trace, callsite: int, known: int) -> dict[str, float]:
 
 
 def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
-    """On 3 or 2 ranks with virtual clocks: the same table, but for the first of each key."""
+    """On 3 or 2 ranks with virtual clocks: the tables agree, except each key's first call."""
     events, summary = both
     assert summary.record == "summary" and not len(summary.events) and summary.problems == []
     there, here = events.callsites, summary.callsites
     assert set(there.columns) == set(here.columns) and len(there) == len(here)
     for _, row in here.iterrows():
-        if row["operation"] in GATHERINGS:  # not watched
+        if row["operation"] in GATHERINGS:  # without statistics
             assert row["complete_instances"] == 0
             continue
         wanted = there[there["operation"] == row["operation"]].iloc[0]
         exact = ("instances", "size", "bytes", "bytes_min", "bytes_max", "message_bytes")
         for name in (*exact, "message_time_ns", "mean_elapsed_ns", "total_elapsed_ns"):
-            if row["operation"] != "iallreduce" or "elapsed" not in name:  # nor its Wait
+            if row["operation"] != "iallreduce" or "elapsed" not in name:  # Wait is not measured
                 assert row[name] == pytest.approx(wanted[name], rel=1e-9), (name, row)
         assert row["sites"] == wanted["sites"] and row["algorithm"] == "native"
         if row["operation"] == "iallreduce":
             assert row["complete_instances"] == 0 and np.isnan(row["worst_factor"])
             continue
-        # Neither the first instance of a key, nor that of the keys that the beginning makes.
+        # Statistics lack the first instance of each key, and the keys of the initial history.
         assert 0 <= row["instances"] - row["complete_instances"] <= 4
         unknown = ["wait_ns"] * (row["operation"] in NO_WAITS)
         unknown += ["balanced_share"] * (row["operation"] in (*NO_WAITS, "alltoallw"))
@@ -198,7 +198,8 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
             else:
                 assert row[name] == pytest.approx(value, rel=1e-6, abs=2), (name, row)
         if not np.isnan(row["wait_ns"]):
-            # Where the first instances, which are not watched, waited less: no more than can be.
+            # The first instances have no statistics. If they waited less, the total is limited to
+            # its maximum.
             total = min(row["wait_ns"] * row["instances"], row["total_elapsed_ns"])
             assert row["total_wait_ns"] == pytest.approx(total, abs=1)
             low, high = row["total_wait_low_ns"], row["total_wait_high_ns"]
@@ -207,7 +208,7 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
 
 
 def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> None:
-    """On 3 or 2 ranks with virtual clocks."""
+    """On 3 or 2 ranks with virtual clocks: the verdict names the call site, not the cause."""
     trace = both[1]
     said = conclusion.verdict(trace, verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
@@ -217,7 +218,7 @@ def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> N
 
 
 def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: sums cost nothing that a sample would save, and a tenth of them is no sum."""
+    """On 2 ranks: a summary has all calls, because sampling would save nothing."""
     found = recorded(mpich, tmp_path, 400, "--record", "summary", "--sample", "10")
     rows = found.callsites[~found.callsites["operation"].isin(GATHERINGS)]
     assert rows["instances"].tolist() == [400] * 5
@@ -226,7 +227,7 @@ def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Pa
 
 
 def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: 20 times as many instances, as many bytes."""
+    """On 2 ranks: 20 times the instances need the same number of bytes."""
     few = recorded(mpich, tmp_path / "few", 20, "--record", "summary")
     many = recorded(mpich, tmp_path / "many", 400, "--record", "summary")
     rows = many.callsites[~many.callsites["operation"].isin(GATHERINGS)]
@@ -237,7 +238,7 @@ def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) 
         for names in ("*.log", "*.tables")
     )
     assert logs[0] == logs[1] <= 2 * 2 * 65536
-    assert tables[1] - tables[0] < 50  # the digits of the times at the end
+    assert tables[1] - tables[0] < 50  # the digits of the final times differ
 
 
 KILLED = """
@@ -251,7 +252,7 @@ world.Barrier()
 def test_a_killed_job_keeps_its_statistics(
     mpich: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On 2 ranks: all but the last windows, in report and status."""
+    """On 2 ranks: report and status have all but the last windows."""
     trace = recorded(mpich, tmp_path / "killed", 400, "--record", "summary", tail=KILLED)
     table = trace.callsites
     known = table[table["operation"] == "alltoall"].iloc[0]
@@ -266,7 +267,7 @@ def test_a_killed_job_keeps_its_statistics(
     assert "instances are known" in text and "ω/T" in text
 
 
-# Of synthetic traces: what is damaged, and what ranks say together
+# Synthetic traces: damage, and statistics from several ranks
 
 
 def add_statistics(made: Synthetic, rank: int, shape: int, sums: list[int], latest: int) -> None:
@@ -289,7 +290,7 @@ SUMS = [5000, 5, 100, 500, 700, 50, 2, 200, 3]
 
 
 def test_members_of_two_groups_are_counted_from_the_lowest_rank(tmp_path: Path) -> None:
-    """Each group calls at a place of its own: one call site, with the statistics of the leader."""
+    """Each group calls at its own call site: one row, with the statistics of the leader."""
     made = Synthetic(4)
     made.meta["record"] = "summary"
     made.communicator("bridge", [2, 1], [3, 0])
@@ -297,7 +298,7 @@ def test_members_of_two_groups_are_counted_from_the_lowest_rank(tmp_path: Path) 
         site = "app.py:7:right" if rank in (0, 3) else "app.py:9:left"
         shape = made.shape(rank, "allgather", "bridge", site=site)
         summarised(made, rank, shape, 10)
-        if rank == 3:  # rank 0 of the group that has the lowest world rank
+        if rank == 3:  # rank 0 of the group with the lowest world rank
             add_statistics(made, rank, shape, SUMS, latest=2)
     (row,) = mpiprof.open(made.write(tmp_path / "t")).callsites.to_dict("records")
     assert len(row["sites"]) == 2
@@ -349,7 +350,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_killed_summary_ends_with_its_last_call(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, killed a second or more after MPI_Init: the log has no event at its end."""
+    """On 2 ranks, killed at least a second after MPI_Init: the log ends without an event."""
     (tmp_path / "app.py").write_text(KILLED)
     options = ["-q", "-o", "trace", "--record", "summary"]
     run_mpi(mpi, 2, [mpi.python, "-m", "mpiprof", "run", *options, "app.py"], cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""A summary of the job in a file, rewritten while it runs."""
+"""The summary of the job in a file, rewritten while the job runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from support.waiting import wait_until
 
 
 def words(mpi: Mpi, folder: Path, file: Path, *options: str) -> list[str]:
-    """Return what records into a folder and a file."""
+    """Return the command line that records into a folder and a file."""
     named = ["-o", str(folder), "--summary-to", str(file)]
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", *named, *options, "--"]
 
 
 def read(file: Path, *states: str) -> dict[str, Any]:
-    """Wait until a file tells that the job is in one of some states; it is whole at any time."""
+    """Wait until a file reports one of the given states; the file is complete at any time."""
 
     def found() -> dict[str, Any] | None:
         if not file.exists():
@@ -35,7 +35,7 @@ def read(file: Path, *states: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", ["events", "ring:128K", "summary"])
 def test_its_counts_are_those_of_the_run(way: str, openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: 3 x 1000 allreduces, 100 broadcasts, a barrier, a split and MPI_Finalize."""
+    """On 2 ranks: 3 x 1000 allreduces, 100 broadcasts, a barrier, a split and MPI_Finalize."""
     program, file = compiled(openmpi, "ring.c"), tmp_path / "s.json"
     command = words(openmpi, tmp_path / "t", file, "--record", way)
     run_mpi(openmpi, 2, [*command, str(program), "1000"], check=True)
@@ -48,7 +48,7 @@ def test_its_counts_are_those_of_the_run(way: str, openmpi: Mpi, tmp_path: Path)
 
 
 def test_metrics_of_a_job(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks."""
+    """On 2 ranks: fewer than 100 series, with the right counts."""
     program, file = compiled(openmpi, "ring.c"), tmp_path / "s.prom"
     run_mpi(openmpi, 2, [*words(openmpi, tmp_path / "t", file), str(program), "1000"], check=True)
     ended = 'state="ended"} 1\n'
@@ -73,7 +73,7 @@ while True: time.sleep(1)
 
 
 def test_it_is_rewritten_while_the_job_runs(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks that make 3000 calls, wait for the reader of the file, make 500, and are killed."""
+    """On 2 ranks that make 3000 calls, wait for the file's reader, make 500, and are killed."""
     program, file = tmp_path / "steps.py", tmp_path / "s.json"
     program.write_text(STEPS)
     go_on, done = tmp_path / "go-on", tmp_path / "done"

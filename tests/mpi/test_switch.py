@@ -1,4 +1,4 @@
-"""Switching by hand: what runs on which algorithm, and what is said of what does not."""
+"""Selection by hand: the algorithms that run, and the messages about rules that do not apply."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ if size == 4:
 
 
 def line_of(text: str, mark: str) -> int:
-    """Return the number of the line that has a mark."""
+    """Return the number of the line with a mark."""
     return next(n for n, line in enumerate(text.split("\n"), 1) if line.endswith(f"# {mark}"))
 
 
@@ -140,7 +140,7 @@ for i in range(8):
 
 
 def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks; each communicator has its own keys, so it is a case of its own."""
+    """On 3 ranks: each communicator has separate keys, so it is a separate case."""
     script(tmp_path, CALL_SITES)
     at = {
         name: line_of(CALL_SITES, name)
@@ -171,15 +171,15 @@ def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
 
     assert set(ran(trace, at["after the barrier"])) == {"native"}
     assert ran(trace, at["after the broadcast"]) == ["binary_tree"] * 8
-    # Rank 0 sees the root's line, and the others follow.
+    # Rank 0 sees the root's line, and the other ranks follow.
     assert ran(trace, at["the root"]) == ["chain:block_size=3"] * 8
-    # After the first few calls their histories are the same: one key, whose agreed rule changes
-    # no later than at its 8th instance.
+    # After the first few calls their histories are equal. They share one key, whose agreed rule
+    # changes no later than at its 8th instance.
     assert set(ran(trace, at["named first"])[5:]) == {"tournament"}
     assert set(ran(trace, at["named second"])[5:]) == {"tournament"}
     assert set(ran(trace, at["named"])[5:]) == {"ring"}
     assert set(ran(trace, at["unnamed"])[5:]) == {"ring"}
-    # Records pause, choices do not.
+    # MPI_Pcontrol pauses records, not choices.
     assert ran(trace, at["paused"])[-2:] == ["ring_light_barrier"] * 2
     assert len(ran(trace, at["paused"])) == 4
 
@@ -194,7 +194,7 @@ def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_choices_by_chance_are_alike_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    """On 4 ranks: every byte is right, and every member names the same algorithm."""
+    """On 4 ranks: every byte is right, and all members name the same random algorithm."""
     script(tmp_path, OPERATIONS)
     trace, said = switched(mpi, 4, tmp_path, "random:7", "app.py")
     assert said == []
@@ -205,7 +205,7 @@ def test_choices_by_chance_are_alike_on_all_ranks(mpi: Mpi, tmp_path: Path) -> N
 
 
 def test_a_seed_draws_the_same_in_every_job(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: what fails under a seed can be run again. Another seed draws otherwise."""
+    """On 3 ranks: a seed reproduces the choices of a run, and another seed differs."""
 
     def drawn(name: str, seed: int) -> list[str]:
         (tmp_path / name).mkdir()
@@ -253,7 +253,7 @@ def test_freed_communicators_and_many_keys(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_the_papers_choice_of_a_protocol(ranks: int, openmpi: Mpi, tmp_path: Path) -> None:
-    """On 3 and 4 ranks: by processes and bytes, and named in the trace by what ran."""
+    """On 3 and 4 ranks: the protocol follows from processes and bytes, and the trace names it."""
     app = script(tmp_path, REDUCTIONS)
     trace, _ = switched(openmpi, ranks, tmp_path, "allreduce=static,reduce=static", app)
     for operation in ("allreduce", "reduce"):

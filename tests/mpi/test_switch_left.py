@@ -1,4 +1,4 @@
-"""What switching by hand leaves to the library: what can't be switched, and wrong calls."""
+"""Calls that selection by hand leaves to the library: unsupported calls and wrong calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for comm in (kept[0], last): # with one communicator left, the first gets it
 
 
 def test_no_private_communicator_left(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: MPICH has 2043 communicators; where ours can't be made the library goes on."""
+    """On 2 ranks: MPICH has 2043 communicators; without a private one the library's choice runs."""
     script(tmp_path, USED_UP)
     trace, said = switched(mpich, 2, tmp_path, "allreduce=ring", "app.py")
     assert sorted(ran(trace)) == ["native"] * 3 + ["ring"] * 3
@@ -77,7 +77,7 @@ int main(int c, char **v)
 
 
 def test_wrong_arguments_and_lines_of_c(mpi: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: the library's own errors, and nothing has been switched by a refused call."""
+    """On 3 ranks: errors are the library's own, and a refused call switches nothing."""
     source = tmp_path / "wrong.c"
     source.write_text(WRONG)
     program = tmp_path / "wrong"
@@ -118,7 +118,7 @@ def test_wrong_arguments_and_lines_of_c(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_ranks_with_different_wishes_switch_nothing(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks, each told otherwise: better nothing than a deadlock."""
+    """On 2 ranks with different rules: nothing is switched, which avoids a deadlock."""
     app = script(tmp_path, "from mpi4py import MPI\nfor i in range(5): MPI.COMM_WORLD.Barrier()\n")
     parts: list[str | Path] = []
     for name in ("linear", "tournament"):

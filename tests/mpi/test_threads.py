@@ -1,4 +1,4 @@
-"""MPI_THREAD_MULTIPLE: threads lose nothing, use nothing up, and Python's are not held up."""
+"""MPI_THREAD_MULTIPLE: no record is lost, resources are bounded, Python threads are not delayed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def threads(mpi: Mpi) -> Path:
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command line that records a program into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options]
 
 
@@ -39,7 +39,7 @@ def test_eight_threads_lose_nothing_on_2_ranks(mpi: Mpi, threads: Path, tmp_path
     assert of_rank == {
         (rank, name): number for rank in (0, 1) for name, number in (made | calls).items()
     }
-    # Each communicator's calls are numbered without a gap, in one thread each, and match.
+    # Each communicator's calls have consecutive numbers, in one thread each, and match.
     for _, own in events[~events["operation"].isin(made)].groupby(["rank", "communicator"]):
         assert sorted(own["sequence"]) == list(range(count + count // 10))
         assert own["thread"].nunique() == 1
@@ -52,7 +52,7 @@ def test_eight_threads_lose_nothing_on_2_ranks(mpi: Mpi, threads: Path, tmp_path
 def test_threads_that_come_and_go(
     together: int, waves: int, mpi: Mpi, threads: Path, tmp_path: Path
 ) -> None:
-    """On 1 rank: thousands of threads, some at a time, share so many windows and no more."""
+    """On 1 rank: thousands of threads, `together` at a time, share as many windows and no more."""
     trace, count = tmp_path / "trace", 5
     words = [*words_for(mpi, trace), "--", str(threads), str(together), str(count), str(waves)]
     run_mpi(mpi, 1, words, check=True)
@@ -66,7 +66,7 @@ def test_threads_that_come_and_go(
 
 
 def test_threads_that_are_cancelled(mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: 100, many of them while they write to the tables, under a lock."""
+    """On 1 rank: 100 threads, many cancelled while they write to the tables under a lock."""
     program = compiled(mpi, "cancelled.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace"), "--", str(program), "100"]
     assert run_mpi(mpi, 1, words, check=True).stdout == "all cancelled\n"
@@ -96,7 +96,7 @@ MPI.COMM_WORLD.Allreduce(b'12345678', bytearray(8))
 def test_beside_busy_python_threads(
     option: str, beside: str, after: str, mpi: Mpi, tmp_path: Path
 ) -> None:
-    """On 2 ranks: sites are told beside others, without Python's lock; each kind has a field."""
+    """On 2 ranks: Python call sites need no GIL; each type of call site has its own field."""
     program = tmp_path / "busy.py"
     program.write_text(BUSY)
     words = [*words_for(mpi, tmp_path / "trace", "--python-sites", option), str(program)]
@@ -112,7 +112,7 @@ def test_beside_busy_python_threads(
 
 
 def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks: two Python threads with a communicator each."""
+    """On 2 ranks: two Python threads, each with a communicator."""
     program = tmp_path / "both.py"
     program.write_text(
         "import threading\nfrom mpi4py import MPI\n"
@@ -139,7 +139,7 @@ def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
 def test_communicators_taken_for_each_other_on_3_ranks(
     spec: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
-    """Made by two threads at once with one tag, in another order on another rank."""
+    """Two threads create them at once with one tag, in another order on another rank."""
     program = compiled(openmpi, "crossed.c", "-pthread")
     words = words_for(openmpi, tmp_path / "trace", "--switch", spec)
     ended = run_mpi(openmpi, 3, [*words, "--", program, "60"], check=True)
@@ -148,7 +148,7 @@ def test_communicators_taken_for_each_other_on_3_ranks(
 
 @pytest.mark.parametrize("spec", ["random:1", "barrier=dissemination"])
 def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 4 ranks of Open MPI, which hung, and 2 of MPICH."""
+    """On 4 ranks of Open MPI, which once hung, and 2 of MPICH."""
     program = compiled(mpi, "making.c", "-pthread")
     words = words_for(mpi, tmp_path / "trace", "--switch", spec)
     ended = run_mpi(

@@ -1,4 +1,4 @@
-"""The library's own algorithms as choices, `allreduce=native:ring`: they run, and only they."""
+"""The library's own algorithms as choices (`allreduce=native:ring`): exactly these run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.replay.run import SEGMENTS
 from mpiprof.tune import entries
 
-SIZES = (2, 3, 4, 8)  # processes
+SIZES = (2, 3, 4, 8)  # numbers of processes
 BYTES = (1, 64, 1000, 65536)
 SEGMENT = 4096
 
@@ -28,12 +28,12 @@ Ran = tuple[dict[Case, list[str]], dict[Case, str]]
 
 
 def told_in(library: str, turn: int) -> dict[str, Own]:
-    """Return the turn-th algorithm of every operation that the library can be told."""
+    """Return the turn-th algorithm of every operation that the library can be set to."""
     return {one.operation: one for one in own(library) if one.place == turn and one.told}
 
 
 def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
-    """Return the option that tells them."""
+    """Return the option that selects the algorithms."""
     ends = [f":segment={SEGMENT}" if segments and one.segmented else "" for one in told.values()]
     names = [
         f"{o}=native:{one.name}{end}" for (o, one), end in zip(told.items(), ends, strict=True)
@@ -42,7 +42,7 @@ def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
 
 
 def ran(mpi: Mpi, asked: Sequence[Case], tools: str, folder: Path, options: list[str]) -> Ran:
-    """Record calls with a tool preloaded; gives what rank 0 says of each, and what it ran on."""
+    """Record calls with a preloaded tool; returns rank 0's output for each, and its algorithm."""
     tool = compiled(mpi, tools, "-shared", "-fPIC", "-ldl")
     said, _ = recorded(mpi, asked, {"LD_PRELOAD": str(tool)}, folder, options)
     events = mpiprof.open(folder / "trace").events
@@ -52,14 +52,14 @@ def ran(mpi: Mpi, asked: Sequence[Case], tools: str, folder: Path, options: list
 
 
 def fits(one: Own, size: int, count: int) -> bool:
-    """Whether the library runs it on so many processes and bytes, by what its documents say."""
+    """Return whether the library runs it at this size and count, according to its documents."""
     elements = count // 8 if count % 8 == 0 and one.operation != "bcast" else count
     least = {"elements": size, "half_elements": 1 << (size.bit_length() - 1)}
     return one.runs_on(size) and all(elements >= least.get(need, 0) for need in one.needs)
 
 
 def segmented(one: Own, size: int, count: int, segment: int) -> bool:
-    """Whether what sends in segments has enough of them to be what it is."""
+    """Return whether a segmented algorithm has enough segments to differ from others."""
     if one.name == "split_binary_tree":
         return max(segment, 1) <= count // 2
     if one.name == "segmented_ring":
@@ -69,9 +69,9 @@ def segmented(one: Own, size: int, count: int, segment: int) -> bool:
 
 @pytest.mark.parametrize("turn", range(1, 11))
 def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
-    """On 2, 3, 4 and 8 processes: what is chosen is the function that was called.
+    """On 2, 3, 4 and 8 processes: the function that was called is the chosen one.
 
-    The turn-th algorithm of every operation is chosen; in the last turn those with segments.
+    The turn-th algorithm of every operation is chosen. The last turn chooses segmented algorithms.
     """
     told = told_in("openmpi", turn)
     if turn == 10:
@@ -93,7 +93,7 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
         one = told[operation]
         called = [names[word.replace("_intra_", "_")] for word in said[case][1:]]
         took = [name for of, name in called if of == operation][-1:]
-        # This one it takes from the environment alone.
+        # Open MPI reads the setting of allgatherv from the environment only.
         runs = operation != "allgatherv" and fits(one, size, count)
         runs &= segmented(one, size, count, segment)
         if runs:
@@ -106,7 +106,7 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
 
 @pytest.mark.parametrize("turn", range(1, 10))
 def test_mpichs(mpich: Mpi, tmp_path: Path, turn: int) -> None:
-    """On 2, 3, 4 and 8 processes: MPICH is set to what is chosen during the call, not after.
+    """On 2, 3, 4 and 8 processes: MPICH's setting applies during the call only.
 
     The turn-th algorithm of every operation is chosen.
     """
@@ -142,14 +142,15 @@ def test_a_choice_survives(openmpi: Mpi, tmp_path: Path, variant: str) -> None:
     plan = tmp_path / "plan.json"
     entries.write(plan, [entries.entry("allreduce", 3, None, (), variant, "", {})])
     assert ran_on(2, str(plan)) == {variant}
-    # `auto` begins with it; before its third window it has nothing to find another one by.
+    # `auto` starts with the plan's choice. Before its third window it has no data for another
+    # choice.
     assert ran_on(3, f"{plan},auto", calls=12) == {variant}
 
 
 def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 4 processes: what it makes beside told calls runs on the library's own choice.
+    """On 4 processes: communicators created beside switched calls use the library's own choice.
 
-    On 100 communicators there are no more private ones than a process may have.
+    100 communicators need no more private ones than the limit of a process.
     """
     program = compiled(openmpi, "told_communicators.c")
     counter = compiled(openmpi, "own_functions.c", "-shared", "-fPIC", "-ldl")
@@ -160,12 +161,12 @@ def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) 
     assert done.stdout == bare.stdout and "bcast" in bare.stdout
     events = mpiprof.open(tmp_path / "trace").events
     told = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
-    assert told["communicator"].nunique() == 32  # each has a private one, and a duplicate of that
+    assert told["communicator"].nunique() == 32  # each has a private one, and a duplicate of it
     assert "64 at a time" in done.stderr
 
 
 def test_replay_measures_them(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: `tune --replay` tries all that fit, in two sizes of segments."""
+    """On 2 processes: `tune --replay` measures all that apply, with two sizes of segments."""
     program = compiled(mpi, "own_ran.c", "-ldl")
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace"), "--"]
     calls = [f"{operation}:2:200000" for operation in ("bcast", "allreduce")] * 6
@@ -190,7 +191,10 @@ VARIABLES = {"mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM", "openmpi": "coll_tuned_
 
 
 def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: a code, a handler that returns, one that leaves; all is as bare."""
+    """On 2 processes: an error code, a handler that returns, and one that jumps out.
+
+    The library's settings are afterwards as in the bare program.
+    """
     command = [str(compiled(mpi, "told_errors.c")), VARIABLES[mpi.name]]
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     choices = "bcast=native:binomial,barrier=native:" + ("bruck", "recexch")[mpi.name == "mpich"]
@@ -204,7 +208,7 @@ def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> N
 
 
 def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: MPICH is told nothing where several threads may call it, and that is said."""
+    """On 2 processes: if several threads may call MPICH, it stays unset, which is reported."""
     program = compiled(mpich, "own_tool.c")
     command = [str(mpich.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
     command += [
@@ -228,7 +232,7 @@ def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
     ],
 )
 def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, said: str) -> None:
-    """On 2 processes: it is said when the job starts, and the library's own choice runs."""
+    """On 2 processes: a message at the job's start, and the library's own choice runs."""
     program = compiled(openmpi, "rounds.c")
     command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
     done = run_mpi(
@@ -238,7 +242,7 @@ def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, sai
 
 
 def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 processes: they can't be told, and that is said when the job starts."""
+    """On 2 processes: older libraries cannot be set, which is reported when the job starts."""
     program = compiled(system_mpi, "rounds.c")
     command = [str(system_mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
     command += ["--switch", "barrier=native:1", "--", str(program), "3", "end"]
@@ -248,7 +252,7 @@ def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_every_algorithm_is_tried() -> None:
-    """But those that nothing is asked to run."""
+    """All algorithms that can be selected are tested."""
     tried = {one for turn in range(1, 11) for x in FAMILIES for one in told_in(x, turn).values()}
     left = {one for x in FAMILIES for one in own(x)} - tried
     wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Files of a trace that another process truncates while they are mapped: the program goes on."""
+"""Another process truncates mapped files of a trace: the program continues."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def program(mpi: Mpi) -> Path:
 
 
 def recorded(mpi: Mpi, folder: Path, *options: str) -> list[str | Path]:
-    """Return the words that record into a folder."""
+    """Return the command line that records into a folder."""
     return [mpi.python, "-m", "mpiprof", "run", "-o", folder, *options, "--"]
 
 
 def said(stderr: str) -> int:
-    """Return how often it was said that recording stops."""
+    """Return the number of messages that recording stops."""
     return stderr.count("recording stops, the program goes on")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_program_sees_nothing_of_it(way: str, mpi: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: output, SIGBUS of its own and exit code are those of the bare program."""
+    """On 1 rank: output, the program's own SIGBUS and exit code are as in the bare program."""
     words: list[str | Path] = [program(mpi), tmp_path / "trace", "0", way]
     bare = run(words)
     wrapped = run([*recorded(mpi, tmp_path / "trace"), *words])
@@ -46,7 +46,7 @@ def test_the_program_sees_nothing_of_it(way: str, mpi: Mpi, tmp_path: Path) -> N
 @pytest.mark.parametrize("record", ["events", "summary", "ring:128K"])
 @pytest.mark.parametrize("size", [0, CHUNK, CHUNK + 4096])
 def test_whatever_is_left_of_the_files(record: str, size: int, mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank: what is left can be read, or is refused with one line."""
+    """On 1 rank: the remaining files are readable, or are rejected with one line."""
     trace = tmp_path / "trace"
     words: list[str | Path] = [program(mpich), trace, str(size), "handler"]
     wrapped = run([*recorded(mpich, trace, "--record", record), *words], check=True)
@@ -59,7 +59,7 @@ def test_whatever_is_left_of_the_files(record: str, size: int, mpich: Mpi, tmp_p
 
 
 def test_the_ranks_of_a_node_share_the_file(mpi: Mpi, tmp_path: Path) -> None:
-    """On 2 ranks whose log is one: each says it, and both go on."""
+    """On 2 ranks with one log: each reports the truncation, and both continue."""
     trace = tmp_path / "trace"
     words: list[str | Path] = [program(mpi), trace, "0", "handler"]
     bare = run_mpi(mpi, 2, words, check=True)

@@ -1,4 +1,4 @@
-"""What `run` makes of plans that don't fit, and of the options that go with --switch auto."""
+"""`run` with plans that do not apply, and with options for --switch auto."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GOOD = {"operation": "alltoall", "algorithm": "ring"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a program that prints what the recorder would get."""
+    """Return a folder with a program that prints the recorder's environment."""
     (tmp_path / "app.py").write_text(APP)
     return tmp_path
 
@@ -40,14 +40,14 @@ def write(folder: Path, *entries: object) -> Path:
 
 
 def outcome(mpi: Mpi, folder: Path, *words: str, n: int | None = None) -> tuple[int, str, str]:
-    """Start the program with `run` and these options; gives code, output and errors."""
+    """Start the program with `run` and these options; returns code, output and errors."""
     many = ["-n", str(n)] if n else []
     done = run([mpi.python, "-m", "mpiprof", "run", *many, *words, "app.py"], cwd=folder)
     return done.returncode, done.stdout, done.stderr
 
 
 def variables(text: str) -> dict[str, str]:
-    """Return what the program printed."""
+    """Return the variables that the program printed."""
     return dict(line.split(" ", 1) for line in text.splitlines())
 
 
@@ -162,13 +162,13 @@ def test_measured_elsewhere_is_said(mpich: Mpi, folder: Path) -> None:
 
 
 def mpi_here(mpi: Mpi) -> str:
-    """Return an MPI's name and version as it tells them itself."""
+    """Return an MPI's name and version as it reports them itself."""
     code = "from mpi4py import MPI; print(MPI.Get_library_version().split()[2])"
     return f"MPICH {run([mpi.python, '-c', code], check=True).stdout.strip()}"
 
 
 def checked(*entries: object, ranks: int | None = None, folder: Path) -> Plan:
-    """Return what is left of a plan."""
+    """Return the remaining plan after the check."""
     return fit.checked(plan.read(str(write(folder, *entries)), strict=False), ranks, strict=False)
 
 

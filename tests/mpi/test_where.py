@@ -1,4 +1,4 @@
-"""`run --where`: what late ranks do is named, and no program notices."""
+"""`run --where` names the functions of late ranks, invisibly to the program."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
 
 
 def seen(folder: Path) -> tuple[str, str]:
-    """Return the file and function that rank 1 is mostly in between two calls of site 0."""
+    """Return the file and function of most of rank 1's time between two calls of site 0."""
     place = place_of(mpiprof.open(folder / "trace"), 1, 0, 0)
     assert place is not None and place["share"] > 0.5 and place["line"] > 0
     return Path(place["file"]).name, place["function"]
 
 
 def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks: nothing ends a sleep early, and most of rank 1's time is in heavy()."""
+    """On 2 ranks: no sleep ends early, and most of rank 1's time is in heavy()."""
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), compiled(mpi, "where.c")])
     assert done.returncode == 7, done
     assert seen(tmp_path) == ("where.c", "heavy")
@@ -54,7 +54,7 @@ def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
     ids=["finalize", "at exit", "exit", "at once"],
 )
 def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> None:
-    """2 ranks: the end is as without, whichever way the program takes."""
+    """On 2 ranks: the exit is as without --where, for every way to exit."""
     program = tmp_path / "late.py"
     program.write_text(LATE.replace("END", end))
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), program])
@@ -66,7 +66,7 @@ def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> No
 
 
 def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:
-    """2 ranks of Python that start threads, fork and run commands while they are sampled."""
+    """On 2 ranks of Python that start threads, fork and run commands while they are sampled."""
     program = tmp_path / "beside.py"
     program.write_text(
         "import os, subprocess, threading, time\n"

@@ -1,4 +1,4 @@
-"""Operations in which the rank that is expected last joins last."""
+"""Schedules in which the rank that is expected to be last joins last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = (2, 3, 4, 5, 7, 8, 13, 16, 17)
 
 @pytest.mark.parametrize("operation", ["bcast", "reduce", "allreduce"])
 def test_any_rank_may_be_the_last_to_join(operation: str) -> None:
-    """Proved for each late rank and, of a reduce or bcast, each root of up to 6 processes."""
+    """Proved for each late rank and, for reduce and bcast, each root of up to 6 processes."""
     algorithm = find(operation, "late_last")
     found = prove(algorithm, range(1, 7))
     assert found.failure == ""
@@ -25,7 +25,7 @@ def test_any_rank_may_be_the_last_to_join(operation: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_late_rank_costs_a_reduce_one_message(size: int) -> None:
-    """By hand: alpha + n beta + n gamma after it has come, whoever is the root."""
+    """By hand: alpha + n beta + n gamma after its arrival, for any root."""
     n = 8 * 1024
     after = ALPHA + n * (BETA + GAMMA)
     for late in {0, 1, size - 1}:
@@ -46,7 +46,7 @@ def test_a_late_rank_costs_an_allreduce_a_pipeline(size: int) -> None:
 
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_one_rank_alone_waits_for_who_gets_a_broadcast_late(size: int) -> None:
-    """The others take what circulant takes without it; one of them sends it the message."""
+    """Other ranks take as long as circulant without the late rank; one of them serves it."""
     n, block = 64 * 1024, 1024
     machine = uniform(ALPHA, BETA, GAMMA)
     expected = simulate(
@@ -64,7 +64,7 @@ def test_one_rank_alone_waits_for_who_gets_a_broadcast_late(size: int) -> None:
 
 
 def test_no_other_algorithm_is_as_fast_after_the_last_one() -> None:
-    """16 processes, 1 MB: 1.3 times what this takes."""
+    """16 processes, 1 MB: all others take at least 1.3 times as long."""
     for operation, others in (
         ("reduce", ("binary_tree", "halving_doubling", "binary_blocks", "ring")),
         ("allreduce", ("recursive_doubling", "halving_doubling", "circulant", "ring")),
@@ -74,7 +74,7 @@ def test_no_other_algorithm_is_as_fast_after_the_last_one() -> None:
 
 
 def taken(operation: str, name: str, size: int, n: int, late: int, root: int = 0) -> float:
-    """Return the time after the last arrival, 40 messages late, in ns."""
+    """Return the time after the last arrival in ns, which is 40 messages late."""
     arrivals = [0.0] * size
     arrivals[late] = 40 * (ALPHA + n * BETA)
     problem = Problem(size, n, root, unit=8, late=late)

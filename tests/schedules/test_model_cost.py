@@ -1,4 +1,4 @@
-"""The cost formulas of exchanges and reductions, against what the proof measures."""
+"""The cost formulas of exchanges and reductions agree with the measures of the proof."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BETWEEN_GROUPS = [a for a in catalogue() if a.intercommunicator]
 
 
 def problem_for(algorithm: Algorithm, size: int) -> Problem:
-    """Make a problem that all parts of halvings divide."""
+    """Return a problem that repeated halving divides evenly."""
     operation, dice = algorithm.operation, random.Random(size)
     if operation == "alltoall":
         return Problem(size, 3)
@@ -53,7 +53,7 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
         formula = cost(algorithm.operation, algorithm.name, problem)
         measured, stated = (proof.span, proof.volume), (formula.startups, formula.volume)
         if algorithm.name == "simple":
-            # All messages at once: the best order of them is no part of the schedule.
+            # All messages are sent at once: the schedule does not define their best order.
             assert measured >= stated
         elif (algorithm.operation, algorithm.name) == ("allreduce", "binary_blocks"):
             if size.bit_count() <= 2:
@@ -61,7 +61,7 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
             assert stated[0] - 2 <= measured[0] <= stated[0], size
             assert 0.85 * stated[1] <= measured[1] <= stated[1], size
         elif algorithm.operation == "alltoallv":
-            # The rounds' longest messages are those of different ranks.
+            # The longest messages of the rounds belong to different ranks.
             assert measured[0] == stated[0]
             assert 0.6 * stated[1] <= measured[1] <= stated[1], size
         elif problem.counts and algorithm.name == "recursive_halving":
@@ -78,7 +78,7 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
     ids=lambda a: f"{a.operation}-{a.name}",
 )
 def test_simulation_takes_the_cost_with_gamma(algorithm: Algorithm) -> None:
-    """Where all parts are equal. Which chain of binary blocks is the longest depends on them."""
+    """For equal parts. The longest chain of binary blocks depends on the parts."""
     for size in SIZES:
         if algorithm.operation == "reduce_scatter":
             problem = Problem(size, counts=(64,) * size, unit=8)
@@ -99,7 +99,7 @@ def test_every_algorithm_has_a_cost() -> None:
 
 @pytest.mark.parametrize("algorithm", BETWEEN_GROUPS, ids=lambda a: f"{a.operation}-{a.name}")
 def test_costs_between_groups(algorithm: Algorithm) -> None:
-    """Exact for equal messages where groups are multiples, else never far off."""
+    """Exact for equal messages if the group sizes are multiples, otherwise close."""
     for p, q in ((1, 1), (6, 2), (8, 8), (4, 16), (9, 3), (5, 3), (25, 7), (7, 25), (13, 12)):
         for k_a, k_b in ((240, 240), (240, 960), (2400, 240)):
             irregular = algorithm.operation == "allgatherv"
@@ -138,7 +138,7 @@ def test_time() -> None:
 
 
 def test_long_vectors_want_rings_and_halves() -> None:
-    """2 (p-1)/p of the vector is all that an allreduce needs to send."""
+    """An allreduce needs to send only 2 (p-1)/p of the vector."""
     long = Problem(16, 1 << 20, unit=8)
     best = 2 * 15 / 16 * (1 << 20)
     for name in ("ring", "halving_doubling", "binary_blocks", "circulant"):

@@ -107,14 +107,14 @@ def test_algorithm_1_keeps_theorem_1_where_groups_do_not_divide() -> None:
         for k_a, k_b in ((420, 420), (1680, 420), (420, 1680)):
             proof = allgather("kang", p, q, k_a, k_b)
             assert proof.volume >= least_bytes([k_a] * p, [k_b] * q)
-            # Shares of Algorithm 2, for which Theorem 3 counts the larger message; whole bytes.
+            # Shares of Algorithm 2 in whole bytes; Theorem 3 counts the larger message.
             assert proof.volume <= algorithm_2_bound([k_a] * p, [k_b] * q) + p + q
             if (p > q) == (k_b >= k_a):
                 assert proof.volume <= algorithm_1_bound(p, q, k_a, k_b) + p + q
 
 
 def test_figure_2() -> None:
-    """Groups of 8 and 3: teams 0-2, 3-5 and 6-7, each of which exchanges with one of B alone."""
+    """Groups of 8 and 3: teams 0-2, 3-5 and 6-7, each of which exchanges with one rank of B."""
     teams, k_a, k_b = ((0, 1, 2), (3, 4, 5), (6, 7)), 12, 18
     algorithm = find("allgather", "kang_teams", intercommunicator=True)
     larger = Problem(8, k_a, remote_size=3, remote_bytes=k_b)
@@ -129,13 +129,13 @@ def test_figure_2() -> None:
             assert rows[SEND] == [(0, j, 0, k_a)]
             assert rows[RECEIVE] == [(0, j, j * k_b + i * part, part)]
     proof = allgather("kang_teams", 8, 3, k_a, k_b)
-    # 3 k_A, or k_B, in the exchange; then the rings, of pieces of 3 k_A and of k_B / 2 at most.
+    # 3 k_A, or k_B, in the exchange; then the rings, with pieces of 3 k_A and at most k_B / 2.
     assert proof.volume == 3 * k_a + max(2 * 3 * k_a, 7 * k_b // 2)
     assert proof.span == 3 + 7
 
 
 def across(algorithm: Algorithm, problem: Problem, rank: int) -> dict[int, list[tuple[int, ...]]]:
-    """Return (round, peer, offset, length) of messages to and from the other group, by kind."""
+    """Return (round, peer, offset, length) of messages between the groups, by direction."""
     with Schedule(algorithm, problem, rank) as schedule:
         rows = schedule.steps(0, schedule.rounds).tolist()
     wanted = [row for row in rows if row[8] & REMOTE]
@@ -159,7 +159,7 @@ def test_teams_are_algorithm_1_where_groups_divide() -> None:
 
 
 def test_teams_of_unequal_size_wait_for_the_largest_piece() -> None:
-    """25 and 7 processes: a piece of 4 messages where 25/7 are the mean."""
+    """25 and 7 processes: the largest piece has 4 messages, the mean is 25/7."""
     k = 120
     proof, shares = (allgather(name, 25, 7, k, k) for name in ("kang_teams", "kang"))
     assert proof.volume == 4 * k + 6 * 4 * k
@@ -173,14 +173,14 @@ def test_unsegmented_messages_cost_what_the_paper_says() -> None:
         assert proof.volume == unsegmented_bytes(p, q, k_a, k_b)
         segmented = allgather("kang_two_step", p, q, k_a, 8 * k_b)
         assert segmented.volume == algorithm_1_bytes(p, q, k_a, 8 * k_b)
-    # "Not bounded by any multiple" of the least time.
+    # "Not bounded by any multiple" of the minimum time.
     assert unsegmented_bytes(1000, 2, 1, 1000) > 100 * least_bytes([1] * 1000, [1000] * 2)
 
 
 def test_root_gathering_takes_what_the_paper_says() -> None:
     for p in (4, 8, 16, 32):
         for k in (64, 640):
-            lost = 3 * k  # broadcasts send 2 (1 - 1/p) and not 2 times all
+            lost = 3 * k  # broadcasts send 2 (1 - 1/p) times all, not 2 times
             one, both = (
                 allgather(f"root_gathering_{how}", p, p, k, k).volume
                 for how in ("sequential", "concurrent")
@@ -201,10 +201,10 @@ def test_settings(setting: Setting) -> None:
     else:
         proof = allgatherv("kang", a, b)
         old = allgatherv("root_gathering_sequential", a, b)
-        # Rounds that tie both directions lose 1 % at most.
+        # Rounds that couple both directions cost at most 1 %.
         assert proof.volume <= 1.01 * algorithm_2_bound(a, b)
     assert least_bytes(a, b) <= proof.volume <= 1.1 * least_bytes(a, b)
-    # In setting 6 the roots have the shortest messages and gather more than (2) says.
+    # In setting 6 the roots have the shortest messages and collect more than (2) states.
     assert 0.9 * setting.limit <= old.volume / proof.volume <= 1.02 * setting.limit
 
 
@@ -214,7 +214,7 @@ def test_algorithm_2_keeps_near_theorem_3_with_any_messages() -> None:
         p, q = random.integers(1, 21, 2).tolist()
         a, b = (np.exp(random.normal(6, 1.5, n)).astype(int).tolist() for n in (p, q))
         proof = allgatherv("kang", a, b)
-        # Shares of whole bytes: up to one byte more for each step of a ring.
+        # Shares are whole bytes, so each step of a ring adds up to one byte.
         assert proof.volume <= 1.2 * algorithm_2_bound(a, b) + p + q
         assert proof.volume >= least_bytes(a, b)
 
@@ -229,7 +229,7 @@ def test_one_direction_alone_keeps_theorem_3() -> None:
 
 
 def test_senders_with_several_receivers_come_first_and_last() -> None:
-    # Shares of 10: a1 ends at b0 and begins b1, a3 goes on to b2.
+    # Shares of 10: a1 ends in b0 and begins b1, a3 continues into b2.
     counts = (7, 5, 3, 9, 6)
     problem = Problem(5, remote_size=3, counts=counts, remote_counts=(0,) * 3)
     algorithm = find("allgatherv", "kang", intercommunicator=True)

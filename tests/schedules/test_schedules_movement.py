@@ -1,4 +1,4 @@
-"""The proofs of broadcast, allgather, gather, scatter and barrier, and the formulas they obey."""
+"""Proofs of broadcast, allgather, gather, scatter and barrier, and their cost formulas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def roots(algorithm: Algorithm, size: int) -> list[int]:
 
 
 def irregular(size: int, seed: int) -> tuple[int, ...]:
-    """Random counts, many of them zero; at times all, or all but one."""
+    """Return random counts, many of them zero; sometimes all, or all but one."""
     dice = random.Random(1000 * size + seed)
     full = dice.choice([0.0, 0.2, 0.5, 1.0])
     counts = [dice.randint(1, 9) if dice.random() < full else 0 for _ in range(size)]
@@ -106,7 +106,7 @@ def test_every_rank_ends_with_the_right_data(algorithm: Algorithm, sizes: list[i
 
 
 def cost_problem(algorithm: Algorithm, size: int) -> Problem:
-    """Make a problem whose parts and blocks come out even."""
+    """Return a problem with equal parts and blocks."""
     root = size - 1 if algorithm.operation in ROOTED else 0
     counts = (
         tuple(2 + 2 * (i * 7 % 5) for i in range(size)) if algorithm.operation[-1] == "v" else ()
@@ -119,7 +119,7 @@ def cost_problem(algorithm: Algorithm, size: int) -> Problem:
 
 
 def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> float:
-    """Evaluate the catalogue's text of the cost."""
+    """Evaluate the cost text of the catalogue."""
     counts = p.counts or (p.bytes,)
     text = algorithm.cost.split(", ")[0].replace("ceil(lg p)", "q").replace("lg p", "q")
     text = text.replace("ceil(lg(p-1))", "o")
@@ -140,7 +140,7 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
 @every_algorithm
 @every_size
 def test_cost(algorithm: Algorithm, sizes: list[int]) -> None:
-    """The proof measures what the formula says, and the catalogue's text says the same."""
+    """The proof's measures agree with the formula and with the catalogue's text."""
     for size in sizes:
         if size == 1 or not applies(algorithm, size):
             continue
@@ -219,7 +219,10 @@ def test_ring_rounds_with_empty_processes() -> None:
 
 
 def test_ring_goes_through_each_node_once() -> None:
-    """Figure 1: one process of a node receives from another, one sends to another and has data."""
+    """Figure 1: one process per node receives from another node, and one sends to another node.
+
+    The sending process has data.
+    """
     nodes = (0, 1, 1, 2, 1, 0, 1, 2, 3)
     counts = (4, 0, 2, 0, 3, 0, 0, 0, 1)
     for order in ("nodes", "both"):
@@ -264,7 +267,10 @@ def test_block_size_of_the_three_cases() -> None:
 
 
 def test_the_default_block_is_the_best_one() -> None:
-    """In C as in Python, in every order of the ring, and never behind the linear ring."""
+    """The default is equal in C and Python, and never worse than the linear ring.
+
+    This holds in every order of the ring.
+    """
     random = np.random.default_rng(5)
     for size in (2, 3, 7, 16, 40):
         for _ in range(12):
@@ -322,7 +328,7 @@ def test_circulant_takes_the_fewest_rounds() -> None:
 
 @pytest.mark.parametrize("size", [257, 5772, 65535, 65536, 100_003])
 def test_circulant_on_many_processes(size: int) -> None:
-    """Each block arrives once, is there before it is sent, and both sides agree on it."""
+    """Each block arrives once, before it is sent on, and both sides agree on it."""
     algorithm, blocks = find("bcast", "circulant"), 40
     problem = Problem(size, blocks, block_size=1)
     dice = random.Random(size)
@@ -394,7 +400,7 @@ def test_orders_agree_on_all_ranks() -> None:
 @pytest.mark.parametrize("counts", [(900, 0, 35, 700), (64, 64, 64, 63), (0, 0, 1000), (1, 2, 997)])
 @pytest.mark.parametrize("alpha", [3.0, 40.0, 900.0])
 def test_best_block_of_a_ring_is_the_best_of_all(counts: tuple[int, ...], alpha: float) -> None:
-    """Every block size there is, by the exact number of rounds."""
+    """Compared with every possible block size, by the exact number of rounds."""
 
     def taken(block: int) -> float:
         return rounds.skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
@@ -404,7 +410,7 @@ def test_best_block_of_a_ring_is_the_best_of_all(counts: tuple[int, ...], alpha:
 
 
 def test_formula_2_is_behind_the_best_block() -> None:
-    """Of 24 cases of the paper's distributions some by more than a tenth, none before it."""
+    """In 24 cases of the paper's distributions formula 2 is never better, at times 10 % worse."""
     behind = []
     for spread in DISTRIBUTIONS.values():
         for base in (1 << 12, 1 << 16, 1 << 20, 1 << 22):

@@ -147,7 +147,7 @@ def test_binary_blocks_send_less_than_halving_where_blocks_are_of_like_size() ->
         proof = verify(blocks, Problem(size, n))
         assert proof.volume < verify(halving, Problem(size, n)).volume
         top = 1 << size.bit_length() - 1
-        # Beside halving and doubling: three messages, of the larger block's parts.
+        # In addition to halving and doubling: three messages with parts of the larger block.
         assert proof.volume == 2 * n * (1 - Fraction(1, top)) + 3 * Fraction(n, top)
         assert proof.span == 2 * (top.bit_length() - 1) + 3
 
@@ -225,7 +225,7 @@ def test_static_choice(operation: str, size: int, n: int, name: str) -> None:
 
 
 def spoiled(monkeypatch: pytest.MonkeyPatch, operation: str, name: str, rank: int) -> str:
-    """Verify with the sides of the operands exchanged in a rank's last reduction."""
+    """Verify with exchanged operands in a rank's last reduction."""
     honest = Schedule.steps
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:

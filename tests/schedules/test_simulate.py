@@ -1,4 +1,4 @@
-"""Simulated times against closed forms, and the ways of computing them against each other."""
+"""Simulated times agree with closed forms, and the simulators agree with each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def message(length: float) -> float:
 
 
 def ends(operation: str, name: str, problem: Problem, **options: object) -> float:
-    """Return when the last process ends an algorithm."""
+    """Return the time when the last process ends an algorithm."""
     timing = simulate(find(operation, name), problem, MACHINE, **options)  # type: ignore[arg-type]
     return float(timing.finish.max())
 
@@ -88,7 +88,7 @@ def test_one_late_rank() -> None:
     ring = simulate(find("alltoall", "ring"), Problem(8, 48), MACHINE, late)
     assert ring.finish[5] == ring.finish.max() == 1e6 + every
     assert ring.last == every
-    # Nobody below rank 5 in the tree: all others don't see it. The flat tree's root waits for it.
+    # Rank 5 is a leaf of the tree, so no other rank notices it. The flat tree's root waits for it.
     tree = simulate(find("bcast", "binomial"), Problem(8, 48), MACHINE, late)
     assert np.flatnonzero(tree.finish >= 1e6).tolist() == [1, 5]
     flat = simulate(find("bcast", "flat_tree"), Problem(8, 48), MACHINE, late)
@@ -104,13 +104,14 @@ def test_within_and_between_nodes() -> None:
 
 
 def test_one_port_a_node() -> None:
-    # Round 2 of the ring has two messages either way: one after the other, on one port a node.
+    # Round 2 of the ring has two messages in each direction, one after the other through one port
+    # per node.
     nodes, every = [0, 0, 1, 1], message(48)
     shared = Machine(ALPHA, BETA, 0, ALPHA, BETA, node_port=True)
     problem, ring = Problem(4, 48), find("alltoall", "ring")
     assert simulate(ring, problem, MACHINE, nodes=nodes).finish.max() == 3 * every
     assert simulate(ring, problem, shared, nodes=nodes).finish.max() == 4 * every
-    # One process a node: the same as without.
+    # One process per node: the same as without nodes.
     assert simulate(ring, problem, shared).finish.max() == 3 * every
 
 
@@ -181,12 +182,12 @@ def test_65536_processes() -> None:
     size = 65536
     counts = DISTRIBUTIONS["geometric"](65536, size)
     timing = simulate(find("allgatherv", "linear_ring"), Problem(size, counts=counts), MACHINE)
-    # The largest block is under way all the time.
+    # The largest block is in transit all the time.
     assert timing.finish.max() == pytest.approx((size - 1) * message(max(counts)), rel=1e-9)
 
 
 def test_a_ring_takes_no_more_memory_than_its_blocks() -> None:
-    """Where every second process has no data and the others one block, most messages wait."""
+    """Every second process has no data, the others have one block, so most messages wait."""
     size = 4096
     problem = Problem(size, counts=DISTRIBUTIONS["half_full"](64, size), alpha=ALPHA, beta=BETA)
     tracemalloc.start()
@@ -194,7 +195,7 @@ def test_a_ring_takes_no_more_memory_than_its_blocks() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 400 * size
-    # A block leaves each process in every other round.
+    # Each process sends a block in every second round.
     assert timing.finish.max() == (size - 1) * message(128)
 
 
@@ -248,7 +249,7 @@ def test_sums_of_distributions(size: int) -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 300.0, 1e5])
 def test_many_messages_in_one_round(spread: float) -> None:
-    """Served send by send where that is exact, else in the order of the offers."""
+    """Messages are served send by send if that is exact, otherwise in the order of the offers."""
     arrivals, nodes = np.random.default_rng(4).random(40) * spread, np.arange(40) // 4
     setting = (find("alltoall", "simple"), Problem(40, 48), CLUSTER, arrivals, nodes)
     assert (simulate(*setting).finish == simulate(*setting, method="events").finish).all()

@@ -1,4 +1,4 @@
-"""The proofs: every algorithm on many problems, and schedules that are broken on purpose."""
+"""Proofs of every algorithm on many problems, and failures of intentionally broken schedules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_alltoall(algorithm: Algorithm, sizes: list[int]) -> None:
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, spoil: Spoiler) -> str:
-    """Verify ring alltoall on 4 processes with the steps of rank 2, round 1 changed."""
+    """Verify ring alltoall on 4 processes with changed steps of rank 2 in round 1."""
     honest = Schedule.steps
 
     def steps(self: Schedule, first: int, last: int) -> object:
