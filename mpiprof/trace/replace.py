@@ -12,8 +12,8 @@ from mpiprof.errors import MpiprofError, TraceError, UsageError
 from mpiprof.trace.processes import alive
 from mpiprof.trace.records import Records
 
-MARK = ".job"  # a dangling link whose target names the job
 FILES = (
+    ".job",
     "meta.json",
     *(f"{name}-*.{ending}" for name in ("rank", "node") for ending in ("log", "tables")),
     "trace.pack",
@@ -75,8 +75,6 @@ def remove(folder: Path) -> None:
 
 def _is_of_a_trace(path: Path) -> bool:
     """Return whether the recorder or a verb creates such an entry in a trace folder."""
-    if path.name == MARK:
-        return True
     if path.is_symlink():
         return False
     if path.name == CACHE and path.is_dir():

@@ -85,8 +85,8 @@ def _folder(job: Started, node: Node, ending: _Ending) -> Path | None:
 
 def _is_of(folder: Path, job: Started) -> bool:
     try:
-        return str((folder / ".job").readlink()) == job.job
-    except OSError:
+        return (folder / ".job").read_text() == job.job
+    except (OSError, ValueError):
         return job.folder is not None and any(folder.glob("*.tables"))
 
 

