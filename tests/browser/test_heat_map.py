@@ -33,6 +33,7 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
         before = page.evaluate(f"{rows}[0]")
         page.click("nav.steps a:text-is('latest first')")
         browser.until(f"({rows}?.[0] ?? '{before}') !== '{before}'")
+        browser.settled()  # parts that come later move the plot
         first = page.evaluate(f"{rows}[0]")
         low, high = map(int, first.split("-"))
         assert low <= planted <= high
