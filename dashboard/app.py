@@ -12,9 +12,9 @@ import dash
 from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from . import delivery, security, shell, skeleton
-from .data import Context
+from . import auth, compression, layout, skeleton
 from .pages import pages
+from .trace_data import Context
 
 TITLE = "mpiprof"
 THREADS = 8
@@ -49,10 +49,10 @@ def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
         ],
         index_string=PAGE,
     )
-    app.layout = shell.layout(context)
-    shell.register(app, context)
-    security.protect(app.server, token, hosts, app.csp_hashes())
-    delivery.deliver(app.server)
+    app.layout = layout.layout(context)
+    layout.register(app, context)
+    auth.protect(app.server, token, hosts, app.csp_hashes())
+    compression.deliver(app.server)
     return app
 
 
@@ -65,7 +65,7 @@ def server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseW
         sockets=[listener],
         threads=THREADS,
         ident=None,
-        max_request_body_size=security.BODY_LIMIT,
+        max_request_body_size=auth.BODY_LIMIT,
         max_request_header_size=1 << 16,
         connection_limit=200,
         channel_timeout=60,

@@ -13,13 +13,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import duration, share
 from mpiprof.reports import colours, sentences
-from mpiprof.units import duration, share
 
 from . import theme
-from .data import Data
-from .sources import Excerpt
-from .state import State
+from .source_excerpt import Excerpt
+from .trace_data import Data
+from .url_state import State
 
 log = logging.getLogger(__name__)
 CONFIG: Any = {

@@ -12,9 +12,9 @@ from typing import Any
 import dash_ag_grid as dag
 from dash.development.base_component import Component
 
-from . import tables
-from .data import Data
-from .state import State
+from . import filtered_tables
+from .trace_data import Data
+from .url_state import State
 
 MOST_ROWS, LOW_ROWS = 5000, 9  # limit of rows sent; limit of rows that the grid shows unscrolled
 
@@ -107,14 +107,16 @@ def filters(state: State) -> dict[str, dict[str, Any]]:
 
 def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
     """Return the rows of the grid, costliest first."""
-    sparks = tables.sparklines(data)
+    sparks = filtered_tables.sparklines(data)
     rows = []
-    for row in tables.records(tables.by_callsite(data, state).head(MOST_ROWS)):
-        shown = {field: tables.plain(row.get(field)) for field, *_ in COLUMNS if field in row}
+    for row in filtered_tables.records(filtered_tables.by_callsite(data, state).head(MOST_ROWS)):
+        shown = {
+            field: filtered_tables.plain(row.get(field)) for field, *_ in COLUMNS if field in row
+        }
         shown["callsite"] = str(row["callsite"])
         shown["instances"] = int(row["instances"])
         shown["spark"] = sparks.get(int(row["callsite"]), [])
-        shown["latest"] = tables.latest(row)
+        shown["latest"] = filtered_tables.latest(row)
         if not row["complete_instances"]:
             shown["total_wait_ns"] = shown["share"] = None
         rows.append(shown)

@@ -5,34 +5,33 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from mpiprof.analysis import positions
-from mpiprof.analysis.hang import Verdict
 from mpiprof.errors import TraceError
-from mpiprof.reports import hang, status
-from mpiprof.reports.places import communicator_name, place, site_of
-from mpiprof.trace.processes import now_ns
-from mpiprof.units import count, duration
-from mpiprof.units import ranks as ranks_of
+from mpiprof.hang import rank_state, status, verdict_text
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.processes import now_ns
+from mpiprof.interface.format_units import count, duration
+from mpiprof.interface.format_units import ranks as ranks_of
+from mpiprof.reports.site_labels import communicator_name, place, site_of
 
-from . import components, tables
-from .data import MOST_RANKS, Data
-from .state import State
+from . import components, filtered_tables
+from .trace_data import MOST_RANKS, Data
+from .url_state import State
 
 MOST_PENDING, MOST_ROWS, MOST_MISSING = 20, 60, 16
 FRESH_NS = 3 * 10**9
 
 
-def found_in(data: Data) -> tuple[list[positions.Position], list[positions.Pending]]:
+def found_in(data: Data) -> tuple[list[rank_state.Position], list[rank_state.Pending]]:
     """Return each rank's state and the pending instances; TraceError above MOST_RANKS ranks."""
     if data.trace.ranks > MOST_RANKS:
         raise TraceError(f"{data.trace.ranks} ranks are too many to follow one by one")
-    return data.once("positions", lambda: positions.find(data.trace))
+    return data.once("positions", lambda: rank_state.find(data.trace))
 
 
 def verdict_of(data: Data) -> Verdict:
     """Return the verdict of `status` on the job, cached for FRESH_NS as it changes with time."""
     moment = (now_ns(data.trace) or 0) // FRESH_NS
-    return data.once(("hang", moment), lambda: hang.of_job(data.trace, *found_in(data)))
+    return data.once(("hang", moment), lambda: verdict_text.of_job(data.trace, *found_in(data)))
 
 
 def strip(data: Data, state: State) -> Component | None:
@@ -45,17 +44,17 @@ def strip(data: Data, state: State) -> Component | None:
     time_ns = now_ns(data.trace)
     verdict = verdict_of(data)
     if verdict.is_bad:
-        told = f"{hang.title(verdict).capitalize()}: "
-        told += hang.text(data.trace, found, verdict, time_ns)
+        told = f"{verdict_text.title(verdict).capitalize()}: "
+        told += verdict_text.text(data.trace, found, verdict, time_ns)
         link = "/live" + state.shared().query()
-        return dcc.Link(tables.text_of(told), href=link, className="state dead")
+        return dcc.Link(filtered_tables.text_of(told), href=link, className="state dead")
     told = f"running, {duration(float(data.trace.run_ns))} recorded"
     stuck = next((one for one in pending if one.missing), None)
     if stuck is not None:
         where = ", ".join(place(site_of(data.trace, site)) for site in stuck.sites[:1])
         told += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
         told += f"{ranks_of(stuck.missing)}, entered {_since(data, stuck.since_ns, time_ns)}"
-    return dcc.Link(tables.text_of(told), href="/live" + state.shared().query())
+    return dcc.Link(filtered_tables.text_of(told), href="/live" + state.shared().query())
 
 
 def now(data: Data, state: State) -> list[Component]:
@@ -75,7 +74,7 @@ def now(data: Data, state: State) -> list[Component]:
     else:
         told, kind = "The job did not end, and none of its processes is alive here.", "dead"
     facts = [
-        ("job", tables.text_of(trace.program)),
+        ("job", filtered_tables.text_of(trace.program)),
         ("state", html.Span(told, className=f"state {kind}")),
         ("ranks", count(trace.ranks)),
         ("ended", count(trace.ranks - len(left))),
@@ -87,7 +86,7 @@ def now(data: Data, state: State) -> list[Component]:
     if not cards:
         cards = [html.P("No collective is pending.", className="note")]
     table = _table(data, [p for p in found if p.rank in chosen], time_ns)
-    cause = hang.text(trace, found, verdict, time_ns)
+    cause = verdict_text.text(trace, found, verdict, time_ns)
     top = [_verdict(verdict, cause)] if verdict.is_bad else []
     return [
         html.Div(
@@ -104,24 +103,24 @@ def now(data: Data, state: State) -> list[Component]:
 
 def _verdict(verdict: Verdict, text: str) -> Component:
     """Return the card that states the job's fault."""
-    title = hang.title(verdict).capitalize()
-    told = html.P(tables.text_of(text), className="missing")
+    title = verdict_text.title(verdict).capitalize()
+    told = html.P(filtered_tables.text_of(text), className="missing")
     return html.Section([html.H2(title, className="state dead"), told], className="card")
 
 
 def _pending(
     data: Data,
-    one: positions.Pending,
-    found: list[positions.Position],
+    one: rank_state.Pending,
+    found: list[rank_state.Position],
     time_ns: int | None,
     verdict: Verdict,
 ) -> Component:
     places = ", ".join(place(site_of(data.trace, site)) for site in one.sites[:4])
     since = _since(data, one.since_ns, time_ns)
-    head = f"{one.operations[0]} at {tables.text_of(places) or 'unknown place'}"
+    head = f"{one.operations[0]} at {filtered_tables.text_of(places) or 'unknown place'}"
     about = f"sequence {one.sequence} on {communicator_name(data.trace, one.communicator)}"
     lines: list[Component] = [
-        html.P(f"{tables.text_of(about)}, first entered {since}", className="note"),
+        html.P(f"{filtered_tables.text_of(about)}, first entered {since}", className="note"),
         html.P(["arrived: ", ranks_of(one.arrived) or "nobody"]),
     ]
     if len(one.operations) > 1:
@@ -137,15 +136,15 @@ def _pending(
     return components.card(head, *lines)
 
 
-def _missing(data: Data, position: positions.Position, time_ns: int | None) -> Component:
+def _missing(data: Data, position: rank_state.Position, time_ns: int | None) -> Component:
     call = position.current
-    who = f"rank {position.rank} on {tables.text_of(data.where(position.rank))} "
+    who = f"rank {position.rank} on {filtered_tables.text_of(data.where(position.rank))} "
     if call is None:
         return html.Li(who + "has called no collective yet")
     if position.finished:
         return html.Li(who + "has finished")
     doing = "is in" if position.open else "was last seen leaving"
-    where = tables.text_of(place(site_of(data.trace, call.site)))
+    where = filtered_tables.text_of(place(site_of(data.trace, call.site)))
     since = _since(data, call.exit_ns or call.enter_ns, time_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
 
@@ -156,9 +155,9 @@ def _since(data: Data, at_ns: int, time_ns: int | None) -> str:
     return f"{duration(float(at_ns - data.trace.run_started_ns))} after the start"
 
 
-def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> Component:
+def _table(data: Data, found: list[rank_state.Position], time_ns: int | None) -> Component:
     """Return a table of ranks; ranks in the same state, call and location share a row."""
-    groups: dict[tuple[str, str, str], list[positions.Position]] = {}
+    groups: dict[tuple[str, str, str], list[rank_state.Position]] = {}
     for position in found:
         call = position.current
         doing = "no collective yet" if call is None else call.operation
@@ -170,6 +169,12 @@ def _table(data: Data, found: list[positions.Position], time_ns: int | None) -> 
     for (state, doing, where), members in list(groups.items())[:MOST_ROWS]:
         times = [c.exit_ns or c.enter_ns for p in members if (c := p.current) is not None]
         since = _since(data, min(times), time_ns) if times else ""
-        cells = (ranks_of([p.rank for p in members]), state, doing, tables.text_of(where), since)
+        cells = (
+            ranks_of([p.rank for p in members]),
+            state,
+            doing,
+            filtered_tables.text_of(where),
+            since,
+        )
         rows.append(html.Tr([html.Td(cell) for cell in cells]))
     return html.Table([head, html.Tbody(rows)], className="table")

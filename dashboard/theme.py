@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from mpiprof.analysis.natives import is_native
+from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.reports.colours import CYCLE, GREEN, GREY, WAITING, WORK, operation_colour
 
 OUTSIDE = "#9AA5B1"

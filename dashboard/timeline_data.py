@@ -21,18 +21,18 @@ import numpy as np
 from flask import Response, request
 
 from mpiprof.errors import MpiprofError
-from mpiprof.store import cache, derived
+from mpiprof.store import cache, cached_trace
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import selection
 from mpiprof.timeline.build import open_or_build
-from mpiprof.timeline.rows import COLOURS, SORTS
+from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
 from mpiprof.timeline.window import MOST_PIXELS, Need, Request, Shown, Timeline
 from mpiprof.trace.types import Array
 
-from . import messages, theme
-from . import state as states
-from .data import Context, Data
+from . import instance_messages, theme
+from . import url_state as states
+from .trace_data import Context, Data
 
 ROUTE = "/timeline-data"
 PATIENCE_S = 0.4  # within this time a computation ends without a progress response
@@ -145,7 +145,7 @@ class Store:
 
 
 def _made(data: Data, progress: Progress) -> Timeline:
-    key = derived.key_of(data.trace)
+    key = cached_trace.key_of(data.trace)
     return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
 
 
@@ -216,8 +216,8 @@ def _answer(store: Store, data: Data, state: states.State, what: str) -> Respons
         return _json({"none": True})
     if what == "messages":
         try:
-            return _json(messages.messages(timeline, number))
-        except messages.NotModelledError as reason:
+            return _json(instance_messages.messages(timeline, number))
+        except instance_messages.NotModelledError as reason:
             return _json({"number": number, "reason": str(reason)})
     return _json(timeline_find.described(timeline, number))
 

@@ -17,10 +17,10 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
 
     Raises TraceError if nothing in it is readable.
     """
-    from mpiprof.analysis.derived import DERIVED
-    from mpiprof.analysis.natives import shapes
-    from mpiprof.notebook import Plots
-    from mpiprof.otf2 import opened
+    from mpiprof.dashboard.notebook import Plots
+    from mpiprof.diagnosis.lazy_tables import DERIVED
+    from mpiprof.formats.otf2 import opened
+    from mpiprof.metrics.library_algorithms import shapes
     from mpiprof.trace import Trace
 
     return Trace(opened(path), {**DERIVED, "plot": Plots, "shapes": shapes})

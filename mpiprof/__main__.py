@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from mpiprof import __version__, invocation, symbols
+from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.interface import ascii_fallback, shell_hints
 
 VERBS = (
     "run",
@@ -43,7 +44,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a value that is not among an option's choices."""
         if action.choices is not None and value not in action.choices:
-            from mpiprof.nearest import nearest
+            from mpiprof.interface.nearest_name import nearest
 
             hint = nearest(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
@@ -53,7 +54,9 @@ class Parser(argparse.ArgumentParser):
         args, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-"):
-                from mpiprof.nearest import nearest  # every rank of a job imports this module
+                from mpiprof.interface.nearest_name import (
+                    nearest,  # every rank of a job imports this module
+                )
 
                 name = word.partition("=")[0]
                 shown = [a for a in self._actions if a.help != argparse.SUPPRESS]
@@ -69,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
             return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
-        line = invocation.command("compare", args.trace, *map(Path, left))
+        line = shell_hints.command("compare", args.trace, *map(Path, left))
         one = f"`{self.prog}` takes one trace, not {1 + len(left)}"
         return f"{one}; `{line}` shows what changed between them"
 
@@ -117,7 +120,7 @@ def dispatch(words: Sequence[str]) -> int:
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
-    from mpiprof.workers import connected
+    from mpiprof.store.dask_workers import connected
 
     with connected(args.dask) as args.workers:
         return int(module.run(args))
@@ -142,7 +145,7 @@ def discard_output() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; errors become one line on standard error."""
-    symbols.prepare()
+    ascii_fallback.prepare()
     try:
         code = dispatch(sys.argv[1:] if words is None else words)
         if sys.stdout is not None:

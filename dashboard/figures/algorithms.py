@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from mpiprof.interface.format_units import duration, size
 from mpiprof.model.simulate import Timing
 from mpiprof.reports import colours
-from mpiprof.units import duration, size
 
 from .. import theme
 from . import axes

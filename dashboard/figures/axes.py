@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from mpiprof.interface.format_units import UNKNOWN, duration
 from mpiprof.trace.types import Array, Float, Int
-from mpiprof.units import UNKNOWN, duration
 
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 MOST_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.analysis.aggregate import RANGE_NAMES, RANGES
+from mpiprof.interface.format_units import duration, factor, share
+from mpiprof.metrics.aggregate import RANGE_NAMES, RANGES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float, Int
-from mpiprof.units import duration, factor, share
 
 from .. import theme
 from . import axes

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.analysis.aggregate import RANGE_NAMES
+from mpiprof.interface.format_units import share
+from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
-from mpiprof.units import share
 
 from . import axes
 from .callsite import in_ranges

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from mpiprof.interface.format_units import count, duration
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
-from mpiprof.units import count, duration
 
 from . import axes
 

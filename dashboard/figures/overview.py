@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.analysis.whom import Whom
+from mpiprof.interface.format_units import duration, share
+from mpiprof.metrics.wait_matrix import Whom
 from mpiprof.reports import colours
-from mpiprof.units import duration, share
 
 from .. import theme
 from . import axes

@@ -11,15 +11,23 @@ from dash import Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.units import count, size
+from mpiprof.interface.format_units import count, size
 
-from .. import components, diagram, explain, history, pictures, race, tables
-from .. import state as states
-from ..data import Context, Data
+from .. import (
+    algorithm_view,
+    components,
+    explanations,
+    filtered_tables,
+    predictions,
+    selection_history,
+    trace_figures,
+)
+from .. import url_state as states
 from ..figures import algorithms as figures
+from ..trace_data import Context, Data
 
 TITLE, PATH = "Algorithms", "/algorithms"
-OWN = frozenset(diagram.KEYS)
+OWN = frozenset(algorithm_view.KEYS)
 MOST_SITES, MOST_KEYS = 200, 20
 SKELETON = (420, 320)
 
@@ -27,9 +35,13 @@ SKELETON = (420, 320)
 def layout(context: Context, state: states.State) -> Component:
     """Return the page; its callbacks fill in the predictions later."""
     data = context.data(state)
-    shown = set(tables.by_callsite(data, state)["callsite"])
-    works = [w for w in components.or_else(lambda: race.works(data), []) if w.callsite in shown]
-    options = {str(w.callsite): f"{w.operation} at {tables.text_of(w.place)}" for w in works}
+    shown = set(filtered_tables.by_callsite(data, state)["callsite"])
+    works = [
+        w for w in components.or_else(lambda: predictions.works(data), []) if w.callsite in shown
+    ]
+    options = {
+        str(w.callsite): f"{w.operation} at {filtered_tables.text_of(w.place)}" for w in works
+    }
     parts: list[Component] = []
     if options:
         wanted = str(state.number("callsite", -1))
@@ -49,35 +61,35 @@ def layout(context: Context, state: states.State) -> Component:
     else:
         note = "Nothing in this trace, under these filters, has other algorithms to choose from."
         parts.append(components.card("The race at a call site", note=note))
-    return html.Div([*parts, diagram.layout(state)], className="stack")
+    return html.Div([*parts, algorithm_view.layout(state)], className="stack")
 
 
 def race_now(data: Data, state: states.State, callsite: int) -> Component:
     """Return the predicted scores of all candidates under the recorded arrivals."""
-    asked = race.at_callsite(data, callsite)
+    asked = predictions.at_callsite(data, callsite)
     if asked is None:
         return html.P("No algorithm of ours applies here.", className="note")
-    found = race.simulated(data, asked)
+    found = predictions.simulated(data, asked)
     sizes = "" if asked.bytes is None else f", {size(asked.bytes[1])}"
     about = f"{count(asked.instances)} instances on {asked.members} ranks{sizes}; "
     about += f"{len(found.base)} of them simulated with their recorded arrivals."
     return html.Div(
         [
             html.P(about, className="note"),
-            components.graph(pictures.algorithms(data, callsite), state),
-            html.P(explain.expectation(race.verdict(data, found))),
+            components.graph(trace_figures.algorithms(data, callsite), state),
+            html.P(explanations.expectation(predictions.verdict(data, found))),
         ]
     )
 
 
 def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
     """Return the predicted scores at larger numbers of processes."""
-    asked = race.at_callsite(data, callsite)
+    asked = predictions.at_callsite(data, callsite)
     if asked is None:
         return components.card("On more processes", note="No algorithm of ours applies here.")
     return components.card(
         "On more processes",
-        components.graph(figures.race_over_sizes(race.sizes(data, asked)), state),
+        components.graph(figures.race_over_sizes(predictions.sizes(data, asked)), state),
         note="Simulated; arrivals are drawn from the recorded ones.",
     )
 
@@ -85,11 +97,11 @@ def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
 def selector_history(data: Data, state: states.State, callsite: int) -> Component:
     """Return the history of the selector's choices at a call site, per key."""
     title = "The selector's history"
-    keys = history.keys_of(data, callsite)
+    keys = selection_history.keys_of(data, callsite)
     if not keys:
         note = "No algorithm was selected here while it ran: record with `run --switch auto`."
         return components.card(title, note=note)
-    known = history.selection(data)
+    known = selection_history.selection(data)
     parts: list[Component] = []
     for key in keys[:MOST_KEYS]:
         choices = known["choice"][known["choice"]["key"] == key]
@@ -105,10 +117,13 @@ def selector_history(data: Data, state: states.State, callsite: int) -> Componen
                 className="note",
             ),
         ]
-    tried = history.tried(data, callsite)
+    tried = selection_history.tried(data, callsite)
     columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
     columns += [("score_ns", "score"), ("error_ns", "±")]
-    parts += [html.H3("Tried"), components.table(tried.head(pictures.MOST_CANDIDATES), columns)]
+    parts += [
+        html.H3("Tried"),
+        components.table(tried.head(trace_figures.MOST_CANDIDATES), columns),
+    ]
     return components.card(title, *parts, note="Its keys are groups of calls that share a choice.")
 
 
@@ -134,7 +149,7 @@ def register(app: dash.Dash, context: Context) -> None:
             raise PreventUpdate
         return state.with_own(callsite=callsite).query()
 
-    diagram.register(app)
+    algorithm_view.register(app)
 
 
 def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:

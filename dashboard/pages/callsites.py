@@ -9,10 +9,10 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from .. import components, detail
+from .. import callsite_detail, components
 from .. import grid as grids
-from .. import state as states
-from ..data import Context
+from .. import url_state as states
+from ..trace_data import Context
 
 TITLE, PATH = "Call sites", "/callsites"
 OWN = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
@@ -69,12 +69,14 @@ def register(app: dash.Dash, context: Context) -> None:
         """Show the selected call site, unless only its selected instance has changed."""
         state = states.parse(search, dark=scheme == "dark")
         chosen = state.number("callsite", -1)
-        now = detail.key(state)
+        now = callsite_detail.key(state)
         if now == shown:
             raise PreventUpdate
         if chosen < 0:
             return None, now
-        made = components.guarded("a call site", lambda: detail.layout(context, state, chosen))
+        made = components.guarded(
+            "a call site", lambda: callsite_detail.layout(context, state, chosen)
+        )
         return made, now
 
-    detail.register(app, context)
+    callsite_detail.register(app, context)

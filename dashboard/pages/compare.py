@@ -14,16 +14,16 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.analysis.difference import difference
-from mpiprof.reports import wording
-from mpiprof.reports.difference import verdict as in_words
-from mpiprof.units import UNKNOWN, change, duration
+from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.interface.format_units import UNKNOWN, change, duration
+from mpiprof.reports import phrases
+from mpiprof.reports.compare_sentences import verdict as in_words
 
-from .. import components, pictures, tables
-from .. import state as states
-from ..data import Context, Data
+from .. import components, filtered_tables, trace_figures
+from .. import url_state as states
 from ..figures import compare as figures
-from ..shell import operations
+from ..layout import operations
+from ..trace_data import Context, Data
 
 TITLE, PATH = "Compare", "/compare"
 MOST_ROWS = 200
@@ -41,10 +41,10 @@ def layout(context: Context, state: states.State) -> Component:
         return components.card("Verdict", *form, html.P("Choose what A is compared with."))
     names = ("A", "B")
     several = len(first) + len(to) > 2
-    table = pictures.changes(first, to, state)
+    table = trace_figures.changes(first, to, state)
     runs = dict(zip(_labels(first, to) if several else names, (*first, *to), strict=True))
     parts = [
-        tables.time_parts(one, _fitting(one, state)).assign(trace=name)
+        filtered_tables.time_parts(one, _fitting(one, state)).assign(trace=name)
         for name, one in runs.items()
     ]
     times = components.card(
@@ -71,7 +71,7 @@ def layout(context: Context, state: states.State) -> Component:
     said = components.card(
         "Verdict",
         *form,
-        html.Div([html.P(tables.text_of(line)) for line in verdict(first, to, table)]),
+        html.Div([html.P(filtered_tables.text_of(line)) for line in verdict(first, to, table)]),
         *([components.facts([(name, one.name) for name, one in runs.items()])] if several else []),
         className="card verdict",
     )
@@ -146,7 +146,7 @@ def comparison(table: pd.DataFrame, state: states.State) -> Component:
     """Return the table of call sites in both traces."""
     heads = ("call site", "operation", "instances", "mean time", "mean wait", "mean ω", "algorithm")
     rows = []
-    for row in tables.records(table):
+    for row in filtered_tables.records(table):
         name: Any = row["place"]
         if row["callsite"] >= 0:
             there = state.shared().with_own(callsite=row["callsite"])
@@ -154,7 +154,7 @@ def comparison(table: pd.DataFrame, state: states.State) -> Component:
         cells = [
             [name, html.Span(_only(row), className="faint")],
             row["operation"],
-            " → ".join(wording.counts(row).values()),
+            " → ".join(phrases.counts(row).values()),
             *[_change(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms(row),
         ]
@@ -186,7 +186,9 @@ def _change(row: dict[str, Any], column: str) -> Any:
 
 
 def _algorithms(row: dict[str, Any]) -> str:
-    first, other = (tables.text_of(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm"))
+    first, other = (
+        filtered_tables.text_of(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm")
+    )
     return first if first == other else f"{first} → {other}"
 
 

@@ -10,8 +10,8 @@ from dash import Input, Output, State, html
 from dash.development.base_component import Component
 
 from .. import components, live
-from .. import state as states
-from ..data import Context
+from .. import url_state as states
+from ..trace_data import Context
 
 TITLE, PATH = "Live", "/live"
 FOLLOWS = True

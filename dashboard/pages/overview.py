@@ -9,13 +9,13 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.reports import colours, text, wording
-from mpiprof.units import count, duration, share
+from mpiprof.interface.format_units import count, duration, share
+from mpiprof.reports import colours, phrases, text
 
-from .. import components, explain, live, pictures, tables
-from .. import state as states
-from ..data import Context, Data
+from .. import components, explanations, filtered_tables, live, trace_figures
+from .. import url_state as states
 from ..figures import overview as figures
+from ..trace_data import Context, Data
 
 TITLE, PATH = "Overview", "/"
 MOST_SITES, MOST_FINDINGS = 12, 9
@@ -25,9 +25,9 @@ SKELETON = (130, 220, 150, 360)
 def layout(context: Context, state: states.State) -> Component:
     """Return the page with the facts that need no pass over the trace."""
     data = context.data(state)
-    title = html.H1(tables.text_of(data.trace.program))
+    title = html.H1(filtered_tables.text_of(data.trace.program))
     # A running job is incomplete as a matter of course, and the frame shows that it runs.
-    lines = [] if live.strip(data, state) else wording.completeness(data.trace)
+    lines = [] if live.strip(data, state) else phrases.completeness(data.trace)
     return html.Div(
         [
             html.Div([title, components.facts(run_facts(data))]),
@@ -50,10 +50,10 @@ def layout(context: Context, state: states.State) -> Component:
 
 def time(data: Data, state: states.State, _: int) -> Component:
     """Return the composition of all ranks' time, or a note if no operation was recorded."""
-    if not len(tables.by_callsite(data, state)):
+    if not len(filtered_tables.by_callsite(data, state)):
         how = "passes the filters" if len(data.callsites) else "was recorded"
         return components.empty(f"No collective operation {how}", "")
-    parts = tables.time_parts(data, state)
+    parts = filtered_tables.time_parts(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
     return components.card(
         "Where the time of all ranks went",
@@ -69,18 +69,18 @@ def time(data: Data, state: states.State, _: int) -> Component:
 
 def waiting(data: Data, state: states.State, _: int) -> Component | None:
     """Return the wait time by call site and rank; for a summary, the elapsed time."""
-    rows = tables.by_callsite(data, state)
+    rows = filtered_tables.by_callsite(data, state)
     if not len(rows):
         return None
-    whole = max(float(tables.time_parts(data, state)["ns"].sum()), 1.0)
+    whole = max(float(filtered_tables.time_parts(data, state)["ns"].sum()), 1.0)
     summary = data.trace.record == "summary"
     sites = components.card(
         "Time by call site" if summary else "Waiting by call site",
-        *site_bars(tables.records(rows), state, "elapsed" if summary else "wait", whole),
+        *site_bars(filtered_tables.records(rows), state, "elapsed" if summary else "wait", whole),
     )
     ranks = components.card(
         "Waiting by rank",
-        components.graph(pictures.ranks(data, state), state, id="ranks"),
+        components.graph(trace_figures.ranks(data, state), state, id="ranks"),
         note="Up: its own waiting. Down: how long others waited for it.",
     )
     return components.columns(sites, *[ranks] * (not summary))
@@ -88,11 +88,11 @@ def waiting(data: Data, state: states.State, _: int) -> Component | None:
 
 def whom(data: Data, state: states.State, _: int) -> Component | None:
     """Return the matrix of wait times, or None for a summary, which lacks these data."""
-    if data.trace.record == "summary" or not len(tables.by_callsite(data, state)):
+    if data.trace.record == "summary" or not len(filtered_tables.by_callsite(data, state)):
         return None
     return components.card(
         "Who waits for whom",
-        components.graph(pictures.whom(data, state), state, id="whom"),
+        components.graph(trace_figures.whom(data, state), state, id="whom"),
         note="Over the whole run"
         + (", of the operations chosen above" if state.operations else "")
         + ". The sum of a row is its waiting. A click shows both on the timeline.",
@@ -107,16 +107,16 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
     facts = [
         ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
-        ("hosts", tables.text_of(hosts)),
+        ("hosts", filtered_tables.text_of(hosts)),
         ("MPI", text.mpi_name(trace.mpi)),
         ("started", f"{started} UTC" if started else "–"),
         ("run time", duration(float(trace.run_ns))),
-        ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
+        ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", text.message_times(trace)),
-        ("trace", tables.text_of(data.path)),
+        ("trace", filtered_tables.text_of(data.path)),
     ]
     facts += [("sampled", text.sampled(trace.sample))] if trace.sample > 1 else []
-    return [*facts, *[("note", tables.text_of(note)) for note in text.notes(trace)]]
+    return [*facts, *[("note", filtered_tables.text_of(note)) for note in text.notes(trace)]]
 
 
 def site_bars(
@@ -152,8 +152,8 @@ def register(app: dash.Dash, context: Context) -> None:
         ("overview-time", time),
         ("overview-waiting", waiting),
         ("overview-whom", whom),
-        ("findings", explain.findings),
-        ("gains", explain.gains),
+        ("findings", explanations.findings),
+        ("gains", explanations.gains),
     ):
         _fill(app, context, name, make)
 

@@ -7,8 +7,8 @@ from dash import ClientsideFunction, Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from .. import components, timeline_data
-from ..data import Context
-from ..state import State
+from ..trace_data import Context
+from ..url_state import State
 
 TITLE, PATH = "Timeline", "/timeline"
 SHOWN = ("from", "to", "colour", "off", "sort", "find", "callsite", "instance")

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof import __main__ as command_line
+from mpiprof.formats import export_columns
 from mpiprof.launch.options import Recording
-from mpiprof.reports import columns
 
 SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
@@ -32,7 +32,7 @@ def write(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "verbs.md").write_text(verbs(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
-    calls = table(("column", "meaning"), named(columns.CALLS))
+    calls = table(("column", "meaning"), named(export_columns.CALLS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
@@ -96,7 +96,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def tables() -> str:
     """Return the column tables of exported data."""
     parts = []
-    for name, meanings in (("Events", columns.EVENTS), ("Instances", columns.INSTANCES)):
+    for name, meanings in (
+        ("Events", export_columns.EVENTS),
+        ("Instances", export_columns.INSTANCES),
+    ):
         parts += [f"## {name}", table(("column", "meaning"), named(meanings))]
     return "\n\n".join(parts) + "\n"
 

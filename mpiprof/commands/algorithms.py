@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
-from mpiprof.output import write_whole
-from mpiprof.quantities import arrivals, parameters, positive, size
+from mpiprof.interface.output_files import write_whole
+from mpiprof.interface.parse_units import arrivals, parameters, positive, size
+from mpiprof.interface.shell_hints import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mpiprof.model.catalogue import Algorithm
     from mpiprof.model.machine import Machine
-    from mpiprof.model.setting import Setting
+    from mpiprof.model.problem_spec import Setting
     from mpiprof.model.simulate import Timing
 
 TEXT_LIMIT, PAGE_LIMIT = 64, 512
@@ -77,12 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalogue, a diagram or predictions."""
-    from mpiprof.model import setting
-    from mpiprof.reports import catalogue
+    from mpiprof.model import problem_spec
+    from mpiprof.reports import algorithm_tables
 
-    chosen = setting.algorithms(args.operation or "")
+    chosen = problem_spec.algorithms(args.operation or "")
     if args.name:
-        chosen = setting.named(args.operation, args.name)
+        chosen = problem_spec.named(args.operation, args.name)
     if args.prove:
         return prove(args, chosen)
     if args.draw or args.output:
@@ -91,14 +91,14 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate or args.processes:
         simulate(args)
         return 0
-    rows = [setting.row_of(a) for a in chosen]
+    rows = [problem_spec.row_of(a) for a in chosen]
     for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
-        rows += setting.rows_of_libraries(operation)
+        rows += problem_spec.rows_of_libraries(operation)
     if args.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         operation = args.operation or "allgatherv"
-        print(catalogue.listing(rows))
+        print(algorithm_tables.listing(rows))
         words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
         print(f"\nnext: {command('algorithms', *words)}")
     return 0
@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
 
 def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
+    from mpiprof.interface.progress import bar
     from mpiprof.model.catalogue import applies
     from mpiprof.model.proofs import PROCESSES, Proofs
     from mpiprof.model.proofs import prove as proved
-    from mpiprof.progress import bar
-    from mpiprof.reports import catalogue
+    from mpiprof.reports import algorithm_tables
 
     if args.draw or args.simulate or args.output:
         raise UsageError("--prove goes with an operation, a name, -p and --json only")
@@ -127,7 +127,7 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
-        print(catalogue.proofs(rows))
+        print(algorithm_tables.proofs(rows))
         first = found[0].algorithm
         line = command("algorithms", first.operation, first.name, "-p", 8, "--draw")
         print(f"\nnext: {line}")
@@ -137,7 +137,7 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
 def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     """Return the problem that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
-    from mpiprof.model.setting import Setting, nodes_of
+    from mpiprof.model.problem_spec import Setting, nodes_of
     from mpiprof.trace.machine import fault
 
     if args.operation is None:
@@ -160,22 +160,22 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
 
 def simulate(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or for the named algorithm."""
-    from mpiprof.model import setting
+    from mpiprof.interface.progress import working
+    from mpiprof.model import problem_spec
     from mpiprof.model.simulate import lower_bound
-    from mpiprof.progress import working
-    from mpiprof.reports import catalogue
+    from mpiprof.reports import algorithm_tables
 
     made, begin, nodes = asked(args)
     groups = bool(args.remote)
     if args.name:
-        algorithms = [setting.algorithm(args.operation, args.name, groups=groups)]
+        algorithms = [problem_spec.algorithm(args.operation, args.name, groups=groups)]
     else:
-        found = setting.algorithms(args.operation)
+        found = problem_spec.algorithms(args.operation)
         algorithms = [a for a in found if a.intercommunicator == groups]
     if not algorithms:
         other = "with -q" if not groups else "without -q"
         raise UsageError(f"{args.operation} has algorithms {other} only")
-    problem = setting.problem(args.operation, made)
+    problem = problem_spec.problem(args.operation, made)
     rows, left_out = [], []
     for a in algorithms:
         with working(f"simulating {a.name}"):
@@ -186,14 +186,16 @@ def simulate(args: argparse.Namespace) -> None:
             rows.append((a.name, float(timing.finish.max()), timing.last))
     rows.sort(key=lambda row: row[1])
     bound = lower_bound(args.operation, problem, made.machine, begin)
-    result = catalogue.Prediction(rows, left_out, bound, max(begin))
+    result = algorithm_tables.Prediction(rows, left_out, bound, max(begin))
     if args.json:
-        print(json.dumps(catalogue.as_data(result), indent=1))
+        print(json.dumps(algorithm_tables.as_data(result), indent=1))
         return
     print(
-        f"{catalogue.title(args.operation, '', vars(args))}\n  {of_machine(args, made.machine)}\n"
+        algorithm_tables.title(args.operation, "", vars(args)),
+        f"\n  {of_machine(args, made.machine)}\n",
+        sep="",
     )
-    print(catalogue.predictions(result))
+    print(algorithm_tables.predictions(result))
     if rows:
         size = min(8, args.processes)
         words = [args.operation, rows[0][0], "-p", size]
@@ -211,15 +213,15 @@ def attempt(
     trace: bool,
 ) -> Timing | str:
     """Return an algorithm's times, or the reason why it does not apply."""
-    from mpiprof.model import setting
+    from mpiprof.model import problem_spec
+    from mpiprof.model.message_rounds import applies
     from mpiprof.model.simulate import simulate
-    from mpiprof.model.traffic import applies
 
-    problem = setting.problem(a.operation, made)
+    problem = problem_spec.problem(a.operation, made)
     given = parameters(args.parameters)
     if not args.name:  # each algorithm gets only the parameters that it has
-        given = setting.parameters_for(a, given)
-    problem = setting.with_parameters(a, problem, given)
+        given = problem_spec.parameters_for(a, given)
+    problem = problem_spec.with_parameters(a, problem, given)
     if not applies(a, problem):
         return f"needs {a.restrictions or 'another problem'}"
     return simulate(a, problem, made.machine, begin, nodes, trace=trace)
@@ -227,8 +229,8 @@ def attempt(
 
 def draw(args: argparse.Namespace) -> None:
     """Print a diagram, or write it into a file."""
-    from mpiprof.model import draw, setting
-    from mpiprof.reports import catalogue
+    from mpiprof.model import draw, problem_spec
+    from mpiprof.reports import algorithm_tables
     from mpiprof.reports.table import terminal_width
 
     made, begin, nodes = asked(args)
@@ -238,14 +240,14 @@ def draw(args: argparse.Namespace) -> None:
     if count > limit:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
         raise UsageError(f"-p {count} is too many to draw: at most {limit}{hint}")
-    a = setting.algorithm(args.operation, args.name, groups=bool(args.remote))
+    a = problem_spec.algorithm(args.operation, args.name, groups=bool(args.remote))
     timing = attempt(args, a, made, begin, nodes, trace=True)
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
     names = draw.names_of(args.processes, args.remote)
-    title = catalogue.title(args.operation, args.name, vars(args))
+    title = algorithm_tables.title(args.operation, args.name, vars(args))
     machine = of_machine(args, made.machine)
-    times = catalogue.times(timing.finish.max(), timing.last)
+    times = algorithm_tables.times(timing.finish.max(), timing.last)
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
         print(draw.text(timing, names, terminal_width()))
@@ -260,7 +262,7 @@ def draw(args: argparse.Namespace) -> None:
 
 def of_machine(args: argparse.Namespace, machine: Machine) -> str:
     """Return a description of the assumed machine parameters."""
-    from mpiprof.reports import catalogue
+    from mpiprof.reports import algorithm_tables
 
     origin = f"from {args.machine}" if args.machine else "assumed: measure yours with calibrate"
-    return catalogue.machine(vars(machine), origin, args.per_node)
+    return algorithm_tables.machine(vars(machine), origin, args.per_node)

@@ -20,10 +20,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mpiprof import quantities
 from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
+from mpiprof.interface import parse_units
+from mpiprof.interface.shell_hints import command
 from mpiprof.launch import ranks
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
@@ -73,14 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--node-port", action="store_true", help="to simulate: a node's processes share one port")
     add(
         "--sizes",
-        type=quantities.sizes,
+        type=parse_units.sizes,
         default=(),
         metavar="64K,1M",
         help="sizes in place of the usual: of messages, or the c of allgatherv's distributions",
     )
     add(
         "--blocks",
-        type=quantities.sizes,
+        type=parse_units.sizes,
         default=(),
         metavar="8K,32K",
         help="block sizes of pipelines",
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate is not None:
         if args.study in (*LOOPS, PROGRAMS):
             raise UsageError(f"{args.study} can't be simulated: give -n or --cluster 16x100mbit")
-        from mpiprof.bench.harness.running import run_simulated
+        from mpiprof.bench.harness.runner import run_simulated
 
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
@@ -253,7 +253,7 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
         ranks.become_ready(words_of(args), mpi, record(args.study), ranks.one_thread())
-    from mpiprof.bench.harness.running import run_ranks
+    from mpiprof.bench.harness.runner import run_ranks
 
     run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
     return ranks.leave()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.invocation import command
+from mpiprof.interface.shell_hints import command
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
@@ -107,7 +107,7 @@ def written(output: Path) -> dict[str, Any]:
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
     """Return a summary of the measurement; why: the reason that it is unusable, or ""."""
-    from mpiprof.units import duration
+    from mpiprof.interface.format_units import duration
 
     lines = [f"{output}: message times of this machine"]
     for name, label in (("within", "within a node"), ("between", "between nodes")):

@@ -18,10 +18,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpiprof import workers
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
-from mpiprof.quantities import positive
+from mpiprof.interface.parse_units import positive
+from mpiprof.interface.shell_hints import command
+from mpiprof.store import dask_workers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,28 +34,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="as data, for programs")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge incomplete traces too")
-    workers.add_argument(parser)
+    dask_workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a comparison; returns 3 if --fail-on is met, otherwise 0."""
     if len(args.traces) < 2 and not args.to:
         raise UsageError("name at least two traces, the one to compare with first")
-    from mpiprof.reports import changes as reports
-    from mpiprof.reports import condition
+    from mpiprof.reports import compare as reports
+    from mpiprof.reports import fail_on
 
     wanted = None
     if args.fail_on is not None:
         numbers = (*reports.NUMBERS, *reports.RUNS)
-        wanted = condition.parse(args.fail_on, numbers, reports.TEXTS)
-    from mpiprof.analysis.changes import compare
+        wanted = fail_on.parse(args.fail_on, numbers, reports.TEXTS)
+    from mpiprof.diagnosis.compare import compare
+    from mpiprof.interface.progress import working
     from mpiprof.model.machine import given
-    from mpiprof.progress import working
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
-    from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
-    from mpiprof.trace.newest import chosen
 
     machine = given(args.machine, fault)
     traces = [open_trace(chosen(path), args.workers, machine) for path in args.traces]
@@ -87,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
     if wanted is None:
         return 0
     for trace in () if args.incomplete else [*traces, *to]:
-        condition.refuse_incomplete(trace)
+        fail_on.refuse_incomplete(trace)
     codes = []
     for number, trace in enumerate(to[:1] or traces[1:], 1):
         rows = reports.rows_of(table[table["other"] == number])
         runs = reports.runs_of(traces[0], trace)
-        codes.append(condition.judge(args.fail_on, wanted, rows, runs))
+        codes.append(fail_on.judge(args.fail_on, wanted, rows, runs))
     return max(codes)
 
 

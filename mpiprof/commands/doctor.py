@@ -19,8 +19,14 @@ from itertools import chain
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError
-from mpiprof.installation import DISTRIBUTION, NAMESAKE, namesake, pip_install, reinstall_command
-from mpiprof.invocation import command, interpreter
+from mpiprof.interface.installation import (
+    DISTRIBUTION,
+    NAMESAKE,
+    namesake,
+    pip_install,
+    reinstall_command,
+)
+from mpiprof.interface.shell_hints import command, interpreter
 from mpiprof.launch import elf, library, mpiexec
 from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.invocation import command
-from mpiprof.output import check_output, finished, write_whole
+from mpiprof.interface.output_files import check_output, finished, write_whole
+from mpiprof.interface.shell_hints import command
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -61,11 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
+    from mpiprof.interface.progress import bar
     from mpiprof.model.machine import given
-    from mpiprof.progress import bar
-    from mpiprof.store.derived import open_trace
+    from mpiprof.store.cached_trace import open_trace
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
-    from mpiprof.trace.newest import chosen
 
     trace = open_trace(chosen(args.trace), machine=given(args.machine, fault))
     refuse_empty(trace, args.to)
@@ -125,39 +125,40 @@ def with_ending(stem: Path, ending: str) -> Path:
 
 def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the page; returns the files and their descriptions."""
+    from mpiprof.hang import verdict_text
     from mpiprof.reports import html
 
     path = with_ending(stem, ending)
-    text = html.page(trace, step)
+    text = html.page(trace, verdict_text.line(trace), step)
     write_whole(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
 def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the file for Perfetto; returns the files and their descriptions."""
-    from mpiprof.reports import perfetto
-    from mpiprof.units import count
+    from mpiprof.formats import perfetto_json
+    from mpiprof.interface.format_units import count
 
     path = with_ending(stem, ending)
     with finished(path) as unfinished:
-        calls = perfetto.write(unfinished, trace, facts_of(trace), step)
+        calls = perfetto_json.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
 
 def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the file in Perfetto's native format; returns the files and their descriptions."""
-    from mpiprof.reports import pftrace
-    from mpiprof.units import count
+    from mpiprof.formats import perfetto_protobuf
+    from mpiprof.interface.format_units import count
 
     path = with_ending(stem, ending)
     with finished(path) as unfinished:
-        calls = pftrace.write(unfinished, trace, facts_of(trace), step)
+        calls = perfetto_protobuf.write(unfinished, trace, facts_of(trace), step)
     return {path: f"{count(calls)} calls"}
 
 
 def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write the sums of each rank at each call site; returns the files and their descriptions."""
-    from mpiprof.reports import caliper
+    from mpiprof.formats import caliper
 
     path = with_ending(stem, ending)
     with finished(path) as unfinished:
@@ -168,21 +169,21 @@ def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) 
 
 def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write an OTF2 archive into a folder; returns the files and their descriptions."""
-    from mpiprof.reports import otf2
-    from mpiprof.units import count
+    from mpiprof.formats.otf2 import export
+    from mpiprof.interface.format_units import count
 
     with finished(folder) as unfinished:
         unfinished.mkdir()
-        events = otf2.write(unfinished, trace, facts_of(trace), step)
-    return {folder / f"{otf2.NAME}.otf2": f"{count(events)} events"}
+        events = export.write(unfinished, trace, facts_of(trace), step)
+    return {folder / f"{export.NAME}.otf2": f"{count(events)} events"}
 
 
 def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write a data set into a folder; returns the files and their descriptions."""
     import mpiprof
-    from mpiprof.reports import dataset
+    from mpiprof.formats import dataset
+    from mpiprof.interface.format_units import count
     from mpiprof.trace.dataset import needed
-    from mpiprof.units import count
 
     needed()
     with finished(folder) as unfinished:
@@ -193,14 +194,19 @@ def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> 
 
 def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write events and instances as tables; returns the files and their descriptions."""
-    from mpiprof.analysis.frames import event_pieces, instance_pieces
-    from mpiprof.reports import columns, csv, parquet
-    from mpiprof.units import count
+    from mpiprof.formats import csv, export_columns, parquet
+    from mpiprof.interface.format_units import count
+    from mpiprof.metrics.tables import event_pieces, instance_pieces
 
     written = {}
     for name, pieces, meanings, done in (
-        ("events", event_pieces(trace), columns.EVENTS, len),
-        ("instances", instance_pieces(trace), columns.INSTANCES, lambda p: int(p["size"].sum())),
+        ("events", event_pieces(trace), export_columns.EVENTS, len),
+        (
+            "instances",
+            instance_pieces(trace),
+            export_columns.INSTANCES,
+            lambda p: int(p["size"].sum()),
+        ),
     ):
         path = with_ending(stem, f"-{name}{ending}")
 
@@ -246,7 +252,7 @@ def facts_of(trace: Trace) -> dict[str, Any]:
 
 def size_of(path: Path) -> str:
     """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
-    from mpiprof.units import size
+    from mpiprof.interface.format_units import size
 
     folder = path.parent if path.suffix == ".otf2" else path
     files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else [path]

@@ -30,20 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pack the trace and print the sizes."""
-    from mpiprof.invocation import command
-    from mpiprof.progress import bar
-    from mpiprof.trace import pack, packing
-    from mpiprof.trace.newest import chosen
+    from mpiprof.formats import pack_writer
+    from mpiprof.interface.format_units import size
+    from mpiprof.interface.progress import bar
+    from mpiprof.interface.shell_hints import command
+    from mpiprof.trace import pack
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.records import Records
-    from mpiprof.units import size
 
     folder = chosen(args.trace)
     trace = Records(folder)
-    files = packing.files_of(folder)
+    files = pack_writer.files_of(folder)
     packed = folder / pack.NAME
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}
-        packing.remove([f for f in files if f.name in names])  # left by a killed `pack`
+        pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
         print(f"{packed}: packed already, {size(packed.stat().st_size)}")
         return 0
     before = [state(file) for file in files]
@@ -51,11 +52,11 @@ def run(args: argparse.Namespace) -> int:
     total = sum(of for of, _ in before)
     threads = sum(len(trace.threads_of(rank)) for rank in range(trace.ranks))
     with bar("packing", total) as step:
-        packing.write(folder, files, threads, step)
+        pack_writer.write(folder, files, threads, step)
     if before != [state(file) for file in files]:
         packed.unlink()
         raise TraceError(f"{folder}: it was written to meanwhile; pack it when its job has ended")
-    packing.remove(files)
+    pack_writer.remove(files)
     after = size(packed.stat().st_size)
     print(f"{packed}: {after} in place of {size(total)} in {len(files)} files")
     print(f"next: {command('report', folder)}")
@@ -70,7 +71,7 @@ def state(file: Plain) -> tuple[int, int]:
 
 def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     """Raise TraceError if the job may still write; `states` has the state of each file."""
-    from mpiprof.trace.processes import alive
+    from mpiprof.hang.processes import alive
 
     recent = any(time.time_ns() - at < QUIET_S * 10**9 for _, at in states)
     ended, living = trace.tables.ends, alive(trace)

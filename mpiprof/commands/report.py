@@ -16,15 +16,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import workers
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
-from mpiprof.nearest import nearest
-from mpiprof.output import check_output, write_whole
-from mpiprof.quantities import positive
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.output_files import check_output, write_whole
+from mpiprof.interface.parse_units import positive
+from mpiprof.interface.shell_hints import command
+from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
-    from mpiprof.analysis.findings import Finding
+    from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
 Named = tuple[Path, ...]  # the trace as the user named it, or empty
@@ -52,23 +52,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", dest="output", type=Path, metavar="FILE", help=".md, .html or .json: write a file")
     add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
     add("--incomplete", action="store_true", help="let --fail-on judge an incomplete trace too")
-    workers.add_argument(parser)
+    dask_workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a report; returns 3 if --fail-on is met, otherwise 0."""
-    from mpiprof.reports import condition
+    from mpiprof.reports import fail_on
 
-    wanted = None if args.fail_on is None else condition.parse(args.fail_on)
+    wanted = None if args.fail_on is None else fail_on.parse(args.fail_on)
     args.sort = column_of(args.sort)
     to = ending_of(args)
+    from mpiprof.hang import verdict_text
+    from mpiprof.interface.progress import working
     from mpiprof.model.machine import given
-    from mpiprof.progress import working
-    from mpiprof.reports import hang, json
+    from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
-    from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
-    from mpiprof.trace.newest import chosen
 
     named = (args.trace,) if args.trace else ()
     trace = open_trace(chosen(args.trace), args.workers, given(args.machine, fault))
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATING_S))
-    wrong = hang.line(trace) if not args.json and not to else ""
+    wrong = verdict_text.line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{paragraph(wrong, 0)}\n")
     if args.json or to:
@@ -101,10 +102,10 @@ def run(args: argparse.Namespace) -> int:
     if wanted is None:
         return 0
     if not args.incomplete:
-        condition.refuse_incomplete(trace)
+        fail_on.refuse_incomplete(trace)
     rows = [json.row_of(row) for row in callsites.to_dict("records")]
     run_ = {f"run.{name}": value for name, value in json.totals(trace).items()}
-    return condition.judge(args.fail_on, wanted, rows, run_)
+    return fail_on.judge(args.fail_on, wanted, rows, run_)
 
 
 def document(
@@ -115,23 +116,27 @@ def document(
     found: list[Finding],
 ) -> str:
     """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
+    from mpiprof.hang import verdict_text
+
     if to == ".md":
         from mpiprof.reports import markdown
 
-        return markdown.page(trace, callsites, found, args.top, MOST_FINDINGS)
+        return markdown.page(
+            trace, verdict_text.line(trace), callsites, found, args.top, MOST_FINDINGS
+        )
     if to == ".html":
-        from mpiprof.progress import working
+        from mpiprof.interface.progress import working
         from mpiprof.reports import html
 
         with working("drawing the page"):
-            return html.page(trace, lambda _: None)
-    from mpiprof.reports import choices, hang, json, times
+            return html.page(trace, verdict_text.line(trace), lambda _: None)
+    from mpiprof.reports import json, rank_times, selector_report
 
-    verdict, told = hang.of_trace(trace)
+    verdict, told = verdict_text.of_trace(trace)
     data = json.report(trace, callsites, found) | {
-        "selection": choices.keys(trace),
-        "times": times.as_json(trace),
-        "hang": hang.as_json(trace, verdict, told) if verdict.is_bad else None,
+        "selection": selector_report.keys(trace),
+        "times": rank_times.as_json(trace),
+        "hang": verdict_text.as_json(trace, verdict, told) if verdict.is_bad else None,
     }
     return json.text(with_causes(trace, callsites, data) if args.site else data)
 
@@ -162,7 +167,7 @@ def write(text: str, path: Path | None) -> None:
 
 def column_of(name: str) -> str:
     """Return the column that --sort names; raises UsageError if there is none."""
-    from mpiprof.reports.condition import columns
+    from mpiprof.reports.fail_on import columns
     from mpiprof.reports.json import NUMBERS, TEXTS
 
     known = columns(NUMBERS, TEXTS)
@@ -181,7 +186,7 @@ def sort(callsites: Any, column: str) -> Any:
 
 def matching(callsites: Any, pattern: str) -> Any:
     """Return the call sites that match a pattern; raises UsageError if none does."""
-    from mpiprof.reports.places import matches, places
+    from mpiprof.reports.site_labels import matches, places
 
     rows = callsites.to_dict("records")
     found = [matches(row["operation"], row["sites"], pattern) for row in rows]
@@ -207,7 +212,7 @@ def by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: Named
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import choices, sentences, text
+    from mpiprof.reports import selector_report, sentences, text
     from mpiprof.reports.table import paragraph
 
     parts, top, column = [verdict_on(trace, found)], args.top, args.sort
@@ -233,17 +238,17 @@ def by_callsite(
         if beyond:
             what = "Totals of all calls" if trace.totalled else text.SUMMED
             parts.append(f"{what}; time of all ranks\n{beyond}")
-        keys = choices.keys(trace)
+        keys = selector_report.keys(trace)
         if keys:
-            chosen = choices.text(keys, min(top, MOST_KEYS))
-            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(choices.LEGEND)}")
+            chosen = selector_report.text(keys, min(top, MOST_KEYS))
+            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(selector_report.LEGEND)}")
     parts.append(text.suggestion(named, callsites))
     return "\n\n".join(parts)
 
 
 def verdict_on(trace: Trace, found: list[Finding]) -> str:
     """Return the program, the verdict and the facts of the run."""
-    from mpiprof.analysis.verdict import verdict
+    from mpiprof.diagnosis.verdict import verdict
     from mpiprof.reports import conclusion, text
     from mpiprof.reports.table import paragraph
 
@@ -272,42 +277,42 @@ def by_routine(trace: Trace, named: Named) -> str:
 
 def by_rank(trace: Trace, top: int, named: Named) -> str:
     """Return the time of each rank in MPI."""
-    from mpiprof.reports import text, times
+    from mpiprof.reports import rank_times, text
 
-    parts = [text.facts(trace), times.text(trace, top)]
+    parts = [text.facts(trace), rank_times.text(trace, top)]
     parts.append(f"next: {command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
 
 def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     """Return the first of the given call sites over its instances."""
-    from mpiprof.reports import conclusion, site, text, wording
+    from mpiprof.reports import callsite_report, conclusion, phrases, text
     from mpiprof.reports.table import paragraph
 
     row = callsites.iloc[0].to_dict()
     callsite = int(row["callsite"])
-    parts = [site.title(row)]
+    parts = [callsite_report.title(row)]
     if len(callsites) > 1:
         parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
     if row["total_wait_ns"] > 0:
-        parts.append(paragraph(wording.sentence(row, text.total_time(trace)), 0))
+        parts.append(paragraph(phrases.sentence(row, text.total_time(trace)), 0))
     parts += [paragraph(line, 0) for line in conclusion.callsite(trace, row)]
     if trace.record == "summary":
         parts.append(
             f"{text.callsite_table(callsites.head(1))}\n  recorded as summary: no instances"
         )
     else:
-        from mpiprof.analysis.held import first_number
-        from mpiprof.analysis.sampled import scales
+        from mpiprof.metrics.coverage import first_number
+        from mpiprof.metrics.sampling_estimates import scales
 
         series = trace.series(callsite)[callsite]
         totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
         parts.append(why(trace, callsite, top))
-        parts.append(f"How long its instances take\n{site.quantile_table(row)}")
+        parts.append(f"How long its instances take\n{callsite_report.quantile_table(row)}")
         first = first_number(trace, callsite)
-        over = site.instance_table(series, int(row["instances"]), top, first)
+        over = callsite_report.instance_table(series, int(row["instances"]), top, first)
         parts.append(f"Over its instances\n{over}")
-        ranks = site.rank_table(totals, top, float(scales(trace)[callsite]))
+        ranks = callsite_report.rank_table(totals, top, float(scales(trace)[callsite]))
         parts.append(f"Its ranks\n{ranks}")
     parts.append(f"next: {command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
@@ -315,18 +320,20 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
 
 def why(trace: Trace, callsite: int, top: int) -> str:
     """Return why the ranks arrive at a call site at different times, and its phases."""
-    from mpiprof.reports import site, wording
+    from mpiprof.reports import callsite_report, phrases
     from mpiprof.reports.table import paragraph
 
     causes, phases = trace.causes(callsite), trace.phases(callsite)
-    parts = ["\n".join(["Why", *map(paragraph, wording.causes(causes))])]
+    parts = ["\n".join(["Why", *map(paragraph, phrases.causes(causes))])]
     if causes.instances:
-        parts.append(f"Imbalance before and at it\n{site.cause_table(causes)}")
+        parts.append(f"Imbalance before and at it\n{callsite_report.cause_table(causes)}")
     if len(causes.chain):
-        parts.append(f"Where lateness began\n{site.chain_table(causes.chain, min(top, 5))}")
-    repeats = wording.period(phases)
+        parts.append(
+            f"Where lateness began\n{callsite_report.chain_table(causes.chain, min(top, 5))}"
+        )
+    repeats = phrases.period(phases)
     if repeats:
         parts[0] += f"\n{paragraph(repeats)}"
     if len(phases) > 1:
-        parts.append(f"Phases\n{site.phase_table(phases)}")
+        parts.append(f"Phases\n{callsite_report.phase_table(phases)}")
     return "\n\n".join(parts)

@@ -41,7 +41,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.invocation import command
+from mpiprof.interface.output_files import check_output
+from mpiprof.interface.parse_units import budget
+from mpiprof.interface.shell_hints import command
 from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
 from mpiprof.launch.job import rank_in
@@ -55,9 +57,7 @@ from mpiprof.launch.options import (
     words_of,
 )
 from mpiprof.launch.program import Program, become, find_mpi, find_program, verb_words
-from mpiprof.output import check_output
-from mpiprof.quantities import budget
-from mpiprof.tune import switch
+from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
@@ -116,9 +116,9 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
             check_folder(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
-        plan = switch.fitted(args, plan, mpi, environment)
+        plan = selection_option.fitted(args, plan, mpi, environment)
         recording = with_plan(args, recording, plan)
-        recording = replace(recording, learned=switch.learned(args, mpi))
+        recording = replace(recording, learned=selection_option.learned(args, mpi))
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixture(program, mpi, environment)
     if not unrecorded:
@@ -140,7 +140,7 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
             "--force needs `run -n`, which starts the ranks after the old trace is gone; under "
             f"another launcher remove {args.folder} before, or name another folder with -o"
         )
-    from mpiprof.trace.replace import refuse_others
+    from mpiprof.hang.trace_removal import refuse_others
 
     refuse_others(args.folder)
 
@@ -148,7 +148,7 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
 def replace_trace(args: argparse.Namespace) -> None:
     """Remove the trace that --force replaces; the last step, when the program is sure to start."""
     if args.force:
-        from mpiprof.trace.replace import remove
+        from mpiprof.hang.trace_removal import remove
 
         remove(args.folder)
 
@@ -212,7 +212,7 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     """Start the agent process that watches the job and writes its summary, if requested."""
     if not is_looked_after(args):
         return
-    from mpiprof.watch import start as beside
+    from mpiprof.hang import spawn as beside
 
     job_here = beside.started(prepared)
     if job_here is None or (args.watch is None and not job_here.speaks):
@@ -220,8 +220,8 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     summary_to = args.summary_to.absolute() if args.summary_to and job_here.speaks else None
 
     def task() -> None:
-        from mpiprof.watch.beside import look_after
-        from mpiprof.watch.hangs import Wanted
+        from mpiprof.hang.agent import look_after
+        from mpiprof.hang.detector import Wanted
 
         limit = Wanted(budget(args.watch), args.on_hang or "") if args.watch else None
         look_after(job_here, limit, summary_to)
@@ -237,12 +237,12 @@ def usable_plan(
 ) -> Plan | None:
     """Return the plan of --switch, or None if it cannot be read and --or-bare permits that."""
     try:
-        return switch.plan_of(args, program, environment)
+        return selection_option.plan_of(args, program, environment)
     except MpiprofError as error:
         if not args.or_bare or args.switch is None:
             raise
         say_once(f"{error}; the program runs unswitched (--or-bare)", environment)
-        switch.forget(args)
+        selection_option.forget(args)
         return None
 
 
@@ -331,8 +331,8 @@ def start_ranks(
     if args.record != "off":
         library.our_library(mpi)
     if plan is not None:
-        switch.fitted(args, plan, mpi, environment).text()
-        switch.learned(args, mpi)
+        selection_option.fitted(args, plan, mpi, environment).text()
+        selection_option.learned(args, mpi)
     folder = args.folder
     if folder is None:
         folder = Path(dated_name(program))
@@ -351,7 +351,7 @@ def start_ranks(
         replace_trace(args)
         become([*words, "env", *changed, *program.argv], kept)
     words += verb_words("run", "--named")
-    words += ["-o", str(folder.absolute()), *words_of(args), *switch.words(args)]
+    words += ["-o", str(folder.absolute()), *words_of(args), *selection_option.words(args)]
     if unrecorded:
         words.append("--unrecorded")
     if not unrecorded:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mpiprof import units
-from mpiprof.invocation import command
+from mpiprof.interface import format_units
+from mpiprof.interface.shell_hints import command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,15 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
-    from mpiprof.analysis import positions
-    from mpiprof.progress import working
-    from mpiprof.reports import hang, json, status
-    from mpiprof.trace.newest import chosen
+    from mpiprof.hang import rank_state, status, verdict_text
+    from mpiprof.interface.progress import working
+    from mpiprof.reports import json
+    from mpiprof.trace.default_trace import chosen
 
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the logs" if trace.finalised else "reading the ends of the logs"):
-        found, pending = positions.find(trace)
-        verdict = hang.of_job(trace, found, pending)
+        found, pending = rank_state.find(trace)
+        verdict = verdict_text.of_job(trace, found, pending)
     if args.json:
         print(json.text(status.as_json(trace, found, pending, verdict)))
         return 0
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
         print("Recorded as summary: calls are not logged, only who has ended.\n")
     if trace.lost:
         print(
-            f"Records of {units.named(sorted(trace.lost))} are missing, as on a full disk or where "
-            "logs are cut off: what was called since is not known.\n"
+            f"Records of {format_units.named(sorted(trace.lost))} are missing, as on a full disk "
+            "or where logs are cut off: what was called since is not known.\n"
         )
     if trace.tables.limits:
         print(

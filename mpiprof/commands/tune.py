@@ -27,15 +27,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpiprof import quantities, workers
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
-from mpiprof.output import check_output
+from mpiprof.interface import parse_units
+from mpiprof.interface.output_files import check_output
+from mpiprof.interface.shell_hints import command
+from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
     from mpiprof.model.machine import Machine
     from mpiprof.trace import Trace
-    from mpiprof.tune.handover.targets import Target
+    from mpiprof.tune.export_rules.targets import Target
     from mpiprof.tune.result import Result, Verdict
 
 TOP = 15
@@ -59,20 +60,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --to: the program has no operation of its own that does not commute",
     )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", "-np", dest="ranks", type=quantities.number(2, 1 << 20), metavar="N")
+    place.add_argument("-n", "-np", dest="ranks", type=parse_units.number(2, 1 << 20), metavar="N")
     place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
-    add("--budget", type=quantities.budget, default=120.0, metavar="2m", help="take no longer (2m)")
+    add(
+        "--budget", type=parse_units.budget, default=120.0, metavar="2m", help="take no longer (2m)"
+    )
     add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine, as `calibrate` found")
     add(
         "--top",
-        type=quantities.number(1, 10**6),
+        type=parse_units.number(1, 10**6),
         default=TOP,
         metavar="N",
         help=f"lines of the table ({TOP})",
     )
     add("--json", action="store_true", help="print everything as data")
-    workers.add_argument(parser)
+    dask_workers.add_argument(parser)
     # --replay -n and --cluster set these options for the ranks that they start.
 
 
@@ -86,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
     trace, name = opened(args)
     if args.from_selection:
         return from_selection(args, trace, name)
-    from mpiprof.progress import bar
-    from mpiprof.tune import predict, work
+    from mpiprof.interface.progress import bar
+    from mpiprof.tune import predict, tasks
 
-    works = work.chosen(trace, predict.patterns_for(trace.ranks), args.site)
+    works = tasks.chosen(trace, predict.patterns_for(trace.ranks), args.site)
     machine = machine_of(args, trace)
     with bar("simulating", len(works)) as step:
         results = predict.predict(works, machine, args.budget, lambda: step(1))
@@ -121,11 +124,11 @@ def check(args: argparse.Namespace) -> None:
 
 def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
+    from mpiprof.interface.progress import working
     from mpiprof.model.machine import given
-    from mpiprof.progress import working
-    from mpiprof.store.derived import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
-    from mpiprof.trace.newest import chosen
 
     folder, table = chosen(args.trace), given(args.machine, fault)
     with working(f"reading {folder}"):
@@ -151,10 +154,12 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     """Return where and when a trace was recorded, for its plan."""
     from mpiprof.reports.text import mpi_name
-    from mpiprof.tune import entries
+    from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
-    return entries.origin(how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10])
+    return plan_entries.origin(
+        how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10]
+    )
 
 
 # ---- measuring
@@ -163,7 +168,7 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 def replay(args: argparse.Namespace) -> int:
     """Measure on the ranks of a job; the process that receives the results prints them."""
     from mpiprof.launch.program import verb_words
-    from mpiprof.replay import run as replayed
+    from mpiprof.tune.replay import jobs as replayed
 
     words = tuple(verb_words(*rank_words(args)))
     asked = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
@@ -173,10 +178,10 @@ def replay(args: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from mpiprof.replay.imposed import NEAR_NS
+    from mpiprof.interface.format_units import duration
     from mpiprof.reports.text import mpi_name
-    from mpiprof.tune import entries
-    from mpiprof.units import duration
+    from mpiprof.tune import plan_entries
+    from mpiprof.tune.replay.imposed_arrivals import NEAR_NS
 
     outcome = done.outcome
     errors = outcome.errors()
@@ -200,7 +205,7 @@ def replay(args: argparse.Namespace) -> int:
     )
     if outcome.clock_error_ns:
         head += f"\n  clocks of the ranks are right within {duration(outcome.clock_error_ns)}"
-    origin = entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
+    origin = plan_entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
     return conclude(args, done.trace, str(done.trace.path), done.results, origin, [head], facts)
 
 
@@ -231,26 +236,26 @@ def conclude(
     facts: Mapping[str, Any] | None = None,
 ) -> int:
     """Print the results and write the plan; `head` and `facts` describe the measurement."""
-    from mpiprof.reports import text, tuning
-    from mpiprof.tune import result, rows
+    from mpiprof.reports import text, tuning_report
+    from mpiprof.tune import result, result_rows
 
     total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
     verdicts = [result.judge(one, total) for one in results]
-    found = [rows.row(v) for v in verdicts]
-    plan = rows.plan(verdicts, origin)
+    found = [result_rows.row(v) for v in verdicts]
+    plan = result_rows.plan(verdicts, origin)
     handed = hand_over(args, plan, trace)
     if args.output is not None and handed is None:
         write_plan(args.output, plan, origin)
     if args.json:
-        print_json(args, trace, found, rows.summary(trace, verdicts), plan, facts, handed)
+        print_json(args, trace, found, result_rows.summary(trace, verdicts), plan, facts, handed)
         return code_of(handed)
     parts = [text.facts(trace), *head]
     if args.summary:
-        parts.append(tuning.summary(rows.summary(trace, verdicts)))
+        parts.append(tuning_report.summary(result_rows.summary(trace, verdicts)))
     elif found:
-        parts.append(tuning.works(found, args.top))
+        parts.append(tuning_report.works(found, args.top))
     else:
-        parts.append(tuning.nothing(trace))
+        parts.append(tuning_report.nothing(trace))
     parts.append(ending(args, trace, name, verdicts, plan, handed))
     print("\n\n".join(parts))
     return code_of(handed)
@@ -258,11 +263,11 @@ def conclude(
 
 def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
     """Write a plan; a plan that was measured today has today's date."""
-    from mpiprof.tune import entries
+    from mpiprof.tune import plan_entries
 
     date = origin["date"] or time.strftime("%Y-%m-%d")
     dated = [one | {"measured": one["measured"] | {"date": date}} for one in plan]
-    entries.write(path, dated)
+    plan_entries.write(path, dated)
 
 
 def print_json(
@@ -309,11 +314,11 @@ def ending(
     handed: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
-    from mpiprof.reports import handover
+    from mpiprof.reports import export_rules
     from mpiprof.tune.result import DOUBTFUL
 
     if handed is not None:
-        return handover.text(handed)
+        return export_rules.text(handed)
     said = []
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
@@ -339,10 +344,10 @@ def ending(
 
 def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
     """Write the plan of the choices that a program's selector made."""
-    from mpiprof.tune import noted
+    from mpiprof.tune import from_selector
 
-    found = noted.read(trace.path)
-    plan = noted.to_entries(found, recorded_origin(trace, "auto"))
+    found = from_selector.read(trace.path)
+    plan = from_selector.to_entries(found, recorded_origin(trace, "auto"))
     handed = hand_over(args, plan, trace)
     if args.output is not None and handed is None:
         write_plan(args.output, plan, recorded_origin(trace, "auto"))
@@ -362,15 +367,15 @@ def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
 
 def of_plan(args: argparse.Namespace) -> int:
     """Export a plan from its file; its call sites can be exported only with a TRACE."""
-    from mpiprof.reports import handover, json
-    from mpiprof.tune.handover import targets
+    from mpiprof.reports import export_rules, json
+    from mpiprof.tune.export_rules import targets
 
     trace = opened(args)[0] if args.trace is not None else None
     handed = targets.of_plan(args.plan, target(args), trace, args.ranks)
     if args.json:
         print(json.text({"version": 1, "handover": handed}))
     else:
-        print(handover.text(handed))
+        print(export_rules.text(handed))
     return code_of(handed)
 
 
@@ -380,14 +385,14 @@ def hand_over(
     """Return the exported part of a plan that was found here, or None without --to."""
     if args.to is None:
         return None
-    from mpiprof.tune.handover import targets
+    from mpiprof.tune.export_rules import targets
 
     return targets.of_entries(plan, target(args), trace)
 
 
 def target(args: argparse.Namespace) -> Target:
     """Return the target of the export."""
-    from mpiprof.tune.handover.targets import Target
+    from mpiprof.tune.export_rules.targets import Target
 
     return Target(args.to, args.output, args.commutative)
 

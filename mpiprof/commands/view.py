@@ -23,10 +23,10 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from mpiprof import workers
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.extras import missing, part
-from mpiprof.invocation import command
+from mpiprof.interface.optional_dependencies import missing, part
+from mpiprof.interface.shell_hints import command
+from mpiprof.store import dask_workers
 
 NEEDED = (
     "dash", "dash_ag_grid", "dash_mantine_components", "flask_compress", "plotly", "waitress",
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="show source lines from files below DIR (the folder it is started in)",
     )
-    workers.add_argument(parser)
+    dask_workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     paths, allowed = folders(args.traces), sources(args.source)
     machine = given(args.machine, fault)
     if args.workers is not None:
-        from mpiprof.store.derived import refuse_plain
+        from mpiprof.store.cached_trace import refuse_plain
 
         for path in paths:
             refuse_plain(path)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         announce(address, args.host, port)
         if not args.no_browser and has_browser():
             webbrowser.open(address)
-        app, data = part("app"), part("data")
+        app, data = part("app"), part("trace_data")
         context = data.Context(paths, allowed, args.workers, machine)
         for name in context.names:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
@@ -109,8 +109,8 @@ def read(context: Any, name: str) -> None:
 
 def folders(named: list[Path]) -> list[Path]:
     """Return the trace folders to show; raises TraceError for a folder without a trace."""
+    from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.folder import files_of
-    from mpiprof.trace.newest import chosen
 
     found = [chosen(path) for path in named] or [chosen(None)]
     for path in found:

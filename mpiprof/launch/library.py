@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.installation import install_command, pip_install
+from mpiprof.interface.installation import install_command, pip_install
 from mpiprof.launch import elf
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.installation import pip_install
+from mpiprof.interface.installation import pip_install
 from mpiprof.launch.library import FAMILIES, Mpi
 
 NAMES = {

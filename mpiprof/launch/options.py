@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof import __version__
-from mpiprof.invocation import invocation
+from mpiprof.interface.parse_units import budget, positive, size
+from mpiprof.interface.shell_hints import invocation
 from mpiprof.launch import elf, job, library
 from mpiprof.launch.folder import base_name, shared_name
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
-from mpiprof.quantities import budget, positive, size
 
 MARK = "MPIPROF_"
 RING, LEAST_RING, MOST_RING = 1 << 20, 1 << 17, 1 << 36  # bytes per rank

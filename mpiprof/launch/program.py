@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
-from mpiprof.installation import pip_install
+from mpiprof.interface.installation import pip_install
 from mpiprof.launch import elf, library
 from mpiprof.launch.library import Mpi
 

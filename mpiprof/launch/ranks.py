@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
-from mpiprof.installation import pip_install
+from mpiprof.interface.installation import pip_install
+from mpiprof.interface.progress import WATCHED
 from mpiprof.launch import library, mpiexec
 from mpiprof.launch.job import job_in
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, become
-from mpiprof.progress import WATCHED
 
 READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF if the rank restarted itself
 ITSELF = "remove"

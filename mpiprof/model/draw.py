@@ -10,10 +10,10 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mpiprof import svg
-from mpiprof.model.events import Message
+from mpiprof.interface import svg
+from mpiprof.interface.ascii_fallback import WORDS, fitting
+from mpiprof.model.message_simulator import Message
 from mpiprof.model.simulate import Timing
-from mpiprof.symbols import WORDS, fitting
 
 SENDS, RECEIVES, LASTS, WAITS, ENDS = "→", "←", "─", "·", "┃"
 LEGEND = (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command
+from mpiprof.interface.shell_hints import command
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mpiprof.model import layout
+from mpiprof.model import buffer_contract
 from mpiprof.model.catalogue import Algorithm, applies, parameters_of
 from mpiprof.model.schedule import Problem
 from mpiprof.model.verify import BrokenScheduleError, verify
@@ -87,7 +87,7 @@ def bytes_of(problem: Problem) -> int:
 
 def places(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
     """Return the values of `in_place` to prove a problem with."""
-    known = layout.own_place(algorithm.operation, problem, problem.root)
+    known = buffer_contract.own_place(algorithm.operation, problem, problem.root)
     return (False,) if known is None else (False, True)
 
 
@@ -127,7 +127,7 @@ def in_one_group(operation: str, size: int) -> Iterator[Problem]:
             unit = UNIT if operation == "reduce_scatter" else 1
             for counts in irregular(size, root):
                 yield Problem(size, root=root, unit=unit, counts=tuple(unit * n for n in counts))
-        elif operation in layout.REDUCTIONS:
+        elif operation in buffer_contract.REDUCTIONS:
             for i, n in enumerate(lengths(size)):
                 unit = UNIT if (size + i) % 2 else 1
                 yield Problem(size, unit * n, root, unit=unit)

@@ -33,12 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import apart, events, rings
-from mpiprof.model.events import Message
+from mpiprof.model import message_simulator, ring_fast_path, vector_simulator
 from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
-from mpiprof.model.rounds import doublings
+from mpiprof.model.message_rounds import Round, Traffic
+from mpiprof.model.message_simulator import Message
+from mpiprof.model.pipeline_formulas import doublings
 from mpiprof.model.schedule import Algorithm, Problem
-from mpiprof.model.traffic import Round, Traffic
 
 RING_FROM = 256  # minimum number of processes for the fast path of rings
 WAVE_LEAST = 16  # minimum mean number of messages per wave, so that waves are faster
@@ -85,7 +85,7 @@ def simulate(
     if not method and not trace and runs_as_ring(algorithm, problem, machine, place):
         method = "ring"
     if method == "ring":
-        finish = rings.finish(algorithm, problem, machine, begin, place)
+        finish = ring_fast_path.finish(algorithm, problem, machine, begin, place)
     else:
         with Traffic(algorithm, problem) as traffic:
             one_by_one = machine.node_port if not method else method == "events"
@@ -95,15 +95,15 @@ def simulate(
             finish = now
             if done < traffic.rounds:
                 rest = (traffic.schedules, machine, now, place, done)
-                at_once = None if one_by_one or trace else apart.run(*rest)
-                finish = events.run(*rest, messages) if at_once is None else at_once
+                at_once = None if one_by_one or trace else vector_simulator.run(*rest)
+                finish = message_simulator.run(*rest, messages) if at_once is None else at_once
     return Timing(begin, finish, messages or [])
 
 
 def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
     """Return whether `simulate` takes the short way of rings."""
     size = problem.size + problem.remote_size
-    return size >= RING_FROM and rings.applies(algorithm, problem, machine, nodes)
+    return size >= RING_FROM and ring_fast_path.applies(algorithm, problem, machine, nodes)
 
 
 class _Run:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import layout
-from mpiprof.model.layout import EMPTY, PLACE, Expressions, Labels
+from mpiprof.model import buffer_contract
+from mpiprof.model.buffer_contract import EMPTY, PLACE, Expressions, Labels
 from mpiprof.model.schedule import (
     BARRIER,
     COPY,
@@ -314,14 +314,14 @@ class _Run:
 
 def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
     """Prove a schedule for one problem; raises BrokenScheduleError with rank, round and range."""
-    reduces = algorithm.operation in layout.REDUCTIONS
+    reduces = algorithm.operation in buffer_contract.REDUCTIONS
     expressions = Expressions()
     expressions.leaves(problem.size + problem.remote_size)
     if problem.remote_size and not problem.first_group:
-        problem = layout.mirrored(problem)
+        problem = buffer_contract.mirrored(problem)
     sides = [(problem, 0, problem.size)]
     if problem.remote_size:
-        sides.append((layout.mirrored(problem), problem.size, 0))
+        sides.append((buffer_contract.mirrored(problem), problem.size, 0))
     processes = [
         _process(algorithm, side, rank, first, remote, in_place)
         for side, first, remote in sides
@@ -350,9 +350,9 @@ def _process(
 ) -> _Process:
     operation, number = algorithm.operation, first + rank
     schedule = Schedule(algorithm, problem, rank)
-    unit = problem.unit if operation in layout.REDUCTIONS else 1
+    unit = problem.unit if operation in buffer_contract.REDUCTIONS else 1
     scratch = np.full(schedule.scratch // unit, EMPTY, np.int64)
-    buffers = [*layout.buffers(operation, problem, rank, number, in_place), scratch]
+    buffers = [*buffer_contract.buffers(operation, problem, rank, number, in_place), scratch]
     return _Process(
         number, rank, first, remote, schedule, schedule.by_round(), buffers, entered=1 << number
     )
@@ -360,13 +360,13 @@ def _process(
 
 def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
     operation = run.algorithm.operation
-    total = layout.elements(operation, sides[0][0]) if run.reduces else 0
+    total = buffer_contract.elements(operation, sides[0][0]) if run.reduces else 0
     agreed = np.full(total, EMPTY, np.int64)
     ordered = True
     for problem, first, _ in sides:
         everyone = (1 << problem.size) - 1
         for process in run.processes[first : first + problem.size]:
-            want = layout.wanted(operation, problem, process.rank)
+            want = buffer_contract.wanted(operation, problem, process.rank)
             have = process.buffers[OUT]
             right = have % PLACE == want if run.reduces else have == want
             if not bool(np.all(right & (have != EMPTY))):

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.interface.svg import BLUE, box, drawing, label, path, picture, ticks
 from mpiprof.reports import png
 from mpiprof.reports.colours import operation_colour
-from mpiprof.svg import BLUE, box, drawing, label, path, picture, ticks
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
 CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))

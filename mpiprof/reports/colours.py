@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from mpiprof.analysis.operations import base_operation
+from mpiprof.interface.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
+from mpiprof.metrics.wait_rules import base_operation
 from mpiprof.operations import OPERATIONS
-from mpiprof.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
 
 __all__ = [
     "BLUE",

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.analysis.findings import MOSTLY
-from mpiprof.analysis.operations import GATHERINGS, WAITS, base_operation
-from mpiprof.analysis.verdict import LITTLE, SURE
-from mpiprof.reports.actions import LOAD, action, by_messages
-from mpiprof.reports.places import where
+from mpiprof.diagnosis.findings import MOSTLY
+from mpiprof.diagnosis.verdict import LITTLE, SURE
+from mpiprof.interface.format_units import continued, duration, share
+from mpiprof.metrics.wait_rules import GATHERINGS, WAITS, base_operation
+from mpiprof.reports.advice import LOAD, action, by_messages
+from mpiprof.reports.phrases import share_between
 from mpiprof.reports.sentences import claim, finding, what
-from mpiprof.reports.wording import share_between
-from mpiprof.units import continued, duration, share
+from mpiprof.reports.site_labels import where
 
 IDLE = "Nothing stands out"
 MUCH = 0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
 
 if TYPE_CHECKING:
-    from mpiprof.analysis.findings import Finding
-    from mpiprof.analysis.verdict import Verdict
+    from mpiprof.diagnosis.findings import Finding
+    from mpiprof.diagnosis.verdict import Verdict
     from mpiprof.trace import Trace
 
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mpiprof import __version__
-from mpiprof.analysis import pictures
-from mpiprof.analysis.aggregate import RANGE_NAMES
-from mpiprof.analysis.verdict import verdict
-from mpiprof.reports import charts, colours, conclusion, hang, sentences, text, wording
-from mpiprof.reports.places import place, places, routine_at
-from mpiprof.units import count, duration, factor, share, size
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.interface.format_units import count, duration, factor, share, size
+from mpiprof.metrics import raster_data
+from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.reports import charts, colours, conclusion, phrases, sentences, text
+from mpiprof.reports.site_labels import place, places, routine_at
 
 if TYPE_CHECKING:
-    from mpiprof.analysis.pictures import Shares, Site
+    from mpiprof.metrics.raster_data import Shares, Site
     from mpiprof.trace import Trace
 
 LISTED, DRAWN = 50, 12  # maximum call sites in the table, and with pictures
@@ -69,17 +69,20 @@ COLUMN_HEADS = (
 )
 
 
-def page(trace: Trace, step: Callable[[int], None]) -> str:
-    """Return the page; `step` is called with the records read, in total twice their number."""
+def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
+    """Return the page.
+
+    wrong: line about a job that hangs or has died, "" for any other job. step: called with the
+    number of records read, in total twice their number.
+    """
     callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
     if trace.record == "summary":
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
     rows = cast(list[dict[str, Any]], callsites.head(LISTED).to_dict("records"))
-    shares = pictures.time_shares(trace, COLUMNS, ROWS, step)
+    shares = raster_data.time_shares(trace, COLUMNS, ROWS, step)
     chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
-    sites = pictures.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
+    sites = raster_data.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
-    wrong = hang.line(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
         *[f'<p class="wrong">{_cut(wrong, LONGEST_TEXT)}</p>'] * bool(wrong),
@@ -127,7 +130,7 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
-    elif wording.lacks_ranks(trace):
+    elif phrases.lacks_ranks(trace):
         parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
     bar = charts.stack(parts, duration)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
@@ -151,7 +154,7 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, duration)
     pale = (
         "the waiting time in an operation is not known"
-        if wording.lacks_ranks(trace)
+        if phrases.lacks_ranks(trace)
         else "pale is waiting for other ranks"
     )
     note = (
@@ -183,12 +186,12 @@ def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
     algorithm = text.ran_on(row["algorithms"])
     algorithm = f" on {algorithm}" if algorithm else ""
     cells = [
-        wording.instances(row),
+        phrases.instances(row),
         size(row["bytes"]),
         duration(row["mean_elapsed_ns"]),
         duration(row["worst_imbalance_ns"]),
         factor(row["worst_factor"]),
-        text.waiting(row) + wording.waiting_between(row),
+        text.waiting(row) + phrases.waiting_between(row),
         text.latest(row),
     ]
     drawn = ""
@@ -213,11 +216,11 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
         parts.append(f'<p class="faint">Ranks call it from {_cut(others)}.</p>')
     parts.append(f'<p class="faint">Ran on: {_cut(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
-        said = wording.sentence(row, text.total_time(trace))
+        said = phrases.sentence(row, text.total_time(trace))
         parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
     if row["callsite"] in trace.hot:
         parts.append(_list("ol", conclusion.callsite(trace, row)))
-        why = wording.causes(trace.causes(int(row["callsite"])))
+        why = phrases.causes(trace.causes(int(row["callsite"])))
         parts.append(_list("ul", why))
     return [*parts, '<div class="row">', *_site_pictures(trace, site), "</div>"]
 

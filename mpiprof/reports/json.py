@@ -7,21 +7,21 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.analysis.operations import STATES
-from mpiprof.analysis.quantiles import NAMES as QUANTILES
-from mpiprof.analysis.variance import Estimate
-from mpiprof.analysis.verdict import verdict as conclude
-from mpiprof.reports import actions, conclusion, family, sentences, wording
+from mpiprof.diagnosis.verdict import verdict as conclude
+from mpiprof.metrics.quantiles import NAMES as QUANTILES
+from mpiprof.metrics.variance_components import Estimate
+from mpiprof.metrics.wait_rules import STATES
+from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from mpiprof.analysis.causes import Causes
-    from mpiprof.analysis.findings import Finding
-    from mpiprof.analysis.held import Held
-    from mpiprof.analysis.verdict import Verdict
+    from mpiprof.diagnosis.causes import Causes
+    from mpiprof.diagnosis.findings import Finding
+    from mpiprof.diagnosis.verdict import Verdict
+    from mpiprof.metrics.coverage import Held
     from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -84,7 +84,7 @@ def report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[str, 
         "verdict": verdict(trace, conclude(trace, found)),
         "findings": [finding(trace, one) for one in found],
         "notes": list(trace.notes),
-        "spawned": family.lines(trace),
+        "spawned": spawned_jobs.lines(trace),
     }
 
 
@@ -104,7 +104,7 @@ def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
     whole = float(trace.process_time_ns)
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    waiting = NAN if wording.lacks_ranks(trace) else waiting
+    waiting = NAN if phrases.lacks_ranks(trace) else waiting
     values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTALS, map(plain, values), strict=True))
 
@@ -114,7 +114,7 @@ def between(trace: Trace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, of in (("collective", "elapsed"), ("total_wait", "wait")):
         estimate = trace.totals[of]
-        if of == "wait" and wording.lacks_ranks(trace):
+        if of == "wait" and phrases.lacks_ranks(trace):
             estimate = Estimate(NAN, NAN, NAN)
         found |= {f"{name}_low_ns": plain(estimate.low), f"{name}_high_ns": plain(estimate.high)}
     return found
@@ -171,7 +171,7 @@ def finding(trace: Trace, found: Finding) -> dict[str, Any]:
         "certainty": plain(found.certainty),
         "title": sentences.title(trace, found),
         "text": sentences.text(trace, found),
-        "action": actions.action(trace, found),
+        "action": advice.action(trace, found),
         "node": found.node,
         "algorithm": found.algorithm,
         "evidence": {name: _value(value) for name, value in found.evidence.items()},

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.analysis.verdict import verdict
-from mpiprof.reports import conclusion, hang, sentences, text
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.reports import conclusion, sentences, text
 from mpiprof.reports.table import escaped, markdown
 
 if TYPE_CHECKING:
-    from mpiprof.analysis.findings import Finding
+    from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
 
 def page(
-    trace: Trace, callsites: Any, found: Sequence[Finding], most_sites: int, most_findings: int
+    trace: Trace,
+    wrong: str,
+    callsites: Any,
+    found: Sequence[Finding],
+    most_sites: int,
+    most_findings: int,
 ) -> str:
-    """Return the terminal report with tables of all columns; call sites keep their order."""
+    """Return the terminal report with tables of all columns; call sites keep their order.
+
+    wrong: line about a job that hangs or has died, "" for any other job.
+    """
     title, facts = text.fact_rows(trace)
     parts = [f"# {escaped(title)}"]
-    wrong = hang.line(trace)
     if wrong:
         parts.append(f"**{escaped(wrong)}**")
     if len(callsites):

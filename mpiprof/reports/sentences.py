@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.analysis.chain import START
-from mpiprof.reports.actions import action, by_messages, elsewhere, parted
-from mpiprof.reports.grounds import MOST_SPANS, of_instances, why
-from mpiprof.reports.places import where
-from mpiprof.units import capital, count, duration, named, ordinal, share
+from mpiprof.diagnosis.delay_chain import START
+from mpiprof.interface.format_units import capital, count, duration, named, ordinal, share
+from mpiprof.reports.advice import action, by_messages, elsewhere, parted
+from mpiprof.reports.evidence import MOST_SPANS, of_instances, why
+from mpiprof.reports.site_labels import where
 
 if TYPE_CHECKING:
-    from mpiprof.analysis.findings import Finding
+    from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
 

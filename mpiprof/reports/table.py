@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mpiprof.symbols import fitting
-from mpiprof.units import UNKNOWN
+from mpiprof.interface.ascii_fallback import fitting
+from mpiprof.interface.format_units import UNKNOWN
 
 NO_BREAK = "\xa0"
 BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")

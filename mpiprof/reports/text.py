@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.analysis.callsites import averages, distribution, routines
-from mpiprof.analysis.held import LOST
-from mpiprof.invocation import command
-from mpiprof.reports import family, wording
-from mpiprof.reports.places import pattern_of, places
+from mpiprof.interface.ascii_fallback import fitting
+from mpiprof.interface.format_units import UNKNOWN, count, counted, duration, factor, share, size
+from mpiprof.interface.shell_hints import command
+from mpiprof.metrics.callsites import averages, distribution, routines
+from mpiprof.metrics.coverage import LOST
+from mpiprof.reports import phrases, spawned_jobs
+from mpiprof.reports.site_labels import pattern_of, places
 from mpiprof.reports.table import Column, bar, paragraph, render, terminal_width
-from mpiprof.symbols import fitting
-from mpiprof.units import UNKNOWN, count, counted, duration, factor, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mpiprof.analysis.held import Held
+    from mpiprof.metrics.coverage import Held
     from mpiprof.trace import Trace
 
 
@@ -57,11 +57,11 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         (
             "of it waiting",
             "not known"
-            if wording.lacks_ranks(trace)
+            if phrases.lacks_ranks(trace)
             else f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
             f"{_between(trace, 'wait')}",
         ),
-        ("clocks", wording.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
+        ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", message_times(trace)),
     ]
     held = trace.derive("held")
@@ -73,8 +73,8 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
     if trace.sample > 1:
         rows.append(("sampled", sampled(trace.sample)))
-    rows += [("attention", line) for line in wording.completeness(trace)]
-    rows += [("spawned", line) for line in family.lines(trace)]
+    rows += [("attention", line) for line in phrases.completeness(trace)]
+    rows += [("spawned", line) for line in spawned_jobs.lines(trace)]
     rows += [("note", note) for note in notes(trace)]
     return title, rows
 
@@ -89,7 +89,7 @@ def sampled(every: int) -> str:
 
 
 def _between(trace: Trace, name: str) -> str:
-    found = wording.share_between(trace, name)
+    found = phrases.share_between(trace, name)
     return f"; between {found.replace(' to ', ' and ')}" if found else ""
 
 
@@ -194,7 +194,7 @@ def callsite_columns(callsites: Any) -> list[Column]:
     counts = [counted(row["total_instances"], row["instances"]) for row in rows]
     partly = any(0 < row["complete_instances"] < row["total_instances"] for row in rows)
     ends = [
-        wording.between(r["total_wait_low_ns"], r["total_wait_high_ns"], duration) for r in rows
+        phrases.between(r["total_wait_low_ns"], r["total_wait_high_ns"], duration) for r in rows
     ]
     columns = [
         Column("routine", [row["operation"] for row in rows], left=True),

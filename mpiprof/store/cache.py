@@ -35,7 +35,7 @@ ALIGN = 64
 FOLDER = "cache"
 LEFT_OVER_S = 3600  # seconds without a write after which an unfinished file counts as abandoned
 FOOTER_LIMIT = 1 << 28
-SOURCES = ("analysis", "store", "timeline", "trace")
+SOURCES = ("diagnosis", "metrics", "model", "store", "timeline", "trace")
 
 
 class DamagedError(Exception):

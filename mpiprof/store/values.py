@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.analysis.causes import Causes
-from mpiprof.analysis.disagreement import Disagreement, Side
-from mpiprof.analysis.findings import Finding
-from mpiprof.analysis.variance import Estimate
-from mpiprof.analysis.whom import Whom
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.findings import Finding
+from mpiprof.metrics.disagreement import Disagreement, Side
+from mpiprof.metrics.variance_components import Estimate
+from mpiprof.metrics.wait_matrix import Whom
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from mpiprof.trace.check import chunk_sum, closed
-from mpiprof.trace.write import CHUNK, HEADER
+from mpiprof.trace.checksum import chunk_sum, closed
+from mpiprof.trace.writer import CHUNK, HEADER
 
 PLACES = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
 

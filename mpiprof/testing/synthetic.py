@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
-from mpiprof.trace.write import (
+from mpiprof.trace.writer import (
     CHUNK,
     HEAD,
     PER_CHUNK,

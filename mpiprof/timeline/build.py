@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.held import first_number
-from mpiprof.analysis.measure import Measure
-from mpiprof.analysis.measured import Rows
+from mpiprof.metrics.coverage import first_number
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import Rows
 from mpiprof.store import cache
 from mpiprof.timeline.segments import (
     BLOCK,

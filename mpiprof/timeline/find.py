@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.ranks import recorded_at
+from mpiprof.metrics.rank_totals import recorded_at
 from mpiprof.timeline.segments import COMPLETION, OPEN, SEGMENT
 from mpiprof.timeline.window import Request, Shown, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.tiles import Sums
 from mpiprof.timeline.window import Request, Shown, Timeline, event_sums, level_for
 

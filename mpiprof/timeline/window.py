@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.analysis.frames import communicator_names, site_labels
+from mpiprof.metrics.tables import communicator_names, site_labels
 from mpiprof.store import cache
-from mpiprof.timeline import rows as timeline_rows
-from mpiprof.timeline.rows import Classes, Rows, States
+from mpiprof.timeline import row_layout as timeline_rows
+from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
 from mpiprof.timeline.tiles import FEW, Sums, Tiles
 from mpiprof.timeline.tiles import build as build_tiles

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from mpiprof.trace.described import Communicator
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array, Int
 
 

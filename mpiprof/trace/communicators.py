@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.described import Communicator, Tables
-from mpiprof.trace.fields import integer, text
+from mpiprof.trace.metadata import Communicator, Tables
 from mpiprof.trace.types import Int
+from mpiprof.trace.validation import integer, text
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.installation import install_command
+from mpiprof.interface.installation import install_command
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.described import Communicator
+from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array
 
 NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1

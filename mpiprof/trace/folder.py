@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import TraceError
-from mpiprof.memory import uncollected
-from mpiprof.trace.check import line_is_sound
+from mpiprof.interface.format_units import named
+from mpiprof.trace.checksum import line_is_sound
 from mpiprof.trace.files import File, files_in
 from mpiprof.trace.log import Chunk, open_logs
+from mpiprof.trace.malloc_tuning import uncollected
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
-from mpiprof.units import named
 
 RANK_LIMIT = 1 << 22
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.check import line_is_sound
+from mpiprof.trace.checksum import line_is_sound
 
 BAD_LAYOUT = (
     ValueError,

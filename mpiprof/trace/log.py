@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.check import chunk_sum
+from mpiprof.trace.checksum import chunk_sum
 from mpiprof.trace.files import Content, File, Kept, files_in, read_bytes
 from mpiprof.trace.layout import INSIDE, LONGEST_HEAD, MAGIC, SPENT, parse_layout
 from mpiprof.trace.types import (

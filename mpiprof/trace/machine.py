@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.units import duration
+from mpiprof.interface.format_units import duration
 
 # Maximum time of an empty message, and of one byte, on a working link, in ns.
 SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}

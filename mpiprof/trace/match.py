@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.trace.batch import BEFORE, Batch, Before
-from mpiprof.trace.block import Block, column, join, pairs
-from mpiprof.trace.described import Communicator, Shape
+from mpiprof.trace.metadata import Communicator, Shape
+from mpiprof.trace.rank_arrays import Block, column, join, pairs
 from mpiprof.trace.stream import RankStream
 from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, Int, Problems
 

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.installation import install_command
-from mpiprof.trace import columns
-from mpiprof.trace.check import line_is_sound
+from mpiprof.interface.installation import install_command
+from mpiprof.trace import pack_codec
+from mpiprof.trace.checksum import line_is_sound
 from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
 
 NAME = "trace.pack"
@@ -204,7 +204,7 @@ class Member:
             rest = memoryview(content)[1:]
             if content[:1] == PLAIN:
                 return rest
-            return columns.bodies(rest, self._layout.record, count).reshape(-1).data
+            return pack_codec.bodies(rest, self._layout.record, count).reshape(-1).data
 
         return self.pack.kept((self.name, number), make)
 

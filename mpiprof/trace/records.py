@@ -10,14 +10,14 @@ import numpy as np
 
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.block import Block, column
 from mpiprof.trace.clock import Clock
 from mpiprof.trace.dataset import Dataset, dataset_in
 from mpiprof.trace.folder import Folder
 from mpiprof.trace.machine import fault
 from mpiprof.trace.match import BATCH, Matcher
+from mpiprof.trace.network_topology import switch_of
+from mpiprof.trace.rank_arrays import Block, column
 from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
-from mpiprof.trace.switches import switch_of
 from mpiprof.trace.types import SUMMARY, Problems
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.trace.block import Block, column, join
 from mpiprof.trace.log import Chunk
+from mpiprof.trace.rank_arrays import Block, column, join
 from mpiprof.trace.types import (
     CALL,
     CHOICES,

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.check import line_is_sound, unsealed
+from mpiprof.trace.checksum import line_is_sound, unsealed
 from mpiprof.trace.communicators import Communicators
-from mpiprof.trace.described import Communicator, Shape, Tables
-from mpiprof.trace.fields import integer, text
 from mpiprof.trace.files import content_of, files_in
+from mpiprof.trace.metadata import Communicator, Shape, Tables
 from mpiprof.trace.sites import same_lines
 from mpiprof.trace.types import Problems
+from mpiprof.trace.validation import integer, text
 
 SAMPLED = ("after", "before", "site", "samples", "ns")  # fields of a --where line
 IDS = 1 << 24  # shape ids are dense, so a larger id is damage

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.nearest import nearest
+from mpiprof.interface.nearest_name import nearest
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import BATCH
 from mpiprof.trace.records import Records

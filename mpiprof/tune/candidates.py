@@ -10,10 +10,10 @@ import numpy as np
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
 from mpiprof.model.machine import Machine
-from mpiprof.model.rounds import best_ring_block, pipeline_block_size
+from mpiprof.model.pipeline_formulas import best_ring_block, pipeline_block_size
 from mpiprof.model.schedule import Problem, Schedule
 from mpiprof.model.variant import Variant
-from mpiprof.tune.work import Work
+from mpiprof.tune.tasks import Work
 
 AROUND = (0.5, 1.0, 2.0)  # block sizes, as multiples of the best one
 PREDICTABLE = 0.75  # share of the instances

@@ -5,11 +5,11 @@ A short form of tuning by model: a few recorded arrival patterns per call site, 
 
 from __future__ import annotations
 
-from mpiprof.analysis.findings import Gain
+from mpiprof.diagnosis.findings import Gain
 from mpiprof.errors import MpiprofError
 from mpiprof.model import machine as machines
 from mpiprof.trace import Trace
-from mpiprof.tune import work
+from mpiprof.tune import tasks
 from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, Verdict, judge
 
@@ -26,7 +26,7 @@ def gains(trace: Trace, budget_s: float) -> list[Gain]:
         return []
     try:
         machine = machines.of_table(trace.machine, "the trace")
-        asked = [w for w in work.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
+        asked = [w for w in tasks.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
         results = predict(asked[:MOST_WORKS], machine, budget_s, lambda: None)
     except MpiprofError:  # a report works without a machine table or schedule library
         return []

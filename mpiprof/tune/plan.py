@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.invocation import ESCAPES
-from mpiprof.nearest import nearest
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.shell_hints import ESCAPES
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
     NATIVE,

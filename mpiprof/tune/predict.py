@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.analysis.score import parts
-from mpiprof.analysis.waits import Group
+from mpiprof.metrics.algorithm_score import parts
+from mpiprof.metrics.wait_states import Group
 from mpiprof.model.machine import Machine, with_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
 from mpiprof.tune.candidates import Candidate, candidates
-from mpiprof.tune.evidence import UNKNOWN, Compared, doubt, misfit
+from mpiprof.tune.model_error import UNKNOWN, Compared, doubt, misfit
 from mpiprof.tune.result import MODEL, Result, Trial, mean
-from mpiprof.tune.work import Pattern, Work
+from mpiprof.tune.tasks import Pattern, Work
 
 FIRST = 3  # patterns after which hopeless candidates are dropped
 HOPELESS = 3.0

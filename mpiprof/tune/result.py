@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.analysis import tails
+from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float
-from mpiprof.tune.work import Work
+from mpiprof.tune.tasks import Work
 
 HOT = 0.005  # share of the time in collectives; cheaper works get no entry
 LEAST_GAIN = 0.03  # share of the score; a smaller gain does not justify a change
@@ -86,7 +86,7 @@ def half_width(values: Float, weights: Float, comparisons: int) -> float:
     w = w / w.sum()
     effective = 1 / float((w**2).sum())
     variance = float((w * (v - np.average(v, weights=w)) ** 2).sum()) * effective
-    t = tails.student_quantile(
+    t = distributions.student_quantile(
         max(effective - 1, 1), 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)
     )
     return float(t * (variance / max(effective - 1, 1) / effective) ** 0.5)

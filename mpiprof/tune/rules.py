@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.errors import UsageError
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.parse_units import MOST
 from mpiprof.libraries import own
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
-from mpiprof.nearest import nearest
-from mpiprof.quantities import MOST
 
 NATIVE = "native"
 STATIC = "static"  # protocol by processes and bytes (core/selection/rules/rabenseifner_protocol.c)

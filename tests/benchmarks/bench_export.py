@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.exporting import export
 
-from mpiprof.bench.cost.reading import write
+from benchmarks.reading import write
 
 EVENTS, RANKS = 5_000_000, 16
 

@@ -10,8 +10,8 @@ import pytest
 from support.dashboard_server import Browser, chromium, view
 
 from mpiprof.__main__ import main
+from mpiprof.interface.format_units import duration
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.units import duration
 
 MS = 1_000_000
 

@@ -54,7 +54,7 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
 def test_what_is_kept_and_what_never(tmp_path: Path, encoding: str) -> None:
     pytest.importorskip("flask_compress")
     from mpiprof.dashboard import app as apps
-    from mpiprof.dashboard.data import Context
+    from mpiprof.dashboard.trace_data import Context
 
     app = apps.make(Context([plain(tmp_path / "plain")], [tmp_path]), "token", ["127.0.0.1"])
     client = app.server.test_client(use_cookies=False)

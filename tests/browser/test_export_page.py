@@ -15,8 +15,8 @@ from support.exporting import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import pictures
-from mpiprof.analysis.operations import base_operation
+from mpiprof.metrics import raster_data
+from mpiprof.metrics.wait_rules import base_operation
 from mpiprof.reports import html, png
 from mpiprof.trace import Trace
 
@@ -39,19 +39,19 @@ def test_shares_of_time_are_known(tmp_path: Path) -> None:
         made.add(rank, made.shape(rank, "barrier", "world"), 0, *times)
     made.add(0, made.shape(0, "bcast", "world", root=0), 1, 900, 925)
     trace = mpiprof.open(made.write(tmp_path / "trace"))
-    shares = pictures.time_shares(trace, 10, 8, lambda _: None)
+    shares = raster_data.time_shares(trace, 10, 8, lambda _: None)
     assert shares.operations == ("barrier", "bcast")
     barrier = [[0, 0, 0, 0, 0, 0.5, 1, 1, 0.75, 0], [0, 0, 0, 0, 0, 0, 0, 0.75, 1, 1]]
     np.testing.assert_allclose(shares.cells[:, :, 0], barrier)
     assert shares.cells[:, :, 1].sum() == pytest.approx(0.25)
     np.testing.assert_allclose(
-        pictures.time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
+        raster_data.time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
     )
 
 
 def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
     """Cells sum to the wait time of call sites, and show it before the late rank's arrival."""
-    shares = pictures.time_shares(trace, 40, 4, lambda _: None)
+    shares = raster_data.time_shares(trace, 40, 4, lambda _: None)
     assert (shares.waiting <= shares.cells + 1e-12).all()
     waited = shares.waiting.sum((0, 1)) * trace.duration_ns / 40
     kinds = trace.callsites["operation"].map(base_operation)
@@ -68,7 +68,7 @@ def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
 
 def test_lateness_is_known(trace: Trace) -> None:
     chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
-    site = pictures.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
+    site = raster_data.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
     late = [0, 3_001, 20_007, 500]
     np.testing.assert_allclose(site.lateness, np.tile(np.array(late)[:, None], 7))
     np.testing.assert_allclose(site.late, late)
@@ -77,7 +77,7 @@ def test_lateness_is_known(trace: Trace) -> None:
     np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
     assert int(site.ranges.sum()) == 30
     # A late rank stays visible if other ranks share its row.
-    site = pictures.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
+    site = raster_data.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
     np.testing.assert_allclose(site.lateness, np.tile([[3_001], [20_007]], 7))
 
 
@@ -145,7 +145,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
         exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
         made.collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
     made.ended_ns = 1_000_000 * (calls + 1)
-    page = html.page(mpiprof.open(made.write(tmp_path / "trace")), lambda _: None)
+    page = html.page(mpiprof.open(made.write(tmp_path / "trace")), "", lambda _: None)
     assert len(page) < 1_000_000
 
 

@@ -42,8 +42,9 @@ class Outcome:
 @pytest.fixture(scope="module")
 def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the decisions into a separate program."""
-    names = ("decide", "field", "hold", "observe", "pace", "probe", "robust")
-    parts = [f"auto/{name}" for name in names]
+    names = ("decide", "candidate_set", "current_choice", "observe", "window_length", "probe")
+    names += ("rank_test",)
+    parts = [f"selection/online/{name}" for name in names]
     return of_the_core(tmp_path_factory.mktemp("decide") / "decide", parts, source="decide.c")
 
 

@@ -11,7 +11,7 @@ from support.programs import of_the_core
 
 ANOTHER = 12345  # uid of another user
 LINK, OWNER = "it, or a file in it, is a link", "it, or a file in it, belongs to another user"
-PARTS = ("trace/folder", "trace/owned", "base/guard", "base/recorder")
+PARTS = ("tracefile/folder", "tracefile/fd_guard", "base/signal_guard", "base/recorder")
 WAYS = ("shared", "append")  # ways that open an existing file
 
 

@@ -15,8 +15,9 @@ from support import ROOT
 
 CORE = ROOT / "mpiprof" / "core"
 LAYERS = (
-    *("base", "trace", "machine", "record", "schedule", "schedule/algorithms", "run"),
-    *("choose", "auto", "switch", "life", "door", "otf2"),
+    *("base", "tracefile", "timing", "callsite", "record", "schedule", "schedule/algorithms"),
+    *("executor", "selection/rules", "selection/online", "selection/dispatch", "init"),
+    *("python_api", "otf2"),
 )
 # libc functions that the recorder wraps once loaded; the core calls them as libc's.
 WRAPPED_MASKS = {"pthread_sigmask", "sigprocmask"}
@@ -132,10 +133,10 @@ def test_functions_are_named_after_their_file(objects: dict[str, Path]) -> None:
 
 # Member of struct selection -> the file that writes it.
 PARTS = {
-    "hold": "hold",
-    "model": "field",
+    "hold": "current_choice",
+    "model": "candidate_set",
     "observed": "observe",
-    "pace": "pace",
+    "pace": "window_length",
     "phases": "decide",
     "probing": "probe",
     "told": "explain",
@@ -152,5 +153,9 @@ def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
 def test_a_decision_knows_nothing_that_is_for_people() -> None:
     """The files that decide do not include the files that report decisions to people."""
     found = included()
-    for name in ("decide", "hold", "observe", "pace", "probe", "robust"):
-        assert not found[f"auto/{name}"] & {"auto/explain", "auto/plan", "auto/told"}
+    for name in ("decide", "current_choice", "observe", "window_length", "probe", "rank_test"):
+        assert not found[f"selection/online/{name}"] & {
+            "selection/online/explain",
+            "selection/online/plan",
+            "selection/online/report_info",
+        }

@@ -12,7 +12,7 @@ from support.programs import of_the_core
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile core/selection/online/model_correction.c into a separate program."""
-    parts = ("auto/learned", "base/text", "base/memory")
+    parts = ("selection/online/model_correction", "base/text", "base/memory")
     folder = tmp_path_factory.mktemp("learned")
     return of_the_core(folder / "learned", parts, source="learned.c")
 

@@ -24,7 +24,7 @@ FAST = dict.fromkeys(SLOW, 1.0) | {"sizes": [0]}
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's reader into a separate program."""
     made = tmp_path_factory.mktemp("slowest") / "slowest"
-    return of_the_core(made, ["machine/table", "base/text", "base/memory"], source="slowest.c")
+    return of_the_core(made, ["timing/table", "base/text", "base/memory"], source="slowest.c")
 
 
 @pytest.mark.parametrize("indent", [None, 2])

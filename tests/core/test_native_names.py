@@ -16,10 +16,11 @@ from support.traces import table_rows
 from support.waiting import HANG_S
 
 import mpiprof
-from mpiprof.reports import choices
+from mpiprof.reports import selector_report
 from mpiprof.trace.sites import site_label
 
 CORE = ROOT / "mpiprof" / "core"
+READER = CORE / "callsite" / "dwarf_line.c"
 SANITIZED = ["-std=c11", "-D_GNU_SOURCE", "-g", "-fsanitize=address,undefined"]
 
 
@@ -57,7 +58,7 @@ def test_a_plan_of_a_compiled_program_names_lines(
         mpi, 3, [*words_for(mpi, trace, *given), program, "40"], cwd=tmp_path, check=True
     )
     assert f"alltoall of 512 bytes at {place}: ring" in ended.stderr
-    assert choices.keys(mpiprof.open(trace))[0]["sites"] == [place]
+    assert selector_report.keys(mpiprof.open(trace))[0]["sites"] == [place]
     entry = json.loads(found.read_text())[0]
     assert (entry["call_sites"], entry["algorithm"]) == ([place], "ring")
 
@@ -100,7 +101,7 @@ def test_a_fortran_line_is_one_call_site_on_2_ranks(system_mpi: Mpi, tmp_path: P
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's line table reader with the sanitizers."""
     program = tmp_path_factory.mktemp("lines") / "lines"
-    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", READER]
     run(["gcc", *SANITIZED, "-o", program, *sources], check=True)
     return program
 
@@ -126,7 +127,7 @@ def test_lines_are_those_of_addr2line(
     """The lines agree for every fourth byte of a program's code."""
     program = tmp_path / "program"
     flags = [f"-gdwarf-{version}", "-O2", "-fPIE" if place == "-pie" else "-fno-pie", place]
-    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", READER]
     run(["gcc", "-std=c11", "-D_GNU_SOURCE", *flags, "-o", program, *sources], check=True)
     head = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True)
     row = next(line.split("]")[1].split() for line in head.stdout.splitlines() if " .text " in line)
@@ -150,7 +151,7 @@ def test_lines_are_those_of_addr2line(
 def test_damaged_line_tables_are_survived(reader: Path, tmp_path: Path) -> None:
     """Under the sanitizers: bytes overwritten in the whole file or near its end, or a cut file."""
     program, damaged = tmp_path / "program", tmp_path / "damaged"
-    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", CORE / "record" / "lines.c"]
+    sources: list[str | Path] = [f"-I{CORE}", PROGRAMS / "lines.c", READER]
     run(["gcc", "-D_GNU_SOURCE", "-g", "-O2", "-o", program, *sources], check=True)
     source = program.read_bytes()
     table = source.find(b"lines.c\0")

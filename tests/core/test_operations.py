@@ -7,7 +7,7 @@ import ctypes
 import pytest
 from support.programs import of_the_core
 
-from mpiprof.core.collectives import COLLECTIVES
+from mpiprof.core.generator.collectives import COLLECTIVES
 
 # Values of enum semantics in base/operation.h.
 SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE = range(5)

@@ -17,10 +17,11 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the choice into a separate library."""
     core, made = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
     options = ["-std=c11", "-shared", "-fPIC", f"-I{core}"]
-    run(["cc", *options, "-o", made, core / "choose" / "paper.c"], check=True)
+    source = core / "selection" / "rules" / "rabenseifner_protocol.c"
+    run(["cc", *options, "-o", made, source], check=True)
     library = ctypes.CDLL(str(made))
-    library.paper_protocol.restype = ctypes.c_char_p
-    library.paper_protocol.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64]
+    library.rabenseifner_protocol.restype = ctypes.c_char_p
+    library.rabenseifner_protocol.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64]
     return library
 
 
@@ -29,9 +30,9 @@ def test_it_is_that_of_section_4(operation: str, paper: ctypes.CDLL) -> None:
     """On 1 to 600 processes, around every limit of Section 4."""
     for size in range(1, 601):
         for n in BYTES:
-            found = paper.paper_protocol(operation.encode(), size, n).decode()
+            found = paper.rabenseifner_protocol(operation.encode(), size, n).decode()
             assert found == static_choice(operation, size, n), (size, n)
 
 
 def test_of_other_operations_it_says_nothing(paper: ctypes.CDLL) -> None:
-    assert paper.paper_protocol(b"bcast", 4, 1024) is None
+    assert paper.rabenseifner_protocol(b"bcast", 4, 1024) is None

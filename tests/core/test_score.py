@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from support.jobs import run
 from support.programs import of_the_core
 
-from mpiprof.analysis.operations import WAITS
-from mpiprof.analysis.score import score
-from mpiprof.analysis.waits import Group, waits
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import score_ns
+from mpiprof.metrics.algorithm_score import score
+from mpiprof.metrics.wait_rules import WAITS
+from mpiprof.metrics.wait_states import Group, waits
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
-from mpiprof.replay.imposed import Shot, Task
+from mpiprof.tune.replay.imposed_arrivals import Shot, Task
 
 Int = NDArray[np.int64]
 # Only the analysis knows the neighbours in a topology.
@@ -32,7 +32,7 @@ CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's statistics of instances into a separate program."""
-    parts = ("auto/arrival", "base/memory", "base/operation")
+    parts = ("selection/online/arrival", "base/memory", "base/operation")
     return of_the_core(tmp_path_factory.mktemp("score") / "score", parts, source="score.c")
 
 

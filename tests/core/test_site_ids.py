@@ -9,7 +9,14 @@ import pytest
 from support.jobs import run
 from support.programs import of_the_core
 
-PARTS = ("record/site", "base/map", "base/memory", "base/recorder", "base/guard", "base/text")
+PARTS = (
+    "callsite/site",
+    "base/map",
+    "base/memory",
+    "base/recorder",
+    "base/signal_guard",
+    "base/text",
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from support import ROOT
 from support.jobs import run
 from support.mpis import LIBRARIES, wheel_mpi
 
-from mpiprof.analysis.operations import GATHERINGS, WAITS
-from mpiprof.core import collectives
+from mpiprof.core.generator import collectives
 from mpiprof.launch.library import library_folder
+from mpiprof.metrics.wait_rules import GATHERINGS, WAITS
 
 CORE = ROOT / "mpiprof" / "core"
 

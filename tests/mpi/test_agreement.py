@@ -53,8 +53,9 @@ def other_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
     core, build = folder / "mpiprof" / "core", folder / "build"
     shutil.copytree(ROOT / "mpiprof" / "core", core, ignore=shutil.ignore_patterns("__pycache__"))
-    for table in ("operations.py", "datatypes.py", "libraries.py", "library_rows.py"):
+    for table in ("operations.py", "datatypes.py"):
         shutil.copy(ROOT / "mpiprof" / table, core.parent)
+    shutil.copytree(ROOT / "mpiprof" / "libraries", core.parent / "libraries")
     catalogue = core / "schedule" / "algorithms" / "catalogue.h"
     lines = catalogue.read_text().splitlines(keepends=True)
     left = [line for line in lines if not re.search(r"X\((allreduce_ring|bcast_chain)\)", line)]
@@ -103,7 +104,7 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
 
 def number_of(folder: Path, files: list[str], settings: str) -> str:
     """Return the fingerprint of a build of these files."""
-    script = ROOT / "mpiprof" / "core" / "life" / "fingerprint.cmake"
+    script = ROOT / "mpiprof" / "core" / "init" / "fingerprint.cmake"
     cmake = shutil.which("cmake", path=str(Path(sys.executable).parent)) or "cmake"
     given = [f"-DFILES={';'.join(files)}", f"-DFOLDER={folder}", f"-DSETTINGS={settings}"]
     run([cmake, *given, f"-DOUTPUT={folder}/number", "-P", script], check=True)
@@ -123,7 +124,8 @@ def test_each_file_and_setting_changes_the_number_of_a_build(tmp_path: Path) -> 
     assert len(numbers) == 2 + len(names)
 
 
-GENERATOR = ("bodies", "collectives", "natives", "others")  # modules that wrappers.py imports
+# Modules that wrappers.py imports.
+GENERATOR = ("collectives", "other_functions", "symbol_tables", "wrapper_bodies")
 
 
 def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
@@ -131,15 +133,16 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     core = ROOT / "mpiprof" / "core"
     lists = (core / "CMakeLists.txt").read_text()
     assert "*.c *.h *.py *.cmake CMakeLists.txt" in lists
-    tables = ("operations", "datatypes", "libraries", "library_rows")
-    assert f"set(TABLES {' '.join(f'../{table}.py' for table in tables)})" in lists
+    tables = ("operations", "datatypes", "libraries", "libraries.table")
+    files = ("operations", "datatypes", "libraries/__init__", "libraries/table")
+    assert f"set(TABLES {' '.join(f'../{file}.py' for file in files)})" in lists
     assert "list(APPEND MADE_OF ${TABLES})" in lists
     imported = {
         name
-        for path in core.glob("*.py")
+        for path in (core / "generator").glob("*.py")
         for name in re.findall(r"from mpiprof\.(\S+) import", path.read_text())
     }
-    assert imported == {*(f"core.{name}" for name in GENERATOR), *tables}
+    assert imported == {*(f"core.generator.{name}" for name in GENERATOR), *tables}
     included = {
         name
         for path in core.rglob("*.[ch]")
@@ -159,9 +162,11 @@ def test_the_environment_is_read_in_one_place() -> None:
     """
     core = ROOT / "mpiprof" / "core"
     readers = {path.name for path in core.rglob("*.c") if "getenv(" in path.read_text()}
-    assert readers == {"options.c", "settings.c"}
-    assert "MPIPROF_" not in (core / "trace/settings.c").read_text().replace("MPIPROF_ABI", "")
-    read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "life/options.c").read_text())
+    assert readers == {"options.c", "library_settings.c"}
+    assert "MPIPROF_" not in (core / "tracefile/library_settings.c").read_text().replace(
+        "MPIPROF_ABI", ""
+    )
+    read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "init/options.c").read_text())
     asked = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
     given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())
     for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS"}
@@ -201,7 +206,7 @@ def test_nothing_of_ours_touches_a_handler() -> None:
     """Error handlers are set on the recorder's own communicators only, where these are created."""
     core = ROOT / "mpiprof" / "core"
     users = {p.name for p in core.rglob("*.c") if "pmpi.Comm_set_errhandler(" in p.read_text()}
-    assert users == {"duplicate.c", "lifecycle.c", "private.c", "valid.c"}
+    assert users == {"algorithm_comms.c", "lifecycle.c", "private_comm.c", "argument_check.c"}
 
 
 @pytest.mark.parametrize(

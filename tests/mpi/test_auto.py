@@ -20,10 +20,10 @@ from support.programs import compiled
 from support.traces import table_rows
 
 import mpiprof
-from mpiprof.analysis.natives import is_native
 from mpiprof.bench.harness.selector import Selection
-from mpiprof.model.setting import algorithms
-from mpiprof.tune.learned import lesson_of
+from mpiprof.metrics.library_algorithms import is_native
+from mpiprof.model.problem_spec import algorithms
+from mpiprof.tune.model_correction import lesson_of
 
 
 def switched(

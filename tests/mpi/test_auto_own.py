@@ -19,7 +19,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.libraries import own
-from mpiprof.model.setting import algorithms
+from mpiprof.model.problem_spec import algorithms
 
 SLOW = {
     "openmpi": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support.jobs import clean_environment
+from support.jobs import BENCHMARKS, clean_environment
 from support.mpis import Mpi
 from support.waiting import HANG_S
 
@@ -14,8 +14,8 @@ def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
     """On 2 to 8 ranks: all faults are reported correctly; delays are for an idle machine."""
     words = ["--faults", "3", "--minutes", "0.15", "--programs", "1", "--limit", "1"]
     done = subprocess.run(
-        [str(openmpi.python), "-m", "mpiprof.bench.watch", *words],
-        env=clean_environment(),
+        [str(openmpi.python), "-m", "benchmarks.watch", *words],
+        env=clean_environment() | BENCHMARKS,
         capture_output=True,
         text=True,
         timeout=HANG_S,
@@ -31,7 +31,9 @@ def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
 
 @pytest.mark.parametrize("words", [["--limit", "60"], ["--jobs", "0"], ["--faults", "-1"]])
 def test_wrong_words_are_refused(words: list[str], openmpi: Mpi) -> None:
-    command = [str(openmpi.python), "-m", "mpiprof.bench.watch", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(openmpi.python), "-m", "benchmarks.watch", *words]
+    done = subprocess.run(
+        command, env=clean_environment() | BENCHMARKS, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.trace.check import line_is_sound
+from mpiprof.trace.checksum import line_is_sound
 
 PROGRAM = """
 from mpi4py import MPI

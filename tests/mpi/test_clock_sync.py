@@ -99,7 +99,7 @@ def test_the_shift_can_be_taken_back() -> None:
 
 
 def test_the_bound_is_sensible(drifting: Run) -> None:
-    """The bound is far below the corrected offset; mpiprof.bench.cost.arrival_error measures it."""
+    """The bound is far below the corrected offset; benchmarks.arrival_error measures it."""
     assert drifting.trace.nodes == len(drifting.case.nodes)
     offsets = [offset for offset, _ in drifting.case.nodes]
     assert 0 < drifting.trace.clock_error_ns < (max(offsets) - min(offsets)) / SHARE

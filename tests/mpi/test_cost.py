@@ -1,4 +1,4 @@
-"""Recording adds no waiting and drops no call; bench/cost/overhead.py measures its time."""
+"""Recording adds no waiting and drops no call; tests/benchmarks/overhead.py measures its time."""
 
 from __future__ import annotations
 

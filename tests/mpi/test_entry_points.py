@@ -19,7 +19,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.waiting import BARE_HANG_S
 
-from mpiprof.core.collectives import other_functions
+from mpiprof.core.generator.collectives import other_functions
 
 MADE_BY = {"work": "dup", "graph": "dist_graph_create_adjacent"}
 RECORDS = {

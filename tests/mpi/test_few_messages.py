@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import messages
 from numpy.typing import NDArray
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.programs import compiled
-
-from mpiprof.bench.cost import messages
 
 MESSAGES_A_LEVEL = 14  # per tree level, at start and at end: c in c * ceil(log2 p)
 BYTES_A_LEVEL = 2048

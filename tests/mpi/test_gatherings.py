@@ -15,9 +15,8 @@ from support.synthetic import Synthetic
 from support.waiting import wait_until
 
 import mpiprof
-from mpiprof.analysis import hang, positions
-from mpiprof.analysis.waits import Group, waits
-from mpiprof.reports import status
+from mpiprof.hang import job_verdict, rank_state, status
+from mpiprof.metrics.wait_states import Group, waits
 from mpiprof.trace import Trace
 
 RANKS = 3
@@ -123,7 +122,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
 
         def found() -> Any:
             trace = mpiprof.open(tmp_path / "trace")
-            places, pending = positions.find(trace)
+            places, pending = rank_state.find(trace)
             if any(name in one.operations for one in pending):
                 return trace, places, pending
             return None
@@ -132,7 +131,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
         (one,) = pending
         assert (one.operations, one.arrived, one.missing) == ([name], [0], [1])
         assert [p.state for p in places] == ["inside", "outside"]
-        assert "NOT ARRIVED: 1" in status.text(trace, places, pending, hang.WELL)
+        assert "NOT ARRIVED: 1" in status.text(trace, places, pending, job_verdict.WELL)
     finally:
         end(job)
 

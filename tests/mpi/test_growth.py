@@ -184,7 +184,7 @@ def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_p
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the statistics of a window into a separate program."""
     options = ("-fsanitize=undefined", "-fno-sanitize-recover")
-    parts = ("auto/arrival", "base/memory")
+    parts = ("selection/online/arrival", "base/memory")
     return of_the_core(tmp_path_factory.mktemp("sums") / "sums", parts, *options, source="sums.c")
 
 

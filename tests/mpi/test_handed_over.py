@@ -17,9 +17,9 @@ from support.programs import compiled
 from mpiprof.libraries import own
 from mpiprof.model.schedule import SEND, Problem, Schedule, columns, find
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.handover.cells import Asked
-from mpiprof.tune.handover.openmpi import INSIDE, NUMBERS
-from mpiprof.tune.handover.targets import Handover, hand_over
+from mpiprof.tune.export_rules.cells import Asked
+from mpiprof.tune.export_rules.openmpi import INSIDE, NUMBERS
+from mpiprof.tune.export_rules.targets import Handover, hand_over
 from mpiprof.tune.rules import Rule
 
 MOST = 8  # maximum number of processes

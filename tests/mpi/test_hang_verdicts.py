@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from benchmarks.faults import Case, cases
 from support.faults import watch
 from support.mpis import Mpi, wheel_mpi
-
-from mpiprof.bench.cost.faults import Case, cases
 
 SOME = [
     Case("operation", "allreduce", 3, 1),

@@ -27,7 +27,7 @@ from support.virtual_model import (
     make_plan,
 )
 
-from mpiprof.analysis.operations import GATHERINGS
+from mpiprof.metrics.wait_rules import GATHERINGS
 from mpiprof.trace import Trace
 
 

@@ -19,7 +19,7 @@ from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
-from mpiprof.analysis.natives import is_native
+from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.model.schedule import COPY, Problem, Schedule, catalogue, columns
 
 RANKS = 3

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.jobs import descendants
 from support import PROGRAMS, ROOT
 from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
@@ -28,8 +29,7 @@ from support.waiting import HANG_S, wait_for_line, wait_until
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.cost.jobs import descendants
-from mpiprof.trace.processes import BOOT_ID
+from mpiprof.hang.processes import BOOT_ID
 
 RANK = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}
 NBODY = ROOT / "samples" / "nbody.py"

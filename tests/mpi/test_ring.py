@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.jobs import descendants
 from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
 from support.programs import compiled
 from support.waiting import wait_until
 
 import mpiprof
-from mpiprof.analysis import positions
-from mpiprof.bench.cost.jobs import descendants
-from mpiprof.reports import hang
+from mpiprof.hang import rank_state, verdict_text
 
 CHUNK = 1 << 16
 RECORDS = (CHUNK - 64) // 32  # records per chunk
@@ -238,7 +237,7 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
 
         def waiting() -> Any:
             trace = mpiprof.open(folder)
-            found, pending = positions.find(trace)
+            found, pending = rank_state.find(trace)
             return [(trace, found, pending, p) for p in pending if p.operations == ["barrier"]]
 
         ((trace, found, pending, one),) = wait_until(waiting, "rank 2 waits in a barrier", job)
@@ -249,8 +248,8 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
         for rank in (0, 1):
             assert trace.passed[rank, world] == before[1]
-            assert positions.Tail(trace, rank).has_entered(before)
-        assert not hang.verdict(trace, found, pending).is_bad
+            assert rank_state.Tail(trace, rank).has_entered(before)
+        assert not verdict_text.verdict(trace, found, pending).is_bad
         window = trace.threads_of(0)[0][-1]
         then = window.log.head(window.index)
         wait_until(  # reads the file, not the copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support.jobs import clean_environment
+from support.jobs import BENCHMARKS, clean_environment
 from support.mpis import Mpi
 from support.waiting import HANG_S
 
@@ -15,9 +15,14 @@ def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
 
     Rank 1 is late by 100 ms, several times the delay that a busy machine causes.
     """
-    words = [str(openmpi.python), "-m", "mpiprof.bench.scale", "--quick"]
+    words = [str(openmpi.python), "-m", "benchmarks.scale", "--quick"]
     done = subprocess.run(
-        words, env=clean_environment(), capture_output=True, text=True, timeout=HANG_S, check=False
+        words,
+        env=clean_environment() | BENCHMARKS,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
     )
     assert done.returncode in (0, 3), done.stderr
     title, head, *rows = done.stdout.splitlines()
@@ -33,7 +38,9 @@ def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
 
 @pytest.mark.parametrize("words", [["--ranks", "1"], ["--kills", "-1"], ["--ranks", "x"], ["here"]])
 def test_wrong_words_are_refused(words: list[str], openmpi: Mpi) -> None:
-    command = [str(openmpi.python), "-m", "mpiprof.bench.scale", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(openmpi.python), "-m", "benchmarks.scale", *words]
+    done = subprocess.run(
+        command, env=clean_environment() | BENCHMARKS, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr

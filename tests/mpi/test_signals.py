@@ -15,7 +15,7 @@ from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
-from mpiprof.trace.write import CHUNK, HEAD
+from mpiprof.trace.writer import CHUNK, HEAD
 
 ASKED = ["query", "earlier"]
 GOES_ON = ["chain", "wait", "file", "jump", "ignore", "child"]

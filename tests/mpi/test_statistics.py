@@ -19,15 +19,15 @@ from support.virtual_model import BASE_NS, Line
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.analysis.operations import GATHERINGS, STATES
-from mpiprof.analysis.verdict import verdict
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.interface.format_units import share
+from mpiprof.metrics.wait_rules import GATHERINGS, STATES
 from mpiprof.operations import OPERATIONS
 from mpiprof.reports import conclusion
-from mpiprof.reports.places import where
+from mpiprof.reports.site_labels import where
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace import Trace
-from mpiprof.trace.write import RECORD_TYPE
-from mpiprof.units import share
+from mpiprof.trace.writer import RECORD_TYPE
 
 RANKS = {"openmpi": 3, "mpich": 2}
 

@@ -14,10 +14,10 @@ from support.programs import compiled
 
 import mpiprof
 from mpiprof.libraries import Own, own
-from mpiprof.library_rows import NOT_TOLD, WRONG
+from mpiprof.libraries.table import NOT_TOLD, WRONG
 from mpiprof.operations import OPERATIONS
-from mpiprof.replay.run import SEGMENTS
-from mpiprof.tune import entries
+from mpiprof.tune import plan_entries
+from mpiprof.tune.replay.jobs import SEGMENTS
 
 SIZES = (2, 3, 4, 8)  # numbers of processes
 BYTES = (1, 64, 1000, 65536)
@@ -140,7 +140,7 @@ def test_a_choice_survives(openmpi: Mpi, tmp_path: Path, variant: str) -> None:
 
     assert ran_on(1, f"allreduce={variant}") == {variant}
     plan = tmp_path / "plan.json"
-    entries.write(plan, [entries.entry("allreduce", 3, None, (), variant, "", {})])
+    plan_entries.write(plan, [plan_entries.entry("allreduce", 3, None, (), variant, "", {})])
     assert ran_on(2, str(plan)) == {variant}
     # `auto` starts with the plan's choice. Before its third window it has no data for another
     # choice.

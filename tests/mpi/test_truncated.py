@@ -11,7 +11,7 @@ from support.programs import compiled
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.trace.write import CHUNK
+from mpiprof.trace.writer import CHUNK
 
 WAYS = ("default", "handler", "info", "once", "ignore", "block", "thread")
 BUS = 7

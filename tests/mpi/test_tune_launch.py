@@ -11,7 +11,7 @@ from support.jobs import run
 from support.mpis import Mpi
 
 from mpiprof.errors import UsageError
-from mpiprof.tune import fit, plan
+from mpiprof.tune import plan, plan_check
 from mpiprof.tune.plan import Plan
 
 NAMES = ("SWITCH", "AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT", "SWITCH_MODEL")
@@ -169,7 +169,9 @@ def mpi_here(mpi: Mpi) -> str:
 
 def checked(*entries: object, ranks: int | None = None, folder: Path) -> Plan:
     """Return the remaining plan after the check."""
-    return fit.checked(plan.read(str(write(folder, *entries)), strict=False), ranks, strict=False)
+    return plan_check.checked(
+        plan.read(str(write(folder, *entries)), strict=False), ranks, strict=False
+    )
 
 
 def test_overlapping_entries(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_overlapping_entries(tmp_path: Path) -> None:
     assert not said({}, {"algorithm": "ring"})
     both = plan.read(str(write(tmp_path, GOOD, GOOD | {"algorithm": "bruck"})))
     with pytest.raises(UsageError, match="overlaps with entry 1"):
-        fit.checked(both, None, strict=True)
+        plan_check.checked(both, None, strict=True)
 
 
 def test_sizes_of_the_job(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.model.variant import Variant
-from mpiprof.tune import entries, noted
+from mpiprof.tune import from_selector, plan_entries
 
 PROGRAM = """
 from array import array
@@ -57,7 +57,7 @@ def test_a_variant_survives_on_3_ranks(
     plan, found = tmp_path / "plan.json", tmp_path / "found.json"
     _, forced = ran(openmpi, tmp_path, operation, f"{operation}={variant}")
     assert forced == {variant}
-    entries.write(plan, [entries.entry(operation, 3, None, (), forced.pop(), "", {})])
+    plan_entries.write(plan, [plan_entries.entry(operation, 3, None, (), forced.pop(), "", {})])
     assert ran(openmpi, tmp_path, operation, str(plan))[1] == {variant}
 
     trace, chosen = ran(openmpi, tmp_path, operation, f"{plan},auto", "--plan-out", found)
@@ -67,7 +67,7 @@ def test_a_variant_survives_on_3_ranks(
         for e in json.loads(found.read_text())
     }
     assert written == {variant}
-    assert variant in {one.algorithm for one in noted.read(trace)}
+    assert variant in {one.algorithm for one in from_selector.read(trace)}
     assert ran(openmpi, tmp_path, operation, str(found))[1] == {variant}
 
 

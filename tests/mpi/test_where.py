@@ -10,7 +10,7 @@ from support.mpis import Mpi
 from support.programs import compiled
 
 import mpiprof
-from mpiprof.analysis.where import place_of
+from mpiprof.diagnosis.presite_samples import place_of
 
 LATE = """
 import sys, time

@@ -22,12 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auto/budget.h"
-#include "auto/decide.h"
-#include "auto/probe.h"
-#include "auto/robust.h"
 #include "base/operation.h"
-#include "run/setting.h"
+#include "executor/mpi_t_algorithm.h"
+#include "selection/online/budget.h"
+#include "selection/online/decide.h"
+#include "selection/online/probe.h"
+#include "selection/online/rank_test.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/recorder.h"
-#include "trace/folder.h"
+#include "tracefile/folder.h"
 
 static bool write_to(int file)
 {

@@ -140,21 +140,21 @@ static void call(const char *operation, char form, MPI_Comm comm, int root, MPI_
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-struct line {
+struct alpha_beta_fit {
     char operation[40], form, comm;
     int root;
     int64_t before[MOST], between[MOST];
 };
 
 /* The root as each member of an inter-communicator names it: it is one of the even ranks. */
-static int root_for(const struct line *l)
+static int root_for(const struct alpha_beta_fit *l)
 {
     if (l->comm != 'i' || rank % 2 == 1)
         return l->root;
     return rank / 2 == l->root ? MPI_ROOT : MPI_PROC_NULL;
 }
 
-static void run_pair(const struct line *l)
+static void run_pair(const struct alpha_beta_fit *l)
 {
     MPI_Request requests[2];
     static int value[COUNT];
@@ -188,7 +188,7 @@ static void poll(MPI_Request *request)
     }
 }
 
-static void run_line(const struct line *l)
+static void run_line(const struct alpha_beta_fit *l)
 {
     MPI_Comm const comm = l->comm == 'w'   ? world
                           : l->comm == 'r' ? reversed
@@ -222,7 +222,7 @@ static void run_line(const struct line *l)
 
 int main(int argc, char **argv)
 {
-    struct line l;
+    struct alpha_beta_fit l;
 
     *(void **)&virtual_communicator = dlsym(RTLD_DEFAULT, "virtual_communicator");
     *(void **)&virtual_advance = dlsym(RTLD_DEFAULT, "virtual_advance");

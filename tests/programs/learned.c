@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auto/learned.h"
-#include "auto/origin.h"
-#include "auto/robust.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/tree.h"
-#include "run/setting.h"
-#include "run/variant.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
-#include "trace/file.h"
+#include "selection/online/model_correction.h"
+#include "selection/online/provenance.h"
+#include "selection/online/rank_test.h"
+#include "tracefile/file.h"
 
 static const struct algorithm reduce_ring = {.operation = "reduce", .name = "ring"};
 static const struct algorithm reduce_tree = {.operation = "reduce", .name = "tree"};
@@ -30,7 +30,7 @@ const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 static const struct own_algorithm own_ring = {
     .operation = OP_reduce, .name = "ring", .like = "ring", .label = "native:ring"};
 
-const struct own_algorithm *setting_own(const char *operation, const char *name)
+const struct own_algorithm *mpi_t_algorithm_own(const char *operation, const char *name)
 {
     return strcmp(operation, "reduce") == 0 && strcmp(name, "ring") == 0 ? &own_ring : NULL;
 }
@@ -65,12 +65,12 @@ bool file_write(int descriptor, const struct text *t)
     return descriptor >= 0 && t != NULL;
 }
 
-void origin_add(struct text *t)
+void provenance_add(struct text *t)
 {
     (void)t;
 }
 
-int64_t robust_median(const struct candidate *c)
+int64_t rank_test_median(const struct candidate *c)
 {
     return c->samples[0];
 }
@@ -78,7 +78,7 @@ int64_t robust_median(const struct candidate *c)
 int main(int argc, char **argv)
 {
     recorder.options.learned = argv[1];
-    learned_open();
+    model_correction_open();
     for (int i = 2; i + 3 < argc; i += 4) {
         const bool own = strcmp(argv[i + 1], own_ring.label) == 0;
         const char *const name = own ? own_ring.like : argv[i + 1];
@@ -89,8 +89,8 @@ int main(int argc, char **argv)
 
             if (strcmp(catalogue[j]->operation, argv[i]) == 0 &&
                 strcmp(catalogue[j]->name, name) == 0)
-                printf("%.6f\n",
-                       learned_factor(&v, catalogue[j], atoll(argv[i + 2]), atoi(argv[i + 3])));
+                printf("%.6f\n", model_correction_factor(&v, catalogue[j], atoll(argv[i + 2]),
+                                                         atoi(argv[i + 3])));
         }
     }
     return 0;

@@ -6,19 +6,19 @@
  */
 #include <stdio.h>
 
-#include "machine/line.h"
+#include "timing/alpha_beta_fit.h"
 
 int main(int argc, char **argv)
 {
-    struct line l = {0};
+    struct alpha_beta_fit l = {0};
     int sizes[MOST_SIZES];
 
     l.sizes = sizes;
     for (; l.count < argc - 1; l.count++)
         sscanf(argv[l.count + 1], "%d:%lf:%lf", &sizes[l.count], &l.one_way[l.count],
                &l.both_ways[l.count]);
-    line_order(&l);
-    const struct link k = line_link(&l);
+    alpha_beta_fit_order(&l);
+    const struct link k = alpha_beta_fit_link(&l);
 
     printf("%.6f %.6f %.6f %.6f\n", k.alpha, k.beta, k.pace, k.buffer);
     return 0;

@@ -1,6 +1,6 @@
 /* Prints the source lines of the offsets on standard input, one per line, with the recorder's DWARF
  * reader. */
-#include "record/lines.h"
+#include "callsite/dwarf_line.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     while (count < MOST && scanf("%lx", &offset) == 1)
         queries[count++].offset = offset;
     if (argc > 1)
-        lines_find(argv[1], queries, count);
+        dwarf_line_find(argv[1], queries, count);
     for (int i = 0; i < count; i++) {
         puts(queries[i].place != NULL ? queries[i].place : "?");
         free(queries[i].place);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "machine/rounds.h"
+#include "timing/repetitions.h"
 
 int main(void)
 {
@@ -19,10 +19,10 @@ int main(void)
         char *rest = line, *end;
 
         for (double ns = strtod(rest, &end); end != rest; ns = strtod(rest, &end)) {
-            rounds_keep(&r, ns < 0 ? -ns : ns, ns >= 0);
+            repetition_keep(&r, ns < 0 ? -ns : ns, ns >= 0);
             rest = end;
         }
-        printf("%.3f %.4f\n", rounds_time(&r), rounds_spread(&r));
+        printf("%.3f %.4f\n", repetition_time(&r), repetition_spread(&r));
     }
     return 0;
 }

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auto/arrival.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "machine/clock.h"
+#include "selection/online/arrival.h"
+#include "timing/clock.h"
 
 enum { MOST = 64 };
 
@@ -29,10 +29,11 @@ int64_t clock_common(int64_t ns)
 }
 
 /* Replace the reductions of sum_max_reduce.c: the last member's call computes all results. */
-static void join(const struct pair *mine, struct pair *joined, int count, bool scans)
+static void join(const struct sum_max_reduce *mine, struct sum_max_reduce *joined, int count,
+                 bool scans)
 {
-    static const struct pair *given[2][MOST];
-    static struct pair *taken[2][MOST];
+    static const struct sum_max_reduce *given[2][MOST];
+    static struct sum_max_reduce *taken[2][MOST];
     static int in[2];
 
     given[scans][in[scans]] = mine;
@@ -42,27 +43,28 @@ static void join(const struct pair *mine, struct pair *joined, int count, bool s
     in[scans] = 0;
     for (int m = 0; m < members; m++)
         for (int i = 0; i < count; i++) {
-            struct pair sum = given[scans][0][i];
+            struct sum_max_reduce sum = given[scans][0][i];
 
             for (int other = 1; other < (scans ? m + 1 : members); other++) {
-                const struct pair o = given[scans][other][i];
+                const struct sum_max_reduce o = given[scans][other][i];
 
-                sum = (struct pair){sum.sum + o.sum, o.most > sum.most ? o.most : sum.most};
+                sum =
+                    (struct sum_max_reduce){sum.sum + o.sum, o.most > sum.most ? o.most : sum.most};
             }
             taken[scans][m][i] = sum;
         }
 }
 
-void pairs_reduce(const struct pair *mine, struct pair *joined, int count, MPI_Comm comm,
-                  MPI_Request *request)
+void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *joined,
+                           int count, MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     *request = MPI_REQUEST_NULL;
     join(mine, joined, count, false);
 }
 
-void pairs_scan(const struct pair *mine, struct pair *joined, int count, MPI_Comm comm,
-                MPI_Request *request)
+void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *joined,
+                         int count, MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     *request = MPI_REQUEST_NULL;

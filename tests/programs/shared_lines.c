@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/recorder.h"
-#include "trace/file.h"
+#include "tracefile/file.h"
 
 extern int short_writes_left; /* of short_writes.c */
 

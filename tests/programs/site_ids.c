@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hooks.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "record/hooks.h"
-#include "record/site.h"
-#include "trace/file.h"
+#include "callsite/site.h"
+#include "tracefile/file.h"
 
 struct hooks hooks;
 static char now;

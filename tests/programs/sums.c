@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auto/arrival.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "machine/clock.h"
+#include "selection/online/arrival.h"
+#include "timing/clock.h"
 
 struct pmpi pmpi;
 
@@ -35,8 +35,8 @@ static struct arrivals *both[2];
 static int reductions;
 
 /* As pairs.c does it, over half of the members that are like the one, and half like the other. */
-void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
-                  MPI_Request *request)
+void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
+                           MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     (void)mine;
@@ -44,8 +44,8 @@ void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm
     if (++reductions % 2 != 0) /* of the first of them: the other's pairs are not there yet */
         return;
     for (int i = 0; i < count; i++) {
-        const struct pair a = both[0]->mine[i], b = both[1]->mine[i];
-        struct pair sum = {0, a.most > b.most ? a.most : b.most};
+        const struct sum_max_reduce a = both[0]->mine[i], b = both[1]->mine[i];
+        struct sum_max_reduce sum = {0, a.most > b.most ? a.most : b.most};
 
         sum.sum = (int64_t)((uint64_t)(members / 2) * ((uint64_t)a.sum + (uint64_t)b.sum));
         both[0]->all[i] = both[1]->all[i] = sum;
@@ -53,8 +53,8 @@ void pairs_reduce(const struct pair *mine, struct pair *all, int count, MPI_Comm
     (void)all;
 }
 
-void pairs_scan(const struct pair *mine, struct pair *all, int count, MPI_Comm comm,
-                MPI_Request *request)
+void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
+                         MPI_Comm comm, MPI_Request *request)
 {
     (void)mine, (void)all, (void)count, (void)comm, (void)request; /* none of these is a scan */
 }

@@ -12,11 +12,11 @@ from support.intergroup_cost import FORMULAS
 from support.rounds import is_power_of_two
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model.layout import REDUCTIONS
+from mpiprof.model.buffer_contract import REDUCTIONS
 from mpiprof.model.machine import uniform
+from mpiprof.model.message_rounds import applies
 from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
 from mpiprof.model.simulate import simulate
-from mpiprof.model.traffic import applies
 from mpiprof.model.verify import verify
 
 SIZES = [*range(1, 14), 16, 17, 24, 27, 32, 33]

@@ -20,7 +20,7 @@ from support.rounds import (
     spread_ring_rounds,
 )
 
-from mpiprof.model import rounds
+from mpiprof.model import pipeline_formulas
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.schedule import (
     ORDERS,
@@ -131,8 +131,8 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
     for words, value in values.items():
         text = text.replace(words, value)
     text = re.sub(r"(?<=[\w)]) ?(?=\()|(?<=[\w)]) (?=[a-zA-Z])", "*", text)
-    names = {"p": p.size, "m": p.bytes, "q": rounds.doublings(p.size), "B": p.block_size}
-    names |= {"o": rounds.doublings(p.size - 1)}
+    names = {"p": p.size, "m": p.bytes, "q": pipeline_formulas.doublings(p.size), "B": p.block_size}
+    names |= {"o": pipeline_formulas.doublings(p.size - 1)}
     names |= {"n": -(-p.bytes // p.block_size) if p.block_size else 0}
     return float(eval(text, {"alpha": alpha, "beta": beta, **names}))
 
@@ -206,11 +206,13 @@ def test_ring_rounds_with_empty_processes() -> None:
             size, counts=counts, nodes=nodes, order=order, block_size=block, equal_blocks=equal
         )
         proof = verify(RING, problem, in_place=dice.random() < 0.5)
-        ring = rounds.ring_order(counts, order, nodes)
-        assert proof.span == rounds.skipping_ring_rounds([counts[r] for r in ring], block)
+        ring = pipeline_formulas.ring_order(counts, order, nodes)
+        assert proof.span == pipeline_formulas.skipping_ring_rounds(
+            [counts[r] for r in ring], block
+        )
         if any(counts):
             assert proof.span == longest(problem) <= ring_rounds(counts, block)
-        blocks = rounds.blocks_of(counts, block)
+        blocks = pipeline_formulas.blocks_of(counts, block)
         empty = int(np.count_nonzero(blocks == 0))
         if order == "spread" and empty < size:
             distance = -(-empty // (size - empty))
@@ -227,7 +229,7 @@ def test_ring_goes_through_each_node_once() -> None:
     counts = (4, 0, 2, 0, 3, 0, 0, 0, 1)
     for order in ("nodes", "both"):
         problem = Problem(9, counts=counts, nodes=nodes, order=order, block_size=1)
-        ring = rounds.ring_order(counts, order, nodes)
+        ring = pipeline_formulas.ring_order(counts, order, nodes)
         borders = [(a, b) for a, b in pairwise([*ring, ring[0]]) if nodes[a] != nodes[b]]
         assert len(borders) == len({nodes[a] for a, _ in borders}) == 4
         assert all(counts[a] or nodes[a] == 2 for a, _ in borders)
@@ -251,17 +253,21 @@ def test_block_size_of_the_three_cases() -> None:
     assert sent_lengths(linear, 0).tolist() == [5000] * 5
     chain = Problem(6, counts=(0, 1 << 20, 0, 0, 0, 0), alpha=50_000.0, beta=10.0)
     formula = int((2**20 * 50_000 / 10 / 4) ** 0.5)
-    best = rounds.best_ring_block(chain.counts, 5e4, 10.0)
+    best = pipeline_formulas.best_ring_block(chain.counts, 5e4, 10.0)
     assert sent_lengths(chain, 1).max() == best
     assert (
-        formula == rounds.ring_block_size(chain.counts, 5e4, 10.0) == pytest.approx(best, rel=0.1)
+        formula
+        == pipeline_formulas.ring_block_size(chain.counts, 5e4, 10.0)
+        == pytest.approx(best, rel=0.1)
     )
     mixed = Problem(6, counts=(0, 1 << 20, 0, 1 << 16, 0, 0), alpha=50_000.0, beta=10.0)
     total, empty = 2**20 + 2**16, 4
     formula = int((total * 50_000 / 10 / ((6 + empty) / 2 - 1 + empty // 2)) ** 0.5)
-    assert rounds.ring_block_size(mixed.counts, 5e4, 10.0) == formula
-    assert sent_lengths(mixed, 1).max() == rounds.best_ring_block(mixed.counts, 5e4, 10.0)
-    assert sent_lengths(Problem(6, counts=mixed.counts), 1).max() == rounds.UNMEASURED
+    assert pipeline_formulas.ring_block_size(mixed.counts, 5e4, 10.0) == formula
+    assert sent_lengths(mixed, 1).max() == pipeline_formulas.best_ring_block(
+        mixed.counts, 5e4, 10.0
+    )
+    assert sent_lengths(Problem(6, counts=mixed.counts), 1).max() == pipeline_formulas.UNMEASURED
     given = Problem(6, counts=mixed.counts, block_size=4096, alpha=50_000.0, beta=10.0)
     assert sent_lengths(given, 1).max() == 4096
 
@@ -281,8 +287,8 @@ def test_the_default_block_is_the_best_one() -> None:
             alpha, beta = (10 ** random.uniform(2, 5), 10 ** random.uniform(-1, 2))
             given = tuple(counts.tolist())
             problem = Problem(size, counts=given, nodes=nodes, order=order, alpha=alpha, beta=beta)
-            ring = [given[r] for r in rounds.ring_order(given, order, nodes)]
-            best = rounds.best_ring_block(ring, alpha, beta)
+            ring = [given[r] for r in pipeline_formulas.ring_order(given, order, nodes)]
+            best = pipeline_formulas.best_ring_block(ring, alpha, beta)
             with (
                 Schedule(RING, problem, 0) as schedule,
                 Schedule(RING, replace(problem, block_size=best), 0) as asked,
@@ -290,8 +296,12 @@ def test_the_default_block_is_the_best_one() -> None:
                 steps = [s.steps(0, s.rounds).tolist() for s in (schedule, asked)]
             assert steps[0] == steps[1], (given, order, nodes, alpha, beta)
             taken, linear, formula = (
-                rounds.skipping_ring_rounds(ring, block) * (alpha + block * beta)
-                for block in (best, max(ring) or 1, rounds.ring_block_size(ring, alpha, beta))
+                pipeline_formulas.skipping_ring_rounds(ring, block) * (alpha + block * beta)
+                for block in (
+                    best,
+                    max(ring) or 1,
+                    pipeline_formulas.ring_block_size(ring, alpha, beta),
+                )
             )
             assert taken <= min(linear, formula)
 
@@ -311,7 +321,7 @@ def test_a_ring_of_65536_processes() -> None:
     with Schedule(RING, problem, 5000) as schedule:
         assert schedule.rounds >= 32768
         assert len(schedule.steps(0, schedule.rounds)) == 2 * 32768
-        assert rounds.skipping_ring_rounds(np.roll(counts, -8), 32768) == 32768 + 65534
+        assert pipeline_formulas.skipping_ring_rounds(np.roll(counts, -8), 32768) == 32768 + 65534
 
 
 # ---- the circulant broadcast
@@ -320,7 +330,7 @@ def test_a_ring_of_65536_processes() -> None:
 def test_circulant_takes_the_fewest_rounds() -> None:
     algorithm = find("bcast", "circulant")
     for size in range(2, 130):
-        for blocks in (1, 2, rounds.doublings(size) + 1) if size < 66 else (8,):
+        for blocks in (1, 2, pipeline_formulas.doublings(size) + 1) if size < 66 else (8,):
             proof = verify(algorithm, Problem(size, blocks, size // 3, block_size=1))
             assert proof.span == proof.rounds == broadcast_rounds(size, blocks)
             assert proof.conflicts == 0
@@ -388,7 +398,7 @@ def test_a_broadcast_of_the_wrong_block_is_named(
 def test_orders_agree_on_all_ranks() -> None:
     for order, seed in product(ORDERS, range(20)):
         counts, nodes = irregular(17, seed), tuple(i * i % 5 for i in range(17))
-        ring = rounds.ring_order(counts, order, nodes)
+        ring = pipeline_formulas.ring_order(counts, order, nodes)
         assert sorted(ring) == list(range(17))
         problem = Problem(17, counts=counts, nodes=nodes, order=order, block_size=3)
         for place, rank in enumerate(ring):
@@ -403,9 +413,9 @@ def test_best_block_of_a_ring_is_the_best_of_all(counts: tuple[int, ...], alpha:
     """Compared with every possible block size, by the exact number of rounds."""
 
     def taken(block: int) -> float:
-        return rounds.skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
+        return pipeline_formulas.skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
 
-    best = rounds.best_ring_block(counts, alpha, 1.0)
+    best = pipeline_formulas.best_ring_block(counts, alpha, 1.0)
     assert taken(best) == min(taken(block) for block in range(1, max(counts) + 1))
 
 
@@ -416,10 +426,10 @@ def test_formula_2_is_behind_the_best_block() -> None:
         for base in (1 << 12, 1 << 16, 1 << 20, 1 << 22):
             counts = spread(base, 8)
             of_two, best = (
-                rounds.skipping_ring_rounds(counts, block) * (5e4 + 80.0 * block)
+                pipeline_formulas.skipping_ring_rounds(counts, block) * (5e4 + 80.0 * block)
                 for block in (
-                    rounds.ring_block_size(counts, 5e4, 80.0),
-                    rounds.best_ring_block(counts, 5e4, 80.0),
+                    pipeline_formulas.ring_block_size(counts, 5e4, 80.0),
+                    pipeline_formulas.best_ring_block(counts, 5e4, 80.0),
                 )
             )
             behind.append(of_two / best)

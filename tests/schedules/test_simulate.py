@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import rings
+from mpiprof.model import ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import Machine, uniform
+from mpiprof.model.message_rounds import applies
 from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
 from mpiprof.model.simulate import lower_bound, simulate
-from mpiprof.model.traffic import applies
 
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
 MACHINE = uniform(ALPHA, BETA, GAMMA)
@@ -158,7 +158,7 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
                 assert (found.finish == one_by_one.finish).all()
                 bound = lower_bound(a.operation, problem, CLUSTER, arrivals)
                 assert found.finish.max() >= bound * (1 - 1e-12)
-                if rings.applies(a, problem, CLUSTER, np.array(nodes)):
+                if ring_fast_path.applies(a, problem, CLUSTER, np.array(nodes)):
                     ring = simulate(a, problem, *setting, method="ring")
                     assert (found.finish == ring.finish).all()
 

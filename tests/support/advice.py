@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.analysis.problem import problem_of
+from mpiprof.metrics.problem_size import problem_of
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import simulate
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.tune import work
+from mpiprof.tune import tasks
 from mpiprof.tune.candidates import Candidate, candidates
 from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, judge
@@ -65,8 +65,8 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
         moved = np.array(_bytes(operation, size, contribution))[:, None].repeat(size, 1)
         given = problem_of(operation, (size, 0), 0, moved[0], moved[1])
         came = _arrivals(random, i, size, 10 ** random.uniform(3, 5))
-        pattern = work.Pattern(given, came[0].astype(float), came[0].astype(float), 1.0)
-        of = work.Work(
+        pattern = tasks.Pattern(given, came[0].astype(float), came[0].astype(float), 1.0)
+        of = tasks.Work(
             0, operation, (), "", size, 0, tuple(range(size)), (0,) * size, None, "native", 1, 1.0,
             (pattern,),
         )  # fmt: skip
@@ -90,7 +90,7 @@ def advised(folder: Path, machine: Machine) -> tuple[int, int, int]:
     """Return counts of call sites: another algorithm is advised, would save a third, both."""
     trace = mpiprof.open(folder)
     total = float(trace.callsites["total_elapsed_ns"].sum())
-    verdicts = [judge(r, total) for r in predict(work.works(trace, 8), machine, 60, lambda: None)]
+    verdicts = [judge(r, total) for r in predict(tasks.works(trace, 8), machine, 60, lambda: None)]
     said = [v.worth == YES for v in verdicts]
     better = [v.gain_ns > v.base_ns / 3 for v in verdicts]
     both = [a and b for a, b in zip(said, better, strict=True)]

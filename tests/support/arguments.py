@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mpiprof.core.collectives import Function, Parameter, collective_functions
+from mpiprof.core.generator.collectives import Function, Parameter, collective_functions
 
 ROOTED = ("bcast", "gather", "gatherv", "reduce", "scatter", "scatterv")
 SCATTERS = ("scatter", "scatterv")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mpiprof.core.collectives import (
+from mpiprof.core.generator.collectives import (
     COLLECTIVES,
     Function,
     Parameter,

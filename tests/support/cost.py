@@ -14,9 +14,9 @@ from fractions import Fraction
 import numpy as np
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model import rounds
-from mpiprof.model.layout import mirrored
-from mpiprof.model.rounds import doublings
+from mpiprof.model import pipeline_formulas
+from mpiprof.model.buffer_contract import mirrored
+from mpiprof.model.pipeline_formulas import doublings
 from mpiprof.model.schedule import Problem
 from support.intergroup_cost import FORMULAS
 from support.rounds import broadcast_rounds, chain_rounds, is_power_of_two
@@ -94,7 +94,7 @@ def _pipeline(count: Callable[[int, int], int]) -> Callable[[Problem], Cost]:
     """Return the cost of a pipeline of n blocks with count(p, n) rounds; the schedule chooses n."""
 
     def formula(p: Problem) -> Cost:
-        block = p.block_size or rounds.pipeline_block_size(
+        block = p.block_size or pipeline_formulas.pipeline_block_size(
             p.bytes, count(p.size, 1) - 1, p.alpha, p.beta, p.bytes
         )
         blocks = -(-p.bytes // block)
@@ -124,9 +124,11 @@ def _linear_ring(p: Problem) -> Cost:
 
 def _pipelined_ring(p: Problem) -> Cost:
     counts = _counts(p)
-    ring = [counts[r] for r in rounds.ring_order(counts, p.order, p.nodes)]
-    block = min(p.block_size, max(counts)) or rounds.best_ring_block(ring, p.alpha, p.beta)
-    steps = rounds.skipping_ring_rounds(ring, block)
+    ring = [counts[r] for r in pipeline_formulas.ring_order(counts, p.order, p.nodes)]
+    block = min(p.block_size, max(counts)) or pipeline_formulas.best_ring_block(
+        ring, p.alpha, p.beta
+    )
+    steps = pipeline_formulas.skipping_ring_rounds(ring, block)
     longest = max(-(-m // -(-m // block)) for m in counts if m) if p.equal_blocks else block
     return Cost(steps, steps * longest)
 

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from mpiprof.analysis import aggregate
+from mpiprof.metrics import aggregate
 
 
 def summed(marker: str, *arguments: Any) -> Any:

@@ -1,6 +1,6 @@
 """Programs with planted faults, and the verdicts of `status` on them.
 
-mpiprof/bench/cost/faults.py lists the programs with their true faults. As a user would, the helper
+tests/benchmarks/faults.py lists the programs with their true faults. As a user would, the helper
 runs `status` on the job repeatedly, until there is a verdict or the job ends.
 """
 
@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.faults import SOURCE, Case
+
 import mpiprof
-from mpiprof.analysis import positions
-from mpiprof.bench.cost.faults import SOURCE, Case
 from mpiprof.errors import MpiprofError
-from mpiprof.reports import hang, status
+from mpiprof.hang import rank_state, status, verdict_text
 from support.jobs import end, start
 from support.mpis import Mpi
 from support.programs import compiled
@@ -62,9 +62,9 @@ def verdict(folder: Path) -> dict[str, Any] | None:
         trace = mpiprof.open(folder)
         if len(trace.tables.processes) < trace.ranks or not trace.meta:
             return None
-        found, pending = positions.find(trace)
+        found, pending = rank_state.find(trace)
     except MpiprofError:
         return None
-    concluded = hang.verdict(trace, found, pending)
+    concluded = verdict_text.verdict(trace, found, pending)
     told: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
     return told

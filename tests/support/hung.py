@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.analysis import hang, positions
-from mpiprof.analysis.hang import Verdict
-from mpiprof.reports import hang as words
-from mpiprof.reports.places import site_of
-from mpiprof.trace.processes import Processes
+from mpiprof.hang import job_verdict, rank_state
+from mpiprof.hang import verdict_text as words
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.processes import Processes
+from mpiprof.reports.site_labels import site_of
 from support.synthetic import Synthetic
 
 SECOND = 10**9
@@ -40,8 +40,8 @@ def conclude(
     for rank in range(made.ranks):
         made.add(rank, 0, 0, 0, 0, kind=0)
     trace = mpiprof.open(made.write(folder / "t", finished=finished))
-    found, pending = positions.find(trace)
-    verdict = hang.conclude(trace, found, pending, processes)
+    found, pending = rank_state.find(trace)
+    verdict = job_verdict.conclude(trace, found, pending, processes)
     return verdict, words.text(trace, found, verdict)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.model.rounds import doublings
+from mpiprof.model.pipeline_formulas import doublings
 from support.intergroup import algorithm_2_bound
 
 Messages = Sequence[int]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.jobs import descendants
 
-from mpiprof.bench.cost.jobs import descendants
+from support import ROOT
 from support.mpis import Mpi
 from support.waiting import HANG_S
 
@@ -31,6 +32,10 @@ STARTED: list[str] = []  # by the current test, as lines to type
 # them. A later launcher with the same pid then refuses to start ("The PMIx server's listener thread
 # failed to start"). So each launcher has a separate folder.
 SESSIONS = tempfile.TemporaryDirectory(prefix="mpiprof-")
+
+
+# Lets a command find the benchmarks: `python -m benchmarks.NAME`.
+BENCHMARKS = {"PYTHONPATH": str(ROOT / "tests")}
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof.core import collectives
+from mpiprof.core.generator import collectives
 from support import ROOT
 
 # mpiprof's libraries, by ABI and level of MPI.

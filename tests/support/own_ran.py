@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mpiprof
-from mpiprof.analysis.natives import library_bytes
 from mpiprof.libraries import own
+from mpiprof.metrics.library_algorithms import library_bytes
 from mpiprof.operations import OPERATIONS
 from support.jobs import run_mpi
 from support.mpis import Mpi

@@ -57,7 +57,9 @@ def of_the_core(
     """
     parts = dict.fromkeys([*parts, "base/lock"])
     folder, core = program.parent, ROOT / "mpiprof" / "core"
-    run([sys.executable, "-m", "mpiprof.core.wrappers", "mpich", "4c", folder], check=True)
+    run(
+        [sys.executable, "-m", "mpiprof.core.generator.wrappers", "mpich", "4c", folder], check=True
+    )
     includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
     words = ["cc", "-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes, *options]
     sources = [PROGRAMS / source] if source else []

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.core.collectives import gatherings
+from mpiprof.core.generator.collectives import gatherings
 
 MAGIC = 0x6863504D
 GATHERED = frozenset(gatherings())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.model.rounds import Counts, blocks_of, doublings
+from mpiprof.model.pipeline_formulas import Counts, blocks_of, doublings
 
 SIZES = [*range(1, 34), 64, 100]
 LARGEST = pytest.param([128], marks=pytest.mark.everything)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import mpiprof
-from mpiprof.analysis.natives import is_native
+from mpiprof.metrics.library_algorithms import is_native
 from support.jobs import run_mpi
 from support.mpis import Mpi
 from support.traces import table_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mpiprof.analysis.operations import GATHERINGS
+from mpiprof.metrics.wait_rules import GATHERINGS
 
 
 def table_rows(frame: pd.DataFrame) -> pd.DataFrame:

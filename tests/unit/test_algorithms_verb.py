@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
+from mpiprof.interface.parse_units import arrivals, duration, size
 from mpiprof.model.proofs import prove
 from mpiprof.model.schedule import SEND, Schedule, catalogue
-from mpiprof.quantities import arrivals, duration, size
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
 FIELDS += ["library", "number", "same_as"]

@@ -10,7 +10,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.callsites import averages, distribution, routines
+from mpiprof.metrics.callsites import averages, distribution, routines
 from mpiprof.trace.types import Int
 
 A, B = "app.py:10:step", "app.py:20:solve"

@@ -15,18 +15,18 @@ import pytest
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
-from mpiprof.bench.harness import plot, simulating, study
+from mpiprof.bench.harness import plot, simulated_cases, study
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
-from mpiprof.model import catalogue, rings
+from mpiprof.interface.format_units import round_size
+from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import Machine, uniform
 from mpiprof.model.schedule import Problem
-from mpiprof.units import round_size
 
 MACHINE = uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
@@ -141,7 +141,7 @@ def test_laps_fit_the_time_limit() -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
-    from mpiprof.bench.harness.running import study_of, wanted_laps
+    from mpiprof.bench.harness.runner import study_of, wanted_laps
 
     module = study_of(name)
     lap_s = study.lap_seconds(module.cases(SETUP), SETUP)
@@ -216,7 +216,7 @@ def test_nodes_in_simulated_studies() -> None:
     between, within = 1000 + 4000 * 2.0, 100 + 4000 * 0.25
     for per_node, last in ((2, between + within), (1, 2 * between)):
         setup = Setup(4, Options(), machine, simulated=True, per_node=per_node)
-        (found,) = simulating.simulated([case], setup, lambda: None)
+        (found,) = simulated_cases.simulated([case], setup, lambda: None)
         assert found.total.tolist() == [last]
 
 
@@ -250,22 +250,24 @@ def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) 
     counts = tuple(int(n) for n in DISTRIBUTIONS[distribution](1 << 16, 1024))
     problem = Problem(1024, counts=counts, alpha=2000.0, beta=0.1)
     algorithm = catalogue.find("allgatherv", name)
-    exact = rings._ring(algorithm, problem)
-    per_round = (rings.ROUND + 1024) * (rings.SKIPPING if exact.skips else 1)
-    assert 1 <= rings.work(algorithm, problem) / (exact.rounds * per_round) < 2.1
+    exact = ring_fast_path._ring(algorithm, problem)
+    per_round = (ring_fast_path.ROUND + 1024) * (ring_fast_path.SKIPPING if exact.skips else 1)
+    assert 1 <= ring_fast_path.work(algorithm, problem) / (exact.rounds * per_round) < 2.1
 
 
 def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""
-    trial = catalogue.find("allgather", "ring"), simulating.RING_TRIAL
-    monkeypatch.setattr(simulating, "_seconds", lambda *_: rings.work(*trial) * 1.5e-9)
-    monkeypatch.setattr(simulating, "_work_of", lambda *_: pytest.fail("the long way"))
+    trial = catalogue.find("allgather", "ring"), simulated_cases.RING_TRIAL
+    monkeypatch.setattr(
+        simulated_cases, "_seconds", lambda *_: ring_fast_path.work(*trial) * 1.5e-9
+    )
+    monkeypatch.setattr(simulated_cases, "_work_of", lambda *_: pytest.fail("the long way"))
     setup = Setup(65536, Options(), simulated=True)
     made = [allgatherv.case_of("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
-    rounds = 10 * 65535 * (65536 + rings.ROUND)
-    assert simulating.seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
+    rounds = 10 * 65535 * (65536 + ring_fast_path.ROUND)
+    assert simulated_cases.seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
 
 
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import overhead
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
-from mpiprof.bench.cost import overhead
 from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, Looped, Phase
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.running import fitted
+from mpiprof.bench.harness.runner import fitted
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import LoopStudy, Setup
 from mpiprof.bench.studies import adaptive, arrival, robust

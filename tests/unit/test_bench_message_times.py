@@ -15,7 +15,7 @@ from mpiprof.bench.harness import message_times
 from mpiprof.bench.harness.loop import Loop, Looped
 from mpiprof.bench.harness.message_times import ROUNDS, SIZES, link_of
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.running import measured_machine
+from mpiprof.bench.harness.runner import measured_machine
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
@@ -57,7 +57,7 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
     times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = {"within": link_of(times, clean)}
-    monkeypatch.setattr("mpiprof.bench.harness.running.message_table", lambda _: table)
+    monkeypatch.setattr("mpiprof.bench.harness.runner.message_table", lambda _: table)
     machine, found = measured_machine(Ranks.__new__(Ranks), None)
     assert why in found and bool(why) == bool(found)
     assert (machine == DEFAULT) == bool(why)

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import mpiprof
-from mpiprof.reports import brief
+from mpiprof.hang import one_line, summary_writer
+from mpiprof.hang.summary_writer import Summaries
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.watch import summaries
-from mpiprof.watch.summaries import Summaries
 
 FOUND = {
     "program": "a",
@@ -30,7 +29,7 @@ SAMPLE = re.compile(
 
 
 def test_a_short_summary_is_one_line() -> None:
-    text = brief.line(FOUND)
+    text = one_line.line(FOUND)
     assert text.endswith("}\n") and text.count("\n") == 1
     assert json.loads(text) == FOUND
 
@@ -39,16 +38,16 @@ def test_a_short_summary_is_one_line() -> None:
 def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
     long = {**FOUND, "program": 300 * letter, "trace": 4000 * letter}
     long["worst"] = {**FOUND["worst"], "site": 999 * letter}  # type: ignore[dict-item]
-    text = brief.line(long)
-    assert len(text.encode()) <= brief.MOST_BYTES
+    text = one_line.line(long)
+    assert len(text.encode()) <= one_line.MOST_BYTES
     assert json.loads(text)["ranks"] == 2
-    cut = json.loads(brief.line({**FOUND, "trace": "/" + 200 * "x" + "/end"}))
+    cut = json.loads(one_line.line({**FOUND, "trace": "/" + 200 * "x" + "/end"}))
     assert cut["trace"].startswith("...") and cut["trace"].endswith("x/end")
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
 def test_labels_are_escaped(name: str) -> None:
-    (written,) = [brief._sample("ranks", {"program": name}, 2.0)]
+    (written,) = [one_line._sample("ranks", {"program": name}, 2.0)]
     found = SAMPLE.fullmatch(written)
     assert found and found[1] == "mpiprof_ranks" and found[3] == "2"
 
@@ -78,13 +77,13 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
 
     Synthetic(3).write(tmp_path / "t")
     trace = mpiprof.open(tmp_path / "t")
-    found = brief.brief(trace, brief.callsites(trace), "running")
+    found = one_line.brief(trace, one_line.callsites(trace), "running")
     assert (found["ranks"], found["calls"], found["worst"]) == (3, 0, None)
-    told = samples(brief.metrics(found, brief.callsites(trace), "job 1"))
+    told = samples(one_line.metrics(found, one_line.callsites(trace), "job 1"))
     labels = 'job_id="job 1",program="synthetic.py"'
     assert told["mpiprof_ranks"] == {labels: 3.0}
     assert told["mpiprof_state"] == {
-        f'{labels},state="{state}"': float(state == "running") for state in brief.STATES
+        f'{labels},state="{state}"': float(state == "running") for state in one_line.STATES
     }
 
 
@@ -99,8 +98,8 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     made.write(tmp_path / "t", finished=False)
     trace = mpiprof.open(tmp_path / "t")
     minute = int(trace.run_started_ns) + 60 * 10**9
-    monkeypatch.setattr(brief, "now_ns", lambda _: minute)
-    seconds = {state: brief.brief(trace, None, state)["run_s"] for state in brief.STATES}
+    monkeypatch.setattr(one_line, "now_ns", lambda _: minute)
+    seconds = {state: one_line.brief(trace, None, state)["run_s"] for state in one_line.STATES}
     assert seconds["running"] == seconds["hung"] == 60
     assert seconds["killed"] < 1
 
@@ -115,7 +114,7 @@ def test_the_time_of_a_job_never_runs_backwards(
     to = Summaries(tmp_path / "s.json", tmp_path / "t", "")
     seen = []
     for second, state in ((1, "running"), (60, "hung"), (61, "")):
-        for where in (brief, summaries):
+        for where in (one_line, summary_writer):
             monkeypatch.setattr(where, "now_ns", lambda _, at=second: 1_000 + at * 10**9)
         to.write(state)
         seen.append(json.loads((tmp_path / "s.json").read_text()))
@@ -123,7 +122,7 @@ def test_the_time_of_a_job_never_runs_backwards(
     assert [one["run_s"] for one in seen] == [1, 60, 61]
     made.ended_ns = 61_500_001_000
     made.write(tmp_path / "t")
-    monkeypatch.setattr(summaries, "now_ns", lambda _: 99 * 10**9)
+    monkeypatch.setattr(summary_writer, "now_ns", lambda _: 99 * 10**9)
     to.end()
     last = json.loads((tmp_path / "s.json").read_text())
     assert (last["state"], last["run_s"]) == ("ended", 61.5)

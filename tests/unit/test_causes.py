@@ -16,10 +16,10 @@ from support.late import MS, STEP, messages, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.causes import Causes
-from mpiprof.analysis.findings import Finding, Gain, findings
-from mpiprof.analysis.variance import SIGNIFICANT, after_median_of_others, nodes_differ
-from mpiprof.reports import sentences, wording
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.findings import Finding, Gain, findings
+from mpiprof.metrics.variance_components import SIGNIFICANT, after_median_of_others, nodes_differ
+from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import gains
 
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
@@ -208,7 +208,7 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     k = compensated
     assert found.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
     assert found.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(wording.causes(found))
+    text = " ".join(phrases.causes(found))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)
@@ -232,7 +232,7 @@ def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
     assert one.evidence["origin_how"] == "outside"
     assert "rank 1 comes 10.0 ms later than the others" in sentences.finding(trace, one)
-    assert "% changes from instance to instance." in wording.causes(trace.causes(1))[1]
+    assert "% changes from instance to instance." in phrases.causes(trace.causes(1))[1]
 
 
 def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
         assert "nan" not in sentences.finding(trace, one)
-    assert "nan" not in " ".join(wording.causes(found))
+    assert "nan" not in " ".join(phrases.causes(found))
 
 
 def test_a_summary_has_no_causes(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.chain import START, UNSEEN, Context, Kept, Origin, walk
-from mpiprof.analysis.measure import Measure
+from mpiprof.diagnosis.delay_chain import START, UNSEEN, Context, Kept, Origin, walk
+from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 

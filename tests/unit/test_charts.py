@@ -8,10 +8,10 @@ import zlib
 
 import numpy as np
 
+from mpiprof.interface.format_units import duration
 from mpiprof.reports import charts
 from mpiprof.reports.colours import operation_colour
 from mpiprof.trace.types import Array
-from mpiprof.units import duration
 
 
 def test_cells_are_filled_in_proportion() -> None:

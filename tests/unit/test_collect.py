@@ -12,11 +12,12 @@ from support.dataset_traces import bits
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import collect, placed, series
-from mpiprof.analysis.placed import Placed
-from mpiprof.analysis.sample import Sample
-from mpiprof.analysis.series import SeriesMaker
-from mpiprof.reports import dataset
+from mpiprof.diagnosis import sampling
+from mpiprof.diagnosis.samples import Sample
+from mpiprof.formats import dataset
+from mpiprof.metrics import block_index, instance_series
+from mpiprof.metrics.block_index import Placed
+from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.types import Int
@@ -28,10 +29,10 @@ SITES = ("allreduce", "barrier", "bcast", "bcast")
 
 @pytest.fixture(autouse=True)
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "MOST", 128)
-    monkeypatch.setattr(series, "RUN", 8)
-    monkeypatch.setattr(collect, "WALKS", 16)
-    monkeypatch.setattr(collect, "GENERATION", 1 << 11)
+    monkeypatch.setattr(instance_series, "MOST", 128)
+    monkeypatch.setattr(instance_series, "RUN", 8)
+    monkeypatch.setattr(sampling, "WALKS", 16)
+    monkeypatch.setattr(sampling, "GENERATION", 1 << 11)
     monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that batches are not cached
 
 
@@ -116,7 +117,7 @@ def test_of_few_blocks_as_of_all(
     found = few.samples(range(4))
     assert len(blocks_read) == len(set(blocks_read)) < len(few.dataset.blocks) / 2
     blocks_read.clear()
-    monkeypatch.setattr(collect, "_counts", lambda *_: None)
+    monkeypatch.setattr(sampling, "_counts", lambda *_: None)
     everything = mpiprof.open(folder)
     others = everything.samples(range(4))
     assert set(blocks_read) == set(range(len(few.dataset.blocks)))
@@ -169,7 +170,7 @@ def test_many_call_sites_in_each_block(
     """Then the blocks' locations are not stored; all blocks are read, and the results are equal."""
     known = mpiprof.open(folder).samples(2)[2]
     blocks_read.clear()
-    monkeypatch.setattr(placed, "MOST", 10)
+    monkeypatch.setattr(block_index, "MOST", 10)
     trace = mpiprof.open(folder)
     found = trace.samples(2)[2]
     assert trace.dataset is not None

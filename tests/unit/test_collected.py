@@ -10,8 +10,8 @@ from support.late import MS, noise
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import chain
-from mpiprof.analysis.verdict import verdict
+from mpiprof.diagnosis import delay_chain
+from mpiprof.diagnosis.verdict import verdict
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -56,7 +56,7 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
 
 
 def test_what_is_not_followed_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "WORK", 0)
+    monkeypatch.setattr(delay_chain, "WORK", 0)
     longer = np.abs(noise(150, 4, 0.02))
     longer[:, 0] += 5
     trace = unwaited(tmp_path, longer)

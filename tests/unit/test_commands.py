@@ -19,8 +19,8 @@ from support.waiting import HANG_S
 import mpiprof
 from mpiprof.__main__ import VERBS, command, main
 from mpiprof.commands import doctor
-from mpiprof.installation import DISTRIBUTION, pip_install
-from mpiprof.invocation import command as suggested
+from mpiprof.interface.installation import DISTRIBUTION, pip_install
+from mpiprof.interface.shell_hints import command as suggested
 from mpiprof.launch import mpiexec
 
 

@@ -11,9 +11,9 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.analysis.changes import compare, matched
-from mpiprof.analysis.difference import Difference, difference
-from mpiprof.reports.difference import verdict as in_words
+from mpiprof.diagnosis.compare import compare, matched
+from mpiprof.diagnosis.compare_verdict import Difference, difference
+from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.reports import condition
+from mpiprof.reports import fail_on
 from mpiprof.reports.json import NUMBERS, RUN, TEXTS
 
 MS = 1_000_000
@@ -52,7 +52,7 @@ ROW: dict[str, Any] = {
 )
 def test_known_answers(expression: str, met: bool) -> None:
     """`and` binds before `or`; an unknown value satisfies no condition."""
-    assert condition.parse(expression).holds(ROW) is met
+    assert fail_on.parse(expression).holds(ROW) is met
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_known_answers(expression: str, met: bool) -> None:
 )
 def test_what_is_refused(expression: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as error:
-        condition.parse(expression)
+        fail_on.parse(expression)
     assert "\n" not in str(error.value)
 
 
@@ -89,7 +89,7 @@ def test_every_column_of_call_sites_is_known(tmp_path: Path) -> None:
     beside = {"callsite", "sites", "started", "algorithms"}
     assert set(trace.callsites.columns) - beside == {*NUMBERS, *TEXTS}
     for name in (*NUMBERS, *RUN):
-        assert list(condition.parse(f"{name} > 0").columns()) == [name]
+        assert list(fail_on.parse(f"{name} > 0").columns()) == [name]
 
 
 def waiting(folder: Path) -> Path:

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import damage
 from support.synthetic import Synthetic, chunks, head_chunk
 
 import mpiprof
-from mpiprof.bench.cost import damage
 from mpiprof.errors import TraceError
 from mpiprof.testing.sealed import seal
 

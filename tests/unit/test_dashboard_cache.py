@@ -13,8 +13,8 @@ import pytest
 from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 from mpiprof.__main__ import main
-from mpiprof.analysis.derived import DERIVED
-from mpiprof.store import cache, derived, values
+from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.store import cache, cached_trace, values
 from mpiprof.timeline import build
 from mpiprof.trace import Trace
 
@@ -67,7 +67,7 @@ def same(one: Any, other: Any) -> bool:
 def derive_all(trace: Trace) -> dict[str, Any]:
     """Return all cached values, for the first call site if one is required."""
     found: dict[str, Any] = {"clocks": trace.clocks}
-    for name in sorted(derived.KEPT & DERIVED.keys()):
+    for name in sorted(cached_trace.KEPT & DERIVED.keys()):
         found[name] = trace.derive(name, *ARGUMENTS.get(name, ()))
     return found
 
@@ -76,35 +76,35 @@ def test_what_is_kept_comes_back_equal_without_deriving_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = derive_all(Trace(folder, DERIVED))
-    first = derive_all(derived.open_trace(folder))
+    first = derive_all(cached_trace.open_trace(folder))
     kept = {p.name.partition("-")[0] for p in (folder / "cache").iterdir()}
     assert {"callsites", "instances", "clocks", "causes.0", "phases.0"} <= kept
 
     def fails(*_: Any) -> None:
         raise AssertionError("derived again")
 
-    monkeypatch.setattr(derived, "DERIVED", dict.fromkeys(DERIVED, fails))
+    monkeypatch.setattr(cached_trace, "DERIVED", dict.fromkeys(DERIVED, fails))
     monkeypatch.setattr(Trace, "batches", fails)
-    again = derive_all(derived.open_trace(folder))
+    again = derive_all(cached_trace.open_trace(folder))
     for name, value in plain.items():
         assert same(value, first[name]), name
         assert same(value, again[name]), name
 
 
 def test_problems_that_deriving_found_are_told_again(folder: Path) -> None:
-    trace = derived.open_trace(folder)
+    trace = cached_trace.open_trace(folder)
     trace.problems.note("ranks called different operations")
     trace.derive("callsites")
-    again = derived.open_trace(folder)
+    again = cached_trace.open_trace(folder)
     assert "ranks called different operations" not in again.problems
     again.derive("callsites")
     assert "ranks called different operations" in again.problems
 
 
 def test_a_changed_trace_is_read_anew(folder: Path) -> None:
-    assert len(derived.open_trace(folder).instances) == 60
+    assert len(cached_trace.open_trace(folder).instances) == 60
     made(folder, instances=31)
-    assert len(derived.open_trace(folder).instances) == 62
+    assert len(cached_trace.open_trace(folder).instances) == 62
     names = [p.name for p in (folder / "cache").iterdir() if p.name.startswith("instances-")]
     assert len(names) == 1  # the old entry is gone
 
@@ -137,7 +137,7 @@ def segments(folder: Path) -> Any:
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "noise", "flipped", "foreign"])
 def test_damaged_entries_are_made_anew(folder: Path, damage: str) -> None:
-    plain = derive_all(derived.open_trace(folder))
+    plain = derive_all(cached_trace.open_trace(folder))
     events = segments(folder)
     choose = random.Random(damage)
     for path in entries(folder):
@@ -155,18 +155,18 @@ def test_damaged_entries_are_made_anew(folder: Path, damage: str) -> None:
         else:
             content = bytearray(entries(folder)[0].read_bytes())
         path.write_bytes(content)
-    found = derive_all(derived.open_trace(folder))
+    found = derive_all(cached_trace.open_trace(folder))
     assert all(same(value, found[name]) for name, value in plain.items())
     assert segments(folder) == events
 
 
 def test_flips_in_arrays_are_noticed(folder: Path) -> None:
-    plain = derived.open_trace(folder).instances
+    plain = cached_trace.open_trace(folder).instances
     (path,) = (folder / "cache").glob("instances-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 4
     path.write_bytes(content)
-    pd.testing.assert_frame_equal(derived.open_trace(folder).instances, plain)
+    pd.testing.assert_frame_equal(cached_trace.open_trace(folder).instances, plain)
 
 
 def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
@@ -183,16 +183,16 @@ def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
 
 
 def test_a_pipe_or_a_link_in_place_of_an_entry_does_no_harm(folder: Path, tmp_path: Path) -> None:
-    derived.open_trace(folder).derive("callsites")
+    cached_trace.open_trace(folder).derive("callsites")
     (path,) = (folder / "cache").glob("callsites-*")
     path.unlink()
     os.mkfifo(path)
-    assert len(derived.open_trace(folder).callsites) == 2  # does not wait for a writer
+    assert len(cached_trace.open_trace(folder).callsites) == 2  # does not wait for a writer
     other = tmp_path / "other"
     other.write_text("kept")
     path.unlink()
     path.symlink_to(other)
-    assert len(derived.open_trace(folder).callsites) == 2
+    assert len(cached_trace.open_trace(folder).callsites) == 2
     assert other.read_text() == "kept"
 
 
@@ -200,7 +200,7 @@ def test_a_linked_cache_folder_is_not_followed(folder: Path, tmp_path: Path) -> 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folder / "cache").symlink_to(elsewhere)
-    derived.open_trace(folder).derive("callsites")
+    cached_trace.open_trace(folder).derive("callsites")
     assert not any(elsewhere.iterdir())
     assert any((tmp_path / "home").rglob("callsites-*"))
 
@@ -209,17 +209,17 @@ def test_where_the_trace_cannot_be_written_to_the_home_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "cache").write_text("a file where the folder should be")
-    first = derived.open_trace(folder).instances
+    first = cached_trace.open_trace(folder).instances
     assert any((tmp_path / "home").rglob("instances-*"))
     monkeypatch.setattr(Trace, "batches", None)
-    pd.testing.assert_frame_equal(derived.open_trace(folder).instances, first)
+    pd.testing.assert_frame_equal(cached_trace.open_trace(folder).instances, first)
 
 
 def test_without_any_place_it_is_derived_each_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "folders_of", lambda _: iter(()))
-    assert len(derived.open_trace(folder).instances) == 60
+    assert len(cached_trace.open_trace(folder).instances) == 60
 
 
 def test_unfinished_files_go_when_they_are_old(folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_unfinished_files_go_when_they_are_old(folder: Path) -> None:
     for path in (old, new):
         path.write_text("")
     os.utime(old, (0, 0))
-    derived.open_trace(folder).derive("callsites")
+    cached_trace.open_trace(folder).derive("callsites")
     assert not old.exists()
     assert new.exists()
 

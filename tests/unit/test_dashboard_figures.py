@@ -8,7 +8,7 @@ import pytest
 from mpiprof.dashboard import theme
 from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, histogram, overview
 
-from mpiprof.model import setting
+from mpiprof.model import problem_spec
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import OPERATIONS
 from mpiprof.reports import colours
@@ -144,8 +144,8 @@ def test_shares_carry_their_confidence() -> None:
 
 
 def test_a_schedule_is_drawn_message_by_message() -> None:
-    ring = setting.algorithm("allgather", "ring", groups=False)
-    problem = setting.problem("allgather", setting.Setting(4, bytes=1024))
+    ring = problem_spec.algorithm("allgather", "ring", groups=False)
+    problem = problem_spec.problem("allgather", problem_spec.Setting(4, bytes=1024))
     timing = simulate(ring, problem, trace=True)
     figure = algorithms.space_time(timing, ["0", "1", "2", "3"])
     lines = [trace for trace in figure.data if trace.mode == "lines"]

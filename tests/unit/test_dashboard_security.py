@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from mpiprof.dashboard import app as apps
-from mpiprof.dashboard import security
-from mpiprof.dashboard.data import Context
+from mpiprof.dashboard import auth
+from mpiprof.dashboard.trace_data import Context
 from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
 from support.jobs import clean_environment
 from support.waiting import HANG_S
 
-from mpiprof.installation import install_command
+from mpiprof.interface.installation import install_command
 
 TOKEN = "the-token"
 HOST = "localhost:8765"
@@ -173,7 +173,7 @@ def test_the_page_names_no_other_host(client: Any) -> None:
 
 
 def test_large_bodies_are_refused(client: Any) -> None:
-    body = b"x" * (security.BODY_LIMIT + 1)
+    body = b"x" * (auth.BODY_LIMIT + 1)
     headers = {"Host": HOST, "Cookie": COOKIE, "Content-Type": "application/json"}
     answer = client.post("/_dash-update-component", data=body, headers=headers)
     assert answer.status_code == 413

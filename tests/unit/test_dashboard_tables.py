@@ -9,17 +9,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard import explain, grid, history, live, race, sources, tables
-from mpiprof.dashboard.data import MOST_RANKS, Context, Data
+from mpiprof.dashboard import (
+    explanations,
+    filtered_tables,
+    grid,
+    live,
+    predictions,
+    selection_history,
+    source_excerpt,
+)
 from mpiprof.dashboard.pages import compare, overview, timeline
-from mpiprof.dashboard.state import RUNS, SHARED, State, parse, parse_ranks
+from mpiprof.dashboard.trace_data import MOST_RANKS, Context, Data
+from mpiprof.dashboard.url_state import RUNS, SHARED, State, parse, parse_ranks
 from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.analysis.ranks import lateness, one_instance, point_to_point, rank_totals
 from mpiprof.errors import TraceError, UsageError
+from mpiprof.metrics.rank_totals import lateness, one_instance, point_to_point, rank_totals
 
 
 @pytest.fixture(scope="module")
@@ -101,27 +109,29 @@ def test_one_instance_is_a_row_of_the_matrix(data: Data) -> None:
     ids=str,
 )
 def test_where_the_time_went_adds_up_under_every_filter(data: Data, state: State) -> None:
-    parts = tables.time_parts(data, state).set_index("part")["ns"]
+    parts = filtered_tables.time_parts(data, state).set_index("part")["ns"]
     assert (parts >= 0).all()
     assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.ranks(state)))
-    sums = tables.totals(data, state)
+    sums = filtered_tables.totals(data, state)
     assert parts["waiting"] == sums["total_wait_ns"].sum()
 
 
 def test_filters_hold_for_call_sites_and_instances(data: Data) -> None:
-    assert set(tables.by_callsite(data, State(operations=("bcast",)))["operation"]) == {"bcast"}
+    assert set(filtered_tables.by_callsite(data, State(operations=("bcast",)))["operation"]) == {
+        "bcast"
+    }
     half = next(i for i, name in data.communicators if data.communicators.index((i, name)) == 1)
-    found = tables.by_callsite(data, State(communicators=(half,)))
+    found = filtered_tables.by_callsite(data, State(communicators=(half,)))
     assert list(found["operation"]) == ["alltoall"]
     callsite = int(found["callsite"].iloc[0])
-    assert len(tables.instances_of(data, callsite, State(communicators=(half,)))) == 30
-    assert len(tables.instances_of(data, callsite, State())) == 60
+    assert len(filtered_tables.instances_of(data, callsite, State(communicators=(half,)))) == 30
+    assert len(filtered_tables.instances_of(data, callsite, State())) == 60
 
 
 def test_sparklines_are_means_of_equal_parts() -> None:
     values = np.array([1.0, 3.0, np.nan, 5.0, np.nan, np.nan])
-    assert tables.binned(values, 3) == [2.0, 5.0, None]
-    assert tables.binned(np.array([4.0]), 3) == [4.0]
+    assert filtered_tables.binned(values, 3) == [2.0, 5.0, None]
+    assert filtered_tables.binned(np.array([4.0]), 3) == [4.0]
 
 
 def test_the_address_is_read_and_written_back() -> None:
@@ -226,7 +236,7 @@ def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     assert found.trace.ranks == 4_000_000
     assert found.ranks(State()).tolist() == list(range(8))
     assert len(found.ranks(State(ranks="0-3999999"))) <= MOST_RANKS
-    assert len(tables.by_rank(found, State())) == 8
+    assert len(filtered_tables.by_rank(found, State())) == 8
     assert live.strip(found, State()) is None
     with pytest.raises(TraceError, match="too many"):
         live.found_in(found)
@@ -290,11 +300,11 @@ def test_source_lines_around_a_place_are_found(folders: tuple[Path, Path]) -> No
     allowed, _ = folders
     for name in (str(allowed / "src/app.py"), "app.py", "/elsewhere/src/app.py", "src/app.py"):
         roots = [allowed] if "src" in name else [allowed / "src"]
-        found = sources.excerpt(name, 10, roots)
+        found = source_excerpt.excerpt(name, 10, roots)
         assert found is not None
         assert found.lines[10 - found.first] == "line 10"
-        assert len(found.lines) == 2 * sources.AROUND + 1
-    assert sources.excerpt("app.py", 1000, [allowed / "src"]) is None
+        assert len(found.lines) == 2 * source_excerpt.AROUND + 1
+    assert source_excerpt.excerpt("app.py", 1000, [allowed / "src"]) is None
 
 
 def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
@@ -303,7 +313,7 @@ def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
     (allowed / "folder").symlink_to(secret)
     (allowed / "plain.txt").write_text("SECRET\n")
     os.mkfifo(allowed / "pipe.py")
-    (allowed / "large.py").write_bytes(b"x\n" * sources.LARGEST)
+    (allowed / "large.py").write_bytes(b"x\n" * source_excerpt.LARGEST)
     for name in (
         str(secret / "key.py"),
         "../secret/key.py",
@@ -318,7 +328,7 @@ def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
         "a\0.py",
         "x" * 5000 + ".py",
     ):
-        assert sources.excerpt(name, 1, [allowed]) is None, name
+        assert source_excerpt.excerpt(name, 1, [allowed]) is None, name
 
 
 # The selector's history, and predictions
@@ -340,38 +350,38 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "selection.jsonl").write_text(text + '{"kind": "end", "key": "k1"')
     found = Data("t", folder)
-    read = history.selection(found)
+    read = selection_history.selection(found)
     assert list(read["trial"]["algorithm"]) == ["ring"]
     assert read["choice"]["instance"].tolist() == [40]
     assert not len(read["end"])
     callsite = int(found.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
-    assert history.keys_of(found, callsite) == ["k1"]
-    assert history.tried(found, callsite)["score_ns"].tolist() == [2.5]
+    assert selection_history.keys_of(found, callsite) == ["k1"]
+    assert selection_history.tried(found, callsite)["score_ns"].tolist() == [2.5]
 
 
 def test_of_too_many_processes_no_page_waits_for_a_race(
     data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One simulation cannot be interrupted, so none is started beyond so many processes."""
-    asked = next(w for w in race.works(data) if w.operation == "allreduce")
-    monkeypatch.setattr(race, "MOST", asked.members - 1)
-    for begin in (race.simulated, race.sizes):
+    asked = next(w for w in predictions.works(data) if w.operation == "allreduce")
+    monkeypatch.setattr(predictions, "MOST", asked.members - 1)
+    for begin in (predictions.simulated, predictions.sizes):
         with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
             begin(data, asked)
-    said = str(explain.other_algorithms(data, State(), asked.callsite))
+    said = str(explanations.other_algorithms(data, State(), asked.callsite))
     assert "8 processes are too many to simulate while a page waits" in said
 
 
 def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
-    asked = next(w for w in race.works(data) if w.operation == "allreduce")
-    table = race.table(race.simulated(data, asked))
+    asked = next(w for w in predictions.works(data) if w.operation == "allreduce")
+    table = predictions.table(predictions.simulated(data, asked))
     assert table["score_ns"].is_monotonic_increasing
     assert list(table.loc[table["is_now"], "algorithm"]) == ["native"]
-    sizes = race.sizes(data, asked)
+    sizes = predictions.sizes(data, asked)
     assert {8, 16, 32} <= set(sizes["processes"])
     same = sizes[sizes["processes"] == 8].groupby("algorithm")["score_ns"].min()
     assert (same > 0).all()
-    larger = race.grown(asked, 100)
+    larger = predictions.grown(asked, 100)
     assert len(larger.patterns[0].arrivals) == 100
     assert set(larger.patterns[0].arrivals) <= set(asked.patterns[0].arrivals)
 

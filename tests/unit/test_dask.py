@@ -20,11 +20,12 @@ from support import dying, memory
 from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
-from mpiprof import progress, workers
-from mpiprof.analysis import aggregate, parts
-from mpiprof.analysis.derived import DERIVED
-from mpiprof.analysis.natives import shapes
+from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError
+from mpiprof.interface import progress
+from mpiprof.metrics import aggregate, batch_map
+from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 
 distributed = pytest.importorskip("distributed")
@@ -40,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PIECE", (1, 1))  # a block each
+    monkeypatch.setattr(batch_map, "PIECE", (1, 1))  # a block each
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def client(cluster: Any) -> Any:
 
 
 def with_workers(folder: Path, client: Any) -> Trace:
-    return Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
+    return Trace(folder, {**DERIVED, "shapes": shapes}, dask_workers.Workers(client))
 
 
 def check(folder: Path, client: Any, scratch: Path) -> None:
@@ -118,13 +119,13 @@ def test_verbs_take_a_scheduler(
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"type": "Scheduler", "address": cluster.scheduler_address}))
     shown: list[int] = []
-    real = workers.Workers.map
+    real = dask_workers.Workers.map
 
     def counted(self: Any, function: Any, items: Any) -> Any:
         shown.append(len(items))
         return real(self, function, items)
 
-    monkeypatch.setattr(workers.Workers, "map", counted)
+    monkeypatch.setattr(dask_workers.Workers, "map", counted)
     folder = folders["drifting"]
     plan = tmp_path / "plan.json"
     for words, where in (
@@ -165,7 +166,7 @@ def test_workers_use_freed_memory_again(cluster: Any) -> None:
         if "glibc" not in platform.libc_ver():
             pytest.skip("another C library")
         assert "MALLOC_TRIM_THRESHOLD_" in connected.submit(os.environ.copy).result()
-        found = list(workers.Workers(connected).map(memory.faults, [2_000] * 8))
+        found = list(dask_workers.Workers(connected).map(memory.faults, [2_000] * 8))
     assert max(found) < 200
 
 
@@ -173,7 +174,7 @@ def test_few_items_are_under_way_and_all_come_in_order(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finished results that are not fetched yet occupy the workers' memory."""
-    monkeypatch.setattr(workers, "AHEAD", 2)
+    monkeypatch.setattr(dask_workers, "AHEAD", 2)
     taken: list[int] = []
 
     class Items(list[int]):
@@ -184,7 +185,7 @@ def test_few_items_are_under_way_and_all_come_in_order(
 
     with client(cluster) as connected:
         found = []
-        for result in workers.Workers(connected).map(abs, Items([0] * 20)):
+        for result in dask_workers.Workers(connected).map(abs, Items([0] * 20)):
             found.append(result)
             assert len(taken) <= len(found) + 2 * 2
     assert found == list(range(20))
@@ -195,14 +196,14 @@ def test_workers_need_the_same_mpiprof(
     cluster: Any, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("report", folders["inter"], "--dask", cluster.scheduler_address)
-    monkeypatch.setattr(workers, "__version__", "9.9")
+    monkeypatch.setattr(dask_workers, "__version__", "9.9")
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"have mpiprof {mpiprof.__version__}, this is 9.9" in err
     absent = types.ModuleType("absent")  # importable here, but not in the workers
     exec("def version(): return '9.9'", vars(absent))
     monkeypatch.setitem(sys.modules, "absent", absent)
-    monkeypatch.setattr(workers, "version", vars(absent)["version"])
+    monkeypatch.setattr(dask_workers, "version", vars(absent)["version"])
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "can't import mpiprof" in err
@@ -210,10 +211,10 @@ def test_workers_need_the_same_mpiprof(
 
 def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> None:
     """As in `view`."""
-    data = pytest.importorskip("mpiprof.dashboard.data")
+    data = pytest.importorskip("mpiprof.dashboard.trace_data")
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
     with client(cluster) as connected:
-        context = data.Context([folders["several"]], [], workers.Workers(connected))
+        context = data.Context([folders["several"]], [], dask_workers.Workers(connected))
         found = context.data("job")
         assert found.trace.workers is not None
         pd.testing.assert_frame_equal(found.callsites, mpiprof.open(folders["several"]).callsites)

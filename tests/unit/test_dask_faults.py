@@ -15,12 +15,12 @@ import pytest
 from support.dataset_traces import MADE, exported, said
 from support.waiting import HANG_S
 
-from mpiprof import workers
-from mpiprof.analysis import parts
-from mpiprof.analysis.derived import DERIVED
-from mpiprof.analysis.natives import shapes
+from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
-from mpiprof.installation import install_command
+from mpiprof.interface.installation import install_command
+from mpiprof.metrics import batch_map
+from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
 distributed = pytest.importorskip("distributed")
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PIECE", (1, 1))  # a block each
+    monkeypatch.setattr(batch_map, "PIECE", (1, 1))  # a block each
 
 
 def started(protocol: str = "inproc") -> Any:
@@ -52,8 +52,8 @@ def cluster() -> Iterator[Any]:
 
 def passing(folder: Path, client: Any) -> Iterator[Any]:
     """Start a slow pass."""
-    trace = Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
-    return iter(parts.Pass(trace, _slow))
+    trace = Trace(folder, {**DERIVED, "shapes": shapes}, dask_workers.Workers(client))
+    return iter(batch_map.Pass(trace, _slow))
 
 
 def _slow(*_: object) -> int:
@@ -64,7 +64,7 @@ def _slow(*_: object) -> int:
 def test_wrong_use_is_one_line(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(dask_workers, "PATIENCE_S", 0.5)
     dead = tmp_path / "dead.json"
     dead.write_text('{"address": "tcp://127.0.0.1:9"}')
     others = {"empty": b"", "binary": b"\x93NUMPY\x01", "list": b"[]", "number": b'{"address": 5}'}
@@ -126,12 +126,12 @@ def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
     """For example, a client writes a traceback if its scheduler disappears."""
     logger = logging.getLogger("distributed.client")
     logger.setLevel(logging.WARNING)
-    with workers.connected(cluster.scheduler_address):
+    with dask_workers.connected(cluster.scheduler_address):
         assert not logger.isEnabledFor(logging.ERROR)
 
 
 def test_workers_that_all_go_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(dask_workers, "PATIENCE_S", 0.3)
     with started() as made, distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)
         assert next(found).found == 1

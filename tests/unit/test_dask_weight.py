@@ -13,9 +13,9 @@ import pytest
 from support.dataset_traces import exported
 from support.synthetic import Synthetic
 
-from mpiprof import workers
-from mpiprof.analysis.derived import DERIVED
-from mpiprof.analysis.natives import shapes
+from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
 distributed = pytest.importorskip("distributed")
@@ -89,7 +89,7 @@ def test_what_all_items_share_is_sent_once(tmp_path: Path, monkeypatch: pytest.M
         distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        trace = Trace(folder, {**DERIVED, "shapes": shapes}, workers.Workers(client))
+        trace = Trace(folder, {**DERIVED, "shapes": shapes}, dask_workers.Workers(client))
         table = trace.callsites
         sent: list[int] = []
         submit = client.submit

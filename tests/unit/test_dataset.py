@@ -18,7 +18,7 @@ from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.reports import columns
+from mpiprof.formats import export_columns
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import BEFORE, OPTIONAL
@@ -124,7 +124,7 @@ def test_verbs_say_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path)
 
 
 def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:
-    from mpiprof.analysis.ranks import one_instance
+    from mpiprof.metrics.rank_totals import one_instance
 
     ours, theirs = (mpiprof.open(path) for path in pairs["several"])
     for row in ours.instances.iloc[[0, 8_900, -1]].to_dict("records"):
@@ -138,8 +138,8 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
     """The columns are the documented ones, and definitions name them."""
     folder, to = pairs["mixed"]
     calls = pd.read_parquet(to / "calls")
-    assert list(calls.columns) == [*columns.CALLS, "communicator"]
-    assert {*OPTIONAL, *BEFORE} < set(columns.CALLS)
+    assert list(calls.columns) == [*export_columns.CALLS, "communicator"]
+    assert {*OPTIONAL, *BEFORE} < set(export_columns.CALLS)
     shapes = pd.read_parquet(to / "definitions" / "shapes.parquet").set_index("shape")
     there = calls[calls["shape"] >= 0]
     found = there["shape"].map(shapes["operation"]).value_counts().to_dict()

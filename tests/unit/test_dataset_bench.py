@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmarks import dataset
+from benchmarks.checks import Row, printed
 
 import mpiprof
-from mpiprof.bench.cost import dataset
-from mpiprof.bench.harness.promises import Row, printed
 
 
 def test_what_it_writes_is_read_in_full(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from support.hung import HERE, THERE, call, conclude, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import positions
-from mpiprof.reports import status
-from mpiprof.trace.processes import Processes
+from mpiprof.hang import rank_state, status
+from mpiprof.hang.processes import Processes
 
 DOUBT = "No signal is noted of"
 
@@ -137,7 +136,7 @@ def test_verdict_and_table_say_the_same_of_a_call(
     verdict, told = conclude(made, tmp_path, gone(3))
     trace = mpiprof.open(tmp_path / "t")
     monkeypatch.setattr(status, "alive", lambda _: gone(3).alive)
-    text = status.text(trace, *positions.find(trace), verdict)
+    text = status.text(trace, *rank_state.find(trace), verdict)
     assert "died of SIGSEGV before MPI_Finalize in allreduce" in told
     assert "died inside" in text and "after allreduce" not in text
 

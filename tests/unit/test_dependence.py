@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.analysis.waits import Group, awaited, waits
+from mpiprof.metrics.wait_states import Group, awaited, waits
 from mpiprof.model.dependence import dependence
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem, find

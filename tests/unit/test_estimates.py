@@ -11,18 +11,18 @@ from typing import cast
 
 import numpy as np
 import pytest
-from mpiprof.dashboard.detail import facts
+from mpiprof.dashboard.callsite_detail import facts
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.analysis.changes import compare
-from mpiprof.analysis.difference import difference
-from mpiprof.analysis.measured import CallsiteKey, Rows
-from mpiprof.analysis.sampled import Sampled
+from mpiprof.diagnosis.compare import compare
+from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.metrics.instance_rows import CallsiteKey, Rows
+from mpiprof.metrics.sampling_estimates import Sampled
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import CALL, Bool, Int
-from mpiprof.trace.write import CHUNK, RECORD_TYPE, chunks
+from mpiprof.trace.writer import CHUNK, RECORD_TYPE, chunks
 
 MS = 1_000_000
 CALLS, EVERY = 3000, 100

@@ -14,8 +14,8 @@ from support.exporting import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import frames
-from mpiprof.reports import columns, perfetto
+from mpiprof.formats import export_columns, perfetto_json
+from mpiprof.metrics import tables
 from mpiprof.trace import Trace
 
 Event = dict[str, Any]
@@ -49,7 +49,10 @@ def test_parquet_says_what_its_columns_mean(folder: Path, tmp_path: Path) -> Non
     from pyarrow import parquet
 
     assert export(folder, "--to", "parquet", "-o", tmp_path / "t").returncode == 0
-    for name, meanings in (("events", columns.EVENTS), ("instances", columns.INSTANCES)):
+    for name, meanings in (
+        ("events", export_columns.EVENTS),
+        ("instances", export_columns.INSTANCES),
+    ):
         schema = parquet.read_schema(tmp_path / f"t-{name}.parquet")
         said = {f.name: f.metadata[b"description"].decode() for f in schema}
         assert said == {n: meanings[n] for n in said}
@@ -58,7 +61,10 @@ def test_parquet_says_what_its_columns_mean(folder: Path, tmp_path: Path) -> Non
 
 
 def test_every_column_is_documented_in_its_order(trace: Trace) -> None:
-    for frame, meanings in ((trace.events, columns.EVENTS), (trace.instances, columns.INSTANCES)):
+    for frame, meanings in (
+        (trace.events, export_columns.EVENTS),
+        (trace.instances, export_columns.INSTANCES),
+    ):
         assert list(frame.columns) == list(meanings)
 
 
@@ -79,8 +85,8 @@ def test_csv_gives_back_the_tables(folder: Path, trace: Trace, tmp_path: Path) -
 
 
 def test_pieces_are_the_whole(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "PIECE", 50)
-    pieces = list(frames.event_pieces(trace))
+    monkeypatch.setattr(tables, "PIECE", 50)
+    pieces = list(tables.event_pieces(trace))
     assert len(pieces) > 3
     pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), trace.events)
 
@@ -194,12 +200,12 @@ def test_instances_are_flows_through_their_calls(exported: list[Event], trace: T
 
 def test_microseconds_are_exact() -> None:
     for ns, text in ((0, "0.000"), (7, "0.007"), (12_345, "12.345"), (-1_001, "-1.001")):
-        assert perfetto.micros(ns) == text
-    assert perfetto.micros(2**60 + 1) == "1152921504606846.977"
+        assert perfetto_json.micros(ns) == text
+    assert perfetto_json.micros(2**60 + 1) == "1152921504606846.977"
 
 
 def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
-    from mpiprof.trace.write import chunks
+    from mpiprof.trace.writer import chunks
 
     made = Synthetic(2)
     made.collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
@@ -261,7 +267,7 @@ def test_bad_input_is_one_line(
 
 
 def test_an_export_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
-    from mpiprof.output import finished
+    from mpiprof.interface.output_files import finished
 
     path = tmp_path / "t.json"
     path.write_text("before")

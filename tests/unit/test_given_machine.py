@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard.data import Context
+from mpiprof.dashboard.trace_data import Context
 from support.synthetic import Synthetic
 
 import mpiprof

@@ -17,10 +17,10 @@ from mpiprof.errors import MpiprofError
 from mpiprof.libraries import own
 from mpiprof.model.catalogue import catalogue
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.handover import intel, mpich, openmpi
-from mpiprof.tune.handover.cells import Asked, Call, Cell, Refusal, Refusals, cells
-from mpiprof.tune.handover.mpich import Asking, decides
-from mpiprof.tune.handover.openmpi import NUMBERS, counted, fires
+from mpiprof.tune.export_rules import intel, mpich, openmpi
+from mpiprof.tune.export_rules.cells import Asked, Call, Cell, Refusal, Refusals, cells
+from mpiprof.tune.export_rules.mpich import Asking, decides
+from mpiprof.tune.export_rules.openmpi import NUMBERS, counted, fires
 
 MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans

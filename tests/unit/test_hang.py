@@ -10,7 +10,7 @@ import pytest
 from support.hung import HERE, SECOND, THERE, call, conclude, job, now, places
 
 import mpiprof
-from mpiprof.analysis import hang, positions
+from mpiprof.hang import job_verdict, rank_state
 
 DISAGREEMENTS: list[tuple[str, str, dict[str, Any], dict[str, Any], tuple[str, str]]] = [
     ("root", "bcast", {"root": 0}, {"root": 1}, ("root 0", "root 1")),
@@ -149,16 +149,16 @@ def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
     for rank in range(3):
         made.add(rank, 0, 0, 0, 0, kind=0)
     trace = mpiprof.open(made.write(tmp_path / "t", finished=False))
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     assert [one.free for one in found] == [0, 0, 0]
-    assert hang.conclude(trace, found, pending, now(0, 1, 2)).kind == "order"
+    assert job_verdict.conclude(trace, found, pending, now(0, 1, 2)).kind == "order"
     found[2].free = 1
-    assert hang.conclude(trace, found, pending, now(0, 1, 2)).kind == "none"
+    assert job_verdict.conclude(trace, found, pending, now(0, 1, 2)).kind == "none"
     (sound,) = [one for one in pending if one.missing == [0, 1]]
     later = replace(sound, since_ns=10_000 + 19 * SECOND)
     pending = [later if one is sound else one for one in pending]
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict = hang.conclude(trace, found, pending, still)
+    verdict = job_verdict.conclude(trace, found, pending, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
 
 

@@ -12,15 +12,13 @@ from support.hung import HERE, SECOND, THERE, call, conclude, job, now, places
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import hang, positions
-from mpiprof.analysis.hang import Verdict
 from mpiprof.datatypes import DATATYPES, may_agree
-from mpiprof.reports import hang as words
-from mpiprof.reports import status
-from mpiprof.trace import processes
-from mpiprof.trace.processes import Processes
+from mpiprof.hang import job_verdict, processes, rank_state, status
+from mpiprof.hang import verdict_text as words
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.processes import Processes
 from mpiprof.trace.types import SUMMARY
-from mpiprof.trace.write import RECORD_TYPE, chunks
+from mpiprof.trace.writer import RECORD_TYPE, chunks
 
 
 def barrier_without_the_last(ranks: int = 3) -> Synthetic:
@@ -126,7 +124,7 @@ def test_who_was_ended_by_the_launcher_did_not_die(
     verdict, _ = conclude(made, tmp_path, gone)
     trace = mpiprof.open(tmp_path / "t")
     monkeypatch.setattr(status, "alive", lambda _: gone.alive)
-    text = status.text(trace, *positions.find(trace), verdict)
+    text = status.text(trace, *rank_state.find(trace), verdict)
     assert "· rank 2 died before MPI_Finalize" in text
     states = {line.split()[0]: line.split()[1] for line in text.splitlines() if "side " in line}
     assert states == {"0-1": "ended", "2": "died"}
@@ -259,10 +257,10 @@ def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
         with (folder / f"rank-{rank:06d}.log").open("ab") as log:
             log.write(chunks(total, rank, 1, 0, window=True))
     trace = mpiprof.open(folder)
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     assert [one.between for one in found] == ["", "", "point_to_point"]
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict = hang.conclude(trace, found, pending, still)
+    verdict = job_verdict.conclude(trace, found, pending, still)
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
 
 
@@ -322,7 +320,7 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     busy = now(0, 1, 2, after=20, busy=frozenset([2]))
     assert conclude(made, tmp_path / "moves", busy)[0].kind == "undecided"
     trace = mpiprof.open(tmp_path / "t")
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     assert found[2].state == "inside"
     monkeypatch.setattr(status, "alive", lambda _: still.alive)
     told = status.text(trace, found, pending, verdict)

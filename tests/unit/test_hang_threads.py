@@ -11,14 +11,14 @@ from support.hung import HERE, THERE, call, job, now
 from support.waiting import wait_until
 
 import mpiprof
-from mpiprof.analysis import hang, patience, positions
-from mpiprof.analysis.hang import Verdict
-from mpiprof.analysis.positions import Position
-from mpiprof.reports import hang as words
+from mpiprof.hang import hang_threshold, job_verdict, rank_state
+from mpiprof.hang import verdict_text as words
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.processes import Processes, outside, stat
+from mpiprof.hang.rank_state import Position
 from mpiprof.trace import Trace
-from mpiprof.trace.processes import Processes, outside, stat
 from mpiprof.trace.types import CALL
-from mpiprof.trace.write import RECORD_TYPE, chunks
+from mpiprof.trace.writer import RECORD_TYPE, chunks
 
 
 def crossed(folder: Path) -> Trace:
@@ -35,17 +35,17 @@ def crossed(folder: Path) -> Trace:
 
 
 def judge(
-    trace: Trace, found: list[Position], pending: list[positions.Pending], processes: Processes
+    trace: Trace, found: list[Position], pending: list[rank_state.Pending], processes: Processes
 ) -> tuple[Verdict, str]:
     """Return the verdict and its text."""
-    verdict = hang.conclude(trace, found, pending, processes)
+    verdict = job_verdict.conclude(trace, found, pending, processes)
     return verdict, words.text(trace, found, verdict)
 
 
 def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:
     """A circle of 1 and 2, both with a spare thread: no rank is accused."""
     trace = crossed(tmp_path)
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     assert judge(trace, found, pending, now(0, 1, 2, after=20))[0].kind == "order"
     found[1].free = found[2].free = 1
     still = now(0, 1, 2, after=20, still=frozenset([1, 2]))
@@ -59,10 +59,12 @@ def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> N
 
 def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
     trace = crossed(tmp_path)
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     found[1].free = found[2].free = 1
     found[1].tasks, found[2].tasks = [101], []
-    assert patience.suspects(found, pending, now(after=20).now_ns) == [1]  # 2 cannot be inspected
+    assert hang_threshold.suspects(found, pending, now(after=20).now_ns) == [
+        1
+    ]  # 2 cannot be inspected
     busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
     verdict, _ = judge(trace, found, pending, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (1,))
@@ -71,7 +73,7 @@ def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
 def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) -> None:
     """A user ends it: 1 and 2 record SIGTERM, 0 nothing."""
     trace = crossed(tmp_path)
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     found[1].free = found[2].free = 1
     gone = Processes(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
     verdict, text = judge(trace, found, pending, gone)
@@ -125,7 +127,7 @@ def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
     with (folder / "rank-000001.log").open("ab") as log:
         log.write(chunks(second, 1, 1, 0, window=True))
     trace = mpiprof.open(folder)
-    found, pending = positions.find(trace)
+    found, pending = rank_state.find(trace)
     assert found[1].last is not None and found[1].last.operation == "barrier"
     still = now(0, 1, after=20, still=frozenset([1]))
     verdict, text = judge(trace, found, pending, still)

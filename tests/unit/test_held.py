@@ -9,10 +9,10 @@ from support.dataset_traces import said
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.changes import compare
-from mpiprof.analysis.difference import difference
-from mpiprof.analysis.held import LOST
-from mpiprof.reports.difference import verdict as in_words
+from mpiprof.diagnosis.compare import compare
+from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.metrics.coverage import LOST
+from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.trace import Trace
 
 MS = 1_000_000

@@ -16,74 +16,35 @@ from mpiprof.testing.synthetic import Synthetic
 PACKAGE = ROOT / "mpiprof"
 DASHBOARD = ROOT / "dashboard"  # installs as mpiprof.dashboard
 
-# For each part, the parts that it may use, in addition to EVERYBODY.
-EVERYBODY = {
-    "errors",
-    "operations",
-    "datatypes",
-    "libraries",
-    "library_rows",
-    "invocation",
-    "installation",
-    "nearest",
-    "output",
-    "quantities",
-    "progress",
-    "units",
-    "svg",
-    "symbols",
-    "extras",
-    "memory",
-    "workers",
-}
-ALLOWED = {
+# Parts that every part may use: tables of facts, and the interface to a terminal.
+EVERYBODY = {"errors", "operations", "datatypes", "libraries", "interface"}
+# For each part, the parts that it may use beside those.
+ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "operations": set(),
     "datatypes": set(),
     "libraries": set(),
-    "library_rows": set(),
-    "invocation": set(),
-    "installation": set(),
-    "nearest": set(),
-    "output": set(),
-    "quantities": set(),
-    "progress": set(),
-    "units": set(),
-    "svg": set(),
-    "symbols": set(),
-    "extras": set(),
-    "memory": set(),
-    "workers": set(),
-    "notebook": {"trace"},
+    "interface": set(),
     "launch": set(),
     "core": set(),
     "model": {"core", "launch"},
     "trace": set(),
-    "otf2": {"trace", "core", "launch"},
-    "analysis": {"trace", "model"},
-    "store": {"analysis", "otf2", "trace"},
-    "timeline": {"store", "analysis", "trace"},
-    "tune": {"analysis", "trace", "model", "launch"},
+    "metrics": {"trace", "model"},
+    "diagnosis": {"metrics", "trace", "model"},
+    "formats": {"metrics", "trace", "core", "launch"},
+    "store": {"diagnosis", "metrics", "formats", "trace"},
+    "timeline": {"store", "metrics", "trace"},
     "testing": {"trace"},
-    "bench": {"reports", "analysis", "trace", "model", "launch", "testing"},
-    "replay": {"bench", "tune", "store", "analysis", "trace", "model", "launch"},
-    "reports": {"analysis", "otf2", "trace"},
-    "dashboard": {"reports", "tune", "timeline", "store", "analysis", "trace", "model"},
-    "watch": {"reports", "analysis", "trace", "launch", "open"},
-    "commands": {
-        "watch",
-        "reports",
-        "bench",
-        "replay",
-        "tune",
-        "store",
-        "analysis",
-        "trace",
-        "model",
-        "launch",
-    },
-    "__main__": {"commands"},
-    "__init__": {"analysis", "otf2", "trace", "notebook"},
+    "reports": {"diagnosis", "metrics", "trace"},
+    "hang": {"reports", "diagnosis", "metrics", "trace", "launch", "open"},
+    "bench": {"store", "metrics", "trace", "model", "launch", "open"},
+    "tune": {"bench", "store", "diagnosis", "metrics", "trace", "model", "launch"},
+    "dashboard": {"hang", "reports", "tune", "timeline", "store", "diagnosis", "metrics"}
+    | {"trace", "model"},
+    "commands": {"hang", "reports", "formats", "bench", "tune", "store", "diagnosis", "metrics"}
+    | {"trace", "model", "launch"},
+    "__main__": {"commands", "store"},
+    "__init__": {"diagnosis", "metrics", "formats", "trace", "dashboard"},
 }
 
 
@@ -141,7 +102,7 @@ def test_run_imports_nothing_heavy(options: list[str], tmp_path: Path) -> None:
     assert not loaded & heavy
 
 
-@pytest.mark.parametrize("module", ["bench.harness.running", "replay.run"])
+@pytest.mark.parametrize("module", ["bench.harness.runner", "tune.replay.jobs"])
 def test_ranks_that_measure_import_no_pandas(module: str) -> None:
     """Otherwise each rank of a study or a replay would take half a second longer to start."""
     loaded = modules_after(f"import mpiprof.{module}")

@@ -8,7 +8,7 @@ import numpy as np
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.verdict import verdict
+from mpiprof.diagnosis.verdict import verdict
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 

@@ -16,10 +16,10 @@ from support import ROOT
 from support.jobs import clean_environment
 
 import mpiprof
-from mpiprof import installation
 from mpiprof.__main__ import main
-from mpiprof.installation import DISTRIBUTION, install_command, reinstall_command
-from mpiprof.invocation import interpreter
+from mpiprof.interface import installation
+from mpiprof.interface.installation import DISTRIBUTION, install_command, reinstall_command
+from mpiprof.interface.shell_hints import interpreter
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -127,7 +127,7 @@ def test_nothing_tells_to_install_the_other_project(path: Path) -> None:
 
 def test_a_hint_is_made_for_this_interpreter() -> None:
     """No line of the package contains a literal pip command."""
-    own = ROOT / "mpiprof" / "installation.py"
+    own = ROOT / "mpiprof" / "interface" / "installation.py"
     for path in {*(ROOT / "mpiprof").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")} - {own}:
         assert "pip install" not in path.read_text("utf-8"), path
 

@@ -13,7 +13,7 @@ from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.invocation import command, invocation, quoted, switched
+from mpiprof.interface.shell_hints import command, invocation, quoted, switched
 from mpiprof.tune import plan
 
 MS = 1_000_000

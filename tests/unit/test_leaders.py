@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from support.waiting import wait_until
 
+from mpiprof.hang.activity import Activity
+from mpiprof.hang.agent import _Watch as Watch
+from mpiprof.hang.detector import AGAIN_S, LATE_S, STALE_S, Hangs, Wanted
+from mpiprof.hang.node_processes import Node, Use, waited_ns
+from mpiprof.hang.spawn import Started
 from mpiprof.launch import job
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.watch.activity import Activity
-from mpiprof.watch.beside import _Watch as Watch
-from mpiprof.watch.hangs import AGAIN_S, LATE_S, STALE_S, Hangs, Wanted
-from mpiprof.watch.node import Node, Use, waited_ns
-from mpiprof.watch.start import Started
 
 
 def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
@@ -107,7 +107,7 @@ def test_a_rank_that_alone_is_stopped_keeps_the_others(
     assert mine is not None
     found = [(state, 0) for state in states] + [None]  # one process has ended
     node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
-    monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: found.pop(0))
+    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: found.pop(0))
     assert node.is_stopped() == stopped
 
 
@@ -122,7 +122,7 @@ def test_a_debugger_that_looks_into_a_told_hang_is_no_news(
     watch = Watch(started, Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1))
     watch.since -= 10
     watch.hangs.told = told
-    monkeypatch.setattr("mpiprof.watch.node.stat", lambda _: ("t", 0))
+    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: ("t", 0))
     watch.look()
     assert watch.hangs.told == told
     assert (time.monotonic() - watch.since < 5) == (not told)

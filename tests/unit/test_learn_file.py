@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiprof.errors import UsageError
-from mpiprof.tune.learned import MOST_RUNS, NEWEST, read, text_of
+from mpiprof.tune.model_correction import MOST_RUNS, NEWEST, read, text_of
 
 
 def line(mpi: str = "Open MPI 5.0.11", **changes: object) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof import output
-from mpiprof.reports import patience
+from mpiprof.formats import pack_writer
+from mpiprof.hang import hang_limit
+from mpiprof.interface import output_files
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.trace import packing
 from mpiprof.trace.pack import NAME
 
 
@@ -26,7 +26,7 @@ def test_the_name_of_an_unfinished_file_cannot_be_planted(victim: Path, tmp_path
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / f".page.html.{os.getpid()}").symlink_to(victim)
-    output.write_whole(folder / "page.html", "text")
+    output_files.write_whole(folder / "page.html", "text")
     assert victim.read_text() == "precious"
     assert (folder / "page.html").read_text() == "text"
     assert not [path for path in folder.iterdir() if path.is_dir()]
@@ -35,11 +35,11 @@ def test_the_name_of_an_unfinished_file_cannot_be_planted(victim: Path, tmp_path
 def test_what_watch_notes_follows_no_link(victim: Path, tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     folder.mkdir(mode=0o700)
-    (folder / patience.TOLD).symlink_to(victim)
-    patience.keep(folder, 7.0)
+    (folder / hang_limit.TOLD).symlink_to(victim)
+    hang_limit.keep(folder, 7.0)
     assert victim.read_text() == "precious"
-    assert patience.of_folder(folder) == patience.of_limit(7.0)
-    assert (folder / patience.TOLD).stat().st_mode & 0o777 == 0o600
+    assert hang_limit.of_folder(folder) == hang_limit.of_limit(7.0)
+    assert (folder / hang_limit.TOLD).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -49,17 +49,17 @@ def test_the_output_of_on_hang_follows_no_link(hard: bool, victim: Path, tmp_pat
     link = folder / "on-hang.txt"
     link.hardlink_to(victim) if hard else link.symlink_to(victim)
     with pytest.raises(OSError, match=r"link|symbolic"):
-        output.append_in(folder, link.name)
+        output_files.append_in(folder, link.name)
     link.unlink()
     for word in (b"one", b"two"):
-        with output.append_in(folder, link.name) as file:
+        with output_files.append_in(folder, link.name) as file:
             file.write(word)
     assert link.read_text() == "onetwo" and victim.read_text() == "precious"
 
 
 def test_a_summary_follows_no_link(victim: Path, tmp_path: Path) -> None:
     (tmp_path / f".summary.json.{os.getpid()}").symlink_to(victim)
-    output.replace_file(tmp_path / "summary.json", "text")
+    output_files.replace_file(tmp_path / "summary.json", "text")
     assert victim.read_text() == "precious"
     assert (tmp_path / "summary.json").read_text() == "text"
 
@@ -69,5 +69,5 @@ def test_a_pack_is_as_private_as_what_is_packed(tmp_path: Path) -> None:
     Synthetic(2).write(folder)
     for path in folder.glob("rank-*"):
         path.chmod(0o600)
-    packed = packing.write(folder, packing.files_of(folder), 1, lambda _: None)
+    packed = pack_writer.write(folder, pack_writer.files_of(folder), 1, lambda _: None)
     assert packed.name == NAME and packed.stat().st_mode & 0o777 == 0o600

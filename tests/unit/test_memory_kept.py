@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpiprof.bench.cost.memory import Kept, kept
+from benchmarks.memory import Kept, kept
 
 SMAPS = """\
 00400000-00401000 r-xp 00000000 08:01 11 /home/me/scale

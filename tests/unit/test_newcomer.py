@@ -16,7 +16,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import Parser, main
-from mpiprof.invocation import command
+from mpiprof.interface.shell_hints import command
 from mpiprof.launch.folder import dated_name
 from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program

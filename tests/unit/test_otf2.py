@@ -25,9 +25,9 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.installation import install_command
-from mpiprof.otf2 import library, sizes
-from mpiprof.otf2.regions import operation_of
+from mpiprof.formats.otf2 import library, sizes
+from mpiprof.formats.otf2.regions import operation_of
+from mpiprof.interface.installation import install_command
 from mpiprof.trace import Trace
 
 TABLES = ("events", "instances", "callsites", "rank_totals", "point_to_point")

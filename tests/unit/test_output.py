@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiprof.errors import UsageError
-from mpiprof.output import check_output
+from mpiprof.interface.output_files import check_output
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.libraries import own
-from mpiprof.library_rows import INTEL, MPICH, OPENMPI
-from mpiprof.model.ran import INSTEAD, Call, Library, library_of, ran
+from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
+from mpiprof.model.library_choice import INSTEAD, Call, Library, library_of, ran
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.tune.handover.mpich import MEASURES, Asking, decides, own_tree
+from mpiprof.tune.export_rules.mpich import MEASURES, Asking, decides, own_tree
 
 MPICH_5 = "MPICH Version:      5.0.2"
 OPENMPI_5 = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution"

@@ -17,19 +17,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import damage, reading
 from support.exporting import mixed
 from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.cost import damage, reading
 from mpiprof.errors import TraceError
-from mpiprof.installation import install_command
-from mpiprof.trace import columns, packing
+from mpiprof.formats import pack_writer
+from mpiprof.hang.processes import BOOT_ID
+from mpiprof.interface.installation import install_command
 from mpiprof.trace import pack as format_
+from mpiprof.trace import pack_codec
 from mpiprof.trace.files import content_of
-from mpiprof.trace.processes import BOOT_ID
-from mpiprof.trace.write import RECORD_TYPE
+from mpiprof.trace.writer import RECORD_TYPE
 
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics")
 OLD = time.time() - 1000
@@ -51,9 +52,9 @@ def said(*words: object) -> tuple[int, str, str]:
 
 
 def pack(folder: Path, threads: int = 3) -> Path:
-    files = packing.files_of(folder)
-    path = packing.write(folder, files, threads, lambda _: None)
-    packing.remove(files)
+    files = pack_writer.files_of(folder)
+    path = pack_writer.write(folder, files, threads, lambda _: None)
+    pack_writer.remove(files)
     return path
 
 
@@ -134,8 +135,8 @@ def test_columns_give_back_any_records(seed: int) -> None:
     bodies = chance.integers(0, 256, (3, 50 * RECORD_TYPE.itemsize), np.uint8)
     if seed % 2:
         bodies[chance.random(bodies.shape) < 0.9] = 0
-    packed = b"".join(columns.planes(bodies, RECORD_TYPE))
-    np.testing.assert_array_equal(columns.bodies(packed, RECORD_TYPE, 3), bodies)
+    packed = b"".join(pack_codec.planes(bodies, RECORD_TYPE))
+    np.testing.assert_array_equal(pack_codec.bodies(packed, RECORD_TYPE, 3), bodies)
 
 
 def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
@@ -191,14 +192,14 @@ def test_a_pack_that_fails_leaves_the_trace(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        packing.write(folder, packing.files_of(folder), 4, fails)
+        pack_writer.write(folder, pack_writer.files_of(folder), 4, fails)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_kill_before_the_files_are_removed(tmp_path: Path) -> None:
     folder = aged(many(tmp_path / "trace"))
     known = all_of(folder)
-    packing.write(folder, packing.files_of(folder), 4, lambda _: None)
+    pack_writer.write(folder, pack_writer.files_of(folder), 4, lambda _: None)
     (folder / "rank-000002.log").unlink()
     (folder / "trace.pack.1").write_bytes(b"a file of another's")
     check_same(all_of(folder), known)
@@ -303,7 +304,7 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(words: list[str], code: int, says: str, tmp_path: Path) -> None:
-    from mpiprof.trace.check import closed
+    from mpiprof.trace.checksum import closed
 
     for name in ("EMPTY", "GARBAGE", "NEWER"):
         (tmp_path / name).mkdir()

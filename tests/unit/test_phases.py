@@ -8,7 +8,7 @@ import pytest
 from support.late import MS, noise, one_site
 from support.synthetic import Synthetic
 
-from mpiprof.reports import sentences, wording
+from mpiprof.reports import phrases, sentences
 
 
 def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
     # Systematic during a phase; lateness in every tenth instance is not.
     assert trace.causes(0).by_rank.value > 0.6
-    assert "Every 10th instance (3, 13, 23, ...)" in wording.period(phases)
+    assert "Every 10th instance (3, 13, 23, ...)" in phrases.period(phases)
     told = [
         (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)
         for one in trace.findings()

@@ -11,7 +11,7 @@ from support.mpis import Mpi
 from test_imports import modules_after
 
 from mpiprof.errors import UsageError
-from mpiprof.tune import lines, plan
+from mpiprof.tune import plan, site_offsets
 from mpiprof.tune.rules import Rule
 
 
@@ -197,7 +197,7 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
         program = tmp_path / "loop"
         run([mpich.mpicc, "-g", "-O0", *flags, "-o", program, "deep/loop.c"], cwd=tmp_path)
         for site in ("loop.c:7", "deep/loop.c:7", f"{source}:7"):
-            found = lines.located(plan.read(f"{site}=ring,alltoall=ring"), program)
+            found = site_offsets.located(plan.read(f"{site}=ring,alltoall=ring"), program)
             first, last = found.rules[0].ranges[0]
             assert 0x400 < first <= last < 0x4000
             assert found.rules[1].ranges == ()
@@ -206,10 +206,10 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
             ("roof.c:7", "nothing in .*loop comes from roof.c; it was compiled from .*loop.c"),
         ):
             with pytest.raises(UsageError, match=wrong):
-                lines.located(plan.read(f"{site}=ring"), program)
+                site_offsets.located(plan.read(f"{site}=ring"), program)
     run(["strip", program], check=True)
     with pytest.raises(UsageError, match="compile it with -g"):
-        lines.located(plan.read("loop.c:7=ring"), program)
+        site_offsets.located(plan.read("loop.c:7=ring"), program)
 
 
 @pytest.mark.parametrize(

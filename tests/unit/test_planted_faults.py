@@ -11,7 +11,7 @@ from support.late import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.verdict import verdict
+from mpiprof.diagnosis.verdict import verdict
 from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -220,7 +220,7 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
 
 def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of 200 instances in the trace is not number 199 if 4000 earlier ones are lost."""
-    monkeypatch.setattr("mpiprof.analysis.collect.first_number", lambda *_: 4000)
+    monkeypatch.setattr("mpiprof.diagnosis.sampling.first_number", lambda *_: 4000)
     late = noise(200, 4, 0.02)
     late[:140, 1] += 2
     late[140:, 2] += 6

@@ -11,9 +11,9 @@ from support.dataset_traces import said
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import quantiles, tally
-from mpiprof.analysis.measured import Rows, empty_rows
-from mpiprof.analysis.quantiles import LEVELS, NAMES, Quantiles, buckets, middles
+from mpiprof.metrics import bincount, quantiles
+from mpiprof.metrics.instance_rows import Rows, empty_rows
+from mpiprof.metrics.quantiles import LEVELS, NAMES, Quantiles, buckets, middles
 from mpiprof.trace.types import Float, Int
 
 ERROR = 1 / 128
@@ -93,7 +93,7 @@ def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     rows, where = random_rows(3, 4_000)
     tables = []
     for some in (1 << 30, -(1 << 30)):
-        monkeypatch.setattr(tally, "SOME", some)
+        monkeypatch.setattr(bincount, "SOME", some)
         found = Quantiles()
         found.add(rows, np.array([0, 3, 4]), where)
         tables.append(found.table(5))

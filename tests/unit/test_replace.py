@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.trace.processes import BOOT_ID
-from mpiprof.trace.replace import refuse_others, remove
+from mpiprof.hang.processes import BOOT_ID
+from mpiprof.hang.trace_removal import refuse_others, remove
 
 
 def trace(folder: Path) -> Path:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from support.synthetic import Synthetic
 
-from mpiprof import units
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.reports import condition
+from mpiprof.interface import format_units
+from mpiprof.reports import fail_on
 from mpiprof.reports.json import NUMBERS
 from mpiprof.reports.table import Column, render
 
@@ -144,8 +144,9 @@ def test_message_sizes_are_those_of_table_3(
     assert rows["allgatherv"] == ["200", "B*"]
     assert rows["allreduce"] == ["800", "B"]
     said = out(capsys, "report", path, "--site", "app.py:1")
-    assert f"the time of {units.factor(10**6 / (10_000 + 65536))} messages of 64.0 KB" in " ".join(
-        said.split()
+    assert (
+        f"the time of {format_units.factor(10**6 / (10_000 + 65536))} messages of 64.0 KB"
+        in " ".join(said.split())
     )
 
 
@@ -234,13 +235,13 @@ def test_fail_on(
 
 def test_bad_expression_names_the_columns() -> None:
     with pytest.raises(UsageError, match="worst_factor"):
-        condition.parse("speed>1")
+        fail_on.parse("speed>1")
 
 
 def test_unknown_values_meet_nothing() -> None:
     row: dict[str, Any] = dict.fromkeys(NUMBERS)
-    for sign in condition.OPERATORS:
-        assert not condition.parse(f"worst_factor{sign}0").holds(row)
+    for sign in fail_on.OPERATORS:
+        assert not fail_on.parse(f"worst_factor{sign}0").holds(row)
 
 
 def test_newest_trace_is_taken(
@@ -321,7 +322,7 @@ def test_several_nodes_show_the_clock_bound(
     ],
 )  # fmt: skip
 def test_durations(ns: float, text: str) -> None:
-    assert units.duration(ns) == text
+    assert format_units.duration(ns) == text
 
 
 @pytest.mark.parametrize(
@@ -332,15 +333,15 @@ def test_durations(ns: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_factors_as_in_the_paper(value: float, text: str) -> None:
-    assert units.factor(value) == text
+    assert format_units.factor(value) == text
 
 
 def test_small_units() -> None:
-    assert units.size(131076) == "128 KB" and units.size(4096) == "4096 B"
-    assert units.share(0.001) == "<1 %" and units.share(1) == "100 %"
-    assert units.count(48779) == "48 779"
-    assert units.ranks([0, 1, 2, 3, 7]) == "0-3, 7"
-    assert units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
+    assert format_units.size(131076) == "128 KB" and format_units.size(4096) == "4096 B"
+    assert format_units.share(0.001) == "<1 %" and format_units.share(1) == "100 %"
+    assert format_units.count(48779) == "48 779"
+    assert format_units.ranks([0, 1, 2, 3, 7]) == "0-3, 7"
+    assert format_units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from mpiprof.bench.cost import scale
+from benchmarks import scale
 
 
 @pytest.mark.parametrize(

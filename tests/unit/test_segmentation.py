@@ -10,7 +10,7 @@ import pytest
 import ruptures
 from scipy import ndimage
 
-from mpiprof.analysis.segmentation import running_mean, running_median, segments
+from mpiprof.diagnosis.changepoint import running_mean, running_median, segments
 
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:

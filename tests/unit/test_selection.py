@@ -11,9 +11,9 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.trace import notes
-from mpiprof.trace.check import closed
-from mpiprof.trace.write import RECORD_TYPE
+from mpiprof.trace import selector_log
+from mpiprof.trace.checksum import closed
+from mpiprof.trace.writer import RECORD_TYPE
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
 LINES = [
@@ -41,7 +41,7 @@ def folder(path: Path, text: str | None) -> Path:
     made.collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
     made.write(path)
     if text is not None:
-        (path / notes.FILE).write_text(text)
+        (path / selector_log.FILE).write_text(text)
     return path
 
 
@@ -61,7 +61,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
 
 def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
     tables = mpiprof.open(folder(tmp_path / "t", None)).selection
-    assert list(tables) == list(notes.KINDS)
+    assert list(tables) == list(selector_log.KINDS)
     assert all(len(table) == 0 and "key" in table for table in tables.values())
 
 
@@ -81,18 +81,18 @@ def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
 )
 def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
     path = folder(tmp_path / "t", json.dumps(LINES[0]) + "\n" + line)
-    assert [row["kind"] for row in notes.read(path)] == ["key"]
+    assert [row["kind"] for row in selector_log.read(path)] == ["key"]
 
 
 def test_a_note_whose_sum_is_damaged_is_left_out(tmp_path: Path) -> None:
     """Damage to the word "check" must not make a line look like one from before checksums."""
     end = {"kind": "end", "key": "0f", "instances": 3, "algorithm": "ring"}
     lines = [closed(json.dumps(line).encode()) for line in (LINES[0], end)]
-    (tmp_path / notes.FILE).write_bytes(b"\n".join([*lines, b""]))
-    assert [row["kind"] for row in notes.read(tmp_path)] == ["key", "end"]
+    (tmp_path / selector_log.FILE).write_bytes(b"\n".join([*lines, b""]))
+    assert [row["kind"] for row in selector_log.read(tmp_path)] == ["key", "end"]
     damaged = lines[1].replace(b"check", b"chegk")
-    (tmp_path / notes.FILE).write_bytes(b"\n".join([lines[0], damaged, b""]))
-    assert [row["kind"] for row in notes.read(tmp_path)] == ["key"]
+    (tmp_path / selector_log.FILE).write_bytes(b"\n".join([lines[0], damaged, b""]))
+    assert [row["kind"] for row in selector_log.read(tmp_path)] == ["key"]
 
 
 def test_the_report_tells_what_was_chosen_and_why(
@@ -141,6 +141,6 @@ def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> 
     later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
     lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]
     lines += [KEY | {"key": "bb", "sites": ["x"], "frames": [{"module": 3, "offset": "y"}, 5]}]
-    (tmp_path / notes.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = [row["sites"] for row in notes.read(tmp_path)]
+    (tmp_path / selector_log.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = [row["sites"] for row in selector_log.read(tmp_path)]
     assert found == [["app.py:7", "app+0x1267"], ["x"]]

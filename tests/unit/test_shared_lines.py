@@ -13,10 +13,23 @@ from support.programs import of_the_core
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
 
-PARTS = ("base/guard", "base/hash", "base/mapped", "base/memory", "base/recorder", "base/text")
+PARTS = (
+    "base/signal_guard",
+    "base/hash",
+    "base/mapped",
+    "base/memory",
+    "base/recorder",
+    "base/text",
+)
 TRACE = (
-    *("trace/check", "trace/file", "trace/folder", "trace/head", "trace/owned"),
-    "trace/selector_log",
+    *(
+        "tracefile/checksum",
+        "tracefile/file",
+        "tracefile/folder",
+        "tracefile/log_header",
+        "tracefile/fd_guard",
+    ),
+    "tracefile/selector_log",
 )
 RANKS, LINES = 6, 400
 

@@ -10,7 +10,7 @@ import pytest
 from support.dataset_traces import MADE, said
 
 import mpiprof
-from mpiprof.reports import site
+from mpiprof.reports import callsite_report
 from mpiprof.trace import Trace
 
 
@@ -68,7 +68,7 @@ def test_sums_of_a_thinned_series_are_scaled_up() -> None:
             "algorithm": "native",
         }
     )
-    lines = site.instance_table(series, 1000, 5, first=7).splitlines()
+    lines = callsite_report.instance_table(series, 1000, 5, first=7).splitlines()
     assert [line.split()[0] for line in lines[-5:]] == [
         "7-206", "207-406", "407-606", "607-806", "807-1006"
     ]  # fmt: skip
@@ -87,5 +87,5 @@ def test_a_run_of_which_nothing_is_held_says_so() -> None:
             "algorithm": "native",
         }
     )
-    last = site.instance_table(series, 4, 2).splitlines()[-1].split()
+    last = callsite_report.instance_table(series, 4, 2).splitlines()[-1].split()
     assert last[0] == "2-3" and set(last[1:]) == {"–"}

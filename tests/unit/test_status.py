@@ -18,7 +18,7 @@ from support.synthetic import Synthetic, head_chunk
 from support.waiting import wait_until
 
 from mpiprof.__main__ import main
-from mpiprof.reports import status
+from mpiprof.hang import status
 
 HANG = """
 import time

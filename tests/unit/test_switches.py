@@ -14,7 +14,7 @@ from mpiprof.errors import TraceError
 from mpiprof.store import cache
 from mpiprof.timeline import build
 from mpiprof.timeline.window import Need, Request, Timeline
-from mpiprof.trace import switches
+from mpiprof.trace import network_topology
 
 # Output of `scontrol show topology`, and a topology.conf with comments.
 SHOWN = """\
@@ -39,16 +39,21 @@ CONF = "# ours\nSwitchName=a Nodes=r[1-2]n[08-10],login # rack 1\nSwitchName=top
     ],
 )
 def test_the_leaf_of_an_address(names: str, pattern: str, host: str, expected: str) -> None:
-    assert switches.leaf((names, pattern), host) == expected
+    assert network_topology.leaf((names, pattern), host) == expected
 
 
 def test_a_file_of_switches(tmp_path: Path) -> None:
-    file = tmp_path / switches.FILE
+    file = tmp_path / network_topology.FILE
     file.write_text(SHOWN)
-    assert switches.read(file) == {"n1": "leaf0", "n2": "leaf0", "n3": "leaf0", "n0": "leaf1"}
+    assert network_topology.read(file) == {
+        "n1": "leaf0",
+        "n2": "leaf0",
+        "n3": "leaf0",
+        "n0": "leaf1",
+    }
     file.write_text(CONF)
     hosts = [f"r{rack}n{number}" for rack in "12" for number in ("08", "09", "10")]
-    assert switches.read(file) == dict.fromkeys([*hosts, "login"], "a")
+    assert network_topology.read(file) == dict.fromkeys([*hosts, "login"], "a")
 
 
 @pytest.mark.parametrize(
@@ -62,10 +67,10 @@ def test_a_file_of_switches(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_none_is_named_with_its_line(tmp_path: Path, line: str) -> None:
-    file = tmp_path / switches.FILE
+    file = tmp_path / network_topology.FILE
     file.write_text("SwitchName=b Nodes=m\n" + line + "\n")
     with pytest.raises(TraceError, match=r"switches\.txt: line 2 "):
-        switches.read(file)
+        network_topology.read(file)
 
 
 def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
@@ -73,7 +78,7 @@ def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
     trace = Synthetic(6, nodes=[r % 2 for r in range(6)], offsets=(0, 0), drifts=(0.0, 0.0))
     trace.collective("allreduce", np.arange(6) + 5000, np.full(6, 6000))
     trace.write(folder)
-    (folder / switches.FILE).write_text(text)
+    (folder / network_topology.FILE).write_text(text)
     opened = mpiprof.open(folder)
     key = cache.key_of(opened)
     timeline = Timeline(opened, build.open_or_build(opened, key), key)

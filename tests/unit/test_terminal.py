@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpiprof import symbols
 from mpiprof.__main__ import main
+from mpiprof.interface import ascii_fallback
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
@@ -98,10 +98,10 @@ def test_others_get_symbols(trace: Path) -> None:
 
 def test_every_symbol_has_a_word() -> None:
     """Covers all symbols in mpiprof's texts."""
-    root = Path(symbols.__file__).parent
+    root = Path(ascii_fallback.__file__).parent
     used = {c for path in root.rglob("*.py") for c in path.read_text() if not c.isascii()}
-    assert {c for c in used if not c.isalpha()} <= symbols.WORDS.keys()
-    assert {c for c in used if "GREEK" in unicodedata.name(c)} <= symbols.WORDS.keys()
+    assert {c for c in used if not c.isalpha()} <= ascii_fallback.WORDS.keys()
+    assert {c for c in used if "GREEK" in unicodedata.name(c)} <= ascii_fallback.WORDS.keys()
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

@@ -15,7 +15,7 @@ import mpiprof
 from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline import segments as timeline_events
 from mpiprof.timeline import tiles as timeline_tiles
 from mpiprof.timeline import window as timeline

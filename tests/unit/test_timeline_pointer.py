@@ -13,7 +13,7 @@ import mpiprof
 from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
-from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.window import NOTHING, Need, Request, Shown, Timeline
 
 RANKS, LOOPS, STEP = 8, 12, 100_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from test_timeline import RANKS, found, made, opened, request, segments_of
 
-from mpiprof.timeline import rows as timeline_rows
+from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.selection import selected
 from mpiprof.timeline.window import Need, Timeline
 

@@ -14,7 +14,7 @@ import pytest
 from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
 
 import mpiprof
-from mpiprof.analysis import ranks
+from mpiprof.metrics import rank_totals
 from mpiprof.trace import trace as trace_module
 from mpiprof.trace.layout import parse_layout
 from mpiprof.trace.log import LogFile
@@ -156,13 +156,13 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
     first = next(iter(opened.batches(since_ns=since)))
     assert number - 2 * 4096 <= first.sequence[0] <= number
     assert number < 5000 or first.sequence[0] > 0
-    found = ranks.one_instance(opened, where, number, since_ns=since)
-    again = ranks.one_instance(opened, where, number)
+    found = rank_totals.one_instance(opened, where, number, since_ns=since)
+    again = rank_totals.one_instance(opened, where, number)
     assert found.arrival.tolist() == again.arrival.tolist()
     assert found.finish.tolist() == again.finish.tolist()
-    told = [ranks.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
+    told = [rank_totals.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
     assert told == [(number % 2, number), (0, number + 1)]
-    assert ranks.recorded_at(opened, 1, since - 1) is None
+    assert rank_totals.recorded_at(opened, 1, since - 1) is None
     assert not opened.problems
 
 

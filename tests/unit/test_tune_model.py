@@ -14,14 +14,23 @@ from support.synthetic import Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
-from mpiprof.analysis import problem
 from mpiprof.errors import TraceError
+from mpiprof.metrics import problem_size
 from mpiprof.model.machine import of_table, uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.testing.synthetic import MACHINE
-from mpiprof.tune import candidates, entries, evidence, plan, predict, result, rows, work
+from mpiprof.tune import (
+    candidates,
+    model_error,
+    plan,
+    plan_entries,
+    predict,
+    result,
+    result_rows,
+    tasks,
+)
 from mpiprof.tune.result import Result, Trial, judge
-from mpiprof.tune.work import Work
+from mpiprof.tune.tasks import Work
 
 # ---- scores
 
@@ -62,9 +71,9 @@ def test_problems_from_bytes(
     wanted: Problem | None,
 ) -> None:
     to, of = np.array(sent), np.array(received)
-    found = problem.known_bytes(operation, sizes, to[:, None], of[:, None])
+    found = problem_size.known_bytes(operation, sizes, to[:, None], of[:, None])
     assert found.tolist() == [known]
-    made = problem.problem_of(operation, sizes, 0, to, of)
+    made = problem_size.problem_of(operation, sizes, 0, to, of)
     if wanted is not None:
         assert made == wanted
     elif operation == "allgather":
@@ -75,13 +84,13 @@ def test_problems_from_bytes(
 
 def test_messages_of_an_alltoallv_add_up() -> None:
     sent, received = np.array([100, 300]), np.array([200, 200])
-    rows_ = np.array(problem.problem_of("alltoallv", (2, 0), 0, sent, received).rows)
+    rows_ = np.array(problem_size.problem_of("alltoallv", (2, 0), 0, sent, received).rows)
     assert rows_.sum(1).tolist() == [100, 300] and rows_.sum(0).tolist() == [200, 200]
 
 
 def test_size_classes_hold_their_sizes_and_meet() -> None:
     sizes = np.array([-1, 0, 1, 64, 65, 128, 129, 1 << 20, (1 << 20) + 1])
-    spans = [problem.class_span(c) for c in problem.size_classes(sizes).tolist()]
+    spans = [problem_size.class_span(c) for c in problem_size.size_classes(sizes).tolist()]
     assert spans[:5] == [None, (0, 0), (1, 1), (64, 64), (65, 128)]
     assert spans[5:7] == [(65, 128), (129, 256)]
     assert spans[7:] == [((1 << 19) + 1, 1 << 20), ((1 << 20) + 1, 1 << 21)]
@@ -92,7 +101,7 @@ def test_size_classes_hold_their_sizes_and_meet() -> None:
 
 def works_of(folder: Path) -> list[Work]:
     """Return the works of a trace."""
-    return work.works(mpiprof.open(folder), 16)
+    return tasks.works(mpiprof.open(folder), 16)
 
 
 def test_works_of_a_trace(tmp_path: Path) -> None:
@@ -164,7 +173,7 @@ def test_who_joins_last_is_who_comes_last_most_often() -> None:
     def late(*last: int) -> set[str]:
         given = Problem(4, 64, unit=8)
         arrivals = [np.arange(4) == rank for rank in last]
-        patterns = tuple(work.Pattern(given, a * 1e6, a * 1e6, 1.0) for a in arrivals)
+        patterns = tuple(tasks.Pattern(given, a * 1e6, a * 1e6, 1.0) for a in arrivals)
         made = Work(
             *(0, "allreduce", (), "", 4, 0, (0, 1, 2, 3), (0, 1, 2, 3), None, "native", 4, 1.0),
             patterns,
@@ -178,7 +187,7 @@ def test_who_joins_last_is_who_comes_last_most_often() -> None:
 
 def test_candidates_are_what_applies() -> None:
     def of(operation: str, size: int, given: Problem, nodes: tuple[int, ...] = ()) -> set[str]:
-        pattern = work.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
+        pattern = tasks.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
         places = nodes or tuple(range(size))
         ranks = tuple(range(size))
         made = Work(
@@ -204,7 +213,7 @@ def test_candidates_are_what_applies() -> None:
 def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     machine = of_table(trace.meta["machine"], "meta.json")
-    found = predict.predict(work.works(trace, 16), machine, 60, lambda: None)
+    found = predict.predict(tasks.works(trace, 16), machine, 60, lambda: None)
     total = float(trace.callsites["total_elapsed_ns"].sum())
     first, second = (judge(r, total) for r in found)
     assert first.base_ns == pytest.approx(35 / 8 * HOP - LATE_NS, rel=1e-4)
@@ -245,11 +254,11 @@ def test_verdicts() -> None:
 def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     fast = uniform(ALPHA / 100, BETA / 100)
-    found = predict.predict(work.works(trace, 16), fast, 60, lambda: None)
+    found = predict.predict(tasks.works(trace, 16), fast, 60, lambda: None)
     verdicts = [judge(r, 1.0) for r in found]
     assert verdicts[0].worth == result.DOUBTFUL
-    assert verdicts[0].reason == evidence.UNKNOWN
-    assert rows.plan(verdicts, {}) == []
+    assert verdicts[0].reason == model_error.UNKNOWN
+    assert result_rows.plan(verdicts, {}) == []
 
 
 def shares(kind: str, traces: int) -> tuple[float, float]:
@@ -289,25 +298,25 @@ def test_gains_of_a_model_that_holds_are_advised(traces: int) -> None:
 def test_the_doubt_of_comparisons() -> None:
     """Student's t on the number of comparisons, less one if the library chose the algorithm."""
 
-    def call(size: int, time: float, recorded: str | None, **times: float) -> evidence.Compared:
-        return evidence.Compared((size,), recorded, time, times, dict.fromkeys(times, 1.0))
+    def call(size: int, time: float, recorded: str | None, **times: float) -> model_error.Compared:
+        return model_error.Compared((size,), recorded, time, times, dict.fromkeys(times, 1.0))
 
     e = math.exp
-    assert evidence.doubt([call(1, 100, None, ring=100)]) == math.inf
-    one = evidence.doubt([call(1, 100 * e(0.1), "ring", ring=100)])
+    assert model_error.doubt([call(1, 100, None, ring=100)]) == math.inf
+    one = model_error.doubt([call(1, 100 * e(0.1), "ring", ring=100)])
     assert one == pytest.approx(e(6.3138 * 0.1), rel=1e-4)  # t(0.95, 1)
     both = [call(1, 100 * e(0.1), None, ring=100), call(2, 300, None, ring=300 * e(0.1))]
-    assert evidence.doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
+    assert model_error.doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
     again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size adds no information
-    assert evidence.doubt(again) == pytest.approx(evidence.doubt(both))
+    assert model_error.doubt(again) == pytest.approx(model_error.doubt(both))
     # One algorithm must explain all counts, not a different one for each.
     parted = [call(1, 100, None, a=100, b=400), call(2, 100, None, a=400, b=100)]
-    assert evidence.doubt(parted) > 1000
+    assert model_error.doubt(parted) > 1000
 
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    found = predict.predict(work.works(trace, 16), uniform(1e4, 1), -1, lambda: None)
+    found = predict.predict(tasks.works(trace, 16), uniform(1e4, 1), -1, lambda: None)
     assert [r.trials for r in found] == [(), ()]
     assert judge(found[0], 1.0).reason == "not looked at within the --budget"
 
@@ -316,12 +325,12 @@ def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
 
 
 def test_entries_fit_together(tmp_path: Path) -> None:
-    measured = entries.origin("model", "MPICH 5.0.2", ["n1", "n0", "n1"], "2026-11-21")
+    measured = plan_entries.origin("model", "MPICH 5.0.2", ["n1", "n0", "n1"], "2026-11-21")
 
-    def one(first: int, last: int, sites: list[str], choice: str) -> entries.Entry:
-        return entries.entry("bcast", 8, (first, last), sites, choice, f"{first}", measured)
+    def one(first: int, last: int, sites: list[str], choice: str) -> plan_entries.Entry:
+        return plan_entries.entry("bcast", 8, (first, last), sites, choice, f"{first}", measured)
 
-    found = entries.fitting(
+    found = plan_entries.fitting(
         [
             one(65, 128, ["a.py:1"], "chain:block_size=64"),
             one(129, 256, ["a.py:1"], "chain:block_size=64"),  # continues where the first ends
@@ -340,7 +349,7 @@ def test_entries_fit_together(tmp_path: Path) -> None:
     assert found[0]["parameters"] == {"block_size": 64} and found[0]["why"] == "65; 129"
     assert found[2]["algorithm"] == "native:binomial" and "parameters" not in found[2]
     path = tmp_path / "plan.json"
-    entries.write(path, found)
+    plan_entries.write(path, found)
     read = plan.read(str(path))
     assert [r.algorithm for r in read.rules] == ["chain", "binomial", "native:binomial", "binomial"]
     assert read.rules[0].measured.hosts == ("n0", "n1")

@@ -10,8 +10,8 @@ from support import tune_traces
 from test_tune_verb import tune
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.notes import FILE
-from mpiprof.tune import noted, plan
+from mpiprof.trace.selector_log import FILE
+from mpiprof.tune import from_selector, plan
 
 KEY = {
     "kind": "key",
@@ -67,7 +67,9 @@ def test_entries_of_what_was_chosen(tmp_path: Path) -> None:
         lines("05", "kang", ["c.py:9 g"], 3, operation="allgather", bytes=4096),
         cut='{"kind": "key", "key": "06", "oper',
     )
-    found = noted.to_entries(noted.read(folder), {"how": "auto", "mpi": "", "hosts": []})
+    found = from_selector.to_entries(
+        from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
+    )
     assert [e["algorithm"] for e in found] == ["pipelined_ring", "ring", "dissemination", "kang"]
     first, second, third, last = found
     assert first["call_sites"] == ["md.py:93", "md.py:95"] and first["size"] == 16
@@ -90,7 +92,9 @@ def test_the_library_s_own_by_its_name(won: str, tmp_path: Path) -> None:
         lines("01", won, ["app.py:20 f"], operation="allreduce", bytes=65536),
         lines("02", "ring", ["app.py:30 f"], 5, operation="allreduce", bytes=1 << 20),
     )
-    found = noted.to_entries(noted.read(folder), {"how": "auto", "mpi": "", "hosts": []})
+    found = from_selector.to_entries(
+        from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
+    )
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(found))
     assert [str(rule.variant) for rule in plan.read(str(path)).rules] == [won, "ring"]
@@ -99,20 +103,20 @@ def test_the_library_s_own_by_its_name(won: str, tmp_path: Path) -> None:
 def test_a_killed_job_s_last_choice_counts(tmp_path: Path) -> None:
     whole = lines("01", "ring", ["app.py:20 f"], operation="alltoall")
     folder = write(tmp_path / "t", whole[:-1], [], cut=whole[-1][:30])
-    (found,) = noted.to_entries(noted.read(folder), {})
+    (found,) = from_selector.to_entries(from_selector.read(folder), {})
     assert found["algorithm"] == "ring"
 
 
 def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
     bad = ["", "[]", "3", '{"kind": "trial", "key": "nobody"}', '{"kind": "key", "key": 1}', "{"]
     folder = write(tmp_path / "t", bad, lines("01", "ring", ["a.py:2 f"], operation="alltoall"))
-    assert len(noted.read(folder)) == 1
+    assert len(from_selector.read(folder)) == 1
 
 
 def test_the_verb_writes_them(tmp_path: Path) -> None:
     folder = tune_traces.one_sender(tmp_path / "t")
     with pytest.raises(TraceError, match="did not choose for itself"):
-        noted.read(folder)
+        from_selector.read(folder)
     write(folder, lines("01", "ring", ["app.py:20 f"], operation="alltoall", bytes=65536))
     code, out, err = tune(folder, "--from-selection", "-o", tmp_path / "plan.json")
     assert (code, err) == (0, "") and "alltoall at app.py:20: ring" in out

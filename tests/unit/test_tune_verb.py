@@ -19,7 +19,7 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.model.schedule import Problem
-from mpiprof.replay.imposed import NATIVE, Replayed, Shot, Task, halve
+from mpiprof.tune.replay.imposed_arrivals import NATIVE, Replayed, Shot, Task, halve
 
 APP = """import numpy as np
 from mpi4py import MPI

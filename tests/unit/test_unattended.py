@@ -8,9 +8,8 @@ from support.hung import HERE, SECOND, call, conclude, job, now
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import patience, positions
-from mpiprof.reports import status
-from mpiprof.trace.processes import Processes
+from mpiprof.hang import hang_threshold, rank_state, status
+from mpiprof.hang.processes import Processes
 
 ALL = frozenset(range(4))
 TEXT = (
@@ -34,8 +33,8 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
     verdict, text = conclude(made, tmp_path, now(*ALL, after=20, still=ALL))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,)) and text.startswith(TEXT)
     trace = mpiprof.open(tmp_path / "t")
-    found, pending = positions.find(trace)
-    assert patience.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
+    found, pending = rank_state.find(trace)
+    assert hang_threshold.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
     told = status.text(trace, found, pending, verdict)
     assert "No collective is pending" not in told
     assert "of these outside MPI: 1" in told

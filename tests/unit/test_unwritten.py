@@ -12,16 +12,15 @@ from support.hung import HERE, THERE, call, drop, job
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis import hang, positions
-from mpiprof.analysis.hang import Verdict
+from mpiprof.hang import job_verdict, rank_state, status
+from mpiprof.hang import verdict_text as words
+from mpiprof.hang.detector import Hangs, Wanted
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.node_processes import Node
+from mpiprof.hang.processes import Processes
+from mpiprof.hang.summary_writer import Summaries
 from mpiprof.launch import job as jobs
-from mpiprof.reports import hang as words
-from mpiprof.reports import status
 from mpiprof.trace import Trace
-from mpiprof.trace.processes import Processes
-from mpiprof.watch.hangs import Hangs, Wanted
-from mpiprof.watch.node import Node
-from mpiprof.watch.summaries import Summaries
 
 GONE = Processes(10_000, dict.fromkeys(range(3), False))
 NOT_KNOWN = "It is not known how the job ended: records of rank 1 could not be written"
@@ -37,8 +36,8 @@ def write(made: Synthetic, folder: Path, finished: bool | list[int] = False) -> 
 
 def conclude(trace: Trace, processes: Processes) -> tuple[Verdict, str]:
     """Return the verdict on a trace, and its text."""
-    found, pending = positions.find(trace)
-    one = hang.conclude(trace, found, pending, processes)
+    found, pending = rank_state.find(trace)
+    one = job_verdict.conclude(trace, found, pending, processes)
     return one, words.text(trace, found, one)
 
 
@@ -47,7 +46,7 @@ def test_a_missing_end_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     verdict, text = conclude(trace, GONE)
     assert (verdict.kind, verdict.odd_ranks) == ("undecided", ()) and text.startswith(NOT_KNOWN)
     monkeypatch.setattr(status, "alive", lambda _: GONE.alive)
-    shown = status.text(trace, *positions.find(trace), verdict)
+    shown = status.text(trace, *rank_state.find(trace), verdict)
     assert "before MPI_Finalize" not in shown and "No collective is pending" not in shown
     assert "Records of rank 1 could not be written: what they have called since" in shown
     assert any("or their ends could not be written" in problem for problem in trace.problems)

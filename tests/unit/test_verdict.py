@@ -14,14 +14,14 @@ from support.planted import Planted
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.analysis.chance import p_above_zero, persistence
-from mpiprof.analysis.findings import CAUSES
-from mpiprof.analysis.phases import change_points
-from mpiprof.analysis.verdict import verdict
+from mpiprof.diagnosis.findings import CAUSES
+from mpiprof.diagnosis.phases import change_points
+from mpiprof.diagnosis.significance import p_above_zero, persistence
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.interface.format_units import share
 from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
-from mpiprof.units import share
 
 CASES = list(planted.planted())
 MS = planted.MS

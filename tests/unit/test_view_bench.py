@@ -1,4 +1,4 @@
-"""The dashboard keeps its promises on large traces (mpiprof/bench/cost/view.py)."""
+"""The dashboard keeps its promises on large traces (tests/benchmarks/view.py)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("waitress")
-from mpiprof.bench.cost.memory import peak_mb
-from mpiprof.bench.cost.reading import write
-from mpiprof.bench.cost.view import LIMITS, Served, measure, number
+from benchmarks.memory import peak_mb
+from benchmarks.reading import write
+from benchmarks.view import LIMITS, Served, measure, number
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mpiprof
-from mpiprof.analysis.pictures import row_of
+from mpiprof.metrics.raster_data import row_of
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000

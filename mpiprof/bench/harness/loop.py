@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.analysis.score import score
-from mpiprof.analysis.waits import Group
 from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
 from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
 from mpiprof.bench.harness.clock import identity
 from mpiprof.bench.harness.study import guess_ns
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
+from mpiprof.metrics.algorithm_score import score
+from mpiprof.metrics.wait_states import Group
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mpiprof.svg import CYCLE, box, drawing, label, path, titled
+from mpiprof.interface.svg import CYCLE, box, drawing, label, path, titled
 
 GRID = 'stroke="#ddd"'
 WIDTH, HEIGHT = 640, 360

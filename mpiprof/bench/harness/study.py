@@ -17,16 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.analysis import tails
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
+from mpiprof.interface.format_units import duration
+from mpiprof.interface.output_files import finished, write_whole
+from mpiprof.metrics import distributions
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
-from mpiprof.output import finished, write_whole
-from mpiprof.units import duration
 
 Values = NDArray[np.float64]
 Row = dict[str, Any]
@@ -191,7 +191,11 @@ def mean_interval(values: Values) -> tuple[float, float]:
     """Return the mean and half of its 95 % confidence interval."""
     if len(values) < 2:
         return float(values.mean()), 0.0
-    half = tails.student_quantile(len(values) - 1, 0.975) * values.std(ddof=1) / len(values) ** 0.5
+    half = (
+        distributions.student_quantile(len(values) - 1, 0.975)
+        * values.std(ddof=1)
+        / len(values) ** 0.5
+    )
     return float(values.mean()), float(half)
 
 

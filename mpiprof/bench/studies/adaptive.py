@@ -6,7 +6,7 @@ minus the last arrival. For a broadcast they are mean scores, because its last a
 nothing. A choice with fewer instances than auto counts by its mean. A late rank arrives 4 messages
 of the all-to-all after the other ranks. In the cases `moves`, `ends` and `late_ends` the arrivals
 change after half of the instances, and the fixed choices after them have the new arrivals. `bench
-apps` measures programs, `bench robust` the grid, and `python -m mpiprof.bench.overhead` the cost of
+apps` measures programs, `bench robust` the grid, and `benchmarks.overhead` the cost of
 a call.
 """
 
@@ -32,9 +32,9 @@ from mpiprof.bench.studies.contest import (
     medians_text,
     score,
 )
+from mpiprof.interface.format_units import duration, round_size
 from mpiprof.model.distributions import broadcast
 from mpiprof.model.schedule import Problem
-from mpiprof.units import duration, round_size
 
 TITLE = "What auto must hold"
 LAPS = 300

@@ -24,10 +24,10 @@ from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, ratio
+from mpiprof.interface.format_units import round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.rounds import best_ring_block, ring_block_size
+from mpiprof.model.pipeline_formulas import best_ring_block, ring_block_size
 from mpiprof.model.schedule import Problem
-from mpiprof.units import round_size
 
 TITLE = "Irregular allgather"
 LAPS = 7

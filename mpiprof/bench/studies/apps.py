@@ -23,19 +23,19 @@ from pathlib import Path
 import numpy as np
 
 import mpiprof
-from mpiprof.analysis.aggregate import RANGE_NAMES
-from mpiprof.analysis.callsites import averages, distribution, routines
-from mpiprof.analysis.operations import GATHERINGS
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.running import publish
+from mpiprof.bench.harness.runner import publish
 from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.interface.format_units import share, span
+from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_words
-from mpiprof.progress import Progress
+from mpiprof.metrics.aggregate import RANGE_NAMES
+from mpiprof.metrics.callsites import averages, distribution, routines
+from mpiprof.metrics.wait_rules import GATHERINGS
 from mpiprof.trace import Trace
-from mpiprof.units import share, span
 
 TITLE = "Programs under auto"
 RUNS = ("native", AUTO, "native")

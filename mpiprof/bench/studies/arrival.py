@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.analysis.arrival import arrival_metrics
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import Loop, Looped, elapsed_ns
@@ -27,8 +26,9 @@ from mpiprof.bench.harness.study import (
     mean_interval,
 )
 from mpiprof.bench.harness.timing import Int
+from mpiprof.interface.format_units import duration, round_size
+from mpiprof.metrics.imbalance import arrival_metrics
 from mpiprof.model.schedule import Problem
-from mpiprof.units import duration, round_size
 
 TITLE = "Arrivals after balanced computation"
 LAPS = 1000

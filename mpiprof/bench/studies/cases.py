@@ -20,7 +20,7 @@ from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio
 from mpiprof.bench.studies.allgatherv import contributions
 from mpiprof.bench.studies.reduction import case_of as reduction_case
 from mpiprof.model.catalogue import catalogue
-from mpiprof.model.rounds import pipeline_block_size, ring_block_size
+from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
 TITLE = "What must hold"

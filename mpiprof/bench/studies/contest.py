@@ -21,7 +21,7 @@ from mpiprof.bench.harness.loop import Loop, Looped, Phase, elapsed_ns, score_ns
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import Setup, Values, ratio_interval
 from mpiprof.model.catalogue import catalogue, parameters_of
-from mpiprof.model.rounds import pipeline_block_size, ring_block_size
+from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
 BLOCKS = (8 << 10, 16 << 10)

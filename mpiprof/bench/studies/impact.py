@@ -19,8 +19,8 @@ from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.study import Report, Result, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import PATTERNS
+from mpiprof.interface.format_units import round_size
 from mpiprof.model.schedule import Problem
-from mpiprof.units import round_size
 
 TITLE = "Impacts of imbalanced arrivals"
 LAPS = PATTERNS * 100

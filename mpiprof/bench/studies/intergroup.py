@@ -19,8 +19,8 @@ import numpy as np
 from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.study import Report, Result, Setup, ratio
+from mpiprof.interface.format_units import round_size
 from mpiprof.model.schedule import Problem
-from mpiprof.units import round_size
 
 TITLE = "Allgather between two groups"
 LAPS = 7

@@ -32,9 +32,9 @@ from mpiprof.bench.studies.contest import (
     elapsed,
     medians_text,
 )
+from mpiprof.interface.format_units import round_size
 from mpiprof.model.distributions import decreasing
 from mpiprof.model.schedule import Problem
-from mpiprof.units import round_size
 
 TITLE = "Robustness of auto"
 LAPS = 300

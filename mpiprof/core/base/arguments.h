@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 struct side {
     const void *count, *counts, *displs, *type, *types;

@@ -1,7 +1,7 @@
 /* Conversion of Fortran handles to C handles. */
 #pragma once
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 
 #if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
 static inline MPI_Comm comm_f2c(MPI_Fint f)

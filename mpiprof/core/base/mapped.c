@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/guard.h"
 #include "base/recorder.h"
+#include "base/signal_guard.h"
 
 struct mapping {
     struct mapping *next;
@@ -87,7 +87,7 @@ static bool replace(struct mapping *m)
         return false;
     atomic_store(&m->state, LOST);
     if (!atomic_exchange(&recorder.stopped, true))
-        guard_say(lost_line, strlen(lost_line));
+        signal_guard_say(lost_line, strlen(lost_line));
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Properties of operations, generated from the table in mpiprof/operations.py by
  * generator/wrappers.py. */
 #include "base/operation.h"
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 extern const char *const operation_names[OP_COUNT];
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 typedef void MPI_User_function(void *, void *, int *, MPI_Datatype *);
 typedef void MPI_User_function_c(void *, void *, MPI_Count *, MPI_Datatype *);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/native.h"
 #include "base/pmpi.h"
 #include "base/predefined.h"
+#include "base/symbol_lookup.h"
 
 struct pmpi pmpi;
 
@@ -22,7 +22,7 @@ static void *data_symbol(const char *name)
 {
     void *const found = dlsym(RTLD_DEFAULT, name);
 
-    return found != NULL ? found : native_symbol(name);
+    return found != NULL ? found : symbol_lookup_symbol(name);
 }
 #endif
 
@@ -64,31 +64,31 @@ bool pmpi_load(void)
     bool complete = true;
 
 #define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = native_symbol("PMPI_" #name);                                           \
+    *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);                                    \
     complete &= pmpi.name != NULL;
     PMPI_REQUIRED(FIND)
 #undef FIND
-#define FIND(name, parameters) *(void **)&pmpi.name = native_symbol("PMPI_" #name);
+#define FIND(name, parameters) *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);
     PMPI_OPTIONAL(FIND)
 #undef FIND
-    *(void **)&pmpi.File_f2c = native_symbol("PMPI_File_f2c");
+    *(void **)&pmpi.File_f2c = symbol_lookup_symbol("PMPI_File_f2c");
     pmpi.can_switch = true;
 #define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = native_symbol("PMPI_" #name);                                           \
+    *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);                                    \
     pmpi.can_switch &= pmpi.name != NULL;
     PMPI_SWITCHING(FIND)
 #undef FIND
 #ifdef PREDEFINED_HANDLES
     complete &= handles_load();
-    *(void **)&pmpi.Comm_f2c = native_symbol("PMPI_Comm_f2c");
-    *(void **)&pmpi.Comm_c2f = native_symbol("PMPI_Comm_c2f");
-    *(void **)&pmpi.Type_f2c = native_symbol("PMPI_Type_f2c");
-    *(void **)&pmpi.Request_f2c = native_symbol("PMPI_Request_f2c");
-    *(void **)&pmpi.Op_f2c = native_symbol("PMPI_Op_f2c");
-    *(void **)&pmpi.Session_f2c = native_symbol("PMPI_Session_f2c");
+    *(void **)&pmpi.Comm_f2c = symbol_lookup_symbol("PMPI_Comm_f2c");
+    *(void **)&pmpi.Comm_c2f = symbol_lookup_symbol("PMPI_Comm_c2f");
+    *(void **)&pmpi.Type_f2c = symbol_lookup_symbol("PMPI_Type_f2c");
+    *(void **)&pmpi.Request_f2c = symbol_lookup_symbol("PMPI_Request_f2c");
+    *(void **)&pmpi.Op_f2c = symbol_lookup_symbol("PMPI_Op_f2c");
+    *(void **)&pmpi.Session_f2c = symbol_lookup_symbol("PMPI_Session_f2c");
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
-    *(void **)&pmpi.Win_f2c = native_symbol("PMPI_Win_f2c");
+    *(void **)&pmpi.Win_f2c = symbol_lookup_symbol("PMPI_Win_f2c");
 #endif
 #ifdef PREDEFINED_HANDLES
     predefined_load(data_symbol);
@@ -106,7 +106,7 @@ bool pmpi_survives_failures(void)
     int *on = NULL, there = 0, initialised = 0;
 
     pmpi.Initialized(&initialised); /* under Sessions there is no communicator to query */
-    return initialised && native_symbol("PMPIX_Comm_revoke") != NULL &&
+    return initialised && symbol_lookup_symbol("PMPIX_Comm_revoke") != NULL &&
            pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
 #else
     return false;

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 struct predefined_type {
     const char *name;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/guard.h"
 #include "base/lock.h"
 #include "base/recorder.h"
+#include "base/signal_guard.h"
 
 struct recorder recorder = {.rank = -1};
 
@@ -38,5 +38,5 @@ void recorder_say(const char *format, ...)
     vsnprintf(line + start, sizeof line - start - 1, format, arguments);
     va_end(arguments);
     strcat(line, "\n");
-    guard_say(line, strlen(line));
+    signal_guard_say(line, strlen(line));
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/common.h"
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 struct options {
     const char *trace, *base, *program, *command, *machine, *skip_packages, *version, *invocation;

@@ -15,8 +15,8 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 #include "base/wait.h"
 

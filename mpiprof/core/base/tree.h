@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 
 enum { TREE_CHILDREN = 31 };

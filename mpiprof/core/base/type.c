@@ -1,7 +1,7 @@
 /* Size and extent of a datatype. */
 #include "base/type.h"
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 
 struct type_facts type_facts(MPI_Datatype type)
 {

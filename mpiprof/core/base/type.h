@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 struct type_facts {
     int64_t size, lower, extent, true_lower, true_extent;

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "base/common.h"
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 
 enum { BUSY_TESTS = 1000 };
 #define FINALIZE_NS INT64_C(5000000000)

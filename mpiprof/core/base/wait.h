@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 
 bool wait_until(MPI_Request *request, int64_t deadline);
 void wait_cancel(MPI_Request *request);

@@ -4,25 +4,25 @@
  * Threads: any; the state of a call is on its thread's stack.
  */
 #include "record/call.h"
-#include "base/native.h"
+#include "base/hooks.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "record/callsite.h"
+#include "base/symbol_lookup.h"
+#include "callsite/callsite.h"
+#include "callsite/python_site.h"
+#include "callsite/site.h"
+#include "callsite/unwind.h"
+#include "record/call_arguments.h"
+#include "record/call_shape.h"
+#include "record/call_state.h"
 #include "record/comm.h"
-#include "record/describe.h"
-#include "record/entry.h"
-#include "record/handles.h"
-#include "record/hooks.h"
-#include "record/inside.h"
-#include "record/python.h"
+#include "record/presite_samples.h"
 #include "record/record.h"
 #include "record/refusal.h"
-#include "record/signature.h"
-#include "record/site.h"
-#include "record/stack.h"
 #include "record/thread.h"
-#include "record/where.h"
-#include "trace/event.h"
+#include "record/unrecorded_state.h"
+#include "record/window_file_comm.h"
+#include "tracefile/event.h"
 
 enum { OVERHEAD_EVERY = 64 };
 
@@ -45,7 +45,7 @@ static const struct communicator *rows_of(const struct call *c)
 {
     if (c->comm->kin == 0 || operation_form(c->operation) != 2 || record_is_summed())
         return c->comm;
-    return handle_own(c->comm);
+    return window_file_comm_own(c->comm);
 }
 
 static void call_open(struct call *c)
@@ -53,7 +53,7 @@ static void call_open(struct call *c)
     if (c->signatures == NULL) {
         const struct communicator *const rows = rows_of(c);
 
-        c->signatures = rows != NULL ? signatures_find(c->operation, rows, c->site) : NULL;
+        c->signatures = rows != NULL ? call_shapes_find(c->operation, rows, c->site) : NULL;
     }
     if (c->signatures == NULL) {
         record_drop();
@@ -125,8 +125,8 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
         }
     }
     find_place(c, r, known);
-    if (where_asked)
-        where_entered(c->site);
+    if (presite_sample_asked)
+        presite_sample_entered(c->site);
     c->enter_ns = now_ns();
     if (c->record != NULL) {
         c->record->enter_ns = c->enter_ns;
@@ -165,7 +165,7 @@ bool call_within(const void *here)
 {
     struct thread *const t = &self;
 
-    if ((const void *)t->call > here && stack_holds(t->call))
+    if ((const void *)t->call > here && unwind_holds(t->call))
         return true;
     t->call = NULL;
     return false;
@@ -231,7 +231,7 @@ bool call_end(struct call *c, int error)
         if (c->refused) {
             call_retract(c);
         } else if (c->record != NULL) {
-            describe_failed(c);
+            call_arguments_failed(c);
             c->record->exit_ns = c->exit_ns;
         }
         return false;
@@ -280,8 +280,8 @@ void call_leave(struct call *c)
         record_check();
         t->window->head.inside = 0;
     }
-    if (where_asked)
-        where_left();
+    if (presite_sample_asked)
+        presite_sample_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
 }

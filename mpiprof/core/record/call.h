@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/recorder.h"
-#include "record/entry.h"
+#include "record/call_state.h"
 #include "record/thread.h"
 
 struct turn { /* communicator and sequence number of a call; comm is NULL if unknown */

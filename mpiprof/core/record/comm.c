@@ -17,22 +17,22 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hooks.h"
 #include "base/map.h"
 #include "base/memory.h"
-#include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
+#include "callsite/unwind.h"
 #include "record/comm.h"
-#include "record/hooks.h"
-#include "record/identity.h"
-#include "record/making.h"
+#include "record/comm_create_lock.h"
+#include "record/comm_id.h"
 #include "record/members.h"
 #include "record/refusal.h"
-#include "record/stack.h"
 #include "record/thread.h"
 #include "record/topology.h"
-#include "trace/file.h"
+#include "tracefile/file.h"
 
 /* Each takes some 500 bytes in memory and as much in the tables. */
 enum { MOST_COMMUNICATORS = 1 << 17 };
@@ -62,7 +62,7 @@ struct communicator *comm_find(MPI_Comm comm)
     struct communicator *const found = map_get(&by_handle, handle_key(comm));
     const struct freeing *const f = self.freeing;
 
-    if (found != NULL || f == NULL || (const void *)f < (const void *)&found || !stack_holds(f) ||
+    if (found != NULL || f == NULL || (const void *)f < (const void *)&found || !unwind_holds(f) ||
         f->stamp != self.freeing_stamp || f->comm == NULL || f->comm->handle != comm)
         return found;
     return f->comm;
@@ -171,9 +171,9 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     c->local = local || mine.foreign || others.foreign ||
                (how->parent == NULL && how->text == NULL) || is_met(how) ||
                (how->parent != NULL && how->parent->local);
-    c->identity = c->local ? identity_local() : identity_agreed(how, &mine, &others, c->inter);
-    c->kin = identity_kin(how, c, comm, &mine);
-    struct communicator *const again = c->kin > 0 ? identity_take(c->kind) : NULL;
+    c->identity = c->local ? comm_id_local() : comm_id_agreed(how, &mine, &others, c->inter);
+    c->kin = comm_id_kin(how, c, comm, &mine);
+    struct communicator *const again = c->kin > 0 ? comm_id_take(c->kind) : NULL;
 
     if (again != NULL) {
         const uint32_t id = again->id;
@@ -257,8 +257,8 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
     if (strncmp(c->how, "idup", 4) == 0)
-        making_note_later();
-    making_begin(&c->under_way);
+        comm_create_lock_note_later();
+    comm_create_lock_begin(&c->under_way);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
     c->counted = counted && c->parent != NULL;
@@ -275,7 +275,7 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 /* Also called before an error handler, which may never return. */
 bool comm_made(struct creation *c, int error)
 {
-    making_end(&c->under_way);
+    comm_create_lock_end(&c->under_way);
     if (self.creation == c) {
         self.creation = c->outer;
         self.creation_stamp = c->outer_stamp;
@@ -329,7 +329,7 @@ void comm_freed(struct freeing *f, int error)
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
         else if (c->kin > 0)
-            identity_give(c);
+            comm_id_give(c);
         return;
     }
     recorder_lock();

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/native.h"
-#include "machine/machine.h"
+#include "base/symbol_lookup.h"
+#include "timing/machine.h"
 
 struct keys;
 struct scratch { /* scratch.c: equal on all members, except the address */

@@ -5,9 +5,9 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/native.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 #include "record/members.h"
 

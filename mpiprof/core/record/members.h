@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 
 struct members {

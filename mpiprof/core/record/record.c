@@ -9,14 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/native.h"
 #include "base/recorder.h"
-#include "record/entry.h"
+#include "base/symbol_lookup.h"
+#include "record/call_shape.h"
+#include "record/call_state.h"
 #include "record/record.h"
-#include "record/signature.h"
 #include "record/thread.h"
-#include "trace/event.h"
-#include "trace/file.h"
+#include "tracefile/event.h"
+#include "tracefile/file.h"
 
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
@@ -208,7 +208,7 @@ static struct record *summary_slots(uint32_t count)
     return r;
 }
 
-static struct record *summary_of(struct signature *f)
+static struct record *summary_of(struct call_shape *f)
 {
     recorder_lock();
     if (f->summary == NULL) {
@@ -248,13 +248,13 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
 {
     struct signatures *const f = c->signatures;
     const int64_t elapsed = c->exit_ns - c->enter_ns;
-    const struct signature wanted = {.algorithm = c->algorithm,
-                                     .root = ROOT_NONE,
-                                     .sent = -1,
-                                     .received = -1,
-                                     .flags = f->base.flags};
-    struct signature *const other = c->algorithm != NULL ? signature_find(f, &wanted) : NULL;
-    struct signature *const s = other != NULL ? other : &f->base;
+    const struct call_shape wanted = {.algorithm = c->algorithm,
+                                      .root = ROOT_NONE,
+                                      .sent = -1,
+                                      .received = -1,
+                                      .flags = f->base.flags};
+    struct call_shape *const other = c->algorithm != NULL ? call_shape_find(f, &wanted) : NULL;
+    struct call_shape *const s = other != NULL ? other : &f->base;
     struct record *const r = s->summary != NULL ? s->summary : summary_of(s);
 
     if (r == NULL) {

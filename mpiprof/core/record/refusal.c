@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 
 bool refusal_by_class(int error)

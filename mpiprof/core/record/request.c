@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "base/native.h"
 #include "base/operation.h"
 #include "base/recorder.h"
+#include "base/symbol_lookup.h"
 #include "record/call.h"
 #include "record/request.h"
 

@@ -9,7 +9,7 @@
 #include "base/recorder.h"
 #include "record/comm.h"
 #include "record/spawn.h"
-#include "trace/file.h"
+#include "tracefile/file.h"
 
 static bool names_us(const char *command, char *const *argv)
 {

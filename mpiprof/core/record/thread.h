@@ -3,11 +3,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/native.h"
-#include "trace/event.h"
+#include "base/symbol_lookup.h"
+#include "tracefile/event.h"
 
 struct communicator;
-struct signature;
+struct call_shape;
 struct signatures;
 struct site;
 
@@ -28,21 +28,21 @@ struct recent { /* lookup results of the thread's last calls, by return address 
     struct signatures *signatures;
     struct given given; /* of the last call described by its arguments alone, with its results: */
     const struct signatures *described;
-    const struct signature *signature;
+    const struct call_shape *signature;
 };
 struct thread {
     struct recent recent[RECENT];
     struct chunk *window;
     int64_t outside_ns, recorder_ns;
     const void *caller;
-    /* The active calls of this thread. They may have been abandoned: check with stack_holds()
+    /* The active calls of this thread. They may have been abandoned: check with unwind_holds()
      * first. */
     struct call *call;
     struct creation *creation;
     struct freeing *freeing;
-    struct watch *watch;
+    struct request_completion *watch;
     /* Stamps of these three pointers while their objects are valid, or 0. An abandoned object may
-     * be inside a current frame, so stack_holds() alone is not enough. */
+     * be inside a current frame, so unwind_holds() alone is not enough. */
     uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
     uint32_t used, number, calls;
     bool refused;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/native.h"
 #include "base/pmpi.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 #include "record/topology.h"
 

@@ -1,6 +1,6 @@
 /* Neighbours in a communicator's topology (topology.c). */
 #pragma once
-#include "base/native.h"
+#include "base/symbol_lookup.h"
 #include "base/text.h"
 
 struct topology {

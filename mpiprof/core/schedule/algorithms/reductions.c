@@ -81,7 +81,8 @@ struct move doubling_move(const struct context *c, int levels, int x, int peer, 
                          .receive = halving_range(c, levels, x ^ 1 << k, k + 1)};
 }
 
-struct move gathering_move(const struct context *c, int levels, int x, int root, int peer, int k)
+struct move management_collective_move(const struct context *c, int levels, int x, int root,
+                                       int peer, int k)
 {
     struct move m = doubling_move(c, levels, x, peer, k);
 

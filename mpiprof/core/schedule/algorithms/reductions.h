@@ -45,7 +45,8 @@ struct move halving_move(const struct context *c, int levels, int x, int peer, i
 struct move doubling_move(const struct context *c, int levels, int x, int peer, int k);
 /* Collect the parts at `root`. The move is empty for a rank that sent its part in an earlier
  * step. */
-struct move gathering_move(const struct context *c, int levels, int x, int root, int peer, int k);
+struct move management_collective_move(const struct context *c, int levels, int x, int root,
+                                       int peer, int k);
 int64_t halving_half(const struct problem *p); /* bytes of the larger half */
 
 /* ---- any number of processes: one rank of each pair among the first 2r ranks is removed

@@ -1,0 +1,165 @@
+"""Catalogue of algorithms: requirements, cost and a space-time diagram of each algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash
+import dash_mantine_components as dmc
+import numpy as np
+from dash import Input, Output, State, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.format_units import duration, size
+from mpiprof.model import draw, problem_spec
+from mpiprof.model.catalogue import Algorithm
+from mpiprof.model.message_rounds import applies
+from mpiprof.model.simulate import Timing, simulate
+
+from . import components
+from . import url_state as states
+from .figures import algorithms as figures
+
+KEYS = ("of", "name", "p", "bytes", "late")
+MOST_PROCESSES, MOST_ROUNDS = 32, 4000
+SIZES = (8, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
+LATE = ("nobody late", "the last rank late", "ranks late one after the other")
+
+
+def layout(state: states.State) -> Component:
+    """Return the catalogue's controls and the containers of their results."""
+    shown = asked(state)
+    processes, remote = shown["p"], " + remote group" * shown["algorithm"].intercommunicator
+    controls = [
+        _select("catalogue-of", "Operation", problem_spec.operations(), shown["of"]),
+        _select("catalogue-name", "Algorithm", _names(shown["of"]), shown["name"]),
+        dmc.NumberInput(
+            id="catalogue-p", label=f"Processes{remote}", value=processes, min=2,
+            max=MOST_PROCESSES, debounce=300, className="choice narrow",
+        ),
+        _select(
+            "catalogue-bytes", "Data",
+            [{"value": str(n), "label": size(n)} for n in SIZES], str(shown["bytes"]),
+        ),
+        _select(
+            "catalogue-late", "Arrivals",
+            [{"value": str(i), "label": text} for i, text in enumerate(LATE)], str(shown["late"]),
+        ),
+    ]  # fmt: skip
+    return components.card(
+        "Catalogue",
+        html.Div(controls, className="controls"),
+        html.Div(id="catalogue-entry"),
+        note="Lines are messages, from their start at the sender to their end at the receiver; "
+        "neighbouring rounds differ in colour.",
+    )
+
+
+def _select(name: str, label: str, data: Any, value: str) -> Component:
+    return dmc.Select(
+        id=name, label=label, data=data, value=value, allowDeselect=False, searchable=True,
+        className="choice",
+    )  # fmt: skip
+
+
+def _names(operation: str) -> list[dict[str, str]]:
+    return [
+        {"value": a.name, "label": a.name + " (inter-communicator)" * a.intercommunicator}
+        for a in {a.name: a for a in problem_spec.algorithms(operation)}.values()
+    ]
+
+
+def asked(state: states.State) -> dict[str, Any]:
+    """Return the catalogue state of the URL; invalid values are replaced by valid ones."""
+    operation = state.get("of")
+    if operation not in problem_spec.operations():
+        operation = "allgatherv"
+    known = {a.name: a for a in problem_spec.algorithms(operation)}
+    name = state.get("name")
+    algorithm = known.get(name) or next(iter(known.values()))
+    wanted = state.number("bytes", 1 << 13)
+    return {
+        "of": operation,
+        "name": algorithm.name,
+        "algorithm": algorithm,
+        "p": min(max(state.number("p", 8), 2), MOST_PROCESSES),
+        "bytes": wanted if wanted in SIZES else 1 << 13,
+        "late": min(max(state.number("late"), 0), len(LATE) - 1),
+    }
+
+
+def entry(state: states.State) -> list[Component]:
+    """Return an algorithm's facts and its space-time diagram."""
+    shown = asked(state)
+    a: Algorithm = shown["algorithm"]
+    facts = components.facts(
+        [
+            ("needs", a.restrictions or "nothing"),
+            ("cost", a.cost),
+            ("parameters", a.parameters or "none"),
+            ("source", a.source),
+        ]
+    )
+    found = _timing(a, shown)
+    if isinstance(found, str):
+        return [facts, html.P(found, className="note")]
+    remote = shown["p"] // 2 if a.intercommunicator else 0
+    names = draw.names_of(shown["p"], remote)
+    told = f"The last process ends at {duration(float(found.finish.max()))}"
+    if shown["late"]:
+        told += f", {duration(found.last)} after the last arrival"
+    return [facts, html.P(told + "."), components.graph(figures.space_time(found, names), state)]
+
+
+def _timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
+    """Return the simulated times, or the reason why the simulation is impossible."""
+    remote = shown["p"] // 2 if a.intercommunicator else 0
+    made = problem_spec.Setting(shown["p"], remote, shown["bytes"])
+    problem = problem_spec.problem(a.operation, made)
+    if not applies(a, problem):
+        return f"needs {a.restrictions or 'another number of processes'}"
+    processes = shown["p"] + remote
+    alone = simulate(a, problem)
+    step = float(alone.finish.max()) * 0.5
+    late = [np.zeros(processes), np.zeros(processes), np.arange(processes) * step / processes]
+    late[1][-1] = step
+    try:
+        return simulate(a, problem, arrivals=late[shown["late"]], trace=True)
+    except UsageError as error:
+        return str(error)
+
+
+def register(app: dash.Dash) -> None:
+    """Add the callbacks of the catalogue."""
+    controls = [f"catalogue-{key}" for key in KEYS]
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        *[Input(control, "value") for control in controls],
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose(*values: Any) -> str:
+        """Write the chosen values into the URL."""
+        state = states.parse(values[-1])
+        chosen = dict(zip(KEYS, values[:-1], strict=True))
+        new = state.with_own(**chosen)
+        if asked(new) == asked(state):
+            raise PreventUpdate
+        return new.query()
+
+    @app.callback(
+        Output("catalogue-entry", "children"),
+        Output("catalogue-name", "data"),
+        Output("catalogue-name", "value"),
+        Input("url", "search"),
+        State("scheme", "data"),
+    )
+    def show(search: str, scheme: str) -> Any:
+        """Show the algorithm that the URL names."""
+        state = states.parse(search, dark=scheme == "dark")
+        shown = asked(state)
+        made = components.guarded("an algorithm", lambda: entry(state))
+        return made, _names(shown["of"]), shown["name"]

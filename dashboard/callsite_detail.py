@@ -1,0 +1,315 @@
+"""Detail view of one call site, shown below the grid of the call sites page."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import dash
+import numpy as np
+import pandas as pd
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.format_units import count, duration, factor, share, size
+from mpiprof.reports import phrases, text
+from mpiprof.reports.site_labels import place
+
+from . import components, explanations, filtered_tables, source_excerpt, trace_figures
+from . import url_state as states
+from .figures import callsite as figures
+from .trace_data import Context, Data
+
+MOST_PLACES = 4
+MOST_OF = 1.2  # limit of a band's instances over its nominal number, if many have equal values
+MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
+
+
+def key(state: states.State) -> str:
+    """Return a text that changes when the detail view must be rebuilt."""
+    kept = state.with_own(instance=None, sort=None, where=None)
+    return f"{state.dark} {kept.query()}"
+
+
+def layout(context: Context, state: states.State, callsite: int) -> Component:
+    """Return the detail view of a call site; callbacks fill in the slow parts."""
+    data = context.data(state)
+    found = data.callsites[data.callsites["callsite"] == callsite]
+    if not len(found):
+        raise UsageError(f"there is no call site {callsite} in this trace")
+    row = filtered_tables.records(found)[0]
+    head = [
+        html.H1(
+            [row["operation"], " at ", filtered_tables.text_of(place((row["sites"] or [{}])[0]))]
+        ),
+        components.facts(facts(row)),
+    ]
+    if row["total_wait_ns"] > 0:
+        head.insert(1, html.P(phrases.sentence(row, text.total_time(data.trace)), className="lead"))
+    if data.trace.record == "summary" or not row["instances"]:
+        head.append(html.P("Recorded as summary: sums, but no single instances.", className="note"))
+        return html.Div([*head, source(context, row)], className="stack")
+    instances = filtered_tables.instances_of(data, callsite, state)
+    if not len(instances):
+        way = [_bands(data, state, callsite)] if state.get("band") else []
+        return html.Div([*head, components.empty("No instance passes the filters", ""), *way])
+    return html.Div(
+        [
+            html.Div(head, className="detail-head"),
+            components.columns(
+                source(context, row),
+                components.card("One instance", components.later("callsite-instance")),
+            ),
+            _by_imbalance(data, state, callsite),
+            _over_instances(data, state, callsite),
+            components.columns(*_over_ranks(data, state, callsite)),
+            components.columns(
+                components.later("callsite-causes"),
+                components.later("callsite-algorithms"),
+            ),
+        ],
+        className="stack",
+    )
+
+
+def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the metrics of a call site as pairs of name and text."""
+    return [
+        ("instances", phrases.instances(row)),
+        ("ranks", count(row["size"])),
+        ("bytes a rank", size(row["bytes"])),
+        ("message size", size(row["message_bytes"])),
+        ("waiting", _waiting(row)),
+        ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
+        ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),
+        ("average factor δ/T", factor(row["average_factor"])),
+        ("worst-case factor ω/T", factor(row["worst_factor"])),
+        ("balanced instances", share(row["balanced_share"])),
+        ("comes last most often", f"rank {filtered_tables.latest(row)}"),
+        ("algorithm", filtered_tables.text_of(row["algorithms"])),
+    ]
+
+
+def _waiting(row: dict[str, Any]) -> str:
+    if not row["complete_instances"]:
+        return "–"
+    return duration(float(row["total_wait_ns"])) + phrases.waiting_between(row)
+
+
+def source(context: Context, row: dict[str, Any]) -> Component:
+    """Return the source lines around a call site, if its files exist and are allowed."""
+    parts: list[Component] = []
+    for site in row["sites"][:MOST_PLACES]:
+        for frame in [site, *site.get("stack", [])[:MOST_PLACES]]:
+            parts.append(html.H3(filtered_tables.text_of(place(frame))))
+            file, line = frame.get("file"), frame.get("line")
+            found = source_excerpt.excerpt(str(file), int(line), context.sources) if line else None
+            if found is not None:
+                parts.append(components.code(found))
+            elif line:
+                parts.append(
+                    html.P(["not below --source: ", html.Code(filtered_tables.text_of(file))])
+                )
+    if len(row["sites"]) > MOST_PLACES:
+        parts.append(html.P(f"and {len(row['sites']) - MOST_PLACES} more places"))
+    return components.card("Source", *parts or [html.P("The place is not known.")])
+
+
+def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
+    return components.card(
+        "How imbalanced its instances are",
+        _bands(data, state, callsite),
+        components.graph(trace_figures.spread(data, state, callsite), state, id="callsite-spread"),
+        note="Drag over a band of bars, or click one: the pictures of instances and ranks on this "
+        "page then show the instances in it alone.",
+    )
+
+
+def _bands(data: Data, state: states.State, callsite: int) -> Component:
+    """Return links to common bands and to all instances, and the current band."""
+    every = filtered_tables.instances_of(data, callsite, state.with_own(band=None))
+    values = every["worst_imbalance_ns"].dropna().to_numpy(np.float64)
+    parts: list[Component] = []
+    if len(values) > 1:
+        parts.append(dcc.Link("all instances", href=_with_band(state, None)))
+        ordered = np.sort(values).astype(np.int64)
+        tenth, half = max(len(ordered) // 10, 1), len(ordered) // 2
+        for name, low, high, wanted in (
+            ("the largest tenth", ordered[-tenth], ordered[-1] + 1, tenth),
+            ("the smaller half", ordered[0], ordered[half - 1] + 1, half),
+        ):
+            held = int(((values >= low) & (values < high)).sum())
+            if held <= MOST_OF * wanted:  # many equal values make the band too large
+                parts.append(dcc.Link(name, href=_with_band(state, f"{low}-{high}")))
+    if (band := filtered_tables.band_of(state)) is not None:
+        shown = int(((values >= band[0]) & (values < band[1])).sum())
+        told = f"{count(shown)} of {count(len(values))} instances, ω from {duration(band[0])} to "
+        parts.append(html.B(told + duration(band[1])))
+    return html.Nav(parts, className="steps")
+
+
+def _with_band(state: states.State, band: str | None) -> str:
+    return "/callsites" + state.with_own(band=band, instance=None).query()
+
+
+def _over_instances(data: Data, state: states.State, callsite: int) -> Component:
+    lines = trace_figures.factors(data, state, callsite)
+    heat = trace_figures.arrivals(data, state, callsite)
+    return components.card(
+        "Over its instances",
+        components.graph(lines, state, id="callsite-factors"),
+        html.H3("How late each rank comes, after the first of the instance"),
+        _orders(state),
+        components.graph(heat, state, id="callsite-heat"),
+        html.P(
+            figures.heat_note(*trace_figures.lateness_of(data, state, callsite)), className="note"
+        ),
+        note="Click an instance in either picture to see it in full.",
+    )
+
+
+def _orders(state: states.State) -> Component:
+    """Return links that sort the ranks of the heat map, and the link back to all ranks."""
+    late = trace_figures.by_lateness(state)
+    links: list[Component] = [
+        html.Span(name, className="off") if chosen else dcc.Link(name, href="/callsites" + query)
+        for name, chosen, query in (
+            ("by rank", not late, state.with_own(order=None).query()),
+            ("latest first", late, state.with_own(order="late").query()),
+        )
+    ]
+    if state.ranks:
+        every = states.changed(state, {"ranks": ""})
+        links.append(dcc.Link("all ranks", href="/callsites" + every.query()))
+    return html.Nav(links, className="steps")
+
+
+def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Component]:
+    return [
+        components.card(
+            "Which rank is late, how often",
+            components.graph(trace_figures.late_ranks(data, state, callsite), state),
+        ),
+        components.card(
+            "Imbalance against the balanced limit",
+            components.graph(trace_figures.distribution(data, state, callsite), state),
+            note="Left of the line all come within the time of one message (Faraj, Figure 2).",
+        ),
+    ]
+
+
+def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
+    """Return one instance as in the paper's Figure 1, with links to its neighbours."""
+    table = filtered_tables.instances_of(data, callsite, state)
+    if not len(table):
+        return [html.P("No instance passes the filters.")]
+    wanted = state.number("instance", -1)
+    at = (
+        int(np.searchsorted(table["number"], wanted)) if wanted >= 0 else trace_figures.worst(table)
+    )
+    at = min(at, len(table) - 1)
+    row = filtered_tables.records(table.iloc[[at]])[0]
+    figure = trace_figures.instance(data, state, callsite, row)
+    return [
+        html.P(_told(row), className="note"),
+        _steps(table, at, state, data, row),
+        components.graph(figure, state, id="callsite-instance-figure"),
+    ]
+
+
+def _told(row: dict[str, Any]) -> str:
+    last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} came last"
+    wait = row["wait_ns"]
+    waited = "" if np.isnan(wait) else f"; {duration(wait)} of waiting"
+    return f"instance {count(row['number'])} on {row['algorithm']}{last}{waited}"
+
+
+def _steps(
+    table: pd.DataFrame, at: int, state: states.State, data: Data, row: dict[str, Any]
+) -> Component:
+    numbers = table["number"].to_numpy()
+
+    def to(name: str, index: int) -> Component:
+        if not 0 <= index < len(numbers):
+            return html.Span(name, className="off")
+        query = state.with_own(instance=int(numbers[index])).query()
+        return dcc.Link(name, href="/callsites" + query)
+
+    begin = int(row["first_arrival_ns"]) - int(data.trace.started_ns)
+    end = row["last_exit_ns"]
+    length = 1_000_000 if pd.isna(end) else int(end) - int(row["first_arrival_ns"])
+    margin = int(MARGIN * length) + 1
+    named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
+    window = {"from": max(begin - margin, 0), "to": begin + length + margin}
+    there = state.shared().with_own(callsite=row["callsite"], instance=named, **window)
+    return html.Nav(
+        [
+            to("‹ previous", at - 1),
+            to("next ›", at + 1),
+            to("the worst", trace_figures.worst(table)),
+            dcc.Link("in the timeline", href="/timeline" + there.query()),
+        ],
+        className="steps",
+    )
+
+
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the callbacks of the detail view."""
+    explanations.register(app, context)
+
+    @app.callback(
+        Output("callsite-instance", "children"),
+        Input("url", "search"),
+        State("scheme", "data"),
+    )
+    def show_instance(search: str, scheme: str) -> Any:
+        """Show the instance that the URL names, or else the worst instance."""
+        state = states.parse(search, dark=scheme == "dark")
+        callsite = state.number("callsite", -1)
+        if callsite < 0:
+            raise PreventUpdate
+        make = partial(instance, context.data(state), state, callsite)
+        return components.guarded("an instance", make)
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("callsite-spread", "selectedData"),
+        Input("callsite-spread", "clickData"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose_band(dragged: Any, clicked: Any, search: str) -> str:
+        """Write the band of the selected bars, or of the clicked bar, into the URL."""
+        way = dash.ctx.triggered[0]["prop_id"].partition(".")[2]
+        try:
+            chosen = (dragged if way == "selectedData" else clicked)["points"]
+            ends = [[int(value) for value in point["customdata"]] for point in chosen]
+            low, high = min(a for a, _ in ends), max(b for _, b in ends)
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise PreventUpdate from None
+        return states.parse(search).with_own(band=f"{low}-{high}", instance=None).query()
+
+    @app.callback(
+        Output("url", "search", allow_duplicate=True),
+        Input("callsite-factors", "clickData"),
+        Input("callsite-heat", "clickData"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def choose_instance(one: Any, other: Any, search: str) -> str:
+        """Write the clicked instance into the URL, and its ranks if the row is a run of ranks."""
+        clicked = one if dash.ctx.triggered_id == "callsite-factors" else other
+        try:
+            point = clicked["points"][0]
+            number = round(float(point["x"]))
+            band = str(point["y"]) if clicked is other else ""
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise PreventUpdate from None
+        state = states.parse(search)
+        if band:
+            data, callsite = context.data(state), state.number("callsite", -1)
+            number = trace_figures.latest_in_cell(data, state, callsite, number, band)
+        state = state.with_own(instance=number)
+        return (states.changed(state, {"ranks": band}) if "-" in band else state).query()

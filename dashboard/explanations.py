@@ -1,0 +1,193 @@
+"""Cards on the causes of late arrivals at a call site and on other algorithms for the call site.
+
+Each card needs a pass over the trace or a simulation, so the page loads the cards last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dash
+import pandas as pd
+from dash import Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from mpiprof.diagnosis.causes import Causes
+from mpiprof.diagnosis.findings import Finding
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.errors import UsageError
+from mpiprof.interface.format_units import UNKNOWN, duration, share
+from mpiprof.interface.shell_hints import command, switched
+from mpiprof.reports import conclusion, phrases
+from mpiprof.tune import result
+
+from . import components, filtered_tables, predictions, selection_history
+from . import url_state as states
+from .figures import algorithms as pictures
+from .figures import callsite as figures
+from .trace_data import Context, Data
+
+MOST_RANKS, MOST_ORIGINS, MOST_TRIED = 8, 6, 12
+LONGEST = 1000  # characters of a command
+NAMES = {
+    "inherited": "came in late from the previous collective",
+    "outside": "arose since then, outside MPI collectives",
+    "point_to_point": "arose since then, in point-to-point",
+    "by_rank": "always the same ranks",
+    "by_node": "always the same nodes",
+    "random": "moves from instance to instance",
+}
+WHERE = ("inherited", "outside", "point_to_point")
+WHO = ("by_rank", "by_node", "random")
+
+
+def why(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the card on the causes of a call site's arrival pattern."""
+    found: Causes = data.derive("causes", callsite)
+    if not found.instances:
+        return components.card("Why they are late", note="No complete instance to look at.")
+    row = dict(data.trace.callsites.loc[callsite])
+    parts: list[Component] = [html.P(line) for line in conclusion.callsite(data.trace, row)]
+    parts.append(html.Ul([html.Li(line) for line in phrases.causes(found)], className="told"))
+    for title, names in (("Where the spread arose", WHERE), ("Who it is", WHO)):
+        parts += [
+            html.H3(title),
+            components.graph(figures.shares(share_table(found, names)), state),
+        ]
+    ranks = found.ranks[found.ranks["late_ns"] > 0].head(MOST_RANKS)
+    ranks = ranks.assign(where=[data.where(int(rank)) for rank in ranks["rank"]])
+    columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
+    parts += [
+        html.H3("Who comes after the median of the others"),
+        components.table(ranks, columns),
+    ]
+    if len(found.chain):
+        parts += [html.H3("Where their lateness began"), chain(found.chain, state)]
+    looked = f"From {found.instances} of {found.complete_instances} complete instances."
+    return components.card("Why they are late", *parts, note=looked)
+
+
+def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return the named shares with their confidence intervals, for the figure."""
+    rows = []
+    for name in names:
+        estimate = getattr(found, name)
+        rows.append((NAMES[name], estimate.value, estimate.low, estimate.high))
+    return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
+
+
+def chain(table: pd.DataFrame, state: states.State) -> Component:
+    """Return the origins of lateness as a list with links to their call sites."""
+    items = []
+    for row in filtered_tables.records(table.head(MOST_ORIGINS)):
+        text = f"rank {row['rank']} at {filtered_tables.text_of(row['site'])}"
+        where: Any = text
+        if row["callsite"] >= 0:
+            there = state.shared().with_own(callsite=row["callsite"])
+            where = dcc.Link(text, href="/callsites" + there.query())
+        after = f" after {filtered_tables.text_of(row['after_site'])}" if row["after"] >= 0 else ""
+        hops = f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
+        told = f": {share(row['share'])} of instances, late by {duration(row['late_ns'])}"
+        items.append(html.Li([where, f"{after}{hops}{told}"]))
+    return html.Ul(items, className="told")
+
+
+def other_algorithms(data: Data, state: states.State, callsite: int) -> Component:
+    """Return the card on the algorithms tried at a call site, and on the simulated candidates."""
+    title = "Algorithms"
+    tried = selection_history.tried(data, callsite)
+    parts: list[Component] = []
+    if len(tried):
+        columns = [
+            ("phase", "phase"),
+            ("algorithm", "tried while it ran"),
+            ("instances", "instances"),
+            ("score_ns", "score"),
+            ("error_ns", "±"),
+        ]
+        parts += [components.table(tried.head(MOST_TRIED), columns)]
+    asked = predictions.at_callsite(data, callsite)
+    if asked is None:
+        note = "There is no other algorithm for this operation, or its sizes are not known."
+        return components.card(title, *parts, note=note)
+    try:
+        found = predictions.simulated(data, asked)
+    except UsageError as error:
+        return components.card(title, *parts, note=f"{error}.")
+    table = predictions.table(found)
+    parts += [
+        html.H3("Simulated under the recorded arrivals"),
+        components.graph(pictures.race(table.head(MOST_TRIED)), state),
+        html.P(expectation(predictions.verdict(data, found)), className="note"),
+        dcc.Link(
+            "the whole race, also on more processes",
+            href="/algorithms" + state.shared().with_own(callsite=callsite).query(),
+        ),
+    ]
+    note = "Score: mean time in the call after the last arrival that it has to wait for."
+    return components.card(title, *parts, note=note)
+
+
+def expectation(verdict: result.Verdict) -> Any:
+    """Return the verdict of the simulation as text, with the command that tries the algorithm."""
+    if verdict.worth == result.NO:
+        return f"Not worth a change: {verdict.reason or UNKNOWN}."
+    work = verdict.result.work
+    gain = f"{verdict.best} would save {share(verdict.gain_ns / verdict.base_ns)} of the score"
+    sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
+    where = (work.sites or (work.operation,))[0]
+    line = command("run", "--switch", switched(where, verdict.best), "PROGRAM")
+    said = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
+    # Show the whole command or none: an unclosed quotation would swallow the user's next input.
+    return [f"{said} Try: ", html.Code(line)] if len(line) < LONGEST else said
+
+
+def findings(data: Data, state: states.State, most: int) -> Component:
+    """Return the verdict and the cards of the `most` costliest findings."""
+    found = data.derive("findings")
+    lines = conclusion.verdict(data.trace, verdict(data.trace, found))
+    said = html.Div([html.P(line) for line in lines], className="verdict")
+    return html.Div([said, _cards(data, state, found, most)], className="stack")
+
+
+def gains(data: Data, state: states.State, most: int) -> Component | None:
+    """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
+    found = data.derive("findings", tuple(predictions.gains(data)))
+    return _cards(data, state, [one for one in found if one.cause == "algorithm"], most)
+
+
+def _cards(
+    data: Data, state: states.State, found: Sequence[Finding], most: int
+) -> Component | None:
+    ranks = {int(rank) for rank in data.ranks(state)}
+    shown = [one for one in found if not one.ranks or ranks & set(one.ranks)]
+    sites = set(filtered_tables.by_callsite(data, state)["callsite"])
+    shown = [one for one in shown if not one.callsites or sites & set(one.callsites)]
+    cards = [components.finding(data, one, state) for one in shown[:most]]
+    return components.columns(*cards, least="320px") if cards else None
+
+
+def register(app: dash.Dash, context: Context) -> None:
+    """Add the callbacks that fill the cards."""
+    for name, make in (("causes", why), ("algorithms", other_algorithms)):
+        fill(app, context, f"callsite-{name}", make)
+
+
+def fill(app: dash.Dash, context: Context, where: str, make: Any) -> None:
+    """Add the callback that fills one card of the detail view when the card appears."""
+
+    @app.callback(
+        Output(where, "children"),
+        Input(where, "id"),
+        State("url", "search"),
+        State("scheme", "data"),
+    )
+    def show(_: Any, search: str, scheme: str) -> Any:
+        state = states.parse(search, dark=scheme == "dark")
+        callsite = state.number("callsite", -1)
+        if callsite < 0:
+            raise PreventUpdate
+        return components.guarded(where, partial(make, context.data(state), state, callsite))

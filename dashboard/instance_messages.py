@@ -1,0 +1,156 @@
+"""Modelled times of an instance's messages, for instances that ran a schedule of mpiprof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.metrics.library_algorithms import is_native
+from mpiprof.metrics.problem_size import problem_of
+from mpiprof.model.machine import DEFAULT, Machine, of_table, scaled
+from mpiprof.model.problem_spec import algorithm, with_parameters
+from mpiprof.model.schedule import Schedule
+from mpiprof.model.simulate import Timing, simulate
+from mpiprof.model.variant import Variant
+from mpiprof.timeline.segments import COMPLETION, OPEN
+from mpiprof.timeline.window import Timeline
+from mpiprof.trace.types import Array, Float
+
+MOST_MEMBERS = 256
+MOST_MESSAGES = 20_000
+MOST_ROUNDS = 4096
+MOST_BYTES = 1 << 44
+HALVINGS = 12  # of the scale: a resolution of 1 in 4096
+
+
+class NotModelledError(Exception):
+    """Reason, as text, why the messages of an instance cannot be shown."""
+
+
+def messages(timeline: Timeline, number: int) -> dict[str, Any]:
+    """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
+
+    Times are in ns after the start of the timeline, simulated (mpiprof.model.simulate) under the
+    recorded arrivals. `end` is the time at which the last rank ends in the model. `scale` is the
+    factor applied to the machine's times. It is below 1 if messages would otherwise lie outside the
+    recorded calls of their two ranks. Raises NotModelledError if the messages cannot be modelled.
+    """
+    segments, ranks = timeline.events.members(number)
+    calls = (segments["flags"] & COMPLETION) == 0
+    segments, ranks = segments[calls], ranks[calls]
+    row = timeline.events.instance(number, number + 1)[0]
+    communicator = timeline.trace.tables.communicators[int(row["communicator"])]
+    shapes = [timeline.trace.tables.shapes[i] for i in segments["shape"].tolist()]
+    names = {s.algorithm for s in shapes}
+    name = names.pop() if len(names) == 1 else ""
+    if not name or is_native(name):
+        raise NotModelledError("it ran on the library's own algorithm, which is not known")
+    if len(np.unique(ranks)) != len(communicator.ranks) or len(ranks) != len(communicator.ranks):
+        raise NotModelledError("not all of its members are in the trace")
+    if len(ranks) > MOST_MEMBERS:
+        raise NotModelledError(f"it has more than {MOST_MEMBERS} members")
+    if (segments["flags"] & OPEN).any():
+        raise NotModelledError("it has not ended")
+    place = {rank: i for i, rank in enumerate(ranks.tolist())}
+    order = [place[rank] for rank in communicator.ranks.tolist()]
+    arrivals = segments["enter"][order].astype(np.float64)
+    exits = segments["exit"][order].astype(np.float64)
+    base = float(arrivals.min())
+    sent = np.array([shapes[i].sent for i in order], np.int64)
+    received = np.array([shapes[i].received for i in order], np.int64)
+    groups = [len(group) for group in communicator.groups]
+    sizes = (groups[0], groups[1] if communicator.inter else 0)
+    root = communicator.column(max(s.root for s in shapes))
+    try:
+        asked = _asked(timeline, shapes[0].operation, name, sizes, root, sent, received)
+        scale, found = fitted(asked, arrivals - base, exits - base)
+    except MpiprofError as error:
+        raise NotModelledError(str(error)) from None
+    members = communicator.ranks.tolist()
+    shift = base - timeline.events.begin_ns
+    return {
+        "number": number,
+        "algorithm": name,
+        "scale": scale,
+        "end": float(found.finish.max()) + shift,
+        "messages": [
+            [members[m.source], members[m.target], m.start + shift, m.end + shift, m.bytes, m.round]
+            for m in found.messages
+        ],
+    }
+
+
+Asked = Callable[[Float, float], Timing]
+
+
+def fitted(asked: Asked, arrivals: Float, exits: Float) -> tuple[float, Timing]:
+    """Return the largest scale up to 1 at which all messages lie within their ranks' calls.
+
+    asked: the model, a function of arrivals and scale of the machine's times. Raises
+    NotModelledError if no scale fits, because a rank left before the ranks that forward its data
+    had arrived.
+    """
+    found = asked(arrivals, 1.0)
+    if _within(found, exits):
+        return 1.0, found
+    low, best = 0.0, asked(arrivals, 0.0)
+    if not _within(best, exits):
+        raise NotModelledError("ranks left before the model can have their messages there")
+    high = 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = asked(arrivals, middle)
+        if _within(found, exits):
+            low, best = middle, found
+        else:
+            high = middle
+    return low, best
+
+
+def _within(timing: Timing, exits: Float) -> bool:
+    return all(m.end <= min(exits[m.source], exits[m.target]) for m in timing.messages)
+
+
+def _asked(
+    timeline: Timeline,
+    operation: str,
+    name: str,
+    sizes: tuple[int, int],
+    root: int,
+    sent: Array,
+    received: Array,
+) -> Asked:
+    """Return the model of an instance; raise NotModelledError if the instance is too large."""
+    variant = Variant.read(name)
+    machine = _machine(timeline)
+    chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
+    problem = problem_of(operation, sizes, root, sent, received)
+    problem = with_parameters(chosen, problem, dict(variant.parameters))
+    if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MOST_BYTES:
+        raise NotModelledError("its bytes are more than the model takes")
+    problem = replace(problem, alpha=machine.alpha, beta=machine.beta)
+    with Schedule(chosen, problem, 0) as schedule:
+        rounds = schedule.rounds
+    if rounds > MOST_ROUNDS or rounds * sum(sizes) > 4 * MOST_MESSAGES:
+        raise NotModelledError("its schedule has too many messages to draw")
+    known = list(dict.fromkeys(timeline.trace.node_of.values()))
+    nodes = [0] * sum(sizes) if len(known) < 2 else None
+
+    def run(arrivals: Float, scale: float) -> Timing:
+        found = simulate(chosen, problem, scaled(machine, scale), arrivals, nodes or (), trace=True)
+        if len(found.messages) > MOST_MESSAGES:
+            raise NotModelledError("its schedule has too many messages to draw")
+        return found
+
+    return run
+
+
+def _machine(timeline: Timeline) -> Machine:
+    try:
+        return of_table(timeline.trace.machine, "the trace")
+    except MpiprofError:
+        return DEFAULT

@@ -1,0 +1,114 @@
+"""Figures of a trace in a notebook, one call each: `trace.plot.arrivals("md.py:93")`.
+
+They are the figures of `view`, made with Plotly, and need the extra `dashboard`. A call site is
+named as on the command line (by file and line, function or operation) or by number. Without a call
+site, the figures of a call site show the one with most wait.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.optional_dependencies import part
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from mpiprof.trace import Trace
+
+Site = int | str | None
+
+
+class Plots:
+    """The figures of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name in vars(Plots) if not name.startswith("_"))
+        return f"<pictures of {str(self._trace.path)!r}: {names}>"
+
+    def time(self) -> go.Figure:
+        """Time of all ranks by category."""
+        return self._drawn("time")
+
+    def ranks(self) -> go.Figure:
+        """Wait of each rank, and wait that each rank causes."""
+        return self._drawn("ranks")
+
+    def whom(self, site: Site = None) -> go.Figure:
+        """Waits of each rank for each other rank, at all call sites or at one."""
+        return self._drawn("whom", *([] if site is None else [(self._number(site),)]))
+
+    def arrivals(self, site: Site = None) -> go.Figure:
+        """Lateness of each rank in each instance of a call site."""
+        return self._drawn("arrivals", self._number(site))
+
+    def factors(self, site: Site = None) -> go.Figure:
+        """Imbalance factors of a call site over its instances, with its phases."""
+        return self._drawn("factors", self._number(site))
+
+    def late_ranks(self, site: Site = None) -> go.Figure:
+        """Late ranks of a call site: how often and by how much."""
+        return self._drawn("late_ranks", self._number(site))
+
+    def spread(self, site: Site = None) -> go.Figure:
+        """Number of instances of a call site by imbalance."""
+        return self._drawn("spread", self._number(site))
+
+    def distribution(self, site: Site = None) -> go.Figure:
+        """Number of balanced instances of a call site."""
+        return self._drawn("distribution", self._number(site))
+
+    def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
+        """Arrivals and waits in one instance of a call site, by default in the worst one."""
+        callsite = self._number(site)
+        state = part("url_state").State()
+        rows = part("filtered_tables").instances_of(self._data, callsite, state)
+        at = part("trace_figures").worst(rows) if number is None else number
+        if not 0 <= at < len(rows):
+            raise UsageError(f"instance {at}: there are {len(rows)}, from 0")
+        return self._drawn("instance", callsite, rows.iloc[at].to_dict())
+
+    def algorithms(self, site: Site = None) -> go.Figure:
+        """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
+        return self._shown(part("trace_figures").algorithms(self._data, self._number(site)))
+
+    def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
+        """Wait at each call site in this trace (A) and another one (B)."""
+        if isinstance(other, str | os.PathLike):
+            import mpiprof
+
+            other = mpiprof.open(other)
+        state = part("url_state").State()
+        return self._shown(part("trace_figures").compare(self._data, _data_of(other), state))
+
+    def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
+        """State of each rank over time, between two times of the run or over the whole run."""
+        return self._drawn("timeline", begin_ns, end_ns)
+
+    @cached_property
+    def _data(self) -> Any:
+        return _data_of(self._trace)
+
+    def _number(self, site: Site) -> int:
+        if site is not None:
+            return self._trace.callsite(site)
+        hot = self._trace.hot
+        return hot[0] if hot else self._trace.callsite(0)
+
+    def _drawn(self, name: str, *arguments: Any) -> go.Figure:
+        make = getattr(part("trace_figures"), name)
+        return self._shown(make(self._data, part("url_state").State(), *arguments))
+
+    def _shown(self, figure: go.Figure) -> go.Figure:
+        figure.update_layout(template=part("theme").template(dark=False))
+        return part("static_svg").Picture(figure)
+
+
+def _data_of(trace: Trace) -> Any:
+    return part("trace_data").Data(trace.path.name, trace.path, trace)

@@ -1,0 +1,174 @@
+"""Predictions: scores of all candidate algorithms at a call site under its recorded arrivals.
+
+The simulation is the one of `tune`, with a time limit so that a page never waits long.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.findings import Gain
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.interface.format_units import count
+from mpiprof.interface.shell_hints import command
+from mpiprof.model import machine as machines
+from mpiprof.model.machine import Machine
+from mpiprof.model.schedule import Problem
+from mpiprof.trace.types import Float
+from mpiprof.tune import predict, result, tasks
+from mpiprof.tune.candidates import candidates
+from mpiprof.tune.gains import gain_of
+from mpiprof.tune.tasks import Pattern, Work
+
+from .trace_data import Data
+
+PATTERNS = 8  # simulated instances
+BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
+MOST_UNASKED = 512  # processes in simulations that no user requested; above, one pattern takes long
+MOST = 4096  # processes: 6 s of processor time; with 65536, a single candidate takes a minute
+LARGEST = 1024  # processes in the predictions for larger jobs
+SEED = 20080601
+
+
+def works(data: Data) -> list[Work]:
+    """Return the tuning tasks of the trace, costliest first; an empty list for a summary."""
+    if data.trace.record == "summary":
+        return []
+    return data.once("works", lambda: tasks.works(data.trace, PATTERNS))
+
+
+def machine_of(data: Data) -> Machine:
+    """Return the machine of the trace; raises UsageError if none was measured."""
+    return machines.of_table(data.trace.machine, "the trace")
+
+
+def at_callsite(data: Data, callsite: int) -> Work | None:
+    """Return the costliest task of a call site, or None if the call site has no task."""
+    return next((w for w in works(data) if w.callsite == callsite), None)
+
+
+def simulated(data: Data, asked: Work) -> result.Result:
+    """Return the simulated result of all candidates; raises UsageError above MOST processes."""
+    _refuse_many(data, asked)
+
+    def race() -> result.Result:
+        return predict.predict([asked], machine_of(data), BUDGET_S, lambda: None)[0]
+
+    return data.once(("race", asked.callsite, asked.bytes, asked.ranks), race)
+
+
+def _refuse_many(data: Data, asked: Work) -> None:
+    if asked.members > MOST:
+        raise UsageError(
+            f"{count(asked.members)} processes are too many to simulate while a page waits; "
+            f"in the terminal: {command('tune', data.path)}"
+        )
+
+
+def table(found: result.Result) -> pd.DataFrame:
+    """Return one row per candidate, fastest first: algorithm, score_ns, gain, is_now.
+
+    gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
+    score is the measured score.
+    """
+    base = result.mean(found.base, found.weights)
+    rows: list[dict[str, Any]] = [
+        {"algorithm": t.name, "score_ns": result.mean(t.scores, found.weights), "is_now": False}
+        for t in found.trials
+    ]
+    rows.append({"algorithm": found.work.algorithm, "score_ns": base, "is_now": True})
+    made = pd.DataFrame(rows)
+    made["gain"] = 1 - made["score_ns"] / base if base > 0 else np.nan
+    return made.sort_values("score_ns", kind="stable", ignore_index=True)
+
+
+def verdict(data: Data, found: result.Result) -> result.Verdict:
+    """Return the verdict on a result."""
+    return result.judge(found, float(data.callsites["total_elapsed_ns"].sum()))
+
+
+def gains(data: Data) -> list[Gain]:
+    """Return the gains that the simulator predicts at hot call sites; empty without a machine."""
+    try:
+        machine_of(data)
+        hot = [at_callsite(data, callsite) for callsite in data.derive("hot")]
+        few = [w for w in hot if w is not None and w.members <= MOST_UNASKED]
+        verdicts = [verdict(data, simulated(data, w)) for w in few]
+    except MpiprofError:
+        return []
+    return [gain_of(v) for v in verdicts if v.worth == result.YES]
+
+
+def sizes(data: Data, asked: Work) -> pd.DataFrame:
+    """Return the predictions at the recorded and at larger numbers of processes.
+
+    Columns: processes, algorithm, score_ns. Arrivals are drawn from the recorded arrivals. Further
+    ranks repeat the data of the recorded ranks cyclically. The time limit determines the number of
+    sizes. Raises UsageError above MOST processes.
+    """
+
+    def race() -> pd.DataFrame:
+        machine = machine_of(data)
+        end = time.monotonic() + SIZES_BUDGET_S
+        rows: list[tuple[int, str, float]] = []
+        slow: set[str] = set()
+        processes = asked.size
+        while processes <= max(LARGEST, asked.size):
+            larger = grown(asked, processes)
+            for candidate in candidates(larger, machine):
+                name = candidate.algorithm.name
+                begin = time.monotonic()
+                if begin > end or name in slow:
+                    continue
+                scores = [
+                    predict.predicted(larger, candidate, pattern, machine)
+                    for pattern in larger.patterns
+                ]
+                rows.append((processes, candidate.name, float(np.mean(scores))))
+                if time.monotonic() - begin > SIZES_BUDGET_S / 8:
+                    slow.add(name)  # the next size would take at least twice as long
+            processes *= 2
+        return pd.DataFrame(rows, columns=["processes", "algorithm", "score_ns"])
+
+    _refuse_many(data, asked)
+    if asked.remote_size or asked.size < 2:
+        raise UsageError("larger numbers are simulated for operations on one group of processes")
+    return data.once(("sizes", asked.callsite, asked.bytes, asked.ranks), race)
+
+
+def grown(asked: Work, processes: int) -> Work:
+    """Return the task scaled to more processes, or the task itself if the number is the same."""
+    if processes == asked.size:
+        return asked
+    random = np.random.default_rng([SEED, processes])
+    each = max(len(asked.nodes) // max(len(set(asked.nodes)), 1), 1)
+    nodes = tuple(i // each for i in range(processes))
+    patterns = tuple(
+        Pattern(
+            grown_problem(p.problem, processes),
+            arrivals := random.choice(p.arrivals, processes),
+            arrivals,
+            p.weight,
+        )
+        for p in asked.patterns
+    )
+    ranks = tuple(range(processes))
+    return replace(asked, size=processes, ranks=ranks, nodes=nodes, patterns=patterns)
+
+
+def grown_problem(problem: Problem, processes: int) -> Problem:
+    """Return the problem on more processes, each with the data of a recorded process."""
+    counts = tuple(np.resize(np.array(problem.counts, np.int64), processes).tolist())
+    changes: dict[str, Any] = {"size": processes, "nodes": ()}
+    if problem.counts:
+        changes["counts"] = counts
+    if problem.rows:
+        square: Float = np.array(problem.rows)
+        wide = np.resize(square, (len(square), processes))
+        changes["rows"] = tuple(tuple(map(int, wide[i % len(wide)])) for i in range(processes))
+    return replace(problem, **changes)

@@ -1,0 +1,40 @@
+"""Log of the selector's trials and choices at a call site."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mpiprof.trace.sites import site_label
+
+from .trace_data import Data
+
+
+def selection(data: Data) -> dict[str, pd.DataFrame]:
+    """Return one table per record type (metrics/selector_log.py); empty without `auto`."""
+    found: dict[str, pd.DataFrame] = data.trace.selection
+    return found
+
+
+def keys_of(data: Data, callsite: int) -> list[str]:
+    """Return the selector's keys of a call site, matched by operation and source location."""
+    found = data.callsites[data.callsites["callsite"] == callsite]
+    keys = selection(data)["key"]
+    if not len(found) or not len(keys):
+        return []
+    row = found.iloc[0]
+    labels = {site_label(site) for site in row["sites"]}
+    labels |= {label.partition(" ")[0] for label in labels}
+    chosen = [
+        key
+        for key, operation, sites in zip(keys["key"], keys["operation"], keys["sites"], strict=True)
+        if operation == row["operation"]
+        and any(s in labels or s.partition(" ")[0] in labels for s in sites)
+    ]
+    return list(dict.fromkeys(chosen))
+
+
+def tried(data: Data, callsite: int) -> pd.DataFrame:
+    """Return the selector's trials at a call site by phase and score: columns of "trial"."""
+    trials = selection(data)["trial"]
+    here = trials[trials["key"].isin(keys_of(data, callsite))]
+    return here.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

@@ -1,0 +1,236 @@
+"""DataFrames of a trace for the figures, each derived once per version of the trace.
+
+A trace folder can grow while the dashboard shows it. A Data is a snapshot of the trace, and
+Context.data returns the latest snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.errors import MpiprofError, TraceError
+from mpiprof.interface.format_units import ranks
+from mpiprof.metrics.tables import communicator_names
+from mpiprof.store import cache, cached_trace
+from mpiprof.trace import Trace
+from mpiprof.trace.trace import Workers
+from mpiprof.trace.types import Bool, Int
+
+from .url_state import State, parse_ranks
+
+MOST_RANKS = 1 << 16  # limit of ranks that are shown individually
+KEPT = 32  # derived tables besides the tables of the whole trace; the oldest are dropped first
+PATIENCE = 5  # lower limit of the time between two readings, as a multiple of the reading time
+Result = TypeVar("Result")
+
+
+class Data:
+    """Snapshot of one trace."""
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        trace: Trace | None = None,
+        workers: Workers | None = None,
+        machine: dict[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.files = version_of(path)
+        self.trace: Trace = trace or cached_trace.open_trace(path, workers, machine)
+        self.growth = cache.growth(self.trace)
+        self.version = f"{self.files}-{self.growth:x}"
+        self._lock = threading.Lock()
+        self._busy: dict[Any, threading.RLock] = {}
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+
+    @property
+    def ended(self) -> bool:
+        """True if every rank has recorded its end; the trace then cannot grow."""
+        return len(self.trace.tables.ends) >= self.trace.ranks
+
+    def has_grown(self) -> bool:
+        """Return whether the trace has grown since then, even if file metadata do not show it."""
+        return version_of(self.path) != self.files or cache.growth(self.trace) != self.growth
+
+    def once(self, key: Any, make: Callable[[], Result]) -> Result:
+        """Return `make()`, computed once per key while the key is among the last KEPT."""
+        with self._making(key):
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
+            made = make()
+            with self._lock:
+                self._kept[key] = made
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            return made
+
+    def _making(self, key: Any) -> threading.RLock:
+        """Return the lock of a key, so that a slow computation blocks only requests for its key."""
+        with self._lock:
+            return self._busy.setdefault(key, threading.RLock())
+
+    def derive(self, name: str, *arguments: Any) -> Any:
+        """Return a derived table of the trace (see mpiprof.diagnosis.lazy_tables.DERIVED)."""
+        with self._making((name, arguments)):
+            return self.trace.derive(name, *arguments)
+
+    def prepare(self) -> None:
+        """Start to derive the tables of the first page before a request for the page."""
+        for name in ("callsites", "rank_totals"):
+            if self.trace.record != "summary" or name == "callsites":
+                threading.Thread(target=self._quietly, args=(name,), daemon=True).start()
+
+    def _quietly(self, name: str) -> None:
+        with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
+            self.derive(name)
+
+    @property
+    def callsites(self) -> pd.DataFrame:
+        """The trace's `callsites` (see mpiprof.metrics.callsites)."""
+        return self.derive("callsites")
+
+    @property
+    def instances(self) -> pd.DataFrame:
+        """The trace's `instances` (see mpiprof.metrics.tables)."""
+        return self.derive("instances")
+
+    @property
+    def processes(self) -> pd.DataFrame:
+        """The trace's `processes`: one row per rank, with host and node."""
+        return self.derive("processes")
+
+    # Filters
+
+    @property
+    def communicators(self) -> list[tuple[str, str]]:
+        """Identity and name of each communicator."""
+        names = communicator_names(self.trace)
+        known = self.trace.tables.communicators
+        return list({c.identity: n for c, n in zip(known, names, strict=True)}.items())
+
+    def host_of(self, rank: int) -> str:
+        """Return the host of a rank, "?" if unknown."""
+        return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
+
+    def where(self, rank: int) -> str:
+        """Return a rank's host and the processors that its affinity allows, as text."""
+        processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
+        told = f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
+        return self.host_of(rank)[:300] + told
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts in order of their first rank: the options of the filter "node"."""
+        return self.once("hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks))))
+
+    @property
+    def _all_ranks(self) -> Sequence[int]:
+        """All ranks; above MOST_RANKS (probably damage), only ranks that wrote data."""
+        if self.trace.ranks <= MOST_RANKS:
+            return range(self.trace.ranks)
+        return sorted(
+            {rank for rank, _ in self.trace.logs.threads} | {*self.trace.tables.processes}
+        )
+
+    def ranks(self, state: State) -> Int:
+        """Return the world ranks that pass the filters by node and rank, ascending."""
+        chosen = parse_ranks(state.ranks, min(self.trace.ranks, MOST_RANKS))
+        passing: Sequence[int] = self._all_ranks if chosen is None else chosen
+        if state.nodes:
+            passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
+        return np.array(passing, np.int64)
+
+    def passing(self, instances: pd.DataFrame, state: State) -> Bool:
+        """Return a mask of the instances that pass the filters by communicator and operation."""
+        good = np.ones(len(instances), np.bool_)
+        if state.communicators:
+            good &= instances["communicator"].isin(state.communicators).to_numpy()
+        if state.operations:
+            good &= instances["operation"].isin(state.operations).to_numpy()
+        return good
+
+
+class Context:
+    """The traces of the server by name, and the folders from which it may show source lines.
+
+    workers: Dask workers that process data sets, or None if this process does.
+    machine: a machine table that replaces the recorded tables (see store.cached_trace.open_trace).
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        sources: Sequence[Path],
+        workers: Workers | None = None,
+        machine: dict[str, Any] | None = None,
+    ) -> None:
+        self.workers, self.machine = workers, machine
+        self.sources = [path.resolve() for path in sources]
+        self._paths: dict[str, Path] = {}
+        for path in paths:
+            name, number = path.resolve().name, 2
+            while name in self._paths:
+                name, number = f"{path.resolve().name} ({number})", number + 1
+            self._paths[name] = path
+        self._open: dict[str, tuple[Data, float, float]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the traces, in the order of the command line."""
+        return list(self._paths)
+
+    def data(self, state: State | str) -> Data:
+        """Return the latest Data of the trace given by a state or a name.
+
+        Raises TraceError if the name is not a trace of this server or the trace is unreadable.
+        """
+        name = (state.trace if isinstance(state, State) else state) or self.names[0]
+        path = self._paths.get(name)
+        if path is None:
+            raise TraceError(f"{name[:300]}: not among the traces that this view was started with")
+        with self._lock:
+            known = self._open.get(name)
+            now = time.monotonic()
+            if known is not None and now < known[1] + PATIENCE * known[2]:
+                return known[0]
+            if known is not None and not known[0].has_grown():
+                return known[0]
+            try:
+                data = Data(name, path, workers=self.workers, machine=self.machine)
+            except MpiprofError:
+                # The trace was readable before, so show the old snapshot.
+                if known is None:
+                    raise
+                data = known[0]
+            took = time.monotonic() - now
+            self._open[name] = (data, time.monotonic(), max(took, 0.2))
+            return data
+
+
+def version_of(path: Path) -> str:
+    """Return a text that changes when a file of the folder is written, added or removed."""
+    newest, size, count = 0, 0, 0
+    try:
+        for entry in path.iterdir():
+            if entry.suffix in (".log", ".tables", ".json", ".jsonl") and entry.is_file():
+                status = entry.stat()
+                newest = max(newest, status.st_mtime_ns)
+                size += status.st_size
+                count += 1
+    except OSError:
+        pass
+    return f"{newest:x}-{size:x}-{count:x}"

@@ -1,0 +1,229 @@
+"""Figures of a trace, computed from its derived tables, for the pages and for notebooks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from mpiprof.diagnosis.compare import compare as compared
+from mpiprof.errors import MpiprofError
+from mpiprof.metrics.rank_totals import Instance, lateness, one_instance
+from mpiprof.reports.site_labels import places
+from mpiprof.store import cached_trace
+from mpiprof.timeline.build import open_or_build
+from mpiprof.timeline.row_layout import label
+from mpiprof.timeline.window import Need, Request, Timeline
+from mpiprof.trace.types import Float, Int
+
+from . import filtered_tables, predictions, theme
+from .figures import algorithms as races
+from .figures import axes, histogram, overview
+from .figures import callsite as figures
+from .figures import compare as pairs
+from .figures import timeline as timelines
+from .trace_data import Data
+from .url_state import State, parse_ranks
+
+MOST_CANDIDATES = 40
+MOST_CELLS = 1 << 22  # limit of arrivals in memory for a band
+
+
+def time(data: Data, state: State) -> go.Figure:
+    """Return the composition of all ranks' time."""
+    return overview.time_bar(filtered_tables.time_parts(data, state))
+
+
+def ranks(data: Data, state: State) -> go.Figure:
+    """Return the wait time of each rank and the wait time that each rank causes."""
+    return overview.ranks(filtered_tables.by_rank(data, state))
+
+
+def whom(data: Data, state: State, callsites: tuple[int, ...] = ()) -> go.Figure:
+    """Return the matrix of wait times at some call sites, or at all of the filtered operations."""
+    if not callsites:
+        table = data.callsites
+        callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
+    return overview.whom(data.derive("waiting_for", callsites))
+
+
+def factors(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return the imbalance factors of a call site over its instances."""
+    instances = filtered_tables.instances_of(data, callsite, state)
+    try:
+        phases = data.derive("phases", callsite)
+    except MpiprofError:
+        phases = pd.DataFrame()
+    return figures.factors(instances, phases, filtered_tables.switches(instances))
+
+
+def arrivals(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return a heat map of each rank's lateness in each instance of a call site."""
+    return figures.heat_map(*lateness_of(data, state, callsite), latest_first=by_lateness(state))
+
+
+def by_lateness(state: State) -> bool:
+    """Return whether the URL sorts ranks by lateness."""
+    return state.get("order") == "late"
+
+
+def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, Int]:
+    """Return the lateness of the heat map, its ranks, and the numbers of its instances."""
+    instances = filtered_tables.instances_of(data, callsite, state)
+    members = np.intersect1d(filtered_tables.members(data, callsite), data.ranks(state))
+
+    def make() -> Any:
+        most = axes.MOST_ROWS, axes.MOST_COLUMNS
+        return lateness(data.trace, instances, {callsite: members}, *most)[callsite]
+
+    kept = state.shared().with_own(band=state.get("band"))
+    late = data.once(("late", callsite, kept.query()), make)
+    return late, members, instances["number"].to_numpy(np.int64)
+
+
+def latest_in_cell(data: Data, state: State, callsite: int, number: int, ranks: str) -> int:
+    """Return the number of the instance that determines the colour of a heat map's cell.
+
+    number: number of the first instance of the cell; ranks: its row, as in "8-15".
+    """
+    instances = filtered_tables.instances_of(data, callsite, state)
+    starts = axes.edges(len(instances), axes.MOST_COLUMNS)
+    firsts = instances["number"].to_numpy(np.int64)[starts]
+    at = max(int(np.searchsorted(firsts, number, "right")) - 1, 0)
+    run = instances.iloc[starts[at] : [*starts.tolist(), len(instances)][at + 1]]
+    row = parse_ranks(ranks, data.trace.ranks) or []
+    members = np.intersect1d(filtered_tables.members(data, callsite), np.array(row, np.int64))
+    if len(run) < 2 or not len(members):
+        return number
+    late = lateness(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
+    return int(run["number"].iloc[int(np.nan_to_num(late, nan=-1.0).argmax())])
+
+
+def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return which ranks are late at a call site, how often and by how much."""
+    if filtered_tables.band_of(state) is not None:
+        return figures.late_ranks(*_late_in_band(data, state, callsite))
+    totals = filtered_tables.totals(data, state)
+    here = totals[totals["callsite"] == callsite]
+    table = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
+    table["where"] = [data.where(rank) for rank in table["rank"].tolist()]
+    complete = int(filtered_tables.instances_of(data, callsite, state)["complete"].sum())
+    return figures.late_ranks(table, complete)
+
+
+def _late_in_band(data: Data, state: State, callsite: int) -> tuple[pd.DataFrame, int]:
+    """Return the late ranks of a band, from evenly spaced instances if there are too many."""
+    instances = filtered_tables.instances_of(data, callsite, state)
+    members = np.intersect1d(filtered_tables.members(data, callsite), data.ranks(state))
+    most = max(MOST_CELLS // max(len(members), 1), 1)
+    some = instances.iloc[axes.edges(len(instances), most)]
+    size = len(members), len(some)
+    late = lateness(data.trace, some, {callsite: members}, *size)[callsite].astype(np.float64)
+    known = np.nan_to_num(late)
+    last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
+    where = [data.where(rank) for rank in members.tolist()]
+    sums = {"rank": members, "where": where, "last": last, "lateness_ns": known.sum(1)}
+    return pd.DataFrame(sums), size[1]
+
+
+def spread(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return the histogram of a call site's imbalances, with the selected band highlighted."""
+    every = filtered_tables.instances_of(data, callsite, state.with_own(band=None))
+    values = every["worst_imbalance_ns"].to_numpy(np.float64)
+    return histogram.spread(values, filtered_tables.band_of(state))
+
+
+def distribution(data: Data, state: State, callsite: int) -> go.Figure:
+    """Return how many instances of a call site are balanced (Faraj et al. 2008, Figure 2)."""
+    instances = filtered_tables.instances_of(data, callsite, state)
+    return figures.distribution(instances["worst_factor"].to_numpy(np.float64))
+
+
+def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go.Figure:
+    """Return one instance in full, given its row of `tables.instances_of`."""
+
+    def read() -> Instance:
+        return one_instance(
+            data.trace,
+            str(row["communicator"]),
+            int(row["sequence"]),
+            int(row["start"]),
+            int(row["first_arrival_ns"]),
+        )
+
+    found = data.once(("instance", callsite, int(row["number"])), read)
+    chosen = np.isin(found.ranks, data.ranks(state))
+    members = pd.DataFrame(
+        {
+            "rank": found.ranks[chosen],
+            "where": [data.where(rank) for rank in found.ranks[chosen].tolist()],
+            "arrival_ns": found.arrival[chosen],
+            "exit_ns": found.finish[chosen],
+            "wait_ns": found.wait[chosen],
+        }
+    )
+    return figures.instance(members, message_ns=float(row["message_time_ns"]))
+
+
+def algorithms(data: Data, callsite: int) -> go.Figure:
+    """Return the predicted scores of all candidates under a call site's recorded arrivals."""
+    asked = predictions.at_callsite(data, callsite)
+    if asked is None:
+        return axes.blank("no algorithm of ours applies here")
+    return races.race(predictions.table(predictions.simulated(data, asked)).head(MOST_CANDIDATES))
+
+
+def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataFrame:
+    """Return the call sites of two sets of runs compared by operation, with `place`."""
+    key = ("compare", len(first), *((one.name, one.version) for one in (*first, *to)))
+    made = functools.partial(compared, [one.trace for one in first], [one.trace for one in to])
+    table = first[0].once(key, made)
+    if state.operations:
+        table = table[table["operation"].isin(state.operations)]
+    place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
+    return table.assign(place=[filtered_tables.text_of(p) for p in place])
+
+
+def compare(data: Data, other: Data, state: State) -> go.Figure:
+    """Return the wait time of the call sites of two traces, A and B, side by side."""
+    table = changes([data], [other], state)
+    return pairs.callsites(table, *pairs.WAITING, ("A", "B"))
+
+
+def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
+    """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
+
+    def make() -> Timeline:
+        key = cached_trace.key_of(data.trace)
+        return Timeline(data.trace, open_or_build(data.trace, key), key)
+
+    found = data.once("timeline", make)
+    wanted = Request(
+        begin,
+        end or found.length_ns,
+        axes.MOST_COLUMNS,
+        "operation",
+        "rank",
+        frozenset(),
+        data.ranks(state),
+        state.communicators,
+        state.operations,
+    )
+    shown = found.shown(wanted)
+    if isinstance(shown, Need):
+        found.make(shown, lambda _: None)
+        shown = found.shown(wanted)
+    assert not isinstance(shown, Need)
+    head, cells = found.cells(wanted, shown)
+    names = head["states"]
+    rows = [label(ranks) for ranks in shown.rows.ranks]
+    return timelines.cells(head, cells, rows, theme.state_colours("operation", names))
+
+
+def worst(instances: pd.DataFrame) -> int:
+    """Return the position of the instance with the largest worst-case imbalance."""
+    return int(instances["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())

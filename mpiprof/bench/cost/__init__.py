@@ -1,1 +1,0 @@
-"""What the tool costs: a call, reading, showing, and how well it measures."""

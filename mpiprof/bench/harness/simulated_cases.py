@@ -1,0 +1,112 @@
+"""Simulates the cases of a study, and predicts how long that takes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.study import Result, Setup
+from mpiprof.bench.harness.timing import lateness_ns
+from mpiprof.errors import MpiprofError
+from mpiprof.model import catalogue, ring_fast_path
+from mpiprof.model.problem_spec import nodes_of
+from mpiprof.model.schedule import Algorithm, Problem, Schedule
+from mpiprof.model.simulate import runs_as_ring, simulate
+
+# Cost of a simulation in units of one round of one process: a round of all processes, and a message
+# that is simulated individually. Measured with 2 to 2048 processes.
+ROUND = 500
+MESSAGE = 100
+# Simulations that measure the present speed of this machine.
+TRIAL, RING_TRIAL = Problem(256, 8), Problem(1024, 8)
+
+
+def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
+    """Return the results of all applicable cases from the simulator."""
+    results = []
+    for case in cases:
+        result = _simulated(case, setup)
+        results += [result] if result is not None else []
+        step()
+    return results
+
+
+def _simulated(case: Case, setup: Setup) -> Result | None:
+    """Return the simulated result, or None if the algorithm does not apply."""
+    if case.operation == LINE:
+        took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
+        return Result(case, took, took, np.zeros(1))
+    algorithm, problem = _known(case), _problem(case, setup)
+    if algorithm is None:
+        return None
+    size = problem.size + problem.remote_size
+    nodes = nodes_of(problem.size, problem.remote_size, setup.per_node)
+    total, elapsed = [], []
+    for lap in range(setup.laps):
+        late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
+        try:
+            timing = simulate(algorithm, problem, setup.machine, late, nodes)
+        except MpiprofError:  # not applicable to so many processes
+            return None
+        total.append(timing.last)
+        elapsed.append(float((timing.finish - timing.arrivals).mean()))
+    return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
+
+
+def _known(case: Case) -> Algorithm | None:
+    inter = case.problem.remote_size > 0
+    wanted = (case.operation, case.name, inter)
+    found = (
+        a for a in catalogue.catalogue() if (a.operation, a.name, a.intercommunicator) == wanted
+    )
+    return next(found, None)
+
+
+def _problem(case: Case, setup: Setup) -> Problem:
+    problem = replace(parameters_of(case), alpha=setup.machine.alpha, beta=setup.machine.beta)
+    if setup.per_node == 1:
+        return problem
+    return replace(problem, nodes=tuple(nodes_of(problem.size, 0, setup.per_node)))
+
+
+def seconds(cases: Sequence[Case], setup: Setup) -> float:
+    """Return the approximate time of `simulated` in s, scaled by the time of trials."""
+    in_rings, others = 0.0, 0.0
+    for case in cases:
+        algorithm, problem = _known(case), _problem(case, setup)
+        if algorithm is None:
+            continue
+        nodes = np.array(nodes_of(problem.size, problem.remote_size, setup.per_node), np.int64)
+        if runs_as_ring(algorithm, problem, setup.machine, nodes):
+            in_rings += ring_fast_path.work(algorithm, problem)
+            continue
+        with contextlib.suppress(MpiprofError):  # not applicable
+            others += _work_of(algorithm, problem, one_by_one=setup.machine.node_port)
+    took = 0.0
+    if in_rings:
+        ring = catalogue.find("allgather", "ring")
+        took += in_rings / ring_fast_path.work(ring, RING_TRIAL) * _seconds(ring, RING_TRIAL)
+    if others:
+        ring = catalogue.find("alltoall", "ring")
+        took += others / _work_of(ring, TRIAL) * _seconds(ring, TRIAL)
+    return took * setup.laps
+
+
+def _seconds(algorithm: Algorithm, problem: Problem) -> float:
+    """Return the present time of a simulation in s."""
+    began = time.perf_counter()
+    simulate(algorithm, problem)
+    return time.perf_counter() - began
+
+
+def _work_of(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:
+    """Return the cost of a simulation: rounds of all, and the last rank's steps for each."""
+    size = problem.size + problem.remote_size
+    with Schedule(algorithm, problem, problem.size - 1) as schedule:
+        rounds, steps = schedule.rounds, len(schedule.steps(0, schedule.rounds))
+    return float(size * steps * MESSAGE if one_by_one else rounds * ROUND + size * steps)

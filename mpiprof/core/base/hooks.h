@@ -1,0 +1,20 @@
+/* Callbacks from recording to the layers above it (hooks.c). */
+#pragma once
+#include <stdbool.h>
+
+#include "base/symbol_lookup.h"
+
+struct call;
+struct communicator;
+struct site;
+
+/* Set by lifecycle.c before anything is recorded, and never changed afterwards. */
+struct hooks {
+    void (*ended)(struct call *c);             /* a call with use of the private communicator */
+    void (*freed)(struct communicator *c);     /* all members have freed it */
+    void (*forgotten)(struct communicator *c); /* its private communicator is about to be freed */
+    void (*inherited)(struct communicator *child, const struct communicator *parent);
+    void (*site_met)(struct site *s, const char *frames); /* new site; under recorder.lock */
+    bool (*group_created)(MPI_Comm comm);                 /* Sessions; true if selections agree */
+};
+extern struct hooks hooks;

@@ -1,0 +1,97 @@
+/* Lookup of the routines of the MPI library.
+ *
+ * mpi4py's wheels load libmpi with RTLD_LOCAL, so a direct reference to PMPI_* would stay NULL in a
+ * preloaded library. So every entry is found by dlsym. RTLD_NEXT is tried first, so that a tool
+ * that is preloaded after this library is called. The library that is already loaded is second.
+ *
+ * Threads: any. Finding the same pointer twice does no harm.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/symbol_lookup.h"
+
+native_function *_Atomic symbol_lookup_table[NATIVE_COUNT];
+
+/* No pointers, because relocations would make these pages private to each process. */
+static const char native_names[][NATIVE_NAME_BYTES] = {NATIVE_NAMES};
+
+static void *library(void)
+{
+    static void *_Atomic found;
+    static const char *const names[] = {
+#if defined(MPIPROF_ABI_mpich)
+        "libmpi.so.12",
+        "libmpich.so.12",
+        "libmpi_cray.so.12",
+#elif defined(MPIPROF_ABI_openmpi)
+        "libmpi.so.40",
+#else
+        "libmpi_abi.so.1",
+        "libmpi_abi.so.0",
+#endif
+    };
+    void *handle = atomic_load(&found);
+
+    for (size_t i = 0; handle == NULL && i < sizeof names / sizeof *names; i++)
+        handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+    atomic_store(&found, handle);
+    return handle;
+}
+
+/* Return a symbol of the library, or of a tool that is preloaded after this library. */
+void *symbol_lookup_symbol(const char *name)
+{
+    void *const loaded = library();
+    void *found = dlsym(RTLD_NEXT, name);
+
+    if (found == NULL && loaded != NULL)
+        found = dlsym(loaded, name);
+    return found;
+}
+
+/* Return the name of a routine that frees communicators and that the program defines itself, as
+ * with a profiler linked into it, or NULL. Such a routine frees by PMPI, unseen by the recorder.
+ * The library may reuse the handle, and the recorder would mistake the next communicator for the
+ * freed one. */
+const char *symbol_lookup_foreign(void)
+{
+    static const char *const names[] = {"MPI_Comm_free", "MPI_Comm_disconnect"};
+    Dl_info here, there;
+    const ElfW(Sym) *symbol = NULL;
+    /* its symbol version differs between glibc releases */
+    int (*about)(const void *, Dl_info *, void **, int);
+
+    *(void **)&about = dlsym(RTLD_DEFAULT, "dladdr1");
+    if (about == NULL || dladdr((const void *)names, &here) == 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const void *const first = dlsym(RTLD_DEFAULT, names[i]);
+
+        /* an undefined symbol is the program's reference to the wrapper */
+        if (first != NULL && about(first, &there, (void **)&symbol, RTLD_DL_SYMENT) != 0 &&
+            there.dli_fbase != here.dli_fbase && symbol != NULL && symbol->st_shndx != SHN_UNDEF)
+            return names[i];
+    }
+    return NULL;
+}
+
+native_function *symbol_lookup_find(enum native id)
+{
+    const char *const name = native_names[id];
+    char profiling[80];
+    /* ISO C has no cast from object to function pointer, which POSIX's dlsym requires. */
+    union {
+        void *object;
+        native_function *function;
+    } found = {.object = symbol_lookup_symbol(name)};
+
+    if (found.object == NULL) {
+        snprintf(profiling, sizeof profiling, "%c%s", name[0] == 'm' ? 'p' : 'P', name);
+        found.object = symbol_lookup_symbol(profiling);
+    }
+    atomic_store(&symbol_lookup_table[id], found.function);
+    return found.function;
+}

@@ -1,0 +1,162 @@
+/* Call sites: the locations in the program that call MPI.
+ *
+ * A native site is the return address, which costs nothing, or with --stack a hash of several. A
+ * site is written to the tables when it is first used, as module and offset, which do not depend on
+ * address space randomisation. The reports find file and line later, off the node (trace/sites.py).
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "callsite/callsite.h"
+#include "callsite/python_site.h"
+#include "callsite/site.h"
+#include "callsite/unwind.h"
+
+enum { MOST_FRAMES = 32, OWN_FRAMES = 8, MOST_SAMPLED = 8192 };
+
+static struct map native_sites;
+static char executable[PATH_BYTES];
+static const void *own_base, *program_base;
+
+/* The texts are on the heap, because threads that call MPI may have small stacks. */
+static void frame_add(struct text *t, const void *address)
+{
+    struct text symbol = {0};
+    Dl_info info = {0};
+    /* A return address points behind its call. */
+    const char *const inside = (const char *)address - 1;
+
+    text_add(t, t->length > 0 ? ", {\"module\": " : "{\"module\": ");
+    if (dladdr(inside, &info) == 0 || info.dli_fname == NULL) {
+        text_add(t, "null, \"offset\": 0, \"symbol\": null}");
+        return;
+    }
+    const bool program = info.dli_fbase == program_base && executable[0] != '\0';
+    /* The path may be relative to the working directory at load time. */
+    char *const path = program ? NULL : realpath(info.dli_fname, NULL);
+
+    text_json(t, program ? executable : path != NULL ? path : info.dli_fname, -1);
+    free(path);
+    text_add(t, ", \"offset\": %ld, \"symbol\": ", (long)(inside - (const char *)info.dli_fbase));
+    if (info.dli_sname == NULL) {
+        text_add(t, "null}");
+        return;
+    }
+    text_add(&symbol, "%s+0x%lx", info.dli_sname,
+             (unsigned long)(inside - (const char *)info.dli_saddr));
+    text_json(t, symbol.bytes != NULL ? symbol.bytes : info.dli_sname, -1);
+    text_free(&symbol);
+    text_add(t, "}");
+}
+
+static bool is_own(const void *address)
+{
+    Dl_info info;
+
+    return dladdr(address, &info) != 0 && info.dli_fbase == own_base;
+}
+
+/* Store the program's frames, innermost first, and return their number. `address` is the first
+ * one. */
+static int stack_walk(const void *address, const void **frames, int wanted)
+{
+    const void *all[MOST_FRAMES + OWN_FRAMES];
+    const int depth = unwind_frames(all, wanted + OWN_FRAMES);
+    int count = 0, i = 0;
+
+    while (i < depth && all[i] != address)
+        i++;
+    if (i == depth) /* below a Fortran layer, or without unwind tables */
+        for (i = 0; i < depth && is_own(all[i]); i++)
+            ;
+    for (; i < depth && count < wanted; i++)
+        frames[count++] = all[i];
+    if (count == 0)
+        frames[count++] = address;
+    return count;
+}
+
+static struct site *site_of(uint64_t key, const void **frames, int count)
+{
+    const int kept = errno; /* errno belongs to the program */
+    struct text t = {0};
+
+    if (python_site_exit_address(frames[0]))
+        text_add(&t, "{\"file\": \"at exit (mpi4py)\", \"line\": 0, \"function\": \"\"}");
+    else
+        for (int i = 0; i < count; i++)
+            frame_add(&t, frames[i]);
+    struct site *const s = site_new(&native_sites, key, &t);
+
+    text_free(&t);
+    errno = kept;
+    return s;
+}
+
+struct site *callsite_find(const void *address)
+{
+    const int wanted = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
+    const void *frames[MOST_FRAMES] = {address};
+    uint64_t key = (uint64_t)(uintptr_t)address;
+    int count = 1;
+
+    if (wanted > 1) {
+        count = stack_walk(address, frames, wanted);
+        for (int i = 0; i < count; i++)
+            key = hash_mix(key, (uint64_t)(uintptr_t)frames[i]);
+    }
+    struct site *const known = map_get(&native_sites, key);
+
+    return known != NULL ? known : site_of(key, frames, count);
+}
+
+/* Return the site of a sampled instruction, or NULL if there are too many sites. */
+struct site *callsite_at(const void *instruction)
+{
+    static atomic_int made;
+    const void *behind = (const char *)instruction + 1;
+    const uint64_t key = (uint64_t)(uintptr_t)behind;
+    struct site *const known = map_get(&native_sites, key);
+
+    if (known != NULL)
+        return known;
+    return atomic_fetch_add(&made, 1) < MOST_SAMPLED ? site_of(key, &behind, 1) : NULL;
+}
+
+/* Return true if a native frame, as text, is in the program's executable and not in a library. */
+bool callsite_of_program(const char *frame)
+{
+    static const char head[] = "{\"module\": \"";
+    char path[PATH_BYTES], *real;
+
+    snprintf(path, sizeof path, "%s", frame + sizeof head - 1);
+    path[strcspn(path, "\"")] = '\0';
+    real = realpath(path, NULL);
+    const bool same = real != NULL && strcmp(real, executable) == 0;
+
+    free(real);
+    return same;
+}
+
+void callsite_start(void)
+{
+    Dl_info info;
+    const ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+
+    executable[length > 0 ? length : 0] = '\0';
+    if (dladdr(executable, &info) != 0)
+        own_base = info.dli_fbase;
+    if (dladdr((const void *)getauxval(AT_PHDR), &info) != 0)
+        program_base = info.dli_fbase;
+}

@@ -1,0 +1,314 @@
+/* Frames of the calling Python thread, read from memory without the GIL.
+ *
+ * A wrapper runs inside a C call of this thread. Until the call returns, nothing changes this
+ * thread's frames; the frames own their code objects, which own the strings. Other threads change
+ * reference counts, trace flags and frame objects meanwhile, so none of these is read. This file
+ * takes no lock, changes no count, and calls only Python functions that read a string or a line
+ * table.
+ *
+ * A program may create and discard code, so an address may later belong to another code object.
+ * Frames are therefore identified by contents: file, name, first line, start of the line table, and
+ * instruction.
+ *
+ * Offsets depend on the version (python_layout.c). Before the first use, the frames of one stack
+ * are read with system calls, which report a wrong address instead of crashing. They are checked
+ * for types and strings, and against the C API if this thread may call it. After a mismatch no
+ * frame is read again, and python_site.c uses only the C API.
+ *
+ * Threads: any; cached results are atomic and equal in all threads.
+ */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "callsite/cpython_api.h"
+#include "callsite/python_frame.h"
+#include "callsite/python_layout.h"
+
+enum { MOST_CHECKED = 1000, HASHED_BYTES = 1024, HASHED_LINES = 64, OWNER_GENERATOR = 1 };
+enum { OWNER_NOBODY = 3 }; /* from this value on: no code of the program */
+
+static const struct layout *layout;
+static enum { UNKNOWN, READ, REFUSED } _Atomic state;
+
+/* ---- reading; through a pipe until the layout is verified */
+
+struct probe {
+    int pipe[2];
+};
+
+static bool probe_copy(const struct probe *probe, const void *from, void *to, size_t bytes)
+{
+    return syscall(SYS_write, probe->pipe[1], from, bytes) == (long)bytes &&
+           syscall(SYS_read, probe->pipe[0], to, bytes) == (long)bytes;
+}
+
+static inline bool copy(const struct probe *probe, const object *base, int offset, void *to,
+                        size_t bytes)
+{
+    const char *const from = (const char *)base + offset;
+
+    if (probe != NULL)
+        return probe_copy(probe, from, to, bytes);
+    memcpy(to, from, bytes);
+    return true;
+}
+
+static inline const object *pointer(const struct probe *probe, const object *base, int offset)
+{
+    const object *found;
+
+    return copy(probe, base, offset, &found, sizeof found) ? found : NULL;
+}
+
+/* ---- contents */
+
+static uint64_t hash_bytes(const char *from, size_t bytes, uint64_t h)
+{
+    uint64_t word = bytes;
+
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    for (; bytes > 0; from += sizeof word) {
+        const size_t part = bytes < sizeof word ? bytes : sizeof word;
+
+        word = 0;
+        memcpy(&word, from, part);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+        bytes -= part;
+    }
+    return h;
+}
+
+struct characters {
+    const char *from;
+    ptrdiff_t length;
+    unsigned kind; /* bytes per character */
+};
+
+/* Locate the characters of a str. State bits: 2 other, 3 kind, 1 compact, 1 ASCII. */
+static inline bool characters_of(const struct probe *probe, const object *text,
+                                 struct characters *c)
+{
+    uint32_t bits;
+
+    if (!copy(probe, text, OBJECT_SIZE, &c->length, sizeof c->length) ||
+        !copy(probe, text, TEXT_STATE, &bits, sizeof bits))
+        return false;
+    c->kind = bits >> 2 & 7;
+    if ((bits >> 5 & 1) == 0) /* a class derived from str */
+        c->from = pointer(probe, text, layout->text_other);
+    else
+        c->from = (const char *)text + ((bits >> 6 & 1) ? layout->text_ascii : layout->text_other);
+    return c->from != NULL && c->length >= 0;
+}
+
+static inline uint64_t text_hash(const object *text, uint64_t h)
+{
+    struct characters c;
+
+    characters_of(NULL, text, &c);
+    const size_t bytes = (size_t)c.length * c.kind;
+
+    return hash_bytes(c.from, bytes < HASHED_BYTES ? bytes : HASHED_BYTES, h);
+}
+
+static inline uint64_t lines_hash(const object *lines, uint64_t h)
+{
+    ptrdiff_t length;
+
+    copy(NULL, lines, OBJECT_SIZE, &length, sizeof length);
+    return hash_bytes((const char *)lines + BYTES_DATA,
+                      length < HASHED_LINES ? (size_t)length : HASHED_LINES, h ^ (uint64_t)length);
+}
+
+/* ---- frames */
+
+struct seen {
+    const object *code, *file, *name, *lines;
+    int at, first_line;
+};
+
+/* Return true if a frame runs code of the program and has executed its first instruction. */
+static inline bool frame_read(const struct probe *probe, const object *frame, struct seen *s)
+{
+    const struct layout *const l = layout;
+    unsigned char owner = 0;
+    const char *instruction;
+    int traceable;
+
+    *s = (struct seen){0};
+    if (l->owner >= 0 && (!copy(probe, frame, l->owner, &owner, 1) || owner >= OWNER_NOBODY))
+        return false;
+    s->code = (const object *)((uintptr_t)pointer(probe, frame, l->code) & ~(uintptr_t)7);
+    if (s->code == NULL || pointer(probe, s->code, OBJECT_TYPE) != py.code_type)
+        return false;
+    if (l->start < 0) {
+        if (!copy(probe, frame, l->instruction, &s->at, sizeof s->at))
+            return false;
+        s->at *= 2;
+    } else {
+        if (!copy(probe, s->code, l->traceable, &traceable, sizeof traceable) ||
+            (instruction = pointer(probe, frame, l->instruction)) == NULL)
+            return false;
+        s->at = (int)(instruction - (const char *)s->code - l->start);
+        if (owner != OWNER_GENERATOR && s->at < 2 * traceable)
+            return false;
+    }
+    s->file = pointer(probe, s->code, l->file);
+    s->name = pointer(probe, s->code, l->name);
+    s->lines = pointer(probe, s->code, l->lines);
+    return copy(probe, s->code, l->first_line, &s->first_line, sizeof s->first_line);
+}
+
+static inline object *thread_frame(const struct probe *probe, const object *thread)
+{
+    const object *frame = pointer(probe, thread, layout->thread_frame);
+
+    if (frame != NULL && layout->nested >= 0)
+        frame = pointer(probe, frame, layout->nested);
+    return (object *)frame;
+}
+
+object *python_frame_first(object *thread)
+{
+    return thread_frame(NULL, thread);
+}
+
+bool python_frame_next(object **frame, struct frame_place *p)
+{
+    struct seen s;
+    bool found = false;
+
+    while (*frame != NULL && !found) {
+        found = frame_read(NULL, *frame, &s);
+        *frame = (object *)pointer(NULL, *frame, layout->back);
+    }
+    if (!found)
+        return false;
+    *p = (struct frame_place){
+        .code = s.code, .file = s.file, .name = s.name, .at = s.at, .line = -1};
+    p->file_key = text_hash(s.file, 1);
+    p->key = lines_hash(s.lines, text_hash(s.name, p->file_key));
+    p->key = hash_mix(p->key, (uint64_t)s.first_line << 32 ^ (uint32_t)s.at);
+    return true;
+}
+
+/* ---- layout check */
+
+static bool text_agrees(const struct probe *probe, const object *text)
+{
+    struct characters c;
+
+    if (text == NULL || pointer(probe, text, OBJECT_TYPE) != py.text_type ||
+        !characters_of(probe, text, &c) || c.length != py.PyUnicode_GetLength(text) ||
+        (c.kind != 1 && c.kind != 2 && c.kind != 4))
+        return false;
+    for (ptrdiff_t i = 0; i < c.length; i++) {
+        uint32_t one = 0; /* correct only on little-endian machines; elsewhere the check fails */
+
+        if (!copy(probe, c.from + i * c.kind, 0, &one, c.kind) ||
+            one != py.PyUnicode_ReadChar(text, i))
+            return false;
+    }
+    return true;
+}
+
+/* The objects that a frame refers to must have the expected types. */
+static bool seen_agrees(const struct probe *probe, const struct seen *s)
+{
+    return text_agrees(probe, s->file) && text_agrees(probe, s->name) && s->lines != NULL &&
+           pointer(probe, s->lines, OBJECT_TYPE) == py.bytes_type && s->at % 2 == 0;
+}
+
+static bool attribute_is(object *code, const char *name, const object *expected)
+{
+    object *const found = py.PyObject_GetAttrString(code, name);
+
+    if (found == NULL)
+        py.PyErr_Clear();
+    else
+        py.Py_DecRef(found);
+    return found == expected;
+}
+
+/* The frame must match the C API's next frame. A frame owns its back frame, so the reference can be
+ * dropped. */
+static bool api_agrees(object **frame, const struct seen *s)
+{
+    if (*frame == NULL)
+        return false;
+    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
+    const int line = code == s->code ? py.PyCode_Addr2Line(s->code, s->at) : 0;
+    const bool same = code == s->code && attribute_is(code, "co_filename", s->file) &&
+                      attribute_is(code, "co_name", s->name) &&
+                      attribute_is(code, "co_linetable", s->lines) &&
+                      py.PyFrame_GetLineNumber(*frame) == (line > 0 ? line : 0);
+
+    py.Py_DecRef(code);
+    if (back != NULL)
+        py.Py_DecRef(back);
+    *frame = back;
+    return same;
+}
+
+/* Return the number of verified frames, or -1 after a mismatch. */
+static int stack_check(const struct probe *probe, const object *thread, bool ask)
+{
+    const object *frame = thread_frame(probe, thread);
+    object *told = ask ? py.PyEval_GetFrame() : NULL;
+    int count = 0;
+
+    for (int i = 0; frame != NULL; i++) {
+        struct seen s;
+
+        if (i == MOST_CHECKED)
+            return count;
+        if (frame_read(probe, frame, &s)) {
+            if (!seen_agrees(probe, &s) || (ask && !api_agrees(&told, &s)))
+                return -1;
+            count++;
+        }
+        frame = pointer(probe, frame, layout->back);
+    }
+    return told == NULL ? count : -1;
+}
+
+/* Check one stack. PyGILState_Ensure is called only if this thread has the GIL, so that it only
+ * counts. */
+static int checked(object *thread)
+{
+    const bool ask = py.current != NULL && py.current() == thread;
+    struct probe probe;
+
+    layout = python_layout_for(py.Py_GetVersion());
+    if (layout == NULL || py.code_type == NULL || py.text_type == NULL || py.bytes_type == NULL ||
+        pipe2(probe.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -1;
+    const int lock = ask ? py.PyGILState_Ensure() : 0;
+    const int count = ask && py.PyErr_Occurred() != NULL ? 0 : stack_check(&probe, thread, ask);
+
+    if (ask)
+        py.PyGILState_Release(lock);
+    close(probe.pipe[0]);
+    close(probe.pipe[1]);
+    return count;
+}
+
+/* Return true if frames may be read. The first call with a Python frame decides. */
+bool python_frame_readable(object *thread)
+{
+    int found = atomic_load_explicit(&state, memory_order_acquire);
+
+    if (found == UNKNOWN) {
+        const int count = checked(thread);
+
+        found = count > 0 ? READ : count < 0 ? REFUSED : UNKNOWN;
+        if (found != UNKNOWN)
+            atomic_store_explicit(&state, found, memory_order_release);
+    }
+    return found == READ;
+}

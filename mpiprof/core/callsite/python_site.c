@@ -1,0 +1,363 @@
+/* Call sites of Python programs: file, line and function of the innermost frame of user code.
+ *
+ * Frames are read from memory (python_frame.c), whatever other Python threads do. If this Python's
+ * frame layout is untested, the C API is called with the GIL. Acquiring the GIL beside other Python
+ * threads costs up to milliseconds and can deadlock. So it is acquired only if this thread's is the
+ * only thread state and Python is neither starting nor finalising (mpi4py finalises MPI at exit),
+ * or with --python-sites always.
+ *
+ * A site is identified by the contents of its frames, never by their addresses. So code that is
+ * created, run and discarded repeatedly is one site, and no reference is taken.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "callsite/cpython_api.h"
+#include "callsite/python_frame.h"
+#include "callsite/python_site.h"
+#include "callsite/site.h"
+
+enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
+
+static bool loaded;
+static struct map python_sites, file_kinds;
+static char folder_at_start[PATH_BYTES];
+static struct site skipped = {.skip = true}, kept;
+
+bool python_site_is_up(void)
+{
+    return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
+           (py.finalising == NULL || !py.finalising());
+}
+
+static bool may_lock(void)
+{
+    if (recorder.options.python == PYTHON_ALWAYS)
+        return true;
+    object *const mine = py.PyGILState_GetThisThreadState();
+
+    return mine != NULL && py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main()) == mine &&
+           py.PyThreadState_Next(mine) == NULL;
+}
+
+/* ---- names */
+
+/* Add a str as UTF-8. Surrogates, as in file names of unknown encodings, become question marks. */
+static void text_of(struct text *t, const object *text)
+{
+    const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
+    char utf8[LONGEST_NAME + 4];
+    size_t used = 0;
+
+    for (ptrdiff_t i = 0; i < length && used < LONGEST_NAME; i++) {
+        const uint32_t c = py.PyUnicode_ReadChar(text, i);
+
+        if (c < 0x80) {
+            utf8[used++] = (char)c;
+        } else if (c < 0x800) {
+            utf8[used++] = (char)(0xc0 | c >> 6);
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else if (c >= 0xd800 && c < 0xe000) {
+            utf8[used++] = '?';
+        } else if (c < 0x10000) {
+            utf8[used++] = (char)(0xe0 | c >> 12);
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        } else {
+            utf8[used++] = (char)(0xf0 | c >> 18);
+            utf8[used++] = (char)(0x80 | (c >> 12 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
+            utf8[used++] = (char)(0x80 | (c & 0x3f));
+        }
+    }
+    text_add(t, "%.*s", (int)used, utf8);
+}
+
+/* Return true if the path prefix, which ends with a package's name, is that package, and not only a
+ * folder of the same name, such as a source folder. */
+static bool is_package(const char *path, size_t length)
+{
+    static const char installed[] = "-packages"; /* site-packages, dist-packages */
+    char inside[PATH_BYTES + 16];
+    const char *slash = memrchr(path, '/', length);
+
+    if (slash != NULL && slash - path >= (ptrdiff_t)sizeof installed &&
+        strncmp(slash - (sizeof installed - 1), installed, sizeof installed - 1) == 0)
+        return true;
+    return snprintf(inside, sizeof inside, "%.*s/__init__.py", (int)length, path) <
+               (int)sizeof inside &&
+           access(inside, F_OK) == 0;
+}
+
+static bool names_package(const char *file, const char *package, size_t length)
+{
+    char part[256];
+
+    if (length == 0 || length > 200)
+        return false;
+    snprintf(part, sizeof part, "/%.*s/", (int)length, package);
+    for (const char *s = file; (s = strstr(s, part)) != NULL; s++)
+        if (is_package(file, (size_t)(s - file) + length + 1))
+            return true;
+    snprintf(part, sizeof part, "/%.*s.py", (int)length, package);
+    const char *const end = strstr(file, part);
+
+    return end != NULL && end[strlen(part)] == '\0';
+}
+
+static bool file_skipped(const char *file)
+{
+    const char *list = recorder.options.skip_packages;
+
+    if (names_package(file, "mpi4py", 6))
+        return true;
+    while (list != NULL && *list != '\0') {
+        const size_t length = strcspn(list, ":");
+
+        if (names_package(file, list, length))
+            return true;
+        list += length + (list[length] == ':');
+    }
+    return false;
+}
+
+/* Return true if frames of the file are skipped. */
+static bool place_skipped(const struct frame_place *p)
+{
+    struct site *kind = map_get(&file_kinds, p->file_key);
+
+    if (kind == NULL) {
+        struct text file = {0};
+
+        text_of(&file, p->file);
+        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &kept;
+        text_free(&file);
+        recorder_lock();
+        map_put(&file_kinds, p->file_key, kind);
+        recorder_unlock();
+    }
+    return kind->skip;
+}
+
+static void place_add(struct text *t, const struct frame_place *p)
+{
+    struct text file = {0}, name = {0};
+    const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
+
+    text_of(&file, p->file);
+    text_of(&name, p->name);
+    const char *const path = file.length > 0 ? file.bytes : "?";
+    const bool relative = path[0] != '/' && path[0] != '<' && folder_at_start[0] != '\0';
+    struct text whole = {0};
+
+    text_add(&whole, "%s%s%s", relative ? folder_at_start : "", relative ? "/" : "", path);
+    text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
+    text_json(t, whole.bytes != NULL ? whole.bytes : "?", -1);
+    text_add(t, ", \"line\": %d, \"function\": ", line > 0 ? line : 0);
+    text_json(t, name.length > 0 ? name.bytes : "?", -1);
+    text_add(t, "}");
+    text_free(&file);
+    text_free(&name);
+    text_free(&whole);
+}
+
+/* ---- sites */
+
+/* Return the next outer frame in p. Returns false if there is none. */
+typedef bool next_place(object **frame, struct frame_place *p);
+
+/* Return the site of the user's frames, innermost first. If there are none, as in a program that is
+ * itself a skipped package, the innermost frame is used. */
+static struct site *site_of_frames(next_place *next, object *frame)
+{
+    struct frame_place places[MOST_FRAMES], first, p;
+    const int most = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
+    uint64_t key = 0;
+    int count = 0;
+    bool any = false;
+
+    while (count < most && next(&frame, &p)) {
+        if (!any)
+            first = p;
+        any = true;
+        if (place_skipped(&p))
+            continue;
+        key = hash_mix(key, p.key);
+        places[count++] = p;
+    }
+    if (!any)
+        return NULL;
+    if (count == 0) {
+        key = first.key;
+        places[count++] = first;
+    }
+    struct site *const known = map_get(&python_sites, key);
+
+    if (known != NULL)
+        return known;
+    struct text t = {0};
+
+    for (int i = 0; i < count; i++)
+        place_add(&t, &places[i]);
+    struct site *const s = site_new(&python_sites, key, &t);
+
+    text_free(&t);
+    return s;
+}
+
+/* Return a borrowed reference: the code object owns the attribute. */
+static const object *attribute(object *code, const char *name)
+{
+    object *const found = py.PyObject_GetAttrString(code, name);
+
+    if (found == NULL)
+        py.PyErr_Clear();
+    else
+        py.Py_DecRef(found);
+    return found;
+}
+
+/* The C API's equivalent of python_frame_next. */
+static bool api_next(object **frame, struct frame_place *p)
+{
+    if (*frame == NULL)
+        return false;
+    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
+
+    *p = (struct frame_place){.code = code, .line = py.PyFrame_GetLineNumber(*frame)};
+    p->file = attribute(code, "co_filename");
+    p->name = attribute(code, "co_name");
+    p->file_key = p->file != NULL ? (uint64_t)py.PyObject_Hash((object *)p->file) : 1;
+    p->key = p->name != NULL ? (uint64_t)py.PyObject_Hash((object *)p->name) : 1;
+    p->key = hash_mix(hash_mix(p->file_key, p->key), (uint64_t)p->line);
+    py.Py_DecRef(code);
+    if (back != NULL)
+        py.Py_DecRef(back);
+    *frame = back;
+    return true;
+}
+
+struct site *python_site(void)
+{
+    if (!python_site_is_up())
+        return NULL;
+    object *const thread = py.PyGILState_GetThisThreadState();
+
+    if (thread == NULL)
+        return NULL;
+    if (python_frame_readable(thread))
+        return site_of_frames(python_frame_next, python_frame_first(thread));
+    if (!may_lock())
+        return NULL;
+    const int lock = py.PyGILState_Ensure();
+    struct site *const s =
+        py.PyErr_Occurred() == NULL ? site_of_frames(api_next, py.PyEval_GetFrame()) : NULL;
+
+    py.PyGILState_Release(lock);
+    return s;
+}
+
+bool python_site_exit_address(const void *address)
+{
+    Dl_info caller = {0}, python = {0};
+
+    if (!loaded || recorder.options.python == PYTHON_NEVER || python_site_is_up() ||
+        dladdr((const char *)address - 1, &caller) == 0)
+        return false;
+    if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
+        return true;
+    return dladdr(*(void **)&py.Py_IsInitialized, &python) != 0 &&
+           python.dli_fbase == caller.dli_fbase;
+}
+
+/* Return the current site of another thread. */
+struct site *python_site_of(object *thread)
+{
+    object *const frame = py.PyThreadState_GetFrame(thread);
+    struct site *const s = frame != NULL ? site_of_frames(api_next, frame) : NULL;
+
+    if (frame != NULL)
+        py.Py_DecRef(frame);
+    return s;
+}
+
+/* Update LD_PRELOAD in os.environ, because Python copied the environment when it started. */
+void python_site_forget_preload(const char *value)
+{
+    struct text t = {0};
+
+    if (!python_site_is_up() || !may_lock())
+        return;
+    if (value == NULL) {
+        text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
+    } else {
+        text_add(&t, "__import__('os').environ['LD_PRELOAD'] = ");
+        text_json(&t, value, -1);
+    }
+    const int gil = py.PyGILState_Ensure();
+
+    if (t.bytes != NULL && py.PyErr_Occurred() == NULL)
+        py.PyRun_SimpleString(t.bytes);
+    py.PyGILState_Release(gil);
+    text_free(&t);
+}
+
+/* Called on Python's thread when Python begins to finalise. */
+static void (*at_exit)(void);
+
+static object *call_at_exit(object *module, object *arguments)
+{
+    (void)module;
+    (void)arguments;
+    at_exit();
+    return py.Py_BuildValue("");
+}
+
+/* Register `stop` with atexit. Returns false if this is impossible. */
+bool python_site_at_exit(void (*stop)(void))
+{
+    enum { NO_ARGUMENTS = 4 };
+    static struct { /* PyMethodDef */
+        const char *name;
+        object *(*function)(object *, object *);
+        int flags;
+        const char *doc;
+    } method = {"stop", call_at_exit, NO_ARGUMENTS, NULL};
+
+    if (!python_site_is_up() || !may_lock() || py.PyImport_ImportModule == NULL ||
+        py.PyObject_CallMethod == NULL || py.PyCFunction_NewEx == NULL || py.Py_BuildValue == NULL)
+        return false;
+    at_exit = stop;
+    const int lock = py.PyGILState_Ensure();
+    object *const module = py.PyErr_Occurred() == NULL ? py.PyImport_ImportModule("atexit") : NULL;
+    object *const function = module != NULL ? py.PyCFunction_NewEx(&method, NULL, NULL) : NULL;
+    object *const done =
+        function != NULL ? py.PyObject_CallMethod(module, "register", "O", function) : NULL;
+    object *const all[] = {module, function, done};
+
+    if (done == NULL && module != NULL)
+        py.PyErr_Clear();
+    for (int i = 0; i < 3; i++)
+        if (all[i] != NULL)
+            py.Py_DecRef(all[i]);
+    py.PyGILState_Release(lock);
+    return done != NULL;
+}
+
+void python_site_start(void)
+{
+    loaded = cpython_api_find();
+    if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
+        folder_at_start[0] = '\0';
+    object *const thread = python_site_is_up() ? py.PyGILState_GetThisThreadState() : NULL;
+
+    if (thread != NULL) /* MPI_Init is often called with the GIL, so the check can use the C API */
+        python_frame_readable(thread);
+}

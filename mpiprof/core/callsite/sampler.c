@@ -1,0 +1,187 @@
+/* Samples of the program's location outside MPI, every few milliseconds, without a signal.
+ *
+ * A signal would interrupt the program's sleeps. In a compiled program the kernel samples
+ * (perf_event_open): it writes instruction addresses of MPI_Init's thread to a buffer while that
+ * thread is on a processor. The buffer is read when the thread next calls a collective. In a Python
+ * program a sampling thread acquires the GIL and reads the main thread's frames. If the main thread
+ * runs C code without releasing the GIL, the whole time counts as one long sample.
+ *
+ * The sampling thread makes no MPI calls. It ends with MPI_Finalize or with Python, whichever is
+ * first.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/recorder.h"
+#include "callsite/callsite.h"
+#include "callsite/cpython_api.h"
+#include "callsite/python_site.h"
+#include "callsite/sampler.h"
+
+enum { EVERY_NS = 10000000, PAGES = 16 };
+
+static sampler_found *found;
+
+/* ---- Python: ticks */
+
+static atomic_bool ticking;
+static pthread_t ticker;
+static pid_t ticker_of;     /* a forked child has no such thread */
+static object *main_thread; /* Python's main thread state, which lives as long as Python */
+
+static void *tick_for_ever(void *unused)
+{
+    const struct timespec pause = {.tv_nsec = EVERY_NS};
+
+    while (nanosleep(&pause, NULL), atomic_load(&ticking)) {
+        const int lock = py.PyGILState_Ensure();
+
+        if (atomic_load(&ticking) && atomic_load(&recorder.active)) {
+            struct site *const place = python_site_of(main_thread);
+
+            if (place != NULL)
+                found(place, now_ns(), 0);
+        }
+        py.PyGILState_Release(lock);
+    }
+    return unused;
+}
+
+/* Stop the sampling thread. That thread may wait for the GIL, so this thread releases the GIL. */
+static void ticks_stop(void)
+{
+    if (!atomic_exchange(&ticking, false) || ticker_of != getpid())
+        return;
+    object *const kept =
+        py.Py_IsInitialized() && py.PyGILState_Check() ? py.PyEval_SaveThread() : NULL;
+
+    pthread_join(ticker, NULL);
+    if (kept != NULL)
+        py.PyEval_RestoreThread(kept);
+}
+
+static const char *ticks_start(void)
+{
+    sigset_t all, before;
+
+    main_thread = py.PyGILState_GetThisThreadState();
+    if (main_thread == NULL || syscall(SYS_gettid) != getpid())
+        return "MPI_Init was not called on Python's main thread";
+    if (strstr(py.Py_GetVersion(), "free-threading") != NULL)
+        return "a Python without its lock";
+    if (py.PyThreadState_GetFrame == NULL || py.PyGILState_Check == NULL ||
+        py.PyEval_SaveThread == NULL || py.PyEval_RestoreThread == NULL ||
+        !python_site_at_exit(ticks_stop))
+        return "Python has other threads already, or can't be asked";
+    ticker_of = getpid();
+    atomic_store(&ticking, true);
+    sigfillset(&all); /* the program's signals must not be delivered to this thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&ticker, NULL, tick_for_ever, NULL);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        return NULL;
+    atomic_store(&ticking, false);
+    return strerror(error);
+}
+
+/* ---- kernel samples */
+
+static struct perf_event_mmap_page *buffer;
+
+static const char *perf_start(void)
+{
+    struct perf_event_attr a = {.size = sizeof a,
+                                .type = PERF_TYPE_SOFTWARE,
+                                .config = PERF_COUNT_SW_TASK_CLOCK,
+                                .sample_period = EVERY_NS,
+                                .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME,
+                                .exclude_kernel = 1,
+                                .exclude_hv = 1,
+                                .use_clockid = 1,
+                                .clockid = CLOCK_MONOTONIC};
+    const int descriptor =
+        (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+
+    if (descriptor < 0)
+        return strerror(errno);
+    void *const found_at = mmap(NULL, (size_t)(PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE),
+                                PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    const int error = errno;
+
+    close(descriptor); /* the mapping keeps the event open; a forked child has none */
+    if (found_at == MAP_FAILED)
+        return strerror(error);
+    buffer = found_at;
+    return NULL;
+}
+
+/* Copy from the ring buffer. */
+static void perf_copy(void *to, uint64_t from, size_t bytes)
+{
+    const char *const data = (const char *)buffer + sysconf(_SC_PAGESIZE);
+    const uint64_t room = (uint64_t)PAGES * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    for (size_t i = 0; i < bytes; i++)
+        ((char *)to)[i] = data[(from + i) % room];
+}
+
+static void perf_found(int64_t at, uint64_t address, int64_t since)
+{
+    struct site *const place =
+        at > since ? callsite_at((const void *)(uintptr_t)address) : NULL; /* not within MPI */
+
+    if (place != NULL)
+        found(place, at, EVERY_NS);
+}
+
+/* Process the kernel's samples after `since`. */
+void sampler_drain(int64_t since)
+{
+    struct {
+        struct perf_event_header head;
+        uint64_t address, at;
+    } sample;
+
+    if (buffer == NULL)
+        return;
+    const uint64_t end = __atomic_load_n(&buffer->data_head, __ATOMIC_ACQUIRE);
+
+    for (uint64_t at = buffer->data_tail; at < end; at += sample.head.size) {
+        perf_copy(&sample, at, sizeof sample.head);
+        if (sample.head.size < sizeof sample.head)
+            break;
+        if (sample.head.type == PERF_RECORD_SAMPLE && sample.head.size == sizeof sample) {
+            perf_copy(&sample, at, sizeof sample);
+            perf_found((int64_t)sample.at, sample.address, since);
+        }
+    }
+    __atomic_store_n(&buffer->data_tail, end, __ATOMIC_RELEASE);
+}
+
+/* ---- start and end */
+
+/* Start sampling. Returns the reason if that is impossible, or NULL. */
+const char *sampler_start(sampler_found *to)
+{
+    found = to;
+    return python_site_is_up() ? ticks_start() : perf_start();
+}
+
+void sampler_stop(void)
+{
+    ticks_stop();
+    if (buffer != NULL)
+        munmap(buffer, (size_t)(PAGES + 1) * (size_t)sysconf(_SC_PAGESIZE));
+    buffer = NULL;
+}

@@ -1,0 +1,68 @@
+/* Table of call sites, native or Python.
+ *
+ * Sites live as long as the process. They are created under recorder.lock and looked up without it.
+ */
+#include <stdlib.h>
+
+#include "base/hooks.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "callsite/site.h"
+#include "tracefile/file.h"
+
+enum { MOST_SITES = 1 << 20 };
+
+static uint32_t sites_made;
+static struct site overflow; /* site 0, for calls beyond the table */
+
+static bool site_write(uint32_t id, const struct text *frames)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"rank\": %d, \"site\": %u, \"frames\": [%s]}\n", recorder.rank, id,
+             frames->bytes);
+    const bool written = file_line(&t);
+
+    text_free(&t);
+    return written;
+}
+
+/* Return the site of calls beyond the table, and write its row once. */
+static struct site *too_many(void)
+{
+    static bool said;
+    struct text t = {0};
+
+    if (!said) {
+        said = true;
+        text_add(&t, "{\"file\": \"(more call sites than the table holds)\", \"line\": 0, "
+                     "\"function\": \"\"}");
+        site_write(0, &t);
+        text_free(&t);
+    }
+    return &overflow;
+}
+
+/* Return a new site, or the site that another thread just created for this key. Never returns
+ * NULL. */
+struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
+{
+    recorder_lock();
+    struct site *s = map_get(m, key);
+
+    if (s == NULL && frames->bytes != NULL && sites_made < MOST_SITES &&
+        (s = calloc(1, sizeof *s)) != NULL) {
+        s->id = ++sites_made; /* not reused, even if a later step fails */
+        if (!site_write(s->id, frames) || !map_put(m, key, s)) {
+            free(s);
+            s = NULL;
+        } else if (recorder.by_site || recorder.names_sites) {
+            hooks.site_met(s, frames->bytes);
+        }
+    }
+    if (s == NULL)
+        s = too_many();
+    recorder_unlock();
+    return s;
+}

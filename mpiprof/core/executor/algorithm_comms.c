@@ -1,0 +1,137 @@
+/* Communicators with which Open MPI runs a requested algorithm.
+ *
+ * Open MPI reads its control variables when a communicator is created. So each requested algorithm
+ * has a duplicate of the private communicator, created with the variables set (mpi_t_algorithm.c).
+ * One duplicate per algorithm number and segment size serves all operations. Duplicates count
+ * against the process's limit (private_comm_pool.c).
+ *
+ * A duplicate is created in a blocking collective of all members, at a point that all compute
+ * identically. Facts that only one member knows (limit, threads, memory) are agreed first. The
+ * variables must not affect other communicators. So no other thread may create a communicator
+ * meanwhile (comm_create_lock.c). MPI_Comm_idup must not have been called, because it creates its
+ * communicator at some later time, in any call. A refused duplicate is requested again at the 2nd,
+ * 4th, 8th, ... call. Duplicates are freed with the private communicator.
+ *
+ * Threads: the calls of one communicator, one at a time.
+ */
+#include "executor/algorithm_comms.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/private_comm_pool.h"
+#include "record/comm.h"
+#include "record/comm_create_lock.h"
+#include "schedule/schedule.h"
+#include "tracefile/library_settings.h"
+
+enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 of them with 2 segment sizes each */
+struct duplicate {
+    MPI_Comm comm; /* MPI_COMM_NULL if refused */
+    int number;
+    int64_t segment;
+    uint32_t asked;
+};
+
+#ifdef MPIPROF_ABI_openmpi
+static bool all_can(const struct communicator *k, bool can)
+{
+    int64_t mine = !can, all = 1;
+
+    return pmpi.Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_MAX, k->private) == MPI_SUCCESS &&
+           all == 0;
+}
+
+static MPI_Comm make_told(const struct communicator *k, const struct duplicate *d)
+{
+    enum { TAG = 19940 };
+    MPI_Group members = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+
+    if (pmpi.Comm_group(k->private, &members) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    const bool told = mpi_t_algorithm_put_all(d->number, d->segment);
+
+    /* A member that could not set the variables creates one too, because the others wait for it. */
+    if (pmpi.Comm_create_group(k->private, members, TAG, &made) != MPI_SUCCESS)
+        made = MPI_COMM_NULL;
+    mpi_t_algorithm_back();
+    pmpi.Group_free(&members);
+    if (made != MPI_COMM_NULL && !told)
+        pmpi.Comm_free(&made);
+    return made;
+}
+
+/* Return true if the variables could affect other communicators: those of MPI_Comm_idup, or of
+ * other threads' collectives (`han` creates some in the first one). */
+static bool harms_others(void)
+{
+    return comm_create_lock_later() ||
+           (comm_create_lock_has_threads() && library_setting_on_node() != recorder.size);
+}
+
+static void make(struct communicator *k, struct duplicate *d)
+{
+    if (!all_can(k, !harms_others() && private_comm_pool_for_duplicate()))
+        return;
+    const bool alone = comm_create_lock_alone(); /* all members take part in this call */
+
+    if (all_can(k, alone)) {
+        d->comm = make_told(k, d);
+        if (!all_can(k, d->comm != MPI_COMM_NULL) && d->comm != MPI_COMM_NULL)
+            pmpi.Comm_free(&d->comm);
+    }
+    if (alone)
+        comm_create_lock_over();
+    if (d->comm == MPI_COMM_NULL)
+        return;
+    pmpi.Comm_set_errhandler(d->comm, MPI_ERRORS_RETURN);
+    k->duplicate_count++;
+}
+
+static struct duplicate *find(struct communicator *k, int number, int64_t segment)
+{
+    for (int i = 0; i < k->duplicate_asked; i++)
+        if (k->duplicates[i].number == number && k->duplicates[i].segment == segment)
+            return &k->duplicates[i];
+    if (k->duplicate_asked == MOST_DUPLICATES)
+        return NULL;
+    struct duplicate *const d = &k->duplicates[k->duplicate_asked++];
+
+    *d = (struct duplicate){.comm = MPI_COMM_NULL, .number = number, .segment = segment};
+    return d;
+}
+
+/* Return a duplicate that runs the algorithm of this number for every operation, or MPI_COMM_NULL.
+ * The private communicator must exist. */
+MPI_Comm algorithm_comm_ready(struct communicator *k, int number, int64_t segment)
+{
+    if (k->duplicates == NULL) {
+        struct duplicate *const had = memory_get(MOST_DUPLICATES * sizeof *had);
+
+        if (!all_can(k, had != NULL)) {
+            memory_free(had);
+            return MPI_COMM_NULL;
+        }
+        k->duplicates = had;
+    }
+    struct duplicate *const d = find(k, number, segment);
+
+    if (d == NULL)
+        return MPI_COMM_NULL;
+    if (d->comm == MPI_COMM_NULL && is_power_of_two(++d->asked))
+        make(k, d);
+    return d->comm;
+}
+#endif
+
+void algorithm_comm_forget(struct communicator *k)
+{
+    for (int i = 0; i < k->duplicate_asked; i++)
+        if (k->duplicates[i].comm != MPI_COMM_NULL)
+            pmpi.Comm_free(&k->duplicates[i].comm);
+    memory_free(k->duplicates);
+    k->duplicates = NULL;
+    k->duplicate_asked = k->duplicate_count = 0;
+}

@@ -1,0 +1,143 @@
+/* Packing and unpacking of the blocks of the user's send or receive buffer. */
+#include <limits.h>
+
+#include "base/arguments.h"
+#include "base/pmpi.h"
+#include "base/symbol_lookup.h"
+#include "base/type.h"
+#include "executor/block_layout.h"
+#include "executor/execution.h"
+
+int64_t block_layout_count(const struct arguments *a, const struct blocks *b, int i)
+{
+    return b->v ? argument_count(a, b->side->counts, (size_t)i)
+                : argument_count(a, b->side->count, 0);
+}
+
+char *block_layout_at(const struct arguments *a, const struct blocks *b, int i, int64_t extent)
+{
+    const int64_t elements = b->v ? argument_displacement(a, b->side->displs, (size_t)i)
+                                  : i * argument_count(a, b->side->count, 0);
+
+    return b->base + elements * extent;
+}
+
+/* Return true if the user's buffer already has the schedule's layout. */
+static bool direct(const struct arguments *a, const struct blocks *b, const struct type_facts *f)
+{
+    int64_t next = 0;
+
+    if (!f->named || f->size != f->extent || f->lower != 0 || b->device)
+        return false;
+    for (int i = 0; b->v && i < b->count; i++) {
+        const int64_t count = block_layout_count(a, b, i);
+
+        if (count > 0 && argument_displacement(a, b->side->displs, (size_t)i) != next)
+            return false;
+        next += count;
+    }
+    return true;
+}
+
+/* Pack or unpack elements. A message to this rank replaces MPI_Pack in three cases: MPI_BOTTOM,
+ * which older MPICH releases reject, device memory, and incomplete elements. */
+static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
+                         char *packed, int bytes, bool pack, bool as_message)
+{
+    int position = 0, rank = 0;
+
+    if (at != NULL && !as_message)
+        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
+                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
+    pmpi.Comm_rank(e->comm, &rank);
+    return pack ? pmpi.Sendrecv(at, count, type, rank, e->tag, packed, bytes, MPI_BYTE, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE)
+                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->tag, at, count, type, rank,
+                                e->tag, e->comm, MPI_STATUS_IGNORE);
+}
+
+/* Return the number of bytes received of a packed block. */
+static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
+{
+    for (const struct lack *l = e->lacks; l != NULL; l = l->next)
+        if (l->at >= packed && l->at < packed + bytes)
+            return l->at - packed;
+    return bytes;
+}
+
+/* Pack or unpack block i, in parts because PMPI_Pack counts in int. Returns its bytes. */
+int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
+                              bool pack)
+{
+    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
+    const struct type_facts f = type_facts(type);
+    const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
+    const int64_t count = block_layout_count(e->arguments, b, i);
+    int64_t left = pack ? count * f.size : come_of(e, packed, count * f.size);
+    char *at = block_layout_at(e->arguments, b, i, f.extent);
+
+    for (int64_t done = 0, part; left > 0; done += part) {
+        part = count - done < most ? count - done : most;
+        const bool whole = part * f.size <= left;
+        const int bytes = (int)(whole ? part * f.size : left);
+
+        execution_note(
+            e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
+        packed += bytes;
+        left -= bytes;
+        at += part * f.extent;
+    }
+    return count * f.size;
+}
+
+void block_layout_move(struct execution *e, const struct blocks *b, char *packed, bool pack)
+{
+    for (int i = 0; i < b->count; i++)
+        packed += block_layout_move_one(e, b, i, packed, pack);
+}
+
+int64_t block_layout_packed(const struct execution *e, const struct blocks *b)
+{
+    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+    int64_t elements = 0;
+
+    for (int i = 0; i < b->count; i++)
+        elements += block_layout_count(e->arguments, b, i);
+    return elements * f.size;
+}
+
+bool block_layout_are_direct(const struct execution *e, const struct blocks *b)
+{
+    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+
+    return direct(e->arguments, b, &f);
+}
+
+/* Return a datatype for a count that exceeds int. The caller frees it. */
+static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
+{
+    const int64_t part = INT64_C(1) << 30, parts = p->count / part;
+    const MPI_Aint places[] = {0, (MPI_Aint)(parts * part * type_facts(p->type).extent)};
+    const int one[] = {1, 1};
+    MPI_Datatype piece, types[2], whole = p->type;
+
+    execution_note(e, pmpi.Type_contiguous((int)part, p->type, &piece));
+    execution_note(e, pmpi.Type_contiguous((int)parts, piece, &types[0]));
+    execution_note(e, pmpi.Type_contiguous((int)(p->count % part), p->type, &types[1]));
+    execution_note(e, pmpi.Type_create_struct(2, one, places, types, &whole));
+    execution_note(e, pmpi.Type_commit(&whole));
+    pmpi.Type_free(&piece);
+    pmpi.Type_free(&types[0]);
+    pmpi.Type_free(&types[1]);
+    return whole;
+}
+
+/* Make the count fit in an int. Returns true if the caller must free the type. */
+bool block_layout_counted(struct execution *e, struct place *p)
+{
+    if (p->count <= INT_MAX)
+        return false;
+    p->type = type_of_many(e, p);
+    p->count = 1;
+    return true;
+}

@@ -1,0 +1,192 @@
+/* Messages of a schedule's rounds: posting, marking and waiting.
+ *
+ * Each message carries the call's sequence number in its tag. Messages above CHUNK are split,
+ * identically on both sides.
+ *
+ * Members may disagree on sizes. The library truncates a message that is longer than expected. A
+ * shorter message is an error too, unless it carries only its sender's data and goes to this rank's
+ * OUT. The members of a broadcast agree on its size (bcast_size_agreement.c).
+ *
+ * Wrong data is not forwarded. After an error, a rank sends a marker instead of received data. A
+ * marker has another length, which is an error at its receiver. If the two sizes of a rank differ
+ * and all members depend on its data, it cancels the operation. It sends empty messages, and so
+ * does every rank that receives an empty message. In the end all members run the library's default.
+ */
+#include "executor/messages.h"
+
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/symbol_lookup.h"
+#include "executor/bcast_size_agreement.h"
+#include "executor/block_layout.h"
+#include "executor/execution.h"
+#include "executor/pack_buffers.h"
+#include "schedule/schedule.h"
+
+/* Returns NULL if there is no memory; the error is recorded. */
+static struct pending *request_new(struct execution *e, struct requests *r)
+{
+    if (r->count == r->room) {
+        const int room = r->room < 16 ? 16 : 2 * r->room;
+        struct pending *const list =
+            memory_resize(r->list, sizeof *list * (size_t)r->room, sizeof *list * (size_t)room);
+
+        if (list == NULL) {
+            execution_note(e, MPI_ERR_NO_MEM);
+            return NULL;
+        }
+        r->list = list;
+        r->room = room;
+    }
+    return &r->list[r->count++];
+}
+
+static bool may_call_off(const struct execution *e)
+{
+    return !e->reduces && e->algorithm->opening == NULL;
+}
+
+/* Send a marker instead of a message of `length` bytes: an empty message, or one with a wrong
+ * length. An empty message cancels the operation, except for reductions and broadcasts, which have
+ * only empty markers. MPICH does not tolerate fractions of a reduction's elements, and one byte may
+ * be the data of a broadcast. */
+static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
+{
+    static const char marker[2];
+    const int bytes = e->called_off || !may_call_off(e) ? 0 : length == 1 ? 2 : 1;
+
+    return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
+}
+
+static bool is_marked(const struct execution *e, const struct step *s)
+{
+    return s->length > 0 && (e->called_off || (e->error != MPI_SUCCESS && !e->algorithm->direct &&
+                                               s->buffer != BUFFER_IN));
+}
+
+/* Return true if fewer bytes than expected are valid. */
+static bool may_lack(const struct execution *e, const struct step *s)
+{
+    const int operation = e->call->operation;
+
+    return s->buffer == BUFFER_OUT &&
+           (e->algorithm->direct ||
+            ((operation == OP_gather || operation == OP_scatter) && s->length == e->problem.bytes));
+}
+
+static void post(struct execution *e, const struct step *s, struct requests *r)
+{
+    const int peer = s->peer + (s->flags & STEP_REMOTE ? e->remote_first : e->own_first);
+    int64_t done = 0;
+
+    do {
+        const int64_t part = execution_chunk(e, s->length - done);
+        const int64_t here = bcast_size_agreement_length(e, s->offset + done, part);
+        struct pending *const p = request_new(e, r);
+
+        if (p == NULL)
+            return;
+        char *const at = execution_address(e, s->buffer, s->offset + done);
+        const int count = execution_elements(e, here);
+        int error;
+
+        p->at = at;
+        p->expected = s->kind == STEP_SEND ? 0 : here;
+        p->may_lack = may_lack(e, s);
+        if (s->kind == STEP_RECEIVE) {
+            e->parent = e->listens && e->parent < 0 ? peer : e->parent;
+            error = pmpi.Irecv(at, count, e->type, peer, e->tag, e->comm, &p->request);
+        } else if (is_marked(e, s))
+            error = post_marker(e, part, peer, &p->request);
+        else
+            error = pmpi.Isend(at, count, e->type, peer, e->tag, e->comm, &p->request);
+        if (error != MPI_SUCCESS)
+            r->count--;
+        execution_note(e, error);
+        done += part;
+    } while (done < s->length);
+}
+
+static void post_block(struct execution *e, const struct step *s, struct requests *r)
+{
+    struct place at = pack_buffer_place(e, s, s->buffer, s->offset, s->peer);
+    struct pending *const p = request_new(e, r);
+
+    if (p == NULL)
+        return;
+    const bool made = block_layout_counted(e, &at);
+    const int peer = s->peer + e->own_first, count = (int)at.count;
+    int error;
+
+    p->at = at.at;
+    p->expected = s->kind == STEP_SEND ? 0 : s->length;
+    p->may_lack = may_lack(e, s);
+    if (s->kind == STEP_RECEIVE)
+        error = pmpi.Irecv(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+    else if (is_marked(e, s))
+        error = post_marker(e, s->length, peer, &p->request);
+    else
+        error = pmpi.Isend(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+    if (error != MPI_SUCCESS)
+        r->count--;
+    execution_note(e, error);
+    if (made)
+        pmpi.Type_free(&at.type);
+}
+
+void messages_post(struct execution *e, const struct round *round, enum step_kind kind,
+                   struct requests *r)
+{
+    for (int i = 0; i < round->count; i++)
+        if (round->steps[i].kind == kind && e->by_block)
+            post_block(e, &round->steps[i], r);
+        else if (round->steps[i].kind == kind)
+            post(e, &round->steps[i], r);
+}
+
+/* Evaluate the received length. One byte may be a marker. */
+static void note_length(struct execution *e, const struct pending *p, const MPI_Status *status)
+{
+    MPI_Count bytes = 0;
+
+    pmpi.Get_elements_x(status, MPI_BYTE, &bytes); /* for any type of the receive */
+    if (bytes == p->expected)
+        return;
+    if (bytes == 0 && may_call_off(e))
+        e->called_off = true;
+    else if (bcast_size_agreement_is_short(e, p->expected, bytes))
+        return;
+    else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
+        pack_buffer_lacks(e, p->at + bytes);
+    else
+        execution_note(e, MPI_ERR_OTHER);
+}
+
+void messages_wait(struct execution *e, struct requests *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        struct pending *const p = &r->list[i];
+        MPI_Status status;
+        const int error = e->listens ? bcast_size_agreement_wait(e, &p->request, &status)
+                                     : pmpi.Wait(&p->request, &status);
+
+        execution_note(e, error);
+        if (error == MPI_SUCCESS && p->expected > 0 && !e->heard)
+            note_length(e, p, &status);
+    }
+    r->count = 0;
+}
+
+void messages_cancel(struct requests *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        pmpi.Cancel(&r->list[i].request);
+        pmpi.Wait(&r->list[i].request, MPI_STATUS_IGNORE);
+    }
+    r->count = 0;
+}
+
+void messages_free(struct requests *r)
+{
+    memory_free(r->list);
+}

@@ -1,0 +1,359 @@
+/* The user's buffers in the layout that a schedule requires: IN, OUT and SCRATCH, packed, in rank
+ * order.
+ *
+ * Data movement works on bytes. A buffer of a predefined type with contiguous blocks is used
+ * directly. All other buffers are packed into scratch memory and unpacked at the end.
+ *
+ * gatherv, scatterv and alltoallv send whole blocks in the user's layout and need no memory. Their
+ * sizes are not known to all members, so no member can compute what another one must pack.
+ *
+ * Reductions use the type's memory layout: count, type and operation are equal on all members, and
+ * PMPI_Reduce_local receives the user's handles.
+ *
+ * Facts about types are known only to this rank, and only affect how it moves its data. All members
+ * know two bounds: the need of an algorithm, and that packed data is at most all data of the
+ * operation (scratch.c).
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/memory.h"
+#include "base/symbol_lookup.h"
+#include "base/type.h"
+#include "executor/argument_check.h"
+#include "executor/block_layout.h"
+#include "executor/device.h"
+#include "executor/execution.h"
+#include "executor/pack_buffers.h"
+#include "executor/problem.h"
+#include "executor/reduce_buffers.h"
+#include "executor/scratch.h"
+#include "executor/self_message.h"
+#include "record/comm.h"
+#include "schedule/schedule.h"
+
+enum { IN, OUT, OWN };
+
+/* Return the packed size. A broadcast packs at most what is received. */
+static int64_t packed(const struct execution *e, const struct blocks *b)
+{
+    const int64_t bytes = block_layout_packed(e, b);
+
+    return e->algorithm->opening != NULL && e->room < bytes ? e->room : bytes;
+}
+
+/* Set up one of the schedule's buffers. Returns true if it is in scratch memory and still empty. */
+static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
+{
+    struct communicator *const k = e->call->comm;
+
+    e->buffers[which] = b->base;
+    if (!copied && block_layout_are_direct(e, b))
+        return false;
+    if (e->by_block) {
+        e->blocks[which] = *b;
+        return false;
+    }
+    const int64_t bytes = packed(e, b);
+    const bool fits = scratch_piece(bytes) <= k->scratch.room - k->scratch.taken;
+
+    /* If it does not fit, this rank sends itself more than it expects, so the data is not sent. */
+    e->buffers[which] = fits ? scratch_take(k, bytes) : k->scratch.bytes;
+    if (!fits)
+        execution_note(e, MPI_ERR_TRUNCATE);
+    return fits;
+}
+
+/* Return the location of a step's data; for a block, the user's buffer, count and type. */
+struct place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
+                               int64_t offset, int block)
+{
+    const struct blocks *const b = buffer < OWN ? &e->blocks[buffer] : NULL;
+
+    if (b == NULL || b->side == NULL || s->length == 0)
+        return (struct place){e->buffers[buffer] + offset, s->length, MPI_BYTE};
+    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
+
+    block = b->count == 1 ? 0 : block;
+    return (struct place){block_layout_at(e->arguments, b, block, type_facts(type).extent),
+                          block_layout_count(e->arguments, b, block), type};
+}
+
+/* ---- blocks of an operation */
+
+struct sides {
+    struct blocks in, out;
+    bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_out;
+};
+
+/* A root with two different sizes takes part as if in place, and pack_buffer_end copies its block to
+ * itself. */
+static struct sides sides_of(const struct execution *e)
+{
+    const struct arguments *const a = e->arguments;
+    const struct communicator *const k = e->call->comm;
+    const int all = k->size, there = k->inter ? k->remote_size : k->size;
+    const bool root = !k->inter && e->call->root == k->rank;
+    const bool v_in = a->send.counts != NULL, v_out = a->recv.counts != NULL;
+    struct sides s = {
+        .has_in = true,
+        .has_out = true,
+        .in = {.base = execution_writable(a->sendbuf), .count = 1, .side = &a->send},
+        .out = {.base = execution_writable(a->recvbuf), .count = 1, .side = &a->recv}};
+
+    switch (e->call->operation) {
+    case OP_barrier: s.has_in = s.has_out = false; break;
+    case OP_bcast:
+        s.has_in = false;
+        s.out = s.in;
+        s.out_loads = root;
+        break;
+    case OP_gather:
+    case OP_gatherv:
+        s.has_out = root;
+        s.out.count = all;
+        s.out.v = v_out;
+        s.in_is_part = root && (e->own_differs || argument_in_place(a, a->sendbuf));
+        break;
+    case OP_scatter:
+    case OP_scatterv:
+        s.has_in = root;
+        s.in.count = all;
+        s.in.v = v_in;
+        s.out_is_part = root && (e->own_differs || argument_in_place(a, a->recvbuf));
+        break;
+    case OP_allgather:
+    case OP_allgatherv:
+        s.out.count = there;
+        s.out.v = v_out;
+        s.in_is_part = argument_in_place(a, a->sendbuf);
+        break;
+    default: /* alltoall, alltoallv */
+        s.in.count = s.out.count = there;
+        s.in.v = v_in;
+        s.out.v = v_out;
+        s.in_is_out = argument_in_place(a, a->sendbuf);
+        break;
+    }
+    s.in.device = s.has_in && !s.in_is_part && !s.in_is_out && device_holds(s.in.base);
+    s.out.device = s.has_out && !s.out_is_part && device_holds(s.out.base);
+    return s;
+}
+
+static int64_t own_offset(const struct execution *e)
+{
+    int64_t offset = 0;
+
+    if (e->problem.counts == NULL)
+        return e->call->comm->rank * e->problem.bytes;
+    for (int i = 0; i < e->call->comm->rank; i++)
+        offset += e->problem.counts[i];
+    return offset;
+}
+
+static void stage_in(struct execution *e, const struct blocks *b, bool copied)
+{
+    if (stage(e, IN, b, copied))
+        block_layout_move(e, b, e->buffers[IN], true);
+}
+
+static void stage_out(struct execution *e, const struct sides *s, int64_t own)
+{
+    const struct blocks *const b = &s->out;
+
+    if (!stage(e, OUT, b, false))
+        return;
+    /* for the root of a broadcast false: it receives nothing and keeps its buffer */
+    e->unpack = !s->out_loads;
+    if (s->out_loads)
+        block_layout_move(e, b, e->buffers[OUT], true);
+    if (s->in_is_part)
+        block_layout_move_one(e, b, e->call->comm->rank, e->buffers[OUT] + own, true);
+}
+
+/* Record that OUT was not received from `at` to the end of its block, where the user's data
+ * stays. */
+void pack_buffer_lacks(struct execution *e, const char *at)
+{
+    if (!e->unpack)
+        return;
+    struct lack *const made = memory_get(sizeof *made);
+
+    if (made == NULL) {
+        execution_note(e, MPI_ERR_NO_MEM);
+        return;
+    }
+    *made = (struct lack){.next = e->lacks, .at = at};
+    e->lacks = made;
+}
+
+static void lacks_free(struct execution *e)
+{
+    while (e->lacks != NULL) {
+        struct lack *const l = e->lacks;
+
+        e->lacks = l->next;
+        memory_free(l);
+    }
+}
+
+static void stage_movement(struct execution *e)
+{
+    const struct sides s = sides_of(e);
+    const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
+
+    if (s.in_is_out)
+        stage_in(e, &s.out, true); /* send the data before it is overwritten */
+    else if (s.has_in && !s.in_is_part)
+        stage_in(e, &s.in, false);
+    if (s.has_out && !s.out_is_part)
+        stage_out(e, &s, own);
+    if (s.in_is_part)
+        e->buffers[IN] = e->buffers[OUT] + own;
+    if (s.out_is_part)
+        e->buffers[OUT] = e->buffers[IN] + own;
+    e->joined = s.in_is_part || s.out_is_part;
+    e->in_at = s.in_is_part ? own : -own;
+}
+
+static void stage_reduction(struct execution *e)
+{
+    const struct vectors v = reduce_buffer_of(e);
+
+    e->to_device = v.to_device;
+    e->joined = v.in_place && !v.kept;
+    e->buffers[OUT] = !v.gets       ? NULL
+                      : v.to_device ? reduce_buffer_scratch(e, reduce_buffer_got(e))
+                                    : v.out;
+    e->buffers[IN] = e->joined                 ? e->buffers[OUT]
+                     : v.from_device || v.kept ? reduce_buffer_scratch(e, reduce_buffer_given(e))
+                                               : v.in;
+    if (v.from_device || v.kept)
+        reduce_buffer_copy(e, e->buffers[IN], v.in, reduce_buffer_given(e), v.from_device);
+}
+
+/* ---- memory */
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t piece_of(const struct execution *e, int64_t bytes)
+{
+    return scratch_piece(e->reduces ? reduce_buffer_bytes(e, bytes) : bytes);
+}
+
+/* Return the need of an algorithm, equally on all members. */
+int64_t pack_buffer_sure(const struct algorithm *a, const struct execution *e)
+{
+    return piece_of(e, schedule_scratch_of(a, &e->problem));
+}
+
+/* Return an upper bound on the data that any member packs or copies. */
+static int64_t stage_most(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    int64_t all = larger(p->size * p->bytes, p->remote_size * p->remote_bytes);
+    int64_t each = larger(p->bytes, p->remote_bytes);
+
+    if (e->call->operation == OP_bcast)
+        return scratch_piece(p->bytes);
+    if (e->call->operation == OP_alltoall)
+        return 2 * scratch_piece(all);
+    if (p->counts != NULL)
+        each = problem_most(p);
+    if (e->reduces)
+        all = reduce_buffer_given(e);
+    else if (p->counts != NULL)
+        all = problem_sum(p);
+    return piece_of(e, all) + piece_of(e, each);
+}
+
+static int64_t stage_own(const struct execution *e)
+{
+    int64_t bytes = 0;
+
+    if (e->reduces) {
+        const struct vectors v = reduce_buffer_of(e);
+
+        bytes += v.to_device ? piece_of(e, reduce_buffer_got(e)) : 0;
+        bytes += (v.from_device && !v.in_place) || v.kept ? piece_of(e, reduce_buffer_given(e)) : 0;
+        return bytes;
+    }
+    const struct sides s = sides_of(e);
+
+    if (s.in_is_out)
+        bytes += scratch_piece(block_layout_packed(e, &s.out));
+    else if (s.has_in && !s.in_is_part && !block_layout_are_direct(e, &s.in))
+        bytes += scratch_piece(block_layout_packed(e, &s.in));
+    if (s.has_out && !s.out_is_part && !block_layout_are_direct(e, &s.out))
+        bytes += scratch_piece(packed(e, &s.out));
+    return bytes;
+}
+
+/* Return true if all members have the memory for a call. Collective, before the first message. The
+ * algorithm must be a candidate. */
+bool pack_buffer_has_memory(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const int operation = e->call->operation;
+    const int64_t sure = pack_buffer_sure(e->algorithm, e);
+    int64_t needed = sure;
+    bool has;
+
+    e->by_block =
+        operation == OP_gatherv || operation == OP_scatterv ||
+        (operation == OP_alltoallv && !argument_in_place(e->arguments, e->arguments->sendbuf));
+    if (e->by_block || operation == OP_barrier) {
+        has = scratch_had(k, sure);
+    } else if (problem_is_known(e) && scratch_had(k, sure + stage_most(e))) {
+        has = true;
+    } else {
+        needed = sure + stage_own(e);
+        has = scratch_asked(k, &needed);
+    }
+    if (!has)
+        scratch_left_out(k, e->algorithm, needed);
+    return has;
+}
+
+/* ---- one call */
+
+void pack_buffer_begin(struct execution *e)
+{
+    const int64_t bytes = schedule_scratch_of(e->algorithm, &e->problem);
+
+    if (bytes > 0)
+        e->buffers[OWN] =
+            e->reduces ? reduce_buffer_scratch(e, bytes) : scratch_take(e->call->comm, bytes);
+    if (e->reduces)
+        stage_reduction(e);
+    else
+        stage_movement(e);
+}
+
+/* Return the packed data to the user, or after a cancelled call the overwritten data. */
+void pack_buffer_end(struct execution *e)
+{
+    const bool movement = !e->reduces && e->call->operation != OP_barrier;
+    const struct sides s = movement ? sides_of(e) : (struct sides){0};
+
+    if (e->called_off && s.in_is_out)
+        block_layout_move(e, &s.out, e->buffers[IN], false);
+    if (!e->called_off && e->unpack)
+        block_layout_move(e, &s.out, e->buffers[OUT], false);
+    lacks_free(e);
+    if (e->called_off)
+        return;
+    if (e->to_device)
+        reduce_buffer_copy(e, execution_writable(e->arguments->recvbuf), e->buffers[OUT],
+                           reduce_buffer_got(e), true);
+    if (e->own_differs && e->call->root != ROOT_NONE) {
+        struct self_message_sides own;
+
+        self_message_sides(e->call, e->arguments, &own);
+        execution_note(e, argument_check_pass_own(e->call->operation, &own));
+    }
+}

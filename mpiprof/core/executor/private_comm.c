@@ -1,0 +1,379 @@
+/* Private communicators for calls that run on schedules, one per communicator of the program.
+ *
+ *   first such call    the members agree on facts, then on room (private_comm_pool.c);
+ *                      they create it from the recorder's communicator, and agree on success
+ *   later calls        it exists, or is requested again (2nd, 4th, 8th, ... call)
+ *
+ * A private communicator is created in a blocking collective of all members, at a point that all
+ * compute identically. It is never created with the program's communicator, and never in a Wait or
+ * Test. Its parent is the recorder's communicator. So a failure (MPICH has 2043 communicators in
+ * all) never reaches the program's error handler, which stays in place. Only small reductions run
+ * on the program's communicator; they fail only if the program's call would fail. Under Sessions
+ * without MPI_Init no such parent exists. Then it is split from the program's communicator, as long
+ * as no member has many communicators.
+ *
+ * The members also agree here on the facts of later decisions (link, limits), and on the identity
+ * of the communicator. Threads may concurrently create inter-communicators of the same members with
+ * the same tag. These creations may finish in different orders on different ranks, so that ranks
+ * confuse them (comm.c). Such a communicator stays with the library.
+ */
+#include <string.h>
+
+#include "base/common.h"
+#include "base/hooks.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "executor/algorithm_comms.h"
+#include "executor/argument_check.h"
+#include "executor/device.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/private_comm.h"
+#include "executor/private_comm_pool.h"
+#include "executor/scratch.h"
+#include "record/comm.h"
+#include "record/comm_create_lock.h"
+#include "schedule/schedule.h"
+#include "timing/clock.h"
+#include "timing/machine.h"
+
+enum { MANY_COMMUNICATORS = 500 /* of 2043 */, OFTEN = 64 };
+
+static atomic_int refused[REFUSALS]; /* communicators, counted by their rank 0 */
+
+int private_comm_refused(enum refusal why)
+{
+    return atomic_load(&refused[why]);
+}
+
+/* ---- agreement, by small reductions on the program's communicator */
+
+/* Compute the maxima over all members. Returns false if MPI failed, as it will in the program's
+ * call. */
+static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
+{
+    int64_t there[FACTS], here[FACTS];
+
+    if (pmpi.Allreduce(values, there, count, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+        return false;
+    memcpy(values, there, sizeof *values * (size_t)count);
+    if (!k->inter)
+        return true;
+    /* The result was that of the other group; the second reduction returns this group's. */
+    if (pmpi.Allreduce(there, here, count, MPI_INT64_T, MPI_MAX, comm) != MPI_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++)
+        values[i] = here[i] > there[i] ? here[i] : there[i];
+    return true;
+}
+
+/* Return the minimum over all members, or 0 if unknown. Only in an operation that synchronises all
+ * members. */
+int64_t private_comm_least(const struct communicator *k, MPI_Comm comm, int64_t value)
+{
+    int64_t most = -value;
+
+    return most_of_all(k, comm, &most, 1) ? -most : 0;
+}
+
+/* Positive numbers have the order of their bits. */
+static int64_t bits_of(double positive)
+{
+    int64_t bits;
+
+    memcpy(&bits, &positive, sizeof bits);
+    return bits;
+}
+
+static double number_of(int64_t bits)
+{
+    double number;
+
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
+{
+    const struct link *const l = &machine_link;
+
+    facts[FACT_ALPHA] = bits_of(l->alpha);
+    facts[FACT_BETA] = bits_of(l->beta);
+    facts[FACT_PACE] = bits_of(l->pace);
+    facts[FACT_BUFFER] = bits_of(l->buffer);
+    facts[FACT_CANNOT_REDUCE] = !argument_check_asks();
+    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
+    facts[FACT_DEVICE] = device_present();
+    facts[FACT_NO_MEMORY] = memory_short() || !memory_is_left(0);
+    facts[FACT_OBSTACLE] = (int64_t)mpi_t_algorithm_obstacle();
+    facts[FACT_SETTINGS] = mpi_t_algorithm_facts();
+    facts[FACT_MINUS_SETTINGS] = -facts[FACT_SETTINGS];
+    facts[FACT_THREADS] = comm_create_lock_has_threads();
+    facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
+    facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
+    private_comm_pool_facts(k, facts);
+    if (!most_of_all(k, comm, facts, FACTS))
+        return false;
+    k->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
+                            number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
+    k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
+    k->obstacle = (uint8_t)facts[FACT_OBSTACLE];
+    if (k->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
+        k->obstacle = OBSTACLE_INTERFACE; /* the libraries of the members differ */
+    return true;
+}
+
+/* ---- creation */
+
+/* Return the members in an order that is equal on both sides: the first group first. */
+static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
+{
+    int own[1][3] = {{0, k->size - 1, 1}}, others[1][3] = {{0, k->remote_size - 1, 1}};
+    MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
+    bool known;
+
+    /* In MPICH 5.0 a smaller Cartesian communicator has the group of its parent. */
+    known = pmpi.Comm_group(comm, &all) == MPI_SUCCESS &&
+            pmpi.Group_range_incl(all, 1, own, &mine) == MPI_SUCCESS;
+    if (all != MPI_GROUP_NULL)
+        pmpi.Group_free(&all);
+    if (!known || !k->inter) {
+        *members = mine;
+        return known;
+    }
+    known = pmpi.Comm_remote_group(comm, &all) == MPI_SUCCESS &&
+            pmpi.Group_range_incl(all, 1, others, &remote) == MPI_SUCCESS &&
+            pmpi.Group_union(k->first_group ? mine : remote, k->first_group ? remote : mine,
+                             members) == MPI_SUCCESS;
+    for (MPI_Group *g = (MPI_Group[]){all, mine, remote}, *end = g + 3; g < end; g++)
+        if (*g != MPI_GROUP_NULL)
+            pmpi.Group_free(g);
+    return known;
+}
+
+/* Express the same processes as a subgroup of the parent's group, because MPICH 4.0 crashes on
+ * other groups. `room` holds two numbers per member. */
+static bool members_within(MPI_Comm parent, int count, int *room, MPI_Group *members)
+{
+    MPI_Group all = MPI_GROUP_NULL, found = MPI_GROUP_NULL;
+    int *const there = room, *const here = room + count;
+
+    for (int i = 0; i < count; i++)
+        here[i] = i;
+    const bool known =
+        pmpi.Comm_group(parent, &all) == MPI_SUCCESS &&
+        pmpi.Group_translate_ranks(*members, count, here, all, there) == MPI_SUCCESS &&
+        pmpi.Group_incl(all, count, there, &found) == MPI_SUCCESS;
+
+    if (all != MPI_GROUP_NULL)
+        pmpi.Group_free(&all);
+    pmpi.Group_free(members);
+    *members = found;
+    return known;
+}
+
+/* Return a tag that distinguishes concurrent creations with common members. */
+static int tag_of(const struct communicator *k)
+{
+    int *most = NULL, there = 0;
+
+    if (pmpi.Comm_get_attr(recorder.private, MPI_TAG_UB, &most, &there) != MPI_SUCCESS || !there)
+        return (int)(k->identity % 32767);
+    return (int)(k->identity % (uint64_t)*most);
+}
+
+static MPI_Comm make(const struct communicator *k, MPI_Comm comm, int *room)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Group members = MPI_GROUP_NULL;
+    int error;
+
+    if (recorder.private == MPI_COMM_NULL)
+        error = pmpi.Comm_split(comm, 0, k->rank, &made);
+    else if (members_of(k, comm, &members) &&
+             members_within(recorder.private, k->size + k->remote_size, room, &members))
+        error = pmpi.Comm_create_group(recorder.private, members, tag_of(k), &made);
+    else
+        return MPI_COMM_NULL;
+    if (members != MPI_GROUP_NULL)
+        pmpi.Group_free(&members);
+    if (error != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    if (made != MPI_COMM_NULL)
+        pmpi.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    return made;
+}
+
+/* Determine the node of each member, for the order of a ring. Collective. `found` holds two numbers
+ * per member. */
+static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes)
+{
+    const uint64_t mine = clock_node_hash();
+    uint64_t *const different = found + k->size;
+    int count = 0;
+
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, found, sizeof mine, MPI_BYTE, k->private);
+    for (int i = 0; i < k->size; i++) {
+        nodes[i] = 0;
+        while (nodes[i] < count && different[nodes[i]] != found[i])
+            nodes[i]++;
+        if (nodes[i] == count)
+            different[count++] = found[i];
+    }
+}
+
+static void nodes_forget(struct communicator *k)
+{
+    memory_free(k->nodes);
+    k->nodes = NULL;
+}
+
+/* Create it, and agree that all members have it. `room` holds two numbers per member. */
+static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
+{
+    MPI_Comm made = make(k, comm, (int *)room);
+    int64_t missing = made == MPI_COMM_NULL;
+    const int64_t begin = now_ns();
+
+    if (!most_of_all(k, comm, &missing, 1) || missing != 0) {
+        if (made != MPI_COMM_NULL)
+            pmpi.Comm_free(&made);
+        return false;
+    }
+    k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
+    k->private = made;
+    if (!k->inter)
+        find_nodes(k, room, k->nodes);
+    private_comm_pool_take(k);
+    return true;
+}
+
+/* The program has freed its communicator, or the pool evicts this one. */
+static void forget(struct communicator *k)
+{
+    if (!k->private_tried)
+        k->private = MPI_COMM_NULL;
+    algorithm_comm_forget(k);
+    hooks.forgotten(k);
+    k->private = MPI_COMM_NULL;
+    nodes_forget(k);
+    scratch_free(k);
+}
+
+/* Make room for another private communicator. All members of k call it. Returns true if they all
+ * have room. */
+static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
+{
+    const struct vote v = private_comm_pool_vote(k, comm, facts);
+
+    if (v.gone && v.victim != NULL) {
+        forget(v.victim);
+        v.victim->asked = v.victim->asked_turn = 0;
+        v.victim->private_tried = false;
+    }
+    private_comm_pool_settle(&v);
+    return v.room;
+}
+
+/* Create it while no other thread of the program creates a communicator. Collective. */
+static enum refusal make_alone(struct communicator *k, MPI_Comm comm, uint64_t *room)
+{
+    const bool alone = comm_create_lock_alone();
+    int64_t busy = !alone;
+    enum refusal why = REFUSED_BUSY;
+
+    if (!most_of_all(k, comm, &busy, 1))
+        why = REFUSED_BY_MPI;
+    else if (busy == 0)
+        why = make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+    if (alone)
+        comm_create_lock_over();
+    return why;
+}
+
+static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64_t *room)
+{
+    int64_t facts[FACTS] = {0};
+
+    if (!facts_agree(k, comm, facts) || facts[FACT_MANY] != 0)
+        return REFUSED_BY_MPI;
+    if (facts[FACT_IDENTITY] != -facts[FACT_MINUS_IDENTITY])
+        return REFUSED_UNSURE;
+    if (facts[FACT_NO_MEMORY] != 0)
+        return REFUSED_MEMORY;
+    if (facts[FACT_DEVICE] != 0)
+        return REFUSED_DEVICE;
+    if (facts[FACT_FULL] != 0 && !make_room(k, comm, facts))
+        return REFUSED_FULL;
+    if (facts[FACT_THREADS] != 0)
+        return make_alone(k, comm, room);
+    return make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+}
+
+/* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members
+ * agree, so that a member without memory can report it. */
+static enum refusal try(struct communicator *k, MPI_Comm comm)
+{
+    uint64_t *const room = memory_get(2 * sizeof *room * (size_t)(k->size + k->remote_size));
+
+    k->nodes = k->inter ? NULL : memory_get(sizeof *k->nodes * (size_t)k->size);
+    const enum refusal why = agree_and_make(k, comm, room);
+
+    memory_free(room);
+    if (why != REFUSED_NOT)
+        nodes_forget(k);
+    return why;
+}
+
+bool private_comm_may_come(const struct communicator *k)
+{
+    return k->why_not == REFUSED_FULL || k->why_not == REFUSED_BUSY;
+}
+
+/* Return true if it is time to request it (again). All members count equally. */
+static bool is_due(struct communicator *k)
+{
+    const uint32_t asked = ++k->asked;
+
+    if (asked == 1)
+        return true;
+    if (k->why_not == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
+        return true;
+    return private_comm_may_come(k) && is_power_of_two(asked);
+}
+
+static void count(const struct communicator *k, int change)
+{
+    if (k->why_not != REFUSED_NOT && comm_leads(k))
+        atomic_fetch_add(&refused[k->why_not], change);
+}
+
+bool private_comm_ready(struct communicator *k, MPI_Comm comm)
+{
+    if (k->private != MPI_COMM_NULL && k->private_tried) {
+        private_comm_pool_use(k);
+        return true;
+    }
+    if (!is_due(k))
+        return false;
+    const int64_t begin = now_ns();
+    const bool first = !k->private_tried;
+
+    k->private_tried = true;
+    k->private = MPI_COMM_NULL;
+    count(k, -1);
+    k->why_not = (uint8_t)try(k, comm);
+    count(k, 1);
+    private_comm_pool_asked(k);
+    if (first)
+        k->private_ns = now_ns() - begin;
+    return k->private != MPI_COMM_NULL;
+}
+
+/* All members have freed the program's communicator. */
+void private_comm_freed(struct communicator *k)
+{
+    private_comm_pool_leave(k);
+    forget(k);
+}

@@ -1,0 +1,208 @@
+/* The problem of a schedule: sizes in bytes from the arguments of a call, and which of them all
+ * members know.
+ *
+ * The arrays of counts belong to the thread. They grow and stay allocated for its next call.
+ */
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/symbol_lookup.h"
+#include "base/type.h"
+#include "executor/execution.h"
+#include "executor/private_comm.h"
+#include "executor/problem.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+
+/* the catalogue has algorithms; [1] is for inter-communicators */
+static bool switched[OP_COUNT][2];
+
+static _Thread_local struct {
+    int64_t *counts;
+    int room;
+} kept[2];
+
+void problem_start(void)
+{
+    for (int i = 0; i < catalogue_count; i++)
+        for (int op = 0; op < OP_COUNT; op++)
+            if (strcmp(catalogue[i]->operation, operation_names[op]) == 0)
+                switched[op][catalogue[i]->inter] = true;
+}
+
+bool problem_is_switched(const struct call *c)
+{
+    return switched[c->operation][c->comm->inter];
+}
+
+/* Return an array for counts by rank, or NULL without memory. */
+int64_t *problem_counts(int which, int members)
+{
+    if (members > kept[which].room || kept[which].counts == NULL) {
+        memory_free(kept[which].counts);
+        kept[which].counts = memory_get(sizeof(int64_t) * (size_t)(members + 1));
+        kept[which].room = kept[which].counts != NULL ? members : 0;
+    }
+    return kept[which].counts;
+}
+
+void problem_forget(void)
+{
+    for (int i = 0; i < 2; i++)
+        memory_free(kept[i].counts);
+    memset(kept, 0, sizeof kept);
+}
+
+static int64_t side_bytes(const struct arguments *a, const struct side *s)
+{
+    return argument_count(a, s->count, 0) * type_facts(argument_type(a, s->type, 0)).size;
+}
+
+static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
+                             int members, int which)
+{
+    int64_t *const counts = problem_counts(which, members);
+    const int64_t size = type_facts(type).size;
+
+    for (int i = 0; counts != NULL && i < members; i++)
+        counts[i] = argument_count(a, s->counts, (size_t)i) * size;
+    return counts;
+}
+
+static bool fill_from_root(struct execution *e, int members)
+{
+    const struct call *const c = e->call;
+    const struct arguments *const a = e->arguments;
+    const bool gathers = c->operation == OP_gatherv, root = c->root == c->comm->rank;
+    const struct side *const s = gathers == root ? &a->recv : &a->send;
+
+    if (!root) {
+        /* a rank other than the root knows only its own size */
+        e->problem.bytes = side_bytes(a, s);
+        return true;
+    }
+    e->problem.counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
+    return e->problem.counts != NULL;
+}
+
+static bool fill_allgatherv(struct execution *e, int members)
+{
+    const struct communicator *const k = e->call->comm;
+    const struct arguments *const a = e->arguments;
+    struct problem *const p = &e->problem;
+    const MPI_Datatype type = argument_type(a, a->recv.type, 0);
+
+    if (!k->inter) {
+        p->counts = counts_bytes(a, &a->recv, type, members, 0);
+        return p->counts != NULL;
+    }
+    int64_t *const own = problem_counts(0, k->size);
+
+    p->remote_counts = counts_bytes(a, &a->recv, type, members, 1);
+    p->counts = own;
+    p->bytes = side_bytes(a, &a->send);
+    if (own != NULL) /* in the local group a rank knows only its own count */
+        own[k->rank] = p->bytes;
+    return own != NULL && p->remote_counts != NULL;
+}
+
+/* Fill in the problem from this rank's arguments. Returns false without memory. */
+bool problem_fill(struct execution *e)
+{
+    const struct call *const c = e->call;
+    const struct communicator *const k = c->comm;
+    const struct arguments *const a = e->arguments;
+    const bool in_place = argument_in_place(a, a->sendbuf);
+    const int members = k->inter ? k->remote_size : k->size;
+    struct problem *const p = &e->problem;
+
+    *p = (struct problem){.size = k->size,
+                          .remote_size = k->inter ? k->remote_size : 0,
+                          .root = c->root,
+                          .unit = 1,
+                          .alpha = link_of(k)->alpha,
+                          .beta = link_of(k)->beta,
+                          .first_group = k->first_group};
+    switch (c->operation) {
+    case OP_barrier: return true;
+    case OP_alltoall: p->bytes = side_bytes(a, &a->recv); return true;
+    case OP_gatherv:
+    case OP_scatterv: return fill_from_root(e, members);
+    case OP_alltoallv:
+        p->remote_counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
+        p->counts = in_place
+                        ? p->remote_counts
+                        : counts_bytes(a, &a->send, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL && p->remote_counts != NULL;
+    case OP_allgather:
+        if (k->inter) {
+            p->bytes = side_bytes(a, &a->send);
+            p->remote_bytes = side_bytes(a, &a->recv);
+        } else {
+            p->bytes = side_bytes(a, &a->recv);
+        }
+        return true;
+    case OP_allgatherv: return fill_allgatherv(e, members);
+    case OP_gather:
+    case OP_scatter:
+        p->bytes = c->operation == OP_gather && c->root != k->rank ? side_bytes(a, &a->send)
+                   : c->operation == OP_gather                     ? side_bytes(a, &a->recv)
+                   : c->root == k->rank                            ? side_bytes(a, &a->send)
+                                                                   : side_bytes(a, &a->recv);
+        return true;
+    case OP_reduce_scatter:
+        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->send.type, 0), members, 0);
+        return p->counts != NULL;
+    case OP_reduce_scatter_block:
+        p->bytes = argument_count(a, a->recv.count, 0) *
+                   type_facts(argument_type(a, a->send.type, 0)).size;
+        return true;
+    default: /* bcast, reduce, allreduce */ p->bytes = side_bytes(a, &a->send); return true;
+    }
+}
+
+bool problem_is_known(const struct execution *e)
+{
+    const int operation = e->call->operation;
+
+    return switched[operation][e->call->comm->inter] && operation_is_sized(operation) &&
+           /* each group knows only the counts of the other group */
+           !(operation == OP_allgatherv && e->call->comm->inter);
+}
+
+/* Return the bytes, or -1 if not all members know them. */
+int64_t problem_bytes(const struct execution *e)
+{
+    int64_t total = 0;
+
+    if (!problem_is_known(e))
+        return -1;
+    if (e->problem.counts == NULL)
+        return e->problem.bytes + e->problem.remote_bytes;
+    for (int i = 0; i < e->problem.size; i++)
+        total += e->problem.counts[i];
+    return total;
+}
+
+/* Return the sum, or below the maximum, of the counts. */
+int64_t problem_sum(const struct problem *p)
+{
+    int64_t whole = 0;
+
+    for (int i = 0; i < p->size; i++)
+        whole += p->counts[i];
+    return whole;
+}
+
+int64_t problem_most(const struct problem *p)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < p->size; i++)
+        most = p->counts[i] > most ? p->counts[i] : most;
+    return most;
+}

@@ -1,0 +1,92 @@
+/* Operands of reductions, in the type's memory layout including gaps.
+ *
+ * Count, type and operation are equal on all members. PMPI_Reduce_local receives the user's
+ * handles.
+ */
+#include "executor/reduce_buffers.h"
+#include "base/arguments.h"
+#include "base/pmpi.h"
+#include "base/symbol_lookup.h"
+#include "executor/device.h"
+#include "executor/execution.h"
+#include "executor/problem.h"
+#include "executor/scratch.h"
+#include "schedule/schedule.h"
+
+enum { ALIGNMENT = 16 };
+
+static int64_t stride_of(const struct execution *e)
+{
+    return e->extent < 0 ? -e->extent : e->extent;
+}
+
+/* Return the memory for operands of so many bytes, which is equal on all members. */
+int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes)
+{
+    return bytes > 0 ? (bytes / e->unit + 1) * stride_of(e) + e->span + ALIGNMENT : 0;
+}
+
+char *reduce_buffer_scratch(const struct execution *e, int64_t bytes)
+{
+    const int64_t elements = bytes / e->unit + 1;
+    char *const m = scratch_take(e->call->comm, reduce_buffer_bytes(e, bytes));
+    /* Element i is at i * extent, and its data begins at `lower`. With a negative extent the
+     * elements run downwards. Elements must be aligned as well as in the user's memory. */
+    const int64_t before = (elements - 1) * (e->extent < 0 ? stride_of(e) : 0) - e->lower;
+
+    return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
+}
+
+/* Return the bytes that a rank contributes, or below receives of the result. */
+int64_t reduce_buffer_given(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    if (e->call->operation == OP_reduce_scatter_block)
+        return p->bytes * p->size;
+    return p->counts != NULL ? problem_sum(p) : p->bytes;
+}
+
+int64_t reduce_buffer_got(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    return p->counts != NULL ? p->counts[e->call->comm->rank] : p->bytes;
+}
+
+/* Copy operands. With `device`, one side is in device memory, so only the library may copy. */
+void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
+{
+    const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
+    int rank = 0;
+
+    pmpi.Comm_rank(e->comm, &rank);
+    for (int64_t done = 0; done < whole; done += most) {
+        const int64_t at = done / e->unit * e->extent;
+        const int64_t part = whole - done < most ? whole - done : most;
+        const int count = (int)(part / e->unit);
+
+        if (device)
+            execution_note(e, pmpi.Sendrecv(from + at, count, e->type, rank, e->tag, to + at, count,
+                                            e->type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+        else
+            execution_copy(e, to + at, from + at, part);
+    }
+}
+
+struct vectors reduce_buffer_of(const struct execution *e)
+{
+    const struct arguments *const a = e->arguments;
+    const int operation = e->call->operation;
+    struct vectors v = {.out = execution_writable(a->recvbuf),
+                        .gets = operation != OP_reduce || e->call->root == e->call->comm->rank};
+
+    /* Equal addresses count as MPI_IN_PLACE, because some libraries accept them. */
+    v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
+    v.in = v.in_place ? v.out : execution_writable(a->sendbuf);
+    v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->lower));
+    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->lower));
+    /* The result's position differs from the position of its operands. */
+    v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    return v;
+}

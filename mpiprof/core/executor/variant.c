@@ -1,0 +1,135 @@
+/* A variant: an algorithm with its parameters, in one spelling.
+ *
+ *      pipelined_ring:block_size=65536:blocks=equal:order=both
+ *
+ * Users, rules (selection/rules/rules.c), traces and plans use this spelling. model/variant.py is
+ * the Python counterpart.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "executor/variant.h"
+#include "schedule/schedule.h"
+
+static const char *const orders[] = {"ranks", "spread", "nodes", "both"};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+bool variant_same(const struct variant *a, const struct variant *b)
+{
+    return a->algorithm == b->algorithm && a->own == b->own && a->segment == b->segment &&
+           a->block_size == b->block_size && a->order == b->order &&
+           a->equal_blocks == b->equal_blocks && a->late == b->late;
+}
+
+void variant_apply(const struct variant *v, struct problem *p)
+{
+    p->block_size = v->block_size;
+    p->order = v->order;
+    p->equal_blocks = v->equal_blocks;
+    p->late = v->late;
+}
+
+const char *variant_order(const struct variant *v)
+{
+    return orders[v->order & (ORDERS - 1)];
+}
+
+/* Append the spelling. Default parameters are omitted. */
+void variant_add(struct text *t, const char *name, const struct variant *v)
+{
+    text_add(t, "%s", name);
+    if (v->block_size > 0)
+        text_add(t, ":block_size=%lld", (long long)v->block_size);
+    if (v->equal_blocks)
+        text_add(t, ":blocks=equal");
+    if (v->order != ORDER_RANKS)
+        text_add(t, ":order=%s", variant_order(v));
+    if (v->late > 0)
+        text_add(t, ":late=%d", v->late);
+    if (v->segment > 0)
+        text_add(t, ":segment=%lld", (long long)v->segment);
+}
+
+/* Return the interned spelling, which lives as long as the process. */
+const char *variant_label(const char *name, const struct variant *v)
+{
+    static struct map labels; /* protected by recorder.lock */
+    struct text t = {0};
+
+    variant_add(&t, name, v);
+    const char *const text = t.bytes != NULL ? t.bytes : name;
+    const uint64_t h = hash_text(3, text, -1);
+
+    recorder_lock();
+    const char *found = map_get(&labels, h);
+
+    if (found == NULL && (found = memory_text(text)) != NULL)
+        map_put(&labels, h, (void *)(uintptr_t)found);
+    recorder_unlock();
+    text_free(&t);
+    return found != NULL ? found : "?";
+}
+
+static bool parameter_read(struct variant *v, const char *word)
+{
+    long long number;
+
+    if (sscanf(word, "block_size=%lld", &number) == 1 && number > 0) {
+        v->block_size = number;
+        return true;
+    }
+    if (sscanf(word, "segment=%lld", &number) == 1 && number > 0 && number <= INT_MAX) {
+        v->segment = number;
+        return true;
+    }
+    if (sscanf(word, "late=%lld", &number) == 1 && number >= 0 && number <= INT_MAX) {
+        v->late = (int)number;
+        return true;
+    }
+    if (strcmp(word, "blocks=equal") == 0) {
+        v->equal_blocks = true;
+        return true;
+    }
+    for (int i = 0; i < ORDERS && strncmp(word, "order=", 6) == 0; i++)
+        if (strcmp(word + 6, orders[i]) == 0) {
+            v->order = i;
+            return true;
+        }
+    return strcmp(word, "blocks=last_short") == 0;
+}
+
+static const char own_head[] = "native:";
+
+/* Return the library's name or number in a name such as native:ring, otherwise NULL. */
+const char *variant_own(const char *name)
+{
+    return strncmp(name, own_head, sizeof own_head - 1) == 0 ? name + sizeof own_head - 1 : NULL;
+}
+
+/* Parse a variant: parameters, label, and name including `native:`. Returns false for other
+ * text. */
+bool variant_read(struct variant *v, const char *text, char *name, size_t room)
+{
+    const size_t head = variant_own(text) != NULL ? sizeof own_head - 1 : 0;
+    const size_t length = head + strcspn(text + head, ":");
+    char *const words = memory_text(text + length), *rest = NULL;
+    bool good = words != NULL && length > head && length < room;
+
+    *v = (struct variant){0};
+    if (good)
+        snprintf(name, room, "%.*s", (int)length, text);
+    for (char *word = good ? strtok_r(words, ":", &rest) : NULL; good && word != NULL;
+         word = strtok_r(NULL, ":", &rest))
+        good = parameter_read(v, word);
+    memory_free(words);
+    if (good)
+        v->label = variant_label(name, v);
+    return good;
+}

@@ -1,0 +1,339 @@
+"""C code of a wrapper before and after the native routine, for C and Fortran."""
+
+from __future__ import annotations
+
+import re
+
+from mpiprof.core.generator.collectives import Function
+from mpiprof.core.generator.symbol_tables import has, operation_name
+
+# parameter -> the member of `struct arguments` with its address
+ROLES = {
+    "sendcount": "send.count",
+    "recvcount": "recv.count",
+    "count": "send.count",
+    "sendcounts": "send.counts",
+    "recvcounts": "recv.counts",
+    "sendtype": "send.type",
+    "recvtype": "recv.type",
+    "datatype": "send.type",
+    "sendtypes": "send.types",
+    "recvtypes": "recv.types",
+    "sdispls": "send.displs",
+    "rdispls": "recv.displs",
+    "op": "op",
+}
+
+
+# For a call that creates a communicator: arguments that the library checks before its first
+# message, by the members of `struct creation_arguments` (refusal.c).
+CHECKED = (
+    *("root", "local_leader", "color", "ndims", "dims", "nnodes", "index", "edges"),
+    *("n", "sources", "degrees", "destinations", "indegree", "outdegree"),
+)
+
+
+def root_value(function: Function, fortran: bool) -> str:
+    if not has(function, "root"):
+        return "ROOT_NONE"
+    return "*root" if fortran else "root"
+
+
+def argument_lines(function: Function, fortran: bool) -> list[str]:
+    """Return the initialiser of `struct arguments`: addresses of the call's arguments."""
+    lines = ["const struct arguments a = {"]
+    for parameter in function.parameters:
+        name = parameter.name
+        if name in ("sendbuf", "recvbuf"):
+            lines.append(f"    .{name} = {name},")
+        elif name == "buffer":
+            lines.append("    .sendbuf = buffer,")
+        elif name == "displs":
+            side = "send" if function.operation == "scatterv" else "recv"
+            lines.append(f"    .{side}.displs = displs,")
+        elif name in ROLES:
+            arrays = ("counts", "types", "displs", "aint_displs")
+            address = name if fortran or parameter.kind in arrays else f"&{name}"
+            lines.append(f"    .{ROLES[name]} = {address},")
+    lines.append(f"    .large = {str(function.large).lower()},")
+    lines.append(f"    .fortran = {str(fortran).lower()},")
+    return [*lines, "};"]
+
+
+def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the call of the native routine; a blocking collective may run an algorithm instead.
+
+    If the library was set to one of its algorithms, the call may run on one of mpiprof's
+    communicators.
+    """
+    if function.form != "blocking":
+        return [call]
+    error = "ierror" if fortran else "&error"
+    given = (
+        "library_algorithm_fortran(&call, comm)"
+        if fortran
+        else "library_algorithm_comm(&call, comm)"
+    )
+    result = "*ierror" if fortran else "error"
+    elsewhere = re.sub(r"\bcomm\b", given, call)
+    return [
+        f"if (!recorder.switching || !select_run(&call, &a, {error})) {{",
+        f"    {elsewhere}",
+        "    if (call.own != NULL)",
+        f"        {result} = library_algorithm_end(&call, {result});",
+        "}",
+    ]
+
+
+def end_lines(function: Function, fortran: bool) -> list[str]:
+    """Return the lines after the native routine of a collective."""
+    error = "*ierror" if fortran else "error"
+    body = ["call_arguments_accepted(&call, &a);"]
+    if function.form != "blocking":
+        handle = "request_f2c(*request)" if fortran else "*request"
+        body.append(f"request_add(&call, {handle});")
+    return [
+        f"if (call_end(&call, {error})) {{",
+        *[f"    {line}" for line in body],
+        "}",
+        "call_leave(&call);",
+    ]
+
+
+def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines of Wait, Test and similar calls: observed and completed requests."""
+    error = "*ierror" if fortran else "error"
+    star = "*" if fortran else ""
+    which = {"count": "count", "incount": "incount"}
+    count = next((f"{star}{which[p.name]}" for p in function.parameters if p.name in which), "1")
+    array = "requests" if has(function, "requests") else "request"
+    if function.name == "MPI_Request_get_status" and not fortran:
+        array = "&request"
+    first = f"request_completion_begin(&watch, {count}, {array}, {str(fortran).lower()});"
+    stem = function.name.removeprefix("MPI_")
+    base = "1" if fortran else "0"
+    # If the library refuses the call, flag may be no address.
+    done = f"{error} == MPI_SUCCESS && *flag != 0"
+    if stem in ("Start", "Startall"):
+        last = f"request_completion_start(&watch, {error});"
+    elif stem == "Request_free":
+        last = f"request_completion_free(&watch, {error});"
+    elif stem == "Request_get_status":
+        last = f"request_completion_seen(&watch, {error}, {done});"
+    elif stem in ("Wait", "Waitall"):
+        last = f"request_completion_all(&watch, {error}, true);"
+    elif stem in ("Test", "Testall"):
+        last = f"request_completion_all(&watch, {error}, {done});"
+    elif stem in ("Waitany", "Testany"):
+        flag = done if stem == "Testany" else "true"
+        last = f"request_completion_one(&watch, {error}, {flag}, index, {base});"
+    else:
+        last = f"request_completion_some(&watch, {error}, outcount, indices, {base});"
+    return ["struct request_completion watch;", first, call, last]
+
+
+def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
+    """Return the lines of a call that is recorded on an entry, and its class of time otherwise."""
+    error = "*ierror" if fortran else "error"
+    address = "address" if fortran else "CALLER()"
+    spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
+    return [
+        "struct management_collective g;",
+        f"management_collective_begin(&g, OP_{function.operation}, {entry}, SPENT_{spent}, "
+        f"{address});",
+        call,
+        f"management_collective_end(&g, {error}, SPENT_{spent});",
+    ]
+
+
+def handle_of(function: Function, fortran: bool) -> tuple[str, str]:
+    """Return the communicator, window or file that a call names, and the one that it creates."""
+    given = next((p for p in function.parameters if p.kind in ("comm", "win", "file")), None)
+    made = next((p for p in function.parameters if p.kind in ("comm*", "win*", "file*")), None)
+    values = []
+    for parameter in (given, made):
+        kind = "" if parameter is None else parameter.kind.rstrip("*")
+        pointer = "*" if parameter is not None and (fortran or "*" in parameter.kind) else ""
+        value = "" if parameter is None else f"{pointer}{parameter.name}"
+        values.append(f"{kind}_f2c({value})" if fortran and value else value)
+    return values[0], values[1]
+
+
+def communicator_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines that create, name and free communicators."""
+    error = "*ierror" if fortran else "error"
+    stem = function.name.removeprefix("MPI_")
+    if stem in ("Comm_free", "Comm_disconnect"):
+        comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
+        run = (
+            gathered_lines(function, fortran, call, "management_collective_of(freeing.comm)")
+            if function.operation
+            else [call]
+        )
+        return [
+            "struct freeing freeing;",
+            f"comm_freeing(&freeing, {comm});",
+            *run,
+            f"comm_freed(&freeing, {error});",
+        ]
+    comm, made = handle_of(function, fortran)
+    if stem == "Comm_set_name":
+        return [call, f"comm_named({comm}, {error});"]
+    how = stem.lower().removeprefix("comm_")
+    parent = comm or "COMM_NONE"
+    tag = ("*tag" if fortran else "tag") if has(function, "tag") else "0"
+    counted = "false" if stem == "Comm_create_group" or parent == "COMM_NONE" else "true"
+    text = "stringtag" if has(function, "stringtag") else "NULL"
+    length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
+    run = [call]
+    if function.operation:
+        run = gathered_lines(function, fortran, call, "management_collective_making(&creation)")
+    if how.startswith("spawn"):
+        run += spawn_lines(function, fortran)
+    return [
+        "struct creation creation = {",
+        f'    .how = "{how}",',
+        f"    .tag = {tag},",
+        f"    .text = {text},",
+        f"    .text_length = {length},",
+        *given_lines(function, fortran),
+        "};",
+        f"comm_making(&creation, {parent}, {counted});",
+        *run,
+        f"if (comm_made(&creation, {error}))",
+        f"    comm_register(&creation, {made});",
+    ]
+
+
+def given_lines(function: Function, fortran: bool) -> list[str]:
+    """Return the members of `struct creation_arguments`: addresses of the call's arguments."""
+    lines = []
+    for parameter in function.parameters:
+        name = parameter.name
+        if name in CHECKED:
+            address = name if fortran or parameter.kind == "ints" else f"&{name}"
+            lines.append(f"    .given.{name} = {address},")
+        elif name == "group" and not fortran:
+            lines.append("    .given.group = &group,")
+        elif name == "newcomm" and not fortran:
+            lines.append("    .given.result_is_null = newcomm == NULL,")
+    return lines
+
+
+def spawn_lines(function: Function, fortran: bool) -> list[str]:
+    """Return the remark on spawned processes; only a single command in C is inspected."""
+    command = "NULL, NULL" if fortran or "multiple" in function.name else "command, argv"
+    root = "*root" if fortran else "root"
+    error = "*ierror" if fortran else "error"
+    return [
+        f"if ({error} == MPI_SUCCESS)",
+        f"    spawn_remark(&creation, {root}, {command});",
+    ]
+
+
+def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines of calls on windows and files, which all members make."""
+    error = "*ierror" if fortran else "error"
+    kind = function.family
+    known, made = handle_of(function, fortran)
+    if known.startswith(("comm", "*comm")):
+        how = function.operation.partition("_")[0]
+        return [
+            f'struct creation creation = {{.how = "{how}"}};',
+            f"window_file_comm_making(&creation, {known});",
+            *gathered_lines(function, fortran, call, "management_collective_making(&creation)"),
+            f"if (comm_made(&creation, {error}))",
+            f"    window_file_comm_{kind}_register(&creation, {made});",
+        ]
+    if known:
+        entry = f"management_collective_of(window_file_comm_{kind}_find({known}))"
+        return gathered_lines(function, fortran, call, entry)
+    name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
+    return [
+        f"struct communicator *const freed = window_file_comm_{kind}_unlink({name});",
+        *gathered_lines(function, fortran, call, "management_collective_of(freed)"),
+        f"window_file_comm_{kind}_freed(freed, {error}, {name});",
+    ]
+
+
+def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines that track the program's own reductions.
+
+    A handle is read before it is freed.
+    """
+    error = "*ierror" if fortran else "error"
+    value = "op_f2c(*op)" if fortran else "*op"
+    if function.name != "MPI_Op_free":
+        return [call, f"operator_made({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+    given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
+    return [
+        f"const MPI_Op freed = {given};",
+        call,
+        f"operator_freed({error}, freed);",
+    ]
+
+
+INIT_LINES = [
+    "lifecycle_initialising(WRAPPED_LEVEL);",
+    "mpmd_mark();",
+    "{call}",
+    "lifecycle_initialised({error});",
+]
+LIFECYCLE_LINES = {
+    "MPI_Init": INIT_LINES,
+    "MPI_Init_thread": INIT_LINES,
+    "MPI_Finalize": [
+        "struct management_collective g;",
+        "lifecycle_finalising(&g, {address});",
+        "{call}",
+        "lifecycle_finalised(&g, {error});",
+    ],
+    "MPI_Abort": ["lifecycle_aborting();", "{call}"],
+    "MPI_Session_init": [
+        "lifecycle_initialising(WRAPPED_LEVEL);",
+        "{call}",
+        "lifecycle_session({error}, {session});",
+    ],
+    "MPI_Session_finalize": ["lifecycle_session_ending();", "{call}"],
+}
+
+
+def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
+    """Return the lines of a wrapper between the lookup of the native routine and the return."""
+    error = "*ierror" if fortran else "error"
+    if function.family == "collective":
+        comm = "comm_f2c(*comm)" if fortran else "comm"
+        address = "address" if fortran else "CALLER()"
+        root = root_value(function, fortran)
+        stem = operation_name(function.operation, function.form)
+        bypass = [f"    {call}", "    return;"] if fortran else ["    return " + call[8:]]
+        return [
+            "struct call call;",
+            f"if (!call_begin(&call, OP_{stem}, {comm}, {root}, {address})) {{",
+            *bypass,
+            "}",
+            *argument_lines(function, fortran),
+            "call_arguments_entered(&call, &a);",
+            *native_lines(function, fortran, call),
+            *end_lines(function, fortran),
+        ]
+    if function.family in ("point_to_point", "one_sided", "files"):
+        kind = f"SPENT_{function.family.upper()}"
+        begin = f"const int64_t since = outside_begin({kind});"
+        return [begin, call, f"outside_end(since, {kind});"]
+    if function.family == "completion":
+        return completion_lines(function, fortran, call)
+    if function.family == "communicator":
+        return communicator_lines(function, fortran, call)
+    if function.family == "handler":
+        return ["comm_errhandler_fn = error_handler_stand_in(comm_errhandler_fn);", call]
+    if function.family == "operator":
+        return operator_lines(function, fortran, call)
+    if function.family in ("window", "file"):
+        return handle_lines(function, fortran, call)
+    session = "session_f2c(*session)" if fortran else "*session"
+    address = "address" if fortran else "CALLER()"
+    return [
+        line.format(call=call, error=error, session=session, address=address)
+        for line in LIFECYCLE_LINES[function.name]
+    ]

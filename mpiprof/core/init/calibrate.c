@@ -1,0 +1,48 @@
+/* The MPI program behind `mpiprof calibrate`, called through ctypes after libmpi is loaded. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "init/options.h"
+#include "timing/clock.h"
+#include "timing/machine.h"
+#include "tracefile/file.h"
+
+PUBLIC int mpiprof_calibrate(const char *path)
+{
+    struct text machine = {0};
+    int written = 1;
+
+    if (!pmpi_load() || pmpi.Init(NULL, NULL) != MPI_SUCCESS)
+        return 1;
+    options_read();
+    pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
+    pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
+    if (recorder.size > 1 &&
+        pmpi.Comm_split(MPI_COMM_WORLD, 0, recorder.rank, &recorder.private) == MPI_SUCCESS) {
+        if (clock_nodes(recorder.private))
+            machine_measure(&machine, true);
+        pmpi.Comm_free(&recorder.private);
+    }
+    if (machine.length > 0) {
+        const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+        text_add(&machine, "\n");
+        written = descriptor >= 0 && file_write(descriptor, &machine);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    if (!written)
+        recorder_say("cannot write %s: %s", path, strerror(errno));
+    const bool alone = recorder.size < 2;
+
+    pmpi.Finalize();
+    text_free(&machine);
+    return alone ? 2 : written ? 0 : 1;
+}

@@ -1,0 +1,151 @@
+/* Recording of the signal that ends a rank, so that reports can separate the first failure from
+ * ranks that were killed because of it.
+ *
+ * A handler is installed only where the signal would end the process anyway: over the default
+ * action and over Open MPI's handler, which prints a stack trace. The handler writes the signal
+ * number and its thread's window to mapped memory. Then it restores the previous action and sends
+ * the same signal again with the same siginfo. A handler that the program sets replaces the
+ * recorder's. SIGBUS has a separate handler (bus_error.c), which also ends in fatal_signal_end.
+ *
+ * A program that queries a handler receives the action before the recorder's (signal_wrappers.c). A
+ * runtime that queries the kernel directly finds the recorder's handler, which ends the process if
+ * it is called.
+ *
+ * Differences from an unrecorded run: if the stack has no space for a handler, the kernel ends the
+ * process with the same signal, but the core file names the kernel as its sender, without the
+ * address. A process that waits for a file system that does not answer can be killed only by
+ * SIGKILL.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "init/fatal_signals.h"
+#include "record/record.h"
+
+typedef int (*action_setter)(int, const struct sigaction *, struct sigaction *);
+
+static const int deadly[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTERM};
+enum { COUNT = sizeof deadly / sizeof *deadly };
+static struct sigaction before[COUNT];
+static pid_t process;
+static action_setter set_action;
+
+/* Return the action before the recorder's handler, or NULL if this signal never had that
+ * handler. */
+static const struct sigaction *before_of(int number)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (deadly[i] == number)
+            return &before[i];
+    return NULL;
+}
+
+/* Record a signal and end the process through the action `otherwise`. info is the signal's siginfo,
+ * or NULL if the action received none. The signal is delivered when the calling handler returns. */
+void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *otherwise)
+{
+    const int kept = errno;
+
+    if (getpid() == process) /* not in a forked child, which shares the mapped memory */
+        record_signal(number);
+    set_action(number, otherwise, NULL);
+    if (info == NULL ||
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) != 0)
+        raise(number);
+    errno = kept;
+}
+
+static void note(int number, siginfo_t *info, void *context)
+{
+    static const struct sigaction by_default = {.sa_handler = SIG_DFL};
+    const struct sigaction *const found = before_of(number);
+    const int kept = errno;
+    struct sigaction now = {0};
+
+    (void)context;
+    set_action(number, NULL, &now);
+    /* Without SA_SIGINFO the kernel passes no siginfo. */
+    fatal_signal_end(number, (now.sa_flags & SA_SIGINFO) != 0 ? info : NULL,
+                     found != NULL ? found : &by_default);
+    errno = kept;
+}
+
+static bool is_ours(const struct sigaction *a)
+{
+    return (uintptr_t)a->sa_sigaction == (uintptr_t)note; /* signal() drops the flags */
+}
+
+/* Replace the recorder's handler in `a` by the previous action. Returns false if `a` is another
+ * handler. */
+bool fatal_signal_restore(int number, struct sigaction *a)
+{
+    const struct sigaction *const found = before_of(number);
+
+    if (found == NULL || !is_ours(a))
+        return false;
+    *a = *found;
+    return true;
+}
+
+/* Call the C library's sigaction. */
+int fatal_signal_action(int number, const struct sigaction *new, struct sigaction *old)
+{
+    if (set_action == NULL)
+        set_action = (action_setter)(uintptr_t)dlsym(RTLD_NEXT, "sigaction");
+    if (set_action != NULL)
+        return set_action(number, new, old);
+    errno = ENOSYS;
+    return -1;
+}
+
+/* Look up sigaction at load time, because dlsym is unsafe in a signal handler. */
+__attribute__((constructor)) static void dying_find(void)
+{
+    fatal_signal_action(SIGTERM, NULL, NULL);
+}
+
+/* Return true if a signal with this action ends the process. */
+bool fatal_signal_is_deadly(const struct sigaction *a)
+{
+    Dl_info where = {0};
+
+    if (a->sa_handler == SIG_DFL || (a->sa_flags & SA_SIGINFO) == 0)
+        return a->sa_handler == SIG_DFL;
+    return dladdr((const void *)(uintptr_t)a->sa_sigaction, &where) != 0 &&
+           where.dli_fname != NULL && strstr(where.dli_fname, "libopen-pal") != NULL;
+}
+
+/* Replace an action. A handler that another thread sets meanwhile stays. */
+static void replace(int number, const struct sigaction *from, const struct sigaction *to)
+{
+    struct sigaction was = *from;
+
+    if (fatal_signal_action(number, to, &was) == 0 && was.sa_sigaction != from->sa_sigaction)
+        fatal_signal_action(number, &was, NULL);
+}
+
+void fatal_signal_watch(void)
+{
+    struct sigaction mine = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+    process = getpid();
+    sigemptyset(&mine.sa_mask);
+    for (int i = 0; i < COUNT; i++)
+        if (fatal_signal_action(deadly[i], NULL, &before[i]) == 0 &&
+            fatal_signal_is_deadly(&before[i]))
+            replace(deadly[i], &before[i], &mine);
+}
+
+void fatal_signal_forget(void)
+{
+    struct sigaction now;
+
+    for (int i = 0; i < COUNT; i++)
+        if (fatal_signal_action(deadly[i], NULL, &now) == 0 && is_ours(&now))
+            replace(deadly[i], &now, &before[i]);
+}

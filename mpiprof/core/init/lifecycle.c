@@ -1,0 +1,401 @@
+/* Start and end of recording, from MPI_Init to MPI_Finalize, and MPI_Pcontrol.
+ *
+ * The recorder is passive until MPI_Init has succeeded. It stays passive in a process that has no
+ * trace to write to. Each passive wrapper costs one comparison and the native call. One thread
+ * enters this file at a time, because MPI allows one Init and one Finalize.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hooks.h"
+#include "base/memory.h"
+#include "base/mpi_t.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "base/tree.h"
+#include "base/wait.h"
+#include "callsite/callsite.h"
+#include "callsite/python_site.h"
+#include "executor/private_comm.h"
+#include "init/bootstrap.h"
+#include "init/bus_error.h"
+#include "init/fatal_signals.h"
+#include "init/lifecycle.h"
+#include "init/options.h"
+#include "init/trace_agreement.h"
+#include "record/comm.h"
+#include "record/management_collectives.h"
+#include "record/presite_samples.h"
+#include "record/record.h"
+#include "record/unrecorded_time.h"
+#include "selection/dispatch/select.h"
+#include "selection/rules/key.h"
+#include "selection/rules/rules.h"
+#include "timing/clock.h"
+#include "timing/machine.h"
+#include "timing/table.h"
+#include "tracefile/file.h"
+#include "tracefile/folder.h"
+#include "tracefile/meta.h"
+
+enum { NOTHING, INIT, A_SESSION };
+static atomic_int sessions, begun_by; /* INIT or A_SESSION, set once per process */
+static bool ended;
+
+static bool writes_meta(int rank)
+{
+    return rank == 0 || recorder.options.partial;
+}
+
+/* Open the files of this rank or of its node. Their names contain a hash of the node's clock,
+ * because nodes may share a host name and mapped files are shared only within a node. */
+static bool open_files(const char *host)
+{
+    char node[300];
+
+    snprintf(node, sizeof node, "%s-%08x", host, (unsigned)clock_node_hash());
+    return file_open(recorder.folder, recorder.rank, recorder.shares_files ? node : NULL);
+}
+
+/* Distribute the parameters of the slowest link, so that all ranks plan with the same numbers. */
+static void share_machine(const struct text *machine)
+{
+    struct link link = table_slowest(machine->bytes);
+
+    tree_share(&link, sizeof link, false, recorder.private);
+    if (link.alpha > 0 && link.beta > 0)
+        machine_link = link;
+}
+
+/* Duplicate a communicator. MPI_Comm_split would allgather two numbers per rank. */
+static bool make_private(MPI_Comm comm)
+{
+    MPI_Group members;
+
+    recorder.private = MPI_COMM_NULL;
+    if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
+        return false;
+    const int error = pmpi.Comm_create(comm, members, &recorder.private);
+    pmpi.Group_free(&members);
+    if (error != MPI_SUCCESS)
+        recorder.private = MPI_COMM_NULL;
+    return error == MPI_SUCCESS;
+}
+
+/* Synchronise clocks and measure the machine table, if the processes may communicate. Only the
+ * first rank reads a table's file and decides whether to measure, because other ranks may not see
+ * the file. */
+static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
+{
+    const char *const file = recorder.options.machine;
+    char known = 0;
+
+    recorder.private = MPI_COMM_NULL;
+    if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
+        recorder_say("cannot read the machine table %s: %s", file, strerror(errno));
+    if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
+        text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
+                          : recorder.begun_apart
+                              ? "\"clocks and machine table: others had begun before\""
+                              : "\"clocks and machine table: partial run\"");
+        return;
+    }
+    if (!make_private(comm)) {
+        text_add(skipped, "\"clocks and machine table: no private communicator\"");
+        return;
+    }
+    if (!clock_nodes(recorder.private)) {
+        pmpi.Comm_free(&recorder.private);
+        text_add(skipped, "\"clocks and machine table: no memory\"");
+        return;
+    }
+    clock_synchronise("init", INT64_MAX);
+    if (clock_node_count() < 2)
+        text_add(skipped, "\"machine table between nodes: one node\"");
+    known = machine->length > 0;
+    tree_share(&known, sizeof known, false, recorder.private);
+    if (!known) {
+        machine_measure(machine, false);
+        if (!machine_reduces())
+            text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
+                     skipped->length > 0 ? ", " : "");
+    }
+    share_machine(machine);
+    /* From here on, errors return: in MPI_Finalize, no error on this communicator may end a job
+     * that has outlived a lost process. */
+    if (pmpi.Comm_set_errhandler != NULL)
+        pmpi.Comm_set_errhandler(recorder.private, MPI_ERRORS_RETURN);
+}
+
+/* Deactivate the recorder in a forked child, which shares windows and files but is no rank. */
+static void leave_child(void)
+{
+    atomic_store(&recorder.active, false);
+}
+
+/* ---- start */
+
+/* Start recording once per process; MPI_Init does not restart recording that ended with the last
+ * session. Returns false if it was started before, or if this process records nothing. */
+static bool start(MPI_Comm comm, bool sessions_only)
+{
+    char host[256] = "node";
+    struct text machine = {0}, skipped = {0};
+    int rank = 0, size = 1, none = NOTHING;
+
+    if (!atomic_compare_exchange_strong(&begun_by, &none, sessions_only ? A_SESSION : INIT))
+        return false;
+    gethostname(host, sizeof host - 1);
+    recorder.sessions = sessions_only;
+    pmpi.Comm_rank(comm, &rank);
+    pmpi.Comm_size(comm, &size);
+    const bool recording = trace_agreement_start(comm, rank, size, !sessions_only);
+
+    if (sessions_only) /* a later disconnect of `comm` would wait for pending receives */
+        bootstrap_end();
+    if (!recording)
+        return false;
+    bus_error_watch();
+    if (recorder.options.unrecorded || !open_files(host)) {
+        /* EEXIST means another process claimed the file: a child, or a job inside the job, stays
+         * passive silently. For an unrecorded run the launcher has reported the reason. */
+        const int reason = recorder.options.unrecorded ? EEXIST : errno;
+
+        atomic_store(&recorder.stopped, true);
+        recorder.passive = true;
+        bus_error_forget();
+        if (reason != EEXIST)
+            recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
+                         recorder.folder, folder_error(reason));
+    }
+    record_start_up();
+    callsite_start();
+    meta_process(host, clock_node());
+    if (recorder.note[0] != '\0')
+        file_note("%s", recorder.note);
+    measure(comm, rank, &machine, &skipped);
+    if (writes_meta(rank))
+        recorder.speaks =
+            meta_write(!sessions_only, &machine, skipped.bytes != NULL ? skipped.bytes : "") ||
+            !recorder.options.partial;
+    trace_agreement_say();
+    if (sessions_only && recorder.private != MPI_COMM_NULL)
+        pmpi.Comm_free(&recorder.private);
+    text_free(&machine);
+    text_free(&skipped);
+    comm_start(sessions_only);
+    if (!recorder.options.partial)
+        select_start();
+    pthread_atfork(NULL, NULL, leave_child);
+    if (!recorder.passive)
+        fatal_signal_watch();
+    presite_sample_start();
+    if (recorder.options.summary && recorder.options.sample > 1)
+        file_note("--sample: --record summary sums up every call, not one in %u",
+                  recorder.options.sample);
+    atomic_store(&recorder.active, true);
+    return true;
+}
+
+/* Runs before MPI_Init or MPI_Session_init, when most programs have a single thread, because the
+ * library has not started its threads yet. */
+void lifecycle_initialising(const char *wrapped)
+{
+    static atomic_bool begun;
+
+    recorder.entered_ns = now_ns();
+    recorder.wrapped = wrapped;
+    if (atomic_exchange(&begun, true) || !pmpi_load())
+        return;
+    options_read();
+    hooks = (struct hooks){.ended = select_ended,
+                           .freed = private_comm_freed,
+                           .forgotten = keys_free,
+                           .inherited = select_inherited,
+                           .site_met = rules_meet,
+                           .group_created = lifecycle_group_created};
+    python_site_start();
+    options_leave_environment();
+}
+
+void lifecycle_initialised(int error)
+{
+    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+        return;
+    pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
+    pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
+    memory_start(recorder.size);
+    if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
+        start(MPI_COMM_WORLD, false);
+}
+
+/* A new session communicates nothing, because not all processes need to create one. The members of
+ * mpi://WORLD are known locally. Recording starts with the first communicator from a group. */
+void lifecycle_session(int error, MPI_Session session)
+{
+    if (error != MPI_SUCCESS || !pmpi_load() || pmpi.Group_from_session_pset == NULL ||
+        pmpi.Group_rank == NULL)
+        return;
+    atomic_fetch_add(&sessions, 1);
+    if (recorder.rank >= 0)
+        return;
+    if (pmpi.Group_from_session_pset(session, "mpi://WORLD", &recorder.world) != MPI_SUCCESS)
+        return;
+    pmpi.Group_rank(recorder.world, &recorder.rank);
+    pmpi.Group_size(recorder.world, &recorder.size);
+    memory_start(recorder.size);
+}
+
+/* Handle a communicator created from a group; the members of the first one agree on the folder.
+ * Returns true if the members verified that their selections agree. */
+bool lifecycle_group_created(MPI_Comm comm)
+{
+    if (recorder.rank < 0)
+        return false;
+    if (start(comm, true))
+        return recorder.agreed;
+    return atomic_load(&begun_by) == A_SESSION ? trace_agreement_again(comm) : recorder.agreed;
+}
+
+/* ---- end */
+
+/* Write the end record without heap memory: programs call MPI_Abort in signal handlers, where the
+ * heap's lock may be taken. */
+static void end_write(const char *reason)
+{
+    char line[400];
+    struct text t = {.bytes = line, .room = sizeof line};
+
+    if (ended)
+        return;
+    ended = true;
+    text_add(&t,
+             "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
+             recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
+    text_add(&t, "\"recorder_ns\": %lld, \"chunks\": %u}}\n", (long long)record_overhead_ns(),
+             file_chunks());
+    file_line(&t);
+}
+
+static void say_goodbye(void)
+{
+    const char *const folder = recorder.folder;
+    char here[PATH_BYTES];
+    size_t skip = 0;
+
+    if (getcwd(here, sizeof here) != NULL && strncmp(folder, here, strlen(here)) == 0 &&
+        folder[strlen(here)] == '/')
+        skip = strlen(here) + 1;
+    recorder_say("trace of %d ranks in %s", recorder.size, folder + skip);
+
+    struct text named = {0};
+
+    if (folder[skip] == '-')
+        text_add(&named, "./"); /* prevents parsing as an option */
+    text_quoted(&named, folder + skip);
+    if (named.bytes != NULL && !named.cut)
+        recorder_say("next: %s report %s", recorder.options.invocation, named.bytes);
+    text_free(&named);
+}
+
+/* End recording, between the recorded entry and exit of MPI_Finalize. */
+static void end_recording(void)
+{
+    bootstrap_end();
+    if (!atomic_exchange(&recorder.active, false))
+        return;
+    fatal_signal_forget();
+    presite_sample_end();
+    select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
+    if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
+        clock_synchronise("finalize", wait_finalize_deadline(0));
+        pmpi.Comm_free(&recorder.private);
+    }
+    end_write("finalize");
+    pmpi.Group_free(&recorder.world);
+    if (record_dropped() > 0 && !recorder.passive)
+        recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
+                     (unsigned long long)record_dropped());
+    if (recorder.speaks && !recorder.passive)
+        say_goodbye();
+}
+
+void lifecycle_finalising(struct management_collective *g, const void *address)
+{
+    struct communicator *const world =
+        atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
+
+    management_collective_begin(g, OP_finalize, management_collective_of(world), SPENT_NOTHING,
+                                address);
+    end_recording();
+}
+
+/* After MPI_Finalize only the recorder's files remain. A rank may wait long for others inside
+ * MPI_Finalize, so the end record is written again. */
+void lifecycle_finalised(struct management_collective *g, int error)
+{
+    if (error == MPI_SUCCESS && g->recorded) {
+        management_collective_end(g, error, SPENT_NOTHING);
+        ended = false;
+        end_write("finalize");
+    }
+    if (error == MPI_SUCCESS)
+        mpi_t_end();
+    file_close();
+    bus_error_forget();
+}
+
+void lifecycle_aborting(void)
+{
+    if (atomic_load(&recorder.active))
+        end_write("abort");
+}
+
+void lifecycle_session_ending(void)
+{
+    if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
+        end_recording();
+        file_close();
+        bus_error_forget();
+    }
+}
+
+/* MPI_Pcontrol is variadic: only the level is forwarded; other arguments for a tool are lost. */
+static void control(int level)
+{
+    if (!atomic_load(&recorder.active))
+        return;
+    if (level == 0 || level == 1)
+        atomic_store(&recorder.paused, level == 0);
+    else if (level == 2)
+        record_flush();
+}
+
+PUBLIC int MPI_Pcontrol(const int level, ...)
+{
+    int (*const native)(const int, ...) =
+        (int (*)(const int, ...))symbol_lookup_get(NATIVE_MPI_Pcontrol);
+
+    control(level);
+    return native != NULL ? native(level) : MPI_SUCCESS;
+}
+
+#ifdef MPIPROF_FORTRAN
+PUBLIC void mpi_pcontrol_f08_(const MPI_Fint *level)
+{
+    control(*level);
+}
+#ifdef MPIPROF_ABI_openmpi
+PUBLIC void mpi_pcontrol_(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol__(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void mpi_pcontrol(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+PUBLIC void MPI_PCONTROL(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));
+#endif
+#endif

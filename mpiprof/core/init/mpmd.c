@@ -1,0 +1,94 @@
+/* Detection of unrecorded processes in launches of several parts (`mpiexec server : run worker`).
+ * Detection sends no message, because an unrecorded process's receive from MPI_ANY_SOURCE would
+ * match it.
+ *
+ *      before MPI_Init    each process marks its own name "here"
+ *      after MPI_Init     each process marks "bare" the missing names of ranks that it expects
+ *                         messages from
+ *
+ * Names are marks in a folder that all processes know: files that have their text atomically,
+ * also on network file systems. The first text stays. So two processes cannot disagree about a
+ * third, however late it starts. A process that was marked bare can detect this. If the launcher
+ * could not name such a folder, processes of later parts send nothing, and their state is unknown.
+ * One thread enters this file, in MPI_Init.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "init/mpmd.h"
+#include "tracefile/folder.h"
+
+static char folder[PATH_BYTES]; /* folder of the marks, unique to the job */
+static bool marked;             /* all processes can see that this process records */
+static int marked_rank;         /* according to the launcher */
+
+enum { DIGITS = 16 };
+static const char here[] = "here", bare[] = "bare";
+
+static const char *name_of(char name[DIGITS], int rank)
+{
+    snprintf(name, DIGITS, "%d", rank);
+    return name;
+}
+
+void mpmd_mark(void)
+{
+    const struct options *const o = &recorder.options;
+    char name[DIGITS];
+
+    if (o->marks == NULL || o->rank < 0 || folder[0] != '\0' ||
+        !folder_make_unique(folder, o->marks, NULL))
+        return;
+    marked_rank = o->rank;
+    marked = folder_mark(folder, name_of(name, marked_rank), here);
+}
+
+/* Return true if a rank of MPI_COMM_WORLD records. The answer is final for all processes. */
+static bool is_here(int rank)
+{
+    char name[DIGITS], text[8];
+
+    name_of(name, rank);
+    if (folder[0] == '\0' || (!folder_marked(folder, name, text, sizeof text) &&
+                              (folder_mark(folder, name, bare) || errno != EEXIST ||
+                               !folder_marked(folder, name, text, sizeof text))))
+        return false;
+    return strcmp(text, here) == 0;
+}
+
+/* Return true if another rank of MPI_COMM_WORLD records and this process is marked as recording. */
+bool mpmd_knows(int rank)
+{
+    return marked && marked_rank == recorder.rank && is_here(rank);
+}
+
+/* Return true if processes of this launch may run unrecorded, as far as this process can detect. */
+bool mpmd_several(bool with_world)
+{
+    int *number = NULL, found = 0;
+
+    if (recorder.options.together)
+        return false;
+    if (recorder.options.several)
+        return true;
+    return with_world && pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &found) == 0 &&
+           found && *number > 0;
+}
+
+/* Remove this process's mark after all processes have checked the marks. The last process removes
+ * the folder. */
+void mpmd_end(void)
+{
+    char name[DIGITS];
+
+    if (marked)
+        folder_unmark(folder, name_of(name, marked_rank));
+    if (folder[0] != '\0')
+        rmdir(folder);
+}

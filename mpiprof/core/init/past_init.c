@@ -1,0 +1,32 @@
+/* Report of a process that initialised MPI without the recorder.
+ *
+ * A program may define its own MPI_Init over PMPI_Init, or link it statically. The recorder's
+ * wrapper then never runs, and nothing is recorded. So the check runs when the process ends. A
+ * process that never initialised MPI ends silently, as does a forked child.
+ */
+#include <unistd.h>
+
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "tracefile/library_settings.h"
+
+static pid_t process;
+
+__attribute__((constructor)) static void begin(void)
+{
+    process = getpid();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    int (*initialised)(int *) = NULL;
+    int flag = 0;
+
+    if (recorder.wrapped != NULL || process != getpid() || library_setting_rank() > 0)
+        return;
+    *(void **)&initialised = symbol_lookup_symbol("PMPI_Initialized");
+    if (initialised != NULL && initialised(&flag) == MPI_SUCCESS && flag)
+        recorder_say(
+            "the program has its own MPI_Init, past which nothing can be recorded: there is "
+            "no trace; where a profiler in it is the reason, leave that out");
+}

@@ -1,0 +1,158 @@
+/* Agreement of a job's processes on the trace folder in MPI_Init. Rank 0 creates the folder and
+ * sends its name to all ranks that answer (bootstrap.c).
+ *
+ * With Sessions alone there is no communicator of all processes. Each communicator created from a
+ * group runs this agreement, so that its members can verify that their selections agree. Some
+ * members may have started earlier with another folder; members that start now use rank 0's folder.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/tree.h"
+#include "init/bootstrap.h"
+#include "init/mpmd.h"
+#include "init/trace_agreement.h"
+#include "tracefile/folder.h"
+
+static bool by_itself;     /* partial without --partial */
+static atomic_bool joined; /* recorder.folder is set and will be written to */
+
+/* Return true if this job is the first to write to a folder. Rank 0 checks on behalf of all: two
+ * jobs that start at once would otherwise each store some ranks there. A second program of the same
+ * job finds its own job name. */
+static bool is_ours(const char *folder)
+{
+    static const char name[] = ".job";
+    const char *const job = recorder.options.job;
+    char other[PATH_BYTES] = "";
+
+    if (job[0] == '\0' || folder_mark(folder, name, job) || errno != EEXIST)
+        return true;
+    return folder_marked(folder, name, other, sizeof other) && strcmp(other, job) == 0;
+}
+
+/* Return true if an earlier program of this job, started by the same script, left its trace in the
+ * folder. With Sessions the check is skipped, because each communicator starts separately. */
+static bool is_taken(const char *folder)
+{
+    char path[PATH_BYTES + 16];
+
+    snprintf(path, sizeof path, "%s/meta.json", folder);
+    return recorder.rank == 0 && !recorder.sessions && access(path, F_OK) == 0;
+}
+
+static void make_folder(struct verdict *v)
+{
+    const struct options *const o = &recorder.options;
+
+    const bool made = !o->unrecorded && folder_make_unique(v->folder, o->trace, o->base);
+    const int reason = errno;
+
+    v->state = (v->state & ~RECORDING) | (made ? RECORDING : 0);
+    v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
+    if (!made && !o->unrecorded)
+        recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
+                     folder_error(reason));
+    if (made && !o->partial && !is_ours(v->folder)) {
+        v->state &= ~RECORDING;
+        recorder_say("another job writes to %s: the program runs unrecorded; name another folder "
+                     "with -o",
+                     v->folder);
+    }
+    if ((v->state & RECORDING) && is_taken(v->folder))
+        v->state |= TAKEN;
+}
+
+/* Derive the job number from the folder, so that processes of a partial job agree without
+ * messages. */
+static uint64_t job_of_folder(const char *folder)
+{
+    return hash_text(7, folder, -1);
+}
+
+/* Agree on the folder among the members of a communicator. Returns false if nothing is recorded. On
+ * return, recorder.options.partial is true if the members must not communicate. */
+bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
+{
+    struct options *const o = &recorder.options;
+    struct verdict v = {.together = 1, .agreed = 1};
+    const bool several = !o->partial && size > 1 && mpmd_several(with_world);
+    const bool heads = rank == 0 || (several && !mpmd_knows(tree_parent(rank)));
+    const bool alone = o->partial || (several && !with_world);
+    bool met = false;
+
+    if (alone || (heads && rank > 0)) {
+        o->partial = true;
+        if (several && o->trace[0] == '\0')
+            o->trace = o->alone;
+        v.together = 0;
+    }
+    if (!alone && heads)
+        make_folder(&v);
+    if (!alone)
+        met = bootstrap_hold(comm, several, heads, false, &v);
+    if (!met) /* and not alone: out of memory */
+        v.together = 0;
+    if (rank == 0 && !met && !alone)
+        v.state = 0;
+    else if (v.folder[0] == '\0')
+        make_folder(&v);
+    if (v.together == 0 && bootstrap_harms()) { /* each process decides alone */
+        if (v.state & RECORDING)
+            bootstrap_say_harmed(1, 1);
+        v.state &= ~RECORDING;
+    }
+    if (v.together != 0)
+        mpmd_end();
+    by_itself = several && v.together == 0;
+    o->partial = v.together == 0;
+    recorder.agreed = v.agreed != 0;
+    recorder.begun_apart = (v.state & BEGUN) != 0;
+    /* Members that stopped waiting may have written to the folder. */
+    o->unrecorded |= !o->partial && (v.state & TAKEN) != 0;
+    recorder.shares_files = (v.state & NODES) != 0 || recorder.size > o->node_files_above;
+    recorder.job = v.together != 0 ? v.job : job_of_folder(v.folder);
+    memcpy(recorder.folder, v.folder, sizeof recorder.folder);
+    atomic_store(&joined, (v.state & RECORDING) != 0);
+    return (v.state & RECORDING) != 0;
+}
+
+/* With Sessions alone, verify on a later communicator from a group that all selections agree.
+ * Returns false if they do not, or if the run is partial. Another thread may still be starting with
+ * another communicator; then this process has no folder to send. */
+bool trace_agreement_again(MPI_Comm comm)
+{
+    struct verdict v = {.together = 1, .job = recorder.job};
+    int rank = 0;
+
+    if (recorder.options.partial)
+        return false;
+    pmpi.Comm_rank(comm, &rank);
+    if (atomic_load(&joined)) {
+        v.state = RECORDING;
+        memcpy(v.folder, recorder.folder, sizeof v.folder);
+    }
+    const bool met = bootstrap_hold(comm, false, rank == 0, true, &v);
+
+    bootstrap_end();
+    return met && v.together != 0 && v.agreed != 0;
+}
+
+/* Report partial recording that the user did not request. */
+void trace_agreement_say(void)
+{
+    if (by_itself && recorder.speaks)
+        recorder_say(
+            "this launch has several parts, of which some may run without mpiprof: nothing "
+            "is sent between processes (clocks stay unsynchronised, nothing is switched); "
+            "if all run with it, give each of them --together");
+}

@@ -1,0 +1,183 @@
+/* Arguments of a call: root, bytes, types and reduction, as table rows that records refer to.
+ *
+ * Before the native routine has accepted a call's arguments, only the communicator is passed to the
+ * library: a wrong datatype must reach the program as the library's own error. Values that need no
+ * library call (root, count, predefined datatypes and reductions) are recorded at entry, because a
+ * call that never ends must be identifiable. The others follow after the call.
+ */
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/common.h"
+#include "base/operation.h"
+#include "base/symbol_lookup.h"
+#include "record/byte_counts.h"
+#include "record/call_arguments.h"
+#include "record/call_shape.h"
+#include "record/call_state.h"
+#include "record/comm.h"
+#include "record/record.h"
+#include "record/thread.h"
+#include "tracefile/event.h"
+
+/* Return the root with the tables' constants, which do not depend on the MPI library. */
+static int root_of(const struct call *c)
+{
+    if (!c->comm->inter)
+        return c->root;
+    return c->root == MPI_ROOT ? -3 : c->root == MPI_PROC_NULL ? -2 : c->root;
+}
+
+static bool root_is_possible(const struct call *c)
+{
+    const struct communicator *const k = c->comm;
+
+    if (c->root == ROOT_NONE || (k->inter && (c->root == MPI_ROOT || c->root == MPI_PROC_NULL)))
+        return true;
+    return c->root >= 0 && c->root < (k->inter ? k->remote_size : k->size);
+}
+
+static const struct call_shape *signature_of(const struct call *c, const struct moved *m,
+                                             bool known, uint32_t flags)
+{
+    const struct call_shape wanted = {.algorithm = c->algorithm,
+                                      .type = m->type,
+                                      .reduction = m->reduction,
+                                      .root = root_of(c),
+                                      .sent = known ? m->sent : -1,
+                                      .received = known ? m->received : -1,
+                                      .flags = m->flags | flags | c->signatures->base.flags};
+
+    return call_shape_find(c->signatures, &wanted);
+}
+
+/* Set the record's shape. If the group has too many shapes, the bytes go to extension records. */
+static const struct call_shape *sign(struct call *c, const struct moved *m)
+{
+    const bool known = !m->unknown;
+    const struct call_shape *s = c->wide ? NULL : signature_of(c, m, known, 0);
+
+    if (s == NULL) {
+        s = signature_of(c, m, false, 0);
+        if (c->wide && known) {
+            record_extend(c->record - 2, EXT_SENT, m->sent);
+            record_extend(c->record - 1, EXT_RECEIVED, m->received);
+        }
+    }
+    if (s != NULL)
+        c->record->shape = c->shape = s->id;
+    return s;
+}
+
+static uint64_t handle_at(const struct arguments *a, const void *handle, size_t bytes)
+{
+    uint64_t value = 0;
+
+    if (handle != NULL)
+        memcpy(&value, handle, a->fortran ? sizeof(MPI_Fint) : bytes);
+    return value;
+}
+
+/* Collect the arguments of a call that has one count and one type per side. */
+static inline struct given given_of(const struct call *c, const struct arguments *a)
+{
+    return (struct given){
+        .root = c->root,
+        .form = (unsigned)a->large | (unsigned)a->fortran << 1 |
+                (unsigned)argument_in_place(a, a->sendbuf) << 2 |
+                (unsigned)argument_in_place(a, a->recvbuf) << 3,
+        .counts = {a->send.count != NULL ? argument_count(a, a->send.count, 0) : 0,
+                   a->recv.count != NULL ? argument_count(a, a->recv.count, 0) : 0},
+        .types = {handle_at(a, a->send.type, sizeof(MPI_Datatype)),
+                  handle_at(a, a->recv.type, sizeof(MPI_Datatype))},
+        .op = handle_at(a, a->op, sizeof(MPI_Op)),
+    };
+}
+
+static inline bool given_again(const struct given *a, const struct given *b)
+{
+    return a->root == b->root && a->form == b->form && a->counts[0] == b->counts[0] &&
+           a->counts[1] == b->counts[1] && a->types[0] == b->types[0] &&
+           a->types[1] == b->types[1] && a->op == b->op;
+}
+
+/* Record before the native routine the arguments that need no library call. Most calls have the
+ * same arguments as the last call from the same site. */
+void call_arguments_expected(struct call *c, const struct arguments *a)
+{
+    struct recent *const r = c->recent;
+    struct moved m = {0};
+
+    if (c->operation - operation_form(c->operation) == OP_barrier) { /* has no arguments */
+        c->expected = &c->signatures->base;
+        c->complete = true;
+        return;
+    }
+    const bool single = a->send.counts == NULL && a->recv.counts == NULL && !c->wide;
+    struct given given;
+
+    if (single) {
+        given = given_of(c, a);
+        if (r->described == c->signatures && given_again(&given, &r->given)) {
+            c->expected = r->signature;
+            c->complete = true;
+            c->record->shape = c->shape = r->signature->id;
+            return;
+        }
+    }
+    if (!root_is_possible(c))
+        return;
+    byte_counts(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
+    c->expected = sign(c, &m);
+    c->complete = !m.unknown;
+    if (single && c->complete && c->expected != NULL && c->expected->sent >= 0) {
+        r->given = given;
+        r->described = c->signatures;
+        r->signature = c->expected;
+    }
+}
+
+/* Set the shape of a failed call from its expected arguments. */
+void call_arguments_failed(struct call *c)
+{
+    const struct call_shape *s = c->expected;
+    struct moved m = {.unknown = true};
+
+    if (s != NULL)
+        m = (struct moved){.sent = s->sent,
+                           .received = s->received,
+                           .unknown = s->sent < 0,
+                           .type = s->type,
+                           .reduction = s->reduction};
+    s = signature_of(c, &m, !m.unknown, FLAG_ERROR);
+    c->record->shape = s != NULL ? s->id : c->shape;
+}
+
+/* Return true if a call is added to the totals; with a ring, recorded calls are, too. */
+static bool is_totalled(const struct call *c)
+{
+    return recorder.options.totals || (c->record == NULL && record_is_summed());
+}
+
+/* Record bytes, root and flags of an accepted call. */
+void call_arguments_accepted(struct call *c, const struct arguments *a)
+{
+    const bool totalled = is_totalled(c);
+
+    if (c->expected == NULL || !c->complete || c->algorithm != NULL ||
+        (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
+        struct moved m = {.accepted = true};
+
+        byte_counts(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
+        if (totalled)
+            record_summarise(c, m.sent, m.received);
+        if (c->record == NULL)
+            return;
+        sign(c, &m);
+    } else if (totalled) {
+        record_summarise(c, c->expected->sent, c->expected->received);
+    }
+    c->record->choice = c->choice;
+    atomic_thread_fence(memory_order_release);
+    c->record->exit_ns = c->exit_ns;
+}

@@ -1,0 +1,144 @@
+/* Call shapes: interned table rows that describe a call, so that a record needs only 32 bytes.
+ *
+ * Operation, communicator and call site are known at entry and select a group of shapes. A shape
+ * adds root, bytes and flags. A program with changing sizes would create a shape per call, so
+ * beyond the first MANY shapes of a group the bytes go to extension records. Groups and shapes live
+ * as long as the process. They are created under recorder.lock and read without it.
+ */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "callsite/site.h"
+#include "record/call_shape.h"
+#include "record/comm.h"
+#include "tracefile/file.h"
+
+enum { MANY = 64, MOST_SIGNATURES = 1 << 21 };
+
+static struct map groups;
+static uint32_t signatures_made;
+
+static bool signature_write(struct call_shape *s, const struct signatures *f)
+{
+    static const char *const flag_names[] = {"in_place", "inter", "nonblocking", "persistent",
+                                             "error"};
+    struct text t = {0};
+    const char *comma = "";
+
+    s->id = ++signatures_made;
+    text_add(&t, "{\"rank\": %d, \"shape\": %u, \"operation\": \"%s\", \"communicator\": %u, ",
+             recorder.rank, s->id, operation_names[f->operation], f->comm->id);
+    text_add(&t, "\"site\": %u, \"root\": ", f->site->id);
+    text_add(&t, s->root == ROOT_NONE ? "null" : "%d", s->root);
+    text_add(&t, s->sent < 0 ? ", \"sent\": null" : ", \"sent\": %lld", (long long)s->sent);
+    text_add(&t, s->received < 0 ? ", \"received\": null" : ", \"received\": %lld",
+             (long long)s->received);
+    if (s->type != NULL)
+        text_add(&t, ", \"type\": \"%s\"", s->type);
+    if (s->reduction != NULL)
+        text_add(&t, ", \"reduction\": \"%s\"", s->reduction);
+    text_add(&t, ", \"algorithm\": \"%s\", \"flags\": [",
+             s->algorithm != NULL ? s->algorithm : "native");
+    for (unsigned i = 0; i < 5; i++)
+        if (s->flags & 1u << i) {
+            text_add(&t, "%s\"%s\"", comma, flag_names[i]);
+            comma = ", ";
+        }
+    text_add(&t, "]}\n");
+    const bool written = file_line(&t);
+
+    text_free(&t);
+    return written;
+}
+
+static uint32_t form_flags(int operation, const struct communicator *comm)
+{
+    static const uint32_t forms[] = {0, FLAG_NONBLOCKING, FLAG_PERSISTENT};
+
+    return forms[operation_form(operation)] | (comm->inter ? FLAG_INTER : 0u);
+}
+
+/* Return the group of an operation, communicator and site, or NULL if the table is full. */
+struct signatures *call_shapes_find(int operation, const struct communicator *comm,
+                                    const struct site *site)
+{
+    const uint64_t key = (uint64_t)comm->id << 40 ^ (uint64_t)operation << 32 ^ site->id;
+    struct signatures *f = map_get(&groups, key);
+
+    if (f != NULL)
+        return f;
+    recorder_lock();
+    f = map_get(&groups, key);
+    if (f == NULL && signatures_made < MOST_SIGNATURES && !atomic_load(&recorder.stopped)) {
+        f = calloc(1, sizeof *f);
+        if (f != NULL) {
+            f->operation = operation;
+            f->comm = comm;
+            f->site = site;
+            /* These operations move no bytes. */
+            const bool known =
+                operation >= OP_COLLECTIVES || operation - operation_form(operation) == OP_barrier;
+            const int64_t bytes = known ? 0 : -1;
+
+            f->base = (struct call_shape){.root = ROOT_NONE,
+                                          .sent = bytes,
+                                          .received = bytes,
+                                          .flags = form_flags(operation, comm)};
+            f->list = known ? &f->base : NULL;
+            if (!signature_write(&f->base, f) || !map_put(&groups, key, f)) {
+                free(f);
+                f = NULL;
+            }
+        }
+    }
+    recorder_unlock();
+    return f;
+}
+
+static struct call_shape *signature_search(const struct signatures *f,
+                                           const struct call_shape *wanted)
+{
+    struct call_shape *s = atomic_load_explicit(&f->list, memory_order_acquire);
+
+    for (; s != NULL; s = s->next)
+        if (s->sent == wanted->sent && s->received == wanted->received && s->root == wanted->root &&
+            s->flags == wanted->flags && s->algorithm == wanted->algorithm &&
+            s->type == wanted->type && s->reduction == wanted->reduction)
+            return s;
+    return NULL;
+}
+
+/* Return the shape of a call, or NULL if the group or the table is full; then use extensions. */
+struct call_shape *call_shape_find(struct signatures *f, const struct call_shape *wanted)
+{
+    struct call_shape *s = signature_search(f, wanted);
+
+    if (s != NULL)
+        return s;
+    recorder_lock();
+    s = signature_search(f, wanted);
+    /* The last entries are reserved for shapes without bytes, because root and flags must stay
+     * exact. */
+    if (s == NULL && f->count < (wanted->sent >= 0 ? MANY : 64 * MANY) &&
+        signatures_made < MOST_SIGNATURES) {
+        struct call_shape *const made = malloc(sizeof *made);
+
+        if (made != NULL) {
+            *made = *wanted;
+            if (signature_write(made, f)) {
+                made->next = atomic_load(&f->list);
+                atomic_store_explicit(&f->list, made, memory_order_release);
+                f->count++;
+                s = made;
+            } else {
+                free(made);
+            }
+        }
+    }
+    recorder_unlock();
+    return s;
+}

@@ -1,0 +1,130 @@
+/* Wrappers of the program's error handlers.
+ *
+ * A handler may never return: longjmp and C++ exceptions abandon the MPI call. So an error is
+ * processed before the handler runs. A call that failed its local argument check is undone, so that
+ * its communicator's sequence number and history match the values of the other members. Any other
+ * call has taken part, counts, and its record is closed. The same rule (refusal.c) applies when the
+ * library returns an error. The error's class is available only here; the abandoned call's name
+ * alone does not show it.
+ *
+ * While a handler runs, the thread is no longer in the failed call. Calls of the handler, or
+ * after a handler that left, are counted and recorded like any other call. After a handler returns,
+ * the error is not processed again, whatever the library returns: MPICH 5.0 returns MPI_SUCCESS
+ * then.
+ *
+ * The library receives a function of this file instead of the program's handler, one per handler
+ * function; all arguments are forwarded. Beyond MOST_HANDLERS functions the program's handler is
+ * passed itself. Other callbacks (an operation, an attribute's copy function) run inside the
+ * operation, in which the other members take part. So a call that such a callback abandons counts.
+ *
+ * With Sessions a handler may be created before recording starts, so all handlers are wrapped.
+ *
+ * Threads: any; the table grows under recorder.lock, and its entries never change.
+ */
+#include "record/error_handler.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "callsite/unwind.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "record/request_completion.h"
+#include "record/thread.h"
+
+enum { MOST_HANDLERS = 32 };
+
+static MPI_Comm_errhandler_function *_Atomic functions[MOST_HANDLERS];
+static int count; /* protected by recorder.lock */
+
+static bool is_in(const void *address, struct span s)
+{
+    return (uintptr_t)address >= s.low && (uintptr_t)address < s.high;
+}
+
+static void enter(struct thread *before, int error)
+{
+    struct thread *const t = &self;
+
+    *before = *t;
+    if (!atomic_load(&recorder.active) ||
+        (t->call == NULL && t->creation == NULL && t->freeing == NULL && t->watch == NULL))
+        return;
+    /* The entries below apply only if they are in the caller's frames. Otherwise the error belongs
+     * to a call of a callback, or the entry's frame was abandoned. */
+    const struct span caller = unwind_caller();
+
+    if (is_in(t->call, caller) && !t->call->running) {
+        call_failed(t->call, error);
+        t->call = NULL;
+        t->caller = NULL;
+    }
+    if (is_in(t->creation, caller) && t->creation->stamp == t->creation_stamp) {
+        comm_made(t->creation, error);
+        t->creation = NULL;
+    }
+    if (is_in(t->freeing, caller) && t->freeing->stamp == t->freeing_stamp) {
+        comm_freed(t->freeing, error);
+        t->freeing = NULL;
+    }
+    if (is_in(t->watch, caller) && t->watch->stamp == t->watch_stamp) {
+        request_completion_failed(t->watch);
+        t->watch = NULL;
+    }
+}
+
+static void leave(const struct thread *before)
+{
+    struct thread *const t = &self;
+
+    t->call = before->call;
+    t->creation = before->creation;
+    t->creation_stamp = before->creation_stamp;
+    t->freeing = before->freeing;
+    t->freeing_stamp = before->freeing_stamp;
+    t->watch = before->watch;
+    t->watch_stamp = before->watch_stamp;
+    t->caller = before->caller;
+}
+
+/* Open MPI passes two more arguments, so the argument registers behind the last one are forwarded,
+ * too. */
+static void ask(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
+{
+    MPI_Comm_errhandler_function *const function = atomic_load(&functions[which]);
+    struct thread before;
+
+    enter(&before, *error);
+    function(comm, error, a, b, c, d);
+    leave(&before);
+}
+
+#define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
+#define HANDLERS(X) EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03) /* octal: 0 to 31 */
+typedef void stand_in(MPI_Comm *, int *, void *, void *, void *, void *);
+#define STAND_IN(n)                                                                                \
+    static void stand_in_##n(MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)       \
+    {                                                                                              \
+        ask(n, comm, error, a, b, c, d);                                                           \
+    }
+HANDLERS(STAND_IN)
+#undef STAND_IN
+#define STAND_IN(n) stand_in_##n,
+static stand_in *const stand_ins[MOST_HANDLERS] = {HANDLERS(STAND_IN)};
+#undef STAND_IN
+
+/* Return the function that the library receives instead of a handler of the program. */
+MPI_Comm_errhandler_function *error_handler_stand_in(MPI_Comm_errhandler_function *function)
+{
+    int i = 0;
+
+    if (function == NULL)
+        return function;
+    recorder_lock();
+    while (i < count && atomic_load(&functions[i]) != function)
+        i++;
+    if (i == count && count < MOST_HANDLERS)
+        atomic_store(&functions[count++], function);
+    const bool found = i < count;
+
+    recorder_unlock();
+    return found ? (MPI_Comm_errhandler_function *)(native_function *)stand_ins[i] : function;
+}

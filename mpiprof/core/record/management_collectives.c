@@ -1,0 +1,59 @@
+/* Collective calls that are recorded only: those that create communicators, open files or close an
+ * epoch of a window, and MPI_Finalize.
+ *
+ * A late rank delays the other ranks in them, but mpiprof has no algorithm for them and collects no
+ * statistics. The wrappers enter this file from any thread. comm_table.c and window_file_comm.c
+ * have counted the call before, whether it is recorded or not.
+ */
+#include "record/management_collectives.h"
+#include "base/recorder.h"
+#include "record/call.h"
+#include "record/call_arguments.h"
+#include "record/comm.h"
+#include "record/thread.h"
+#include "record/unrecorded_time.h"
+
+/* Return the next sequence number on a communicator, window or file. */
+struct turn management_collective_of(struct communicator *comm)
+{
+    struct turn at = {.comm = comm};
+
+    if (comm != NULL) {
+        at.sequence = comm->next++;
+        comm->history = comm->history << 8 | HISTORY_CREATION;
+    }
+    return at;
+}
+
+/* The parent counted the call that creates a communicator, window or file. */
+struct turn management_collective_making(const struct creation *c)
+{
+    return (struct turn){
+        .comm = c->counted ? c->parent : NULL, .creation = c, .sequence = c->sequence};
+}
+
+void management_collective_begin(struct management_collective *g, int operation, struct turn at,
+                                 enum spent what, const void *address)
+{
+    const bool outermost = self.call == NULL || !call_within(&g->call);
+
+    g->since = 0;
+    g->recorded = at.comm != NULL && at.comm->size + at.comm->remote_size > 1 && outermost &&
+                  atomic_load_explicit(&recorder.active, memory_order_relaxed);
+    if (g->recorded)
+        call_begin_counted(&g->call, operation, &at, address);
+    else
+        g->since = outside_begin(what);
+}
+
+void management_collective_end(struct management_collective *g, int error, enum spent what)
+{
+    if (!g->recorded) {
+        if (what != SPENT_NOTHING)
+            outside_end(g->since, what);
+        return;
+    }
+    if (call_end(&g->call, error))
+        call_arguments_accepted(&g->call, NULL);
+    call_leave(&g->call);
+}

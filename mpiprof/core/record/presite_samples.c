@@ -1,0 +1,165 @@
+/* Totals of samples before each call site (--where).
+ *
+ * Samples are stored until the thread calls a collective, and then added to its call site. Samples
+ * taken within a call are discarded. The totals are written to the tables after every thousand
+ * samples and in MPI_Finalize; readers add the rows of one pair of location and call site. A few
+ * locations have most of the time, so samples that exceed the tables are dropped.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/lock.h"
+#include "base/memory.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "callsite/sampler.h"
+#include "record/presite_samples.h"
+#include "record/record.h"
+#include "record/thread.h"
+#include "tracefile/file.h"
+
+enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
+
+struct time {
+    uint32_t place, after, site, samples; /* between two call sites; after is 0 at the start */
+    int64_t ns;
+};
+
+bool presite_sample_asked;
+static struct time recent[MOST_PLACES], *pairs; /* since the last call; totals */
+static int recent_count;
+static uint32_t samples_kept, last_site;
+static const struct thread *owner; /* the sampled thread, which called MPI_Init */
+static int64_t last_ns, left_ns;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
+
+static void add(struct time *t, uint32_t samples, int64_t ns)
+{
+    t->samples += samples;
+    t->ns += ns;
+}
+
+static struct time *recent_of(uint32_t place)
+{
+    int i = 0;
+
+    while (i < recent_count && recent[i].place != place)
+        i++;
+    if (i == MOST_PLACES)
+        return NULL;
+    if (i == recent_count)
+        recent[recent_count++] = (struct time){.place = place};
+    return &recent[i];
+}
+
+static void place_found(struct site *place, int64_t at, int64_t ns)
+{
+    lock_take(&lock);
+    const int64_t since = last_ns > left_ns ? last_ns : left_ns;
+    /* Kernel samples are processed after the next call was entered, so this test excludes them. */
+    const bool within = ns == 0 && __atomic_load_n(&owner->call, __ATOMIC_RELAXED) != NULL;
+    struct time *const t = at > left_ns && !within ? recent_of(place->id) : NULL;
+
+    last_ns = at;
+    if (t != NULL)
+        add(t, 1, ns > 0 ? ns : at - since);
+    lock_give(&lock);
+}
+
+static struct time *pair_of(uint32_t place, uint32_t site)
+{
+    const struct time wanted = {.place = place, .after = last_site, .site = site};
+    const uint64_t hash = hash_mix(hash_mix(place, last_site), site);
+
+    for (uint64_t i = 0; i < MOST_TRIED; i++) {
+        struct time *const t = &pairs[(hash + i) % MOST_PAIRS];
+
+        if (t->site == 0)
+            *t = wanted;
+        if (t->place == place && t->after == last_site && t->site == site)
+            return t;
+    }
+    return NULL;
+}
+
+static void write_all(void)
+{
+    for (int i = 0; i < MOST_PAIRS; i++) {
+        struct time *const p = &pairs[i];
+        struct text t = {0};
+
+        if (p->samples == 0)
+            continue;
+        text_add(&t, "{\"rank\": %d, \"where\": {\"site\": %u, \"after\": %u, \"before\": %u, ",
+                 recorder.rank, p->place, p->after, p->site);
+        text_add(&t, "\"samples\": %u, \"ns\": %lld}}\n", p->samples, (long long)p->ns);
+        file_line(&t);
+        text_free(&t);
+        p->samples = 0;
+        p->ns = 0;
+    }
+    samples_kept = 0;
+}
+
+/* Add the samples since the last call to a call site that enters a collective. */
+void presite_sample_entered(const struct site *site)
+{
+    if (owner != &self)
+        return;
+    sampler_drain(left_ns);
+    lock_take(&lock);
+    for (int i = 0; i < recent_count; i++) {
+        struct time *const p = pair_of(recent[i].place, site->id);
+
+        samples_kept += recent[i].samples;
+        if (p != NULL)
+            add(p, recent[i].samples, recent[i].ns);
+    }
+    recent_count = 0;
+    last_site = site->id;
+    lock_give(&lock);
+    if (samples_kept >= WRITE_EVERY)
+        write_all();
+}
+
+/* Discard samples taken during the call. */
+void presite_sample_left(void)
+{
+    if (owner != &self)
+        return;
+    lock_take(&lock);
+    recent_count = 0;
+    left_ns = now_ns();
+    lock_give(&lock);
+}
+
+static const char *start(void)
+{
+    if (record_is_summed())
+        return "--record summary keeps none";
+    owner = &self;
+    left_ns = now_ns();
+    pairs = memory_get(MOST_PAIRS * sizeof *pairs);
+    return pairs != NULL ? sampler_start(place_found) : "no memory";
+}
+
+void presite_sample_start(void)
+{
+    const char *const why = recorder.options.where ? start() : "";
+
+    presite_sample_asked = why == NULL;
+    if (why != NULL && why[0] != '\0')
+        file_note("--where: no samples: %s", why);
+}
+
+/* Stop sampling, on the thread of MPI_Finalize, after recording has ended. */
+void presite_sample_end(void)
+{
+    if (!presite_sample_asked)
+        return;
+    presite_sample_asked = false;
+    sampler_stop();
+    write_all();
+}

@@ -1,0 +1,29 @@
+/* Completion of recorded requests in Waits and Tests (request_completion.c). */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/symbol_lookup.h"
+#include "record/request.h"
+
+struct request_completion {
+    struct request **entries;
+    struct request *few[8];
+    int64_t since;
+    const void *handles;
+    struct request_completion *outer;
+    uint64_t stamp, outer_stamp;
+    int count;
+    bool fortran, outside;
+};
+void request_completion_begin(struct request_completion *w, int count, const void *handles,
+                              bool fortran);
+void request_completion_all(struct request_completion *w, int error, bool done);
+void request_completion_one(struct request_completion *w, int error, bool done, const int *index,
+                            int base);
+void request_completion_some(struct request_completion *w, int error, const int *count,
+                             const int *indices, int base);
+void request_completion_seen(struct request_completion *w, int error, bool done);
+void request_completion_start(struct request_completion *w, int error);
+void request_completion_free(struct request_completion *w, int error);
+void request_completion_failed(struct request_completion *w);

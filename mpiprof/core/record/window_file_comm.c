@@ -1,0 +1,153 @@
+/* Entries of windows and files, each with an identity and a sequence number like a communicator.
+ *
+ * Each entry is separate because two threads may fence two windows of one communicator at once. MPI
+ * orders the calls that create windows and files among all calls on the communicator. But they are
+ * counted on a second entry, which the communicator's windows and files share. File errors return,
+ * so an open may fail on one rank only; counting it on the communicator would desynchronise the
+ * numbers that selection uses.
+ *
+ * Threads: any, from the wrappers. The tables are changed under recorder.lock; entries are read
+ * without it and live as long as the process.
+ */
+#include "record/window_file_comm.h"
+#include "base/map.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "record/comm.h"
+#include "record/comm_create_lock.h"
+#include "tracefile/file.h"
+
+enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the tables */
+
+static struct map windows, files;
+static atomic_uint made;
+
+static bool is_room_for_one(void)
+{
+    static atomic_bool said;
+
+    if (atomic_fetch_add(&made, 1) < MOST_HANDLES)
+        return true;
+    atomic_fetch_sub(&made, 1);
+    if (!atomic_exchange(&said, true))
+        file_note("more than %d windows, files and communicators that have them: calls on later "
+                  "ones are not recorded",
+                  MOST_HANDLES);
+    return false;
+}
+
+/* Return the entry on which a communicator's windows and files are created, or NULL beyond
+ * MOST_HANDLES. An entry that is reused for another communicator needs a new one. */
+static struct communicator *maker_of(struct communicator *comm)
+{
+    if (comm->handles == NULL && is_room_for_one())
+        comm->handles = comm_derive(comm, "maker", 0);
+    return comm->handles;
+}
+
+/* Return an entry with separate rows for a communicator that shares its entry, or NULL beyond
+ * MOST_HANDLES. */
+struct communicator *window_file_comm_own(struct communicator *comm)
+{
+    if (comm->own == NULL && is_room_for_one())
+        comm->own = comm_derive(comm, "alike", 0);
+    return comm->own;
+}
+
+void window_file_comm_making(struct creation *c, MPI_Comm comm)
+{
+    struct communicator *const own =
+        atomic_load_explicit(&recorder.active, memory_order_relaxed) ? comm_find(comm) : NULL;
+
+    if (own != NULL) /* Open MPI creates a communicator for each window and file */
+        comm_create_lock_begin(&c->under_way);
+    /* A communicator of one process has no waits. */
+    c->parent = own != NULL && own->size + own->remote_size > 1 ? maker_of(own) : NULL;
+    c->counted = c->parent != NULL;
+    if (c->counted)
+        c->sequence = c->parent->next++;
+}
+
+static void handle_register(const struct creation *c, struct map *table, uint64_t key)
+{
+    if (!c->counted || !is_room_for_one())
+        return;
+    struct communicator *const entry = comm_derive(c->parent, c->how, c->sequence);
+
+    recorder_lock();
+    map_put(table, key, entry);
+    recorder_unlock();
+}
+
+/* Remove an entry from its table before the library may reuse the handle in another thread. */
+static struct communicator *handle_unlink(struct map *table, uint64_t key)
+{
+    struct communicator *const c = atomic_load(&recorder.active) ? map_get(table, key) : NULL;
+
+    if (c != NULL) {
+        recorder_lock();
+        map_put(table, key, NULL);
+        recorder_unlock();
+    }
+    return c;
+}
+
+/* Restore the entry after the call if the handle could not be freed. */
+static void handle_freed(struct map *table, struct communicator *c, int error, uint64_t key)
+{
+    if (c == NULL || error == MPI_SUCCESS)
+        return;
+    recorder_lock();
+    map_put(table, key, c);
+    recorder_unlock();
+}
+
+static uint64_t window_key(MPI_Win window)
+{
+    return (uint64_t)(uintptr_t)window;
+}
+
+static uint64_t file_key(MPI_File file)
+{
+    return (uint64_t)(uintptr_t)file;
+}
+
+void window_file_comm_window_register(const struct creation *c, MPI_Win window)
+{
+    handle_register(c, &windows, window_key(window));
+}
+
+struct communicator *window_file_comm_window_find(MPI_Win window)
+{
+    return map_get(&windows, window_key(window));
+}
+
+struct communicator *window_file_comm_window_unlink(MPI_Win window)
+{
+    return handle_unlink(&windows, window_key(window));
+}
+
+void window_file_comm_window_freed(struct communicator *c, int error, MPI_Win window)
+{
+    handle_freed(&windows, c, error, window_key(window));
+}
+
+void window_file_comm_file_register(const struct creation *c, MPI_File file)
+{
+    handle_register(c, &files, file_key(file));
+}
+
+struct communicator *window_file_comm_file_find(MPI_File file)
+{
+    return map_get(&files, file_key(file));
+}
+
+struct communicator *window_file_comm_file_unlink(MPI_File file)
+{
+    return handle_unlink(&files, file_key(file));
+}
+
+void window_file_comm_file_freed(struct communicator *c, int error, MPI_File file)
+{
+    handle_freed(&files, c, error, file_key(file));
+}

@@ -1,0 +1,376 @@
+/* Execution of calls on selected algorithms, and the steps before and after (choice.c makes the
+ * choice).
+ *
+ * A call that fails mpiprof's argument check goes to the library, and has taken part in nothing.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arguments.h"
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "base/type.h"
+#include "executor/argument_check.h"
+#include "executor/bcast_size_agreement.h"
+#include "executor/execute.h"
+#include "executor/execution.h"
+#include "executor/library_algorithm.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/pack_buffers.h"
+#include "executor/private_comm.h"
+#include "executor/private_comm_pool.h"
+#include "executor/problem.h"
+#include "executor/scratch.h"
+#include "executor/self_message.h"
+#include "executor/variant.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "selection/dispatch/choice.h"
+#include "selection/dispatch/select.h"
+#include "selection/online/auto.h"
+#include "selection/online/candidates.h"
+#include "selection/online/finalize.h"
+#include "selection/rules/diagnostics.h"
+#include "selection/rules/key.h"
+#include "selection/rules/rules.h"
+#include "timing/machine.h"
+
+static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
+static pthread_key_t thread_key;
+static _Thread_local bool releases; /* when the thread ends */
+static const struct keys_owner owner = {.forget = finalize_forget, .inherit = finalize_inherit};
+
+/* ---- start and end */
+
+/* Release the memory that the thread reuses between calls. */
+static void release(void *unused)
+{
+    (void)unused;
+    problem_forget();
+    execute_release();
+    releases = false;
+}
+
+static void thread_keeps(void)
+{
+    if (!releases)
+        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
+    releases = true;
+}
+
+static void switching_start(void)
+{
+    if (recorder.options.model != NULL)
+        text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
+    pthread_key_create(&thread_key, release);
+    problem_start();
+    keys_start(&owner);
+    argument_check_start();
+    recorder.switching = true;
+}
+
+/* Return the reason why selection is impossible in all processes of the job, or NULL if it is
+ * possible. */
+static const char *obstacle(void)
+{
+    if (!pmpi.can_switch)
+        return "this MPI library is too old";
+    if (!memory_had())
+        return "there is no memory for it";
+    if (!recorder.agreed && !recorder.sessions)
+        return "the ranks were given different options, or run different versions of mpiprof";
+    if (pmpi_survives_failures())
+        return "the MPI library was told to survive failures of processes, and a switched call "
+               "would not";
+    return NULL;
+}
+
+/* Prepare requests for the library's algorithms. */
+static void own_start(void)
+{
+    const char *const wanted = rules_first_own();
+
+    mpi_t_algorithm_start();
+    if (wanted != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
+        recorder_say("--switch %s: this MPI library is not one that can be told its own algorithms "
+                     "(MPICH 5.0 and Open MPI 5.0 can): such choices are left out",
+                     wanted);
+}
+
+void select_start(void)
+{
+    const char *const text = recorder.options.rules;
+    const bool chooses = recorder.options.chooses;
+
+    if (*text == '\0' && !chooses && !recorder.options.totals)
+        return;
+    const char *const why_not = obstacle();
+
+    if (why_not != NULL) {
+        if (recorder.rank == 0)
+            recorder_say("nothing is switched, nor are arrivals summed up: %s", why_not);
+        return;
+    }
+    const bool random = choice_is_random(text);
+
+    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
+        return;
+    switching_start();
+    if (choice_is_random_own() || chooses || rules_first_own() != NULL)
+        own_start();
+    recorder.names_sites = chooses;
+    if ((chooses || recorder.options.totals) && !random)
+        auto_start(chooses);
+}
+
+/* Select algorithms only by this rule, for `bench`. "" means native; "auto" starts online
+ * selection; "auto again" continues it. All ranks must call this with the same rule, between
+ * collectives, from one thread. Returns the number of calls on selected algorithms since the last
+ * call, or -1 on failure. */
+PUBLIC int mpiprof_study_choose(const char *rule)
+{
+    const bool begins = strcmp(rule, "auto") == 0;
+    const bool chooses = begins || strcmp(rule, "auto again") == 0;
+
+    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(chooses ? "" : rule))
+        return -1;
+    if (!recorder.switching)
+        switching_start();
+    mpi_t_algorithm_start();
+    auto_chooses = chooses;
+    if (begins) {
+        keys_begin_anew();
+        auto_start(true);
+    }
+    return atomic_exchange(&switched_calls, 0);
+}
+
+/* Finish selection in MPI_Finalize, on all ranks. `comm` contains all ranks or is MPI_COMM_NULL. */
+void select_end(MPI_Comm comm)
+{
+    if (!recorder.switching)
+        return;
+    finalize_finish(comm);
+    diagnostics_end(comm);
+    argument_check_end();
+    mpi_t_algorithm_end();
+}
+
+void select_inherited(struct communicator *child, const struct communicator *parent)
+{
+    if (auto_chooses)
+        keys_inherit(child, parent);
+}
+
+/* ---- a call */
+
+/* Return true if all members depend on this rank's data, so that all detect that it calls the
+ * operation off. An empty block causes no message. */
+static bool may_be_called_off(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    const int operation = e->call->operation;
+
+    if (operation == OP_allgatherv)
+        return p->counts[e->call->comm->rank] > 0;
+    for (int i = 0; operation == OP_alltoallv && i < p->size; i++)
+        if (p->counts[i] == 0 || p->remote_counts[i] == 0)
+            return false;
+    return e->call->root == ROOT_NONE;
+}
+
+/* Return true if this rank's message to itself is truncated. The library sends a root's
+ * (pack_buffers.c). */
+static bool longer_than_expected(const struct execution *e)
+{
+    struct self_message_sides own;
+
+    return e->call->root == ROOT_NONE && self_message_sides(e->call, e->arguments, &own) &&
+           self_message_block_bytes(&own.sent) > self_message_block_bytes(&own.received);
+}
+
+/* Return true if all members have the memory. On an inter-communicator this also exchanges the
+ * counts of the local group. */
+static bool has_memory(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const int most = k->size > k->remote_size ? k->size : k->remote_size;
+
+    if (e->algorithm->needs_counts) {
+        if (!scratch_had(k, most * (int64_t)sizeof(int64_t)))
+            return false;
+        execute_counts(e, problem_counts(0, k->size), (int64_t *)k->scratch.bytes);
+    }
+    return pack_buffer_has_memory(e);
+}
+
+/* Run the schedule. Returns false on all members if the call must run natively, because a member
+ * lacks memory or has called the operation off. */
+static bool run(struct execution *e)
+{
+    struct communicator *const k = e->call->comm;
+    const bool broadcasts = e->algorithm->opening != NULL;
+
+    e->comm = k->private;
+    e->problem.alpha = k->link.alpha; /* agreed after the problem was created */
+    e->problem.beta = k->link.beta;
+    e->problem.nodes = k->nodes;
+    e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
+    e->remote_first = k->inter && k->first_group ? k->size : 0;
+    e->tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
+    scratch_begin(k);
+    if (broadcasts)
+        bcast_size_agreement_begin(e);
+    do {
+        k->scratch.taken = 0; /* by a call that a user-defined operation has abandoned */
+        if (!has_memory(e)) {
+            e->call->candidate = NATIVE;
+            return false;
+        }
+        if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
+            execution_note(e, MPI_ERR_NO_MEM); /* the reserve is exhausted */
+            return true;
+        }
+        e->called_off = e->own_differs && may_be_called_off(e);
+        pack_buffer_begin(e);
+        execute(e);
+    } while (bcast_size_agreement_again(e));
+    if (e->own_differs && !e->called_off && longer_than_expected(e))
+        execution_note(e, MPI_ERR_TRUNCATE);
+    if (broadcasts)
+        bcast_size_agreement_end(e);
+    pack_buffer_end(e);
+    schedule_free(&e->context);
+    scratch_give_back(k);
+    return !e->called_off;
+}
+
+/* Collect statistics of an operation that keeps the native algorithm. This runs after the library
+ * has accepted the arguments, because a rejected call has taken part in nothing. */
+static void watch(struct call *c)
+{
+    struct communicator *const k = c->comm;
+    struct execution e = {.call = c};
+
+    e.problem = (struct problem){.size = k->size,
+                                 .remote_size = k->inter ? k->remote_size : 0,
+                                 .root = c->root,
+                                 .alpha = link_of(k)->alpha,
+                                 .beta = link_of(k)->beta};
+    struct key *const key = key_find(k, key_hash(&e), c->sequence);
+
+    if (key != NULL)
+        auto_watch(&e, key);
+}
+
+/* Set the operands of a reduction. Returns false if interleaved elements would overlap in scratch
+ * memory. In a reduction all members have the same type. */
+static bool fill_operands(struct execution *e)
+{
+    const struct arguments *const a = e->arguments;
+    const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
+    const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+
+    if (f.true_extent > stride)
+        return false;
+    e->type = argument_type(a, a->send.type, 0);
+    e->op = argument_op(a);
+    e->unit = e->problem.unit = f.size;
+    e->extent = f.extent;
+    e->lower = f.true_lower;
+    e->span = f.true_extent;
+    e->solid = f.true_extent == f.size;
+    return true;
+}
+
+/* Run a requested library algorithm. Returns false if the caller must still call the library's
+ * routine. */
+static bool run_own(struct execution *e, const char *label, int *error)
+{
+    struct call *const c = e->call;
+
+    e->comm = c->comm->private;
+    e->tag = 1 + (int)(c->sequence % LEAD_TAGS);
+    if (!library_algorithm_begin(e, label))
+        return false;
+    atomic_fetch_add(&switched_calls, 1);
+    if (c->operation != OP_bcast)
+        return false;
+    *error = library_algorithm_end(c, library_algorithm_message(e));
+    return true;
+}
+
+/* Run a call on its selected algorithm. Returns true if it has run, with the result in `error`. */
+bool select_run(struct call *c, const struct arguments *given, int *error)
+{
+    struct arguments as_in_c;
+    const struct arguments *const a = &as_in_c;
+    struct execution e = {
+        .call = c, .arguments = a, .type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
+    struct communicator *const k = c->comm;
+    const char *label = NULL;
+
+    library_algorithm_settle(); /* in case the last call was abandoned */
+    if (k == NULL)
+        return false;
+    if (c->enter_ns == 0) /* the call is not recorded */
+        c->enter_ns = now_ns();
+    if (!k->agreed || k->size + k->remote_size < 2)
+        return false;
+    if (!problem_is_switched(c)) {
+        c->inside = c->watched = auto_takes(c);
+        if (c->inside)
+            private_comm_pool_enter(k);
+        return false;
+    }
+    as_in_c = *given;
+    as_in_c.sendbuf = argument_buffer(given, given->sendbuf);
+    as_in_c.recvbuf = argument_buffer(given, given->recvbuf);
+    if ((k->inter && c->root != ROOT_NONE) || !argument_check_arguments(c, a))
+        return false;
+    e.reduces = operation_reduces(c->operation);
+    thread_keeps();
+    if (!problem_fill(&e) || problem_bytes(&e) == 0)
+        return false;
+    if (e.reduces && !fill_operands(&e))
+        return false;
+    c->inside = true;
+    private_comm_pool_enter(k);
+    e.algorithm = choice_make(&e, &label);
+    if (e.own != NULL)
+        return run_own(&e, label, error);
+    if (e.algorithm == NULL || !private_comm_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
+        return false;
+    e.own_differs = self_message_sizes_differ(c, a);
+    c->running = true;
+    const bool ran = run(&e);
+
+    c->running = false;
+    if (!ran)
+        return false;
+    c->algorithm = label;
+    atomic_fetch_add(&switched_calls, 1);
+    *error = e.error;
+    if (*error != MPI_SUCCESS) /* call the user's error handler, as the library would */
+        pmpi.Comm_call_errhandler(c->handle, *error);
+    return true;
+}
+
+/* Finish a call; the last function that a wrapper calls. */
+void select_ended(struct call *c)
+{
+    library_algorithm_settle();
+    if (c->watched && !c->refused)
+        watch(c);
+    if (c->key != NULL)
+        auto_end(c);
+    private_comm_pool_exit(c->comm);
+}

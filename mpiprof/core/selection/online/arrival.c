@@ -1,0 +1,361 @@
+/* In-situ statistics of the arrivals of all members at the instances of a key.
+ *
+ *      instances   |<-- window w -->|<-- gap, window w+1 -->|<-- gap, window w+2 ...
+ *      recorded     . . . . . . . .
+ *      reduced                      |moments |              |
+ *                                            |deviations    |
+ *      results of w                                         ^ on all members
+ *
+ * Each member records its arrivals and exits of a window. At the end of the window it starts a
+ * nonblocking reduction on the private communicator. Half a window later it starts a second
+ * reduction, of the deviations from the first result. One window later all members have the same
+ * integers. A member waits only if it is a whole window ahead of another member. (When results were
+ * required two instances after the window's end, members that leave an all-to-all first waited 2 to
+ * 24 ms for the last one.)
+ *
+ * All points in time are counted in instances, which all members count equally. Times are on the
+ * first node's clock (timing/clock.c), relative to a common origin.
+ *
+ * No sum overflows 64 bits, for any number of members and any duration. A member adds at most
+ * INT64_MAX / members to a sum. The sum of arrivals may wrap around, but only its distance from the
+ * first arrival is used.
+ *
+ * Waits and scores follow mpiprof/metrics (wait_states.py, algorithm_score.py), in whole ns. For a
+ * neighbourhood collective the neighbours are unknown here.
+ *
+ * Ownership and threads: the state belongs to a communicator, which MPI lets only one thread use at
+ * a time.
+ */
+#include "selection/online/arrival.h"
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/pmpi.h"
+#include "base/symbol_lookup.h"
+#include "selection/online/sum_max_reduce.h"
+#include "timing/clock.h"
+
+/* Pairs of each instance in the first and in the second reduction. MORE pairs for the whole window
+ * follow in the first reduction. */
+enum { ARRIVAL, ELAPSED, ROOT, DEVIATION = 0, SCORE, WAIT, EACH };
+enum { MORE = MOST_LIST + EXTRAS };
+
+static const int64_t nobody = INT64_MIN; /* neutral element for the last arrival of a group */
+
+/* ---- memory */
+
+void arrivals_free(struct arrivals *w)
+{
+    if (w == NULL)
+        return;
+    memory_free(w->now);
+    memory_free(w->before);
+    memory_free(w->results);
+    memory_free(w->mine);
+    memory_free(w->all);
+    memory_free(w->scanned);
+    memory_free(w);
+}
+
+/* Return the resized memory. If memory is exhausted, return the old block and set `had` to false.
+ */
+static void *resized(void *memory, size_t before, size_t bytes, bool *had)
+{
+    void *const made = memory_resize(memory, before, bytes);
+
+    *had &= made != NULL;
+    return made != NULL ? made : memory;
+}
+
+/* Allocate for `room` instances (some kB). Returns false if the reserve is exhausted too. */
+static bool make_room(struct arrivals *w, int room)
+{
+    const size_t o = (size_t)w->room, n = (size_t)room;
+    const size_t old_pairs = o > 0 ? o * EACH + MORE : 0, pairs = n * EACH + MORE;
+    bool had = true;
+
+    if (room <= w->room)
+        return true;
+    w->now = resized(w->now, o * sizeof *w->now, n * sizeof *w->now, &had);
+    w->before = resized(w->before, o * sizeof *w->before, n * sizeof *w->before, &had);
+    w->results = resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
+    w->mine = resized(w->mine, old_pairs * sizeof *w->mine, pairs * sizeof *w->mine, &had);
+    w->all = resized(w->all, old_pairs * sizeof *w->all, pairs * sizeof *w->all, &had);
+    if (w->semantics == SCANS)
+        w->scanned =
+            resized(w->scanned, o * EACH * sizeof *w->scanned, n * EACH * sizeof *w->scanned, &had);
+    if (had)
+        w->room = room;
+    return had;
+}
+
+struct arrivals *arrivals_make(enum semantics semantics, const struct membership *own, int length)
+{
+    struct arrivals *const w = memory_get(sizeof *w);
+
+    if (w == NULL)
+        return NULL;
+    *w = (struct arrivals){.semantics = semantics,
+                           .own = *own,
+                           .length = length,
+                           .next_length = length,
+                           .requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}};
+    if (make_room(w, length))
+        return w;
+    arrivals_free(w);
+    return NULL;
+}
+
+/* ---- a window */
+
+/* Record one instance; in a gap only count it. */
+void arrivals_note(struct arrivals *w, const struct moment *m)
+{
+    if (w->position >= 0 && w->position < w->length && w->position < w->room) {
+        w->now[w->position] = *m;
+        w->now[w->position].arrival = clock_common(m->arrival);
+        w->now[w->position].exit = clock_common(m->exit);
+    }
+    w->position++;
+}
+
+bool arrivals_full(const struct arrivals *w)
+{
+    return w->position >= w->length;
+}
+
+/* Set the length and gap of the next window. No reduction may be active. */
+void arrivals_next(struct arrivals *w, int length, int gap)
+{
+    make_room(w, length);
+    w->next_length = length;
+    w->gap = gap;
+}
+
+/* ---- reductions */
+
+bool arrivals_are_done(struct arrivals *w)
+{
+    int done = 1;
+
+    for (int i = 0; i < 2 && done != 0; i++)
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Test(&w->requests[i], &done, MPI_STATUS_IGNORE);
+    return done != 0;
+}
+
+static void finish(struct arrivals *w)
+{
+    for (int i = 0; i < 2; i++)
+        if (w->requests[i] != MPI_REQUEST_NULL)
+            pmpi.Wait(&w->requests[i], MPI_STATUS_IGNORE);
+}
+
+/* Limit a value so that the sum over all members cannot overflow: 2.5 hours for 10^6 members. */
+static int64_t share_of(const struct arrivals *w, int64_t value)
+{
+    const int64_t most = INT64_MAX / w->own.members;
+
+    return value > most ? most : value < -most ? -most : value;
+}
+
+/* Start the first reduction of the finished window. */
+static void start_first(struct arrivals *w, MPI_Comm comm)
+{
+    struct sum_max_reduce *const more = w->mine + EACH * w->count;
+
+    for (int i = 0; i < w->count; i++) {
+        const struct moment *const m = &w->before[i];
+        struct sum_max_reduce *const p = w->mine + EACH * i;
+
+        p[ARRIVAL] = (struct sum_max_reduce){m->arrival, w->own.second ? nobody : m->arrival};
+        p[ELAPSED] = (struct sum_max_reduce){share_of(w, m->exit - m->arrival), -m->arrival};
+        p[ROOT] = (struct sum_max_reduce){w->own.root ? m->arrival : 0,
+                                          w->own.second ? m->arrival : nobody};
+    }
+    for (int i = 0; i < MOST_LIST; i++)
+        more[i] =
+            (struct sum_max_reduce){share_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
+    for (int i = 0; i < EXTRAS; i++)
+        more[MOST_LIST + i] = (struct sum_max_reduce){0, w->extras[i]};
+    sum_max_reduce_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->requests[0]);
+    if (w->scanned != NULL)
+        sum_max_reduce_scan(w->mine, w->scanned, EACH * w->count, comm, &w->requests[1]);
+    w->stage = 1;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Return the earliest time at which any algorithm lets this member leave instance i. */
+static int64_t earliest_exit(const struct arrivals *w, int i)
+{
+    const struct sum_max_reduce *const all = w->all + EACH * i;
+    const int64_t arrival = w->before[i].arrival;
+    /* last arrival of each group */
+    const int64_t first = all[ARRIVAL].most, second = all[ROOT].most;
+    const int64_t other = w->own.second ? first : second;
+
+    switch (w->semantics) {
+    case SYNCHRONISES: return later(arrival, other == nobody ? first : other);
+    case FROM_ROOT: return later(arrival, all[ROOT].sum);
+    case TO_ROOT: return w->own.root ? first : arrival;
+    case SCANS: return w->scanned[EACH * i + ARRIVAL].most;
+    default: return arrival;
+    }
+}
+
+/* Return the mean arrival, which is equal on all members. `sum` may have wrapped around. */
+static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first, int64_t last)
+{
+    const uint64_t members = (uint64_t)w->own.members;
+    const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first;
+
+    if ((uint64_t)(last - first) > INT64_MAX / members)
+        return first + (last - first) / 2;
+    return first + (int64_t)(beyond / members);
+}
+
+static void take_first(struct arrivals *w)
+{
+    const struct sum_max_reduce *const more = w->all + EACH * w->count;
+
+    for (int i = 0; i < w->count; i++) {
+        const struct sum_max_reduce *const p = w->all + EACH * i;
+        const int64_t last = later(p[ARRIVAL].most, p[ROOT].most), first = -p[ELAPSED].most;
+        const int64_t mean = mean_arrival(w, p[ARRIVAL].sum, first, last);
+        const int64_t elapsed = p[ELAPSED].sum / w->own.members;
+
+        w->results[i] = (struct sample){.first = first,
+                                        .last = last,
+                                        .worst = last - first,
+                                        .elapsed = elapsed,
+                                        .after = elapsed - (last - mean),
+                                        .candidate = w->before[i].candidate,
+                                        .planned = w->before[i].planned};
+    }
+    for (int i = 0; i < MOST_LIST; i++)
+        w->predicted[i] = later(more[i].sum / w->own.members, more[i].most / 2);
+    for (int i = 0; i < EXTRAS; i++)
+        w->extras[i] = more[MOST_LIST + i].most;
+}
+
+/* Start the reduction of all values that depend on the first result. */
+static void start_second(struct arrivals *w, MPI_Comm comm)
+{
+    finish(w);
+    take_first(w);
+    for (int i = 0; i < w->count; i++) {
+        const struct moment *const m = &w->before[i];
+        const struct sum_max_reduce *const all = w->all + EACH * i;
+        struct sum_max_reduce *const p = w->mine + EACH * i;
+        const int64_t first = w->results[i].first, last = w->results[i].last;
+        const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
+        /* A member that left earlier did not have to wait: it may have had nothing to receive. */
+        const int64_t earliest = sooner(earliest_exit(w, i), m->exit);
+
+        p[DEVIATION].sum = share_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
+        p[DEVIATION].most =
+            m->arrival == last ? w->own.members - w->own.member : 0; /* on a tie, the lowest rank */
+        p[SCORE] = (struct sum_max_reduce){share_of(w, m->exit - earliest), 0};
+        p[WAIT] = (struct sum_max_reduce){share_of(w, earliest - m->arrival), 0};
+    }
+    sum_max_reduce_reduce(w->mine, w->all, EACH * w->count, comm, &w->requests[0]);
+    w->stage = 2;
+}
+
+static void take_second(struct arrivals *w)
+{
+    finish(w);
+    for (int i = 0; i < w->count; i++) {
+        const struct sum_max_reduce *const p = w->all + EACH * i;
+        struct sample *const s = &w->results[i];
+
+        s->average = p[DEVIATION].sum / w->own.members;
+        s->score = p[SCORE].sum / w->own.members;
+        s->wait = p[WAIT].sum;
+        s->latest = w->own.members - (int)p[DEVIATION].most;
+    }
+    w->stage = 0;
+}
+
+/* Append the next window to the finished one. Returns false if a reduction or a gap prevents this,
+ * or the result would be too long. */
+bool arrivals_extend(struct arrivals *w)
+{
+    const int length = w->length + w->next_length;
+
+    if (w->stage > 0 || w->gap > 0 || length > LONGEST_WINDOW)
+        return false;
+    make_room(w, length);
+    w->length = length;
+    return true;
+}
+
+void arrivals_begin(struct arrivals *w, MPI_Comm comm)
+{
+    struct moment *const other = w->before;
+    const int64_t begin = now_ns();
+
+    /* memory was short: the other members learn this through EXTRA_FAILED */
+    if (w->length > w->room)
+        return;
+
+    w->count = w->position < w->length ? w->position : w->length;
+    w->before = w->now;
+    w->now = other;
+    w->extras[EXTRA_COST] = w->cost_ns;
+    w->extras[EXTRA_WAITED] = w->waited_ns;
+    w->waited_ns = 0;
+    start_first(w, comm);
+    w->length = w->next_length;
+    w->position = -w->gap;
+    w->cycle = w->gap + w->length;
+    w->since = 0;
+    w->cost_ns = now_ns() - begin;
+}
+
+/* Advance the reductions after an instance. Returns true when the previous window's results are
+ * complete. */
+bool arrivals_step(struct arrivals *w, MPI_Comm comm)
+{
+    const int64_t begin = now_ns();
+    const int half = w->cycle > 1 ? w->cycle / 2 : 1;
+
+    w->since++;
+    if (w->stage == 1 && w->since >= half)
+        start_second(w, comm);
+    else if (w->stage == 2 && w->since >= w->cycle)
+        take_second(w);
+    else
+        return false;
+    w->cost_ns += now_ns() - begin;
+    w->waited_ns += now_ns() - begin;
+    return w->stage == 0;
+}
+
+/* In MPI_Finalize: advance the reductions of all keys by one stage, or end the unfinished window.
+ * All reductions start before any member waits for one. Returns false if `deadline` passed because
+ * a member does not answer. */
+bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
+{
+    for (int i = 0; i < count; i++)
+        while (all[i]->stage > 0 && !arrivals_are_done(all[i]))
+            if (now_ns() > deadline)
+                return false;
+    for (int i = 0; i < count; i++)
+        if (all[i]->stage == 1)
+            start_second(all[i], comms[i]);
+        else if (all[i]->stage == 2)
+            take_second(all[i]);
+        else if (all[i]->position > 0)
+            arrivals_begin(all[i], comms[i]);
+    return true;
+}

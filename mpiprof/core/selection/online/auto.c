@@ -1,0 +1,363 @@
+/* Life cycle of a key: which of its instances are recorded, and which candidate each instance runs.
+ *
+ * Arrivals are recorded window by window (arrival.c) from the second instance of a key on. They
+ * serve the selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A
+ * communicator with fewer instances gets no private communicator. An instance counts only if the
+ * library accepts its arguments. This is known after the call, so counting is the last action in a
+ * call.
+ *
+ * Threads: a key belongs to its communicator, which one thread uses at a time.
+ */
+#include <string.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "executor/execution.h"
+#include "executor/library_algorithm.h"
+#include "executor/private_comm.h"
+#include "executor/variant.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "selection/online/arrival.h"
+#include "selection/online/auto.h"
+#include "selection/online/budget.h"
+#include "selection/online/candidates.h"
+#include "selection/online/current_choice.h"
+#include "selection/online/decide.h"
+#include "selection/online/explain.h"
+#include "selection/online/model_correction.h"
+#include "selection/online/probe.h"
+#include "selection/online/selection.h"
+#include "selection/online/statistics.h"
+#include "selection/online/sum_max_reduce.h"
+#include "selection/rules/key.h"
+#include "selection/rules/rules.h"
+#include "timing/clock.h"
+
+enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
+
+bool auto_chooses, auto_watching;
+
+/* ---- start */
+
+/* Return true if every rank could create the datatype and operation. Collective. */
+static bool can_reduce(void)
+{
+    int64_t lacks = !sum_max_reduce_open(), any = lacks;
+
+    if (recorder.private != MPI_COMM_NULL)
+        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, recorder.private);
+    return !any;
+}
+
+void auto_start(bool chooses)
+{
+    /* Only under Sessions: the first communicators may have no node leader in common. */
+    if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
+        if (chooses && recorder.rank == 0)
+            recorder_say(
+                "nothing is chosen automatically under Sessions: they have no common clock");
+        return;
+    }
+    if (!can_reduce()) {
+        if (recorder.rank == 0)
+            recorder_say("no statistics and no choice of algorithms: MPI has no memory for them");
+        return;
+    }
+    auto_chooses = chooses;
+    auto_watching = true;
+    model_correction_open();
+    budget_open();
+    if (recorder.private != MPI_COMM_NULL)
+        clock_share();
+}
+
+bool auto_takes(const struct call *c)
+{
+    return auto_watching && (auto_chooses || recorder.options.totals) &&
+           !(c->comm->inter && c->root != ROOT_NONE);
+}
+
+/* Return true if one of the three preceding operations synchronises all members, so that none can
+ * run a window ahead. */
+static bool kept_together(const struct communicator *k)
+{
+    for (int i = 1; i <= 3; i++) {
+        const int before = (int)(k->history >> 8 * i & 0xff) - 1;
+
+        if (before >= 0 && before < OP_COUNT && operation_semantics(before) == SYNCHRONISES)
+            return true;
+    }
+    return false;
+}
+
+/* Returns NULL if the memory reserve is exhausted too. */
+static struct selection *selection_make(const struct execution *e, const struct key *key,
+                                        bool switches)
+{
+    const struct communicator *const k = e->call->comm;
+    const enum semantics semantics = operation_semantics(e->call->operation);
+    const bool close = semantics == SYNCHRONISES || kept_together(k);
+    const bool first = !k->inter || k->first_group;
+    const struct membership own = {.members = k->size + k->remote_size,
+                                   .member = k->rank + (first ? 0 : k->remote_size),
+                                   .root = e->call->root == k->rank,
+                                   .second = !first};
+    struct arrivals *const w =
+        arrivals_make(semantics, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+    struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
+
+    if (s == NULL) {
+        arrivals_free(w);
+        return NULL;
+    }
+    s->arrivals = w;
+    if (auto_chooses)
+        s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
+    s->problem = e->problem; /* for alpha and the sizes of the groups */
+    s->began_ns = now_ns();
+    s->told = explain_key(e, hash_mix(key->hash, k->identity));
+    if (s->told == NULL) {
+        arrivals_free(w);
+        memory_free(s);
+        return NULL;
+    }
+    current_choice_start(&s->hold);
+    s->switches = switches && !(recorder.options.reproducible && e->reduces);
+    s->count = 1;
+    probe_start(s);
+    return s;
+}
+
+/* ---- choice for one instance */
+
+static int find_candidate(struct selection *s, const struct variant *v)
+{
+    for (int i = 1; i < s->count; i++)
+        if (variant_same(&s->list[i].variant, v))
+            return i;
+    if (s->count == MOST_LIST)
+        s->count--;
+    s->list[s->count] = (struct candidate){.variant = *v};
+    return s->count++;
+}
+
+/* List the candidates and predict their times. This takes too long for an instance that is being
+ * recorded. The first window measures the message time while all members send. MPI_Init measured a
+ * single message, which took a tenth of that on 16 emulated nodes. */
+static void list_and_predict(struct selection *s, struct execution *e)
+{
+    struct execution loaded = *e;
+    struct arrivals *const w = s->arrivals;
+
+    w->late = w->semantics == SYNCHRONISES && s->observed.native_ns > 0 &&
+              s->observed.worst_ns > s->observed.native_ns;
+    if (e->problem.alpha < (double)s->observed.latency_ns)
+        loaded.problem.alpha = (double)s->observed.latency_ns;
+    s->count = candidates_list(s->list, &loaded);
+    s->listed = true;
+    for (int i = 1; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        c->model_ns = candidate_predicted(c, &loaded, w->late);
+        c->predicted_ns = (int64_t)((double)c->model_ns *
+                                    model_correction_factor(&c->variant, c->like, s->problem.bytes,
+                                                            w->own.members));
+    }
+}
+
+/* Start with the choice of a plan, or of the communicator that this one duplicates. */
+static void begin_with(struct selection *s, struct execution *e, const struct variant *v,
+                       const char *why)
+{
+    struct call *const c = e->call;
+    const bool native = v->algorithm == NULL && v->own == NULL;
+
+    /* The members agree on the allowed candidates when they create the private communicator. */
+    if (!native && private_comm_ready(c->comm, c->handle))
+        list_and_predict(s, e);
+    decide_from(s, native ? NATIVE : find_candidate(s, v), why);
+    explain_events(s);
+}
+
+static bool inherited_pays(const struct key *key)
+{
+    return (key->inherited.algorithm != NULL || key->inherited.own != NULL) &&
+           (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
+}
+
+/* Return false if the variant is a library algorithm that some member cannot request. */
+static bool told_if_own(struct execution *e, const struct variant *v)
+{
+    return v->own == NULL || library_algorithm_ready(e, v->own, v->segment);
+}
+
+/* Return the candidate for this instance, or NULL for the library's default. All members call it
+ * with the same arguments. */
+const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
+                                    const struct asked *q)
+{
+    struct call *const c = e->call;
+    struct selection *s = key->selection;
+    const bool planned = first != NULL && s == NULL;
+    const bool inherits = !planned && s == NULL && inherited_pays(key);
+
+    c->key = key;
+    if (s == NULL && !planned && !inherits && key->instances < 1)
+        return NULL;
+    if (s == NULL) {
+        s = key->selection = selection_make(e, key, true);
+        if (s == NULL)
+            return NULL;
+        struct variant v = planned ? first->variant : key->inherited;
+
+        if (planned) {
+            v.algorithm = rule_algorithm(first, q);
+            v.own = rule_own(first, q);
+        }
+        if (planned && first->by_paper && v.algorithm != NULL)
+            v.label = v.algorithm->name;
+        const bool fits = candidate_may_run(&v, e);
+
+        if (planned && (first->native || fits))
+            begin_with(s, e, &v, "from the plan");
+        else if (inherits && fits)
+            begin_with(s, e, &v, "from the communicator that this one duplicates");
+    }
+    if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
+        list_and_predict(s, e);
+    const int planned_now = probe_at(s, s->arrivals->position);
+    int which = planned_now != NOBODY ? planned_now : s->hold.current;
+
+    if (which != NATIVE && (!private_comm_ready(c->comm, c->handle) ||
+                            !candidate_may_run(&s->list[which].variant, e) ||
+                            !told_if_own(e, &s->list[which].variant)))
+        which = NATIVE;
+    c->candidate = (uint8_t)which;
+    c->planned = (uint8_t)planned_now;
+    c->choice = (uint8_t)(planned_now != NOBODY         ? STATE_PROBE
+                          : s->hold.state == STATE_HOLD ? STATE_HOLD
+                                                        : STATE_OBSERVE);
+    return which != NATIVE ? &s->list[which] : NULL;
+}
+
+/* Record an instance that runs natively, at its end. */
+void auto_watch(struct execution *e, struct key *key)
+{
+    e->call->key = key;
+    e->call->planned = NOBODY;
+    if (key->selection == NULL && key->instances >= 1)
+        key->selection = selection_make(e, key, false);
+}
+
+/* ---- after an instance */
+
+static void begin_window(struct selection *s, struct call *c)
+{
+    struct arrivals *const w = s->arrivals;
+    int64_t *const x = w->extras;
+
+    if (!private_comm_ready(c->comm, c->handle)) {
+        if (private_comm_may_come(c->comm))
+            return; /* a private communicator may become available later */
+        current_choice_leave(&s->hold);
+        return;
+    }
+    memset(x, 0, sizeof w->extras);
+    x[EXTRA_FAILED] = memory_short() ? 2 : c->comm->failed;
+    x[EXTRA_BUDGET] = -budget_left();
+    x[EXTRA_CLOCK] = clock_bound();
+    x[EXTRA_STALE] = clock_is_stale();
+    x[EXTRA_WALL] = now_ns() - s->began_ns;
+    x[EXTRA_PRIVATE] = -c->comm->private_ns;
+    x[EXTRA_MESSAGE] = -c->comm->message_ns;
+    for (int i = 1; i < s->count; i++)
+        w->predicted[i] = s->list[i].predicted_ns;
+    arrivals_begin(w, c->comm->private);
+    probe_take(s, 0);
+}
+
+/* Create the resources of planned library algorithms, so that their creation does not count as time
+ * of a probe. */
+static void prepare_own(struct selection *s, struct communicator *k)
+{
+    for (int i = 0; i < LONGEST_WINDOW; i++) {
+        const int next = s->probing.next[i];
+        const struct variant *const v = next != NOBODY ? &s->list[next].variant : NULL;
+
+        if (v != NULL && v->own != NULL && !library_algorithm_prepare(k, v->own, v->segment))
+            probe_refuse(s, next);
+    }
+}
+
+static void results(struct selection *s, const struct call *c)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    statistics_keep(s, c->comm);
+    /* All members take part here, and this operation synchronises them in any case. No second
+     * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
+    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
+        recorder.private != MPI_COMM_NULL) {
+        clock_synchronise("live", INT64_MAX);
+        clock_share();
+    }
+    decide(s);
+    prepare_own(s, c->comm);
+    if (current_choice_has(&s->hold, NEWS_TRIALS))
+        model_correction_note(s);
+    explain_events(s);
+}
+
+void auto_end(struct call *c)
+{
+    struct key *const key = c->key;
+    struct selection *const s = key->selection;
+
+    c->key = NULL;
+    if (c->refused)
+        return;
+    key->instances++;
+    budget_spend(c->exit_ns - c->enter_ns);
+    if (s == NULL)
+        return;
+    s->instances++;
+    if (comm_leads(c->comm) && c->site != NULL)
+        explain_site(s->told, c->site);
+    if (s->hold.left)
+        return;
+    if (auto_chooses && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
+        /* A measured minimum is better than the estimate: the last member to arrive did not wait.
+         */
+        const int64_t least = private_comm_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
+
+        if (least > 0)
+            s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
+    }
+    const struct moment m = {.arrival = c->enter_ns,
+                             .exit = c->exit_ns,
+                             .signatures = c->signatures,
+                             .candidate = c->candidate,
+                             .planned = c->planned};
+
+    arrivals_note(s->arrivals, &m);
+    const bool told = arrivals_step(s->arrivals, c->comm->private);
+
+    if (told)
+        results(s, c);
+    if (s->arrivals->stage > 0 || s->hold.left || !arrivals_full(s->arrivals) ||
+        (!s->listed && s->switches && s->observed.latency_ns > 0))
+        return;
+    const int first = s->arrivals->length;
+
+    if (told && probe_waits(s) && arrivals_extend(s->arrivals))
+        probe_take(s, first);
+    else
+        begin_window(s, c);
+}

@@ -1,0 +1,76 @@
+/* Budget of the selector: the time that probing may lose, and the start of a key's first window.
+ *
+ * Probing may lose 1/50 of the process's time in collectives, plus one native instance for each of
+ * its first MOST_GRANTS keys. probe.c limits the loss of each key. The first window starts when its
+ * setup costs little compared with the elapsed time.
+ *
+ * Threads: the ledger belongs to the process. All its variables are atomic.
+ */
+#include "selection/online/budget.h"
+#include "executor/execution.h"
+#include "executor/private_comm.h"
+#include "executor/problem.h"
+#include "record/comm.h"
+#include "schedule/schedule.h"
+#include "timing/machine.h"
+
+enum { MOST_GRANTS = 3 };
+
+/* ---- the ledger */
+
+static _Atomic int64_t spent_ns, lost_ns, granted_ns;
+static _Atomic int grants;
+
+int64_t budget_left(void)
+{
+    return atomic_load(&spent_ns) / LOSS_SHARE + atomic_load(&granted_ns) - atomic_load(&lost_ns);
+}
+
+void budget_open(void)
+{
+    atomic_store(&spent_ns, 0);
+    atomic_store(&lost_ns, 0);
+    atomic_store(&granted_ns, 0);
+    atomic_store(&grants, 0);
+}
+
+void budget_spend(int64_t ns)
+{
+    atomic_fetch_add(&spent_ns, ns);
+}
+
+void budget_lose(int64_t ns)
+{
+    atomic_fetch_add(&lost_ns, ns);
+}
+
+void budget_grant(int64_t ns)
+{
+    if (atomic_fetch_add(&grants, 1) < MOST_GRANTS)
+        atomic_fetch_add(&granted_ns, ns);
+}
+
+/* ---- the first window */
+
+/* Return the number of instances before the first window. The setup (two windows, and the private
+ * communicator unless it exists) may take about 6 % of the time so far, at each_ns per instance.
+ * Without a measurement, both times follow from the link parameters of MPI_Init. */
+int budget_gap(const struct communicator *k, const struct problem *p, double each_ns)
+{
+    enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
+    const int trees = k->private_tried ? WINDOW_TREES : PRIVATE_TREES;
+    const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
+
+    return wanted < MOST ? (int)wanted : MOST;
+}
+
+/* Return the minimum time of an instance in ns, from facts that all members know. */
+double budget_least_time(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    double bytes = problem_is_known(e) ? (double)(p->bytes + p->remote_bytes) : 0;
+
+    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
+        bytes += (double)p->counts[i];
+    return tree_ns(p) + machine_passing(link_of(e->call->comm), bytes);
+}

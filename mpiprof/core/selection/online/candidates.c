@@ -1,0 +1,269 @@
+/* Candidates of a key and their predicted times. Candidates are the catalogue's algorithms that
+ * fit, block sizes around formula (2), and library algorithms with an equivalent in the catalogue.
+ *
+ * A prediction walks the rounds of this rank's schedule. A round takes alpha, a fraction of alpha
+ * for each further message, and the transfer time on the busier side of the port. A round in which
+ * this rank only waits takes as long as its own first round. As in a score, the mean over all ranks
+ * counts, but at least half of the maximum. Ranks that the busiest rank serves wait half that long
+ * on average, as in a flat tree (arrival.c). For a library algorithm, the schedule of its
+ * equivalent is walked. The list is equal on all members, because it depends only on facts that all
+ * of them know.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/pmpi.h"
+#include "base/predefined.h"
+#include "executor/execution.h"
+#include "executor/library_algorithm.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/pack_buffers.h"
+#include "executor/private_comm.h"
+#include "executor/scratch.h"
+#include "executor/variant.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "selection/online/arrival.h"
+#include "selection/online/candidates.h"
+#include "timing/machine.h"
+
+enum { MOST_ROUNDS = 2048 };
+
+bool candidate_applies(const struct algorithm *a, const struct execution *e)
+{
+    const char *const name = operation_names[e->call->operation];
+
+    if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
+        return false;
+    if (e->reduces &&
+        ((!a->keeps_order && predefined_reduction(e->op) == NULL) || !may_reduce(e->call->comm)))
+        return false;
+    return a->applies == NULL || a->applies(&e->problem);
+}
+
+/* Return true if the algorithm applies and may use its memory, as far as all members know the
+ * sizes. */
+bool candidate_fits(const struct algorithm *a, const struct execution *e)
+{
+    const bool applies = candidate_applies(a, e);
+    const int64_t needed = applies && !a->needs_counts ? pack_buffer_sure(a, e) : 0;
+    const bool fits = scratch_fits(e->call->comm, needed);
+
+    if (!fits)
+        scratch_left_out(e->call->comm, a, needed);
+    return applies && fits;
+}
+
+/* The same for a variant, which may be a library algorithm. */
+bool candidate_may_run(const struct variant *v, const struct execution *e)
+{
+    if (v->own != NULL)
+        return library_algorithm_applies(v->own, v->segment, e);
+    return v->algorithm != NULL && candidate_fits(v->algorithm, e);
+}
+
+/* ---- predictions */
+
+struct port { /* bytes that have passed the port so far */
+    double sent, received;
+};
+
+static double round_time(const struct problem *p, const struct link *link, const struct round *r,
+                         struct port *port)
+{
+    const double reduced_ns = 0.25; /* ns per byte, a typical memory rate; no measurement exists */
+    const struct port before = *port;
+    double own = 0;
+    int messages = 0;
+
+    for (int i = 0; i < r->count; i++) {
+        const struct step *const s = &r->steps[i];
+
+        if (s->kind == STEP_SEND)
+            port->sent += (double)s->length;
+        else if (s->kind == STEP_RECEIVE)
+            port->received += (double)s->length;
+        else if (s->kind == STEP_REDUCE)
+            own += reduced_ns * (double)s->length;
+        else if (s->kind == STEP_BARRIER)
+            own += p->alpha * log2_ceiling(p->size);
+        messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
+    }
+    const double out = machine_passing(link, port->sent) - machine_passing(link, before.sent);
+    const double in =
+        machine_passing(link, port->received) - machine_passing(link, before.received);
+
+    if (messages > 0)
+        own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);
+    return own;
+}
+
+/* Return the predicted time in ns for this rank alone, or 0 if no prediction is possible. If the
+ * last rank is `late` by more than the operation takes, it finds the work of the others done. A
+ * tree has combined most data by then. The same holds for an algorithm that receives the late rank
+ * as a parameter, which runs in no other case. */
+int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool late)
+{
+    struct problem problem = e->problem;
+    struct context context = {0};
+    struct round r = {0};
+    struct port port = {0};
+    double total = 0, first = 0, idle = 0;
+
+    const struct algorithm *const a = c->like != NULL ? c->like : c->variant.algorithm;
+
+    if (a == NULL || a->needs_counts)
+        return 0;
+    variant_apply(&c->variant, &problem);
+    if (c->like != NULL) /* in segments, or the whole message */
+        problem.block_size = c->variant.segment > 0 ? c->variant.segment : problem.bytes;
+    problem.nodes = e->call->comm->nodes;
+    if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
+        return 0;
+    const int64_t rounds = a->rounds(&context);
+    const int64_t stride = rounds / MOST_ROUNDS + 1;
+
+    const int64_t early = a->early != NULL ? a->early(&context) : 0;
+
+    for (int64_t i = early; i < rounds; i += stride) {
+        schedule_round(a, &context, i, &r);
+        const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
+
+        total += takes;
+        idle += takes == 0;
+        first = first > 0 ? first : takes;
+    }
+    memory_free(r.steps);
+    schedule_free(&context);
+    return 1 + (int64_t)((total + (late ? 0 : idle * first)) * (double)stride);
+}
+
+/* ---- the list */
+
+static int add(struct candidate *list, int count, const struct variant *v)
+{
+    if (count == MOST_LIST)
+        return count;
+    list[count] = (struct candidate){.variant = *v};
+    list[count].variant.label =
+        variant_label(v->own != NULL ? v->own->label : v->algorithm->name, v);
+    return count + 1;
+}
+
+static double total_bytes(const struct problem *p)
+{
+    double total = (double)p->bytes;
+
+    for (int i = 0; p->counts != NULL && i < p->size; i++)
+        total += (double)p->counts[i];
+    return total;
+}
+
+/* Return the block size B that minimises (bytes / B + p)(alpha + B beta), rounded to a power of
+ * two. Returns 0 if blocks gain nothing. */
+static int64_t best_block(const struct problem *p)
+{
+    int64_t best = 1;
+
+    if (p->size < 3 || p->beta <= 0)
+        return 0;
+    const double square = total_bytes(p) * p->alpha / (p->beta * (p->size - 2));
+
+    while ((double)best * (double)best * 2 < square)
+        best *= 2;
+    return best;
+}
+
+/* Add half and twice the best block size, because the measured alpha and beta describe a machine
+ * only approximately. If there is one message, the best size replaces the algorithm's default. The
+ * sizes then form a ladder that the search in probe.c climbs. */
+static int add_block_sizes(struct candidate *list, int count, int plain, const struct problem *p)
+{
+    const struct algorithm *const a = list[plain].variant.algorithm;
+    const double total = total_bytes(p);
+    const int64_t best = best_block(p);
+
+    if (a->early != NULL || a->parameters == NULL || strstr(a->parameters, "block_size") == NULL ||
+        best == 0)
+        return count;
+    if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
+        add(list, plain, &(struct variant){.algorithm = a, .block_size = best});
+    for (int64_t b = best / 2; b <= best * 2; b *= 4)
+        if (b >= LEAST_BLOCK && (double)b < total)
+            count = add(list, count, &(struct variant){.algorithm = a, .block_size = b});
+    return count;
+}
+
+/* Return the index of the candidate with the wanted parameters, which is added if necessary.
+ * Returns 0 if the list is full. A new candidate inherits the predicted time of `which`. */
+int candidate_changed(struct candidate *list, int *count, int which, const struct variant *wanted)
+{
+    for (int i = 1; i < *count; i++)
+        if (variant_same(&list[i].variant, wanted))
+            return i;
+    if (*count == MOST_LIST)
+        return 0;
+    *count = add(list, *count, wanted);
+    list[*count - 1].predicted_ns = list[which].predicted_ns;
+    return *count - 1;
+}
+
+/* Return true if there are several nodes and some node has several members. */
+static bool several_a_node(const struct communicator *k)
+{
+    int last = 0;
+
+    for (int i = 0; k->nodes != NULL && i < k->size; i++)
+        last = k->nodes[i] > last ? k->nodes[i] : last;
+    return last > 0 && last < k->size - 1;
+}
+
+/* Add the library algorithms that all members can request, with the best segment size if a message
+ * has several segments. */
+static int add_own(struct candidate *list, int count, struct execution *e)
+{
+    const int64_t best = best_block(&e->problem);
+
+    for (int i = 0; i < mpi_t_algorithm_own_count(); i++) {
+        const struct own_algorithm *const own = mpi_t_algorithm_own_at(i);
+        const struct algorithm *const like =
+            own->operation == e->call->operation
+                ? catalogue_find(operation_names[own->operation], own->like, false)
+                : NULL;
+        struct variant v = {.own = own};
+
+        if (own->segmented && best >= LEAST_BLOCK && best < e->problem.bytes)
+            v.segment = best;
+        if (like == NULL || count == MOST_LIST || !candidate_fits(like, e) ||
+            !candidate_may_run(&v, e) || !library_algorithm_known(e->call->comm, own, v.segment))
+            continue;
+        count = add(list, count, &v);
+        list[count - 1].like = like;
+        list[count - 1].has_needs = !library_algorithm_duplicates();
+    }
+    return count;
+}
+
+/* List the candidates; index 0 is the library's default. Returns their number. */
+int candidates_list(struct candidate *list, struct execution *e)
+{
+    int count = 1;
+
+    list[NATIVE] = (struct candidate){0};
+    for (int i = 0; i < catalogue_count; i++)
+        if (candidate_fits(catalogue[i], e))
+            count = add(list, count, &(struct variant){.algorithm = catalogue[i]});
+    const int plain = count;
+
+    for (int i = 1; i < plain; i++)
+        count = add_block_sizes(list, count, i, &e->problem);
+    for (int i = 1; i < plain && several_a_node(e->call->comm); i++) {
+        const struct algorithm *const a = list[i].variant.algorithm;
+
+        if (a->parameters != NULL && strstr(a->parameters, "order=") != NULL)
+            count = add(list, count, &(struct variant){.algorithm = a, .order = ORDER_BOTH});
+    }
+    return e->call->comm->inter ? count : add_own(list, count, e);
+}

@@ -1,0 +1,237 @@
+/* Corrections of the model from measurements, for later keys and with --learn for later jobs.
+ *
+ * An entry refers to an algorithm of the catalogue or of the library (native:ring) and to a class
+ * of bytes and members (powers of 2). In the mean over `runs`, the algorithm took `ratio` times the
+ * model's prediction. A prediction is multiplied by
+ *
+ *      (shared + sum of w ratio) / (1 + sum of w)      w = runs / 2^(class distance)
+ *
+ * over the entries of the algorithm. `shared` is the same formula over all algorithms, with 1 in
+ * place of `shared`. So the factor of an unknown algorithm stays near 1, and a common error also
+ * corrects algorithms that were never tried. For a library algorithm, `shared` is the factor of its
+ * equivalent in the catalogue.
+ *
+ * Each rank corrects its predictions by its own measurements. The members agree on the corrected
+ * predictions with their windows, as on uncorrected ones.
+ *
+ * Threads: all state is protected by recorder.lock.
+ */
+#include "selection/online/model_correction.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "base/tree.h"
+#include "executor/mpi_t_algorithm.h"
+#include "executor/variant.h"
+#include "record/comm.h"
+#include "schedule/algorithms/catalogue.h"
+#include "schedule/schedule.h"
+#include "selection/online/candidates.h"
+#include "selection/online/provenance.h"
+#include "selection/online/rank_test.h"
+#include "selection/online/report_info.h"
+#include "selection/online/selection.h"
+#include "tracefile/file.h"
+
+enum {
+    MOST_ENTRIES = 512,
+    MOST_RUNS = 16, /* maximum weight of an entry, so that new measurements replace old ones */
+    MOST_BYTES = 1 << 20,
+    NEAR = 8 /* maximum class distance of bytes plus members at which an entry still counts */
+};
+
+struct entry {
+    const struct algorithm *algorithm;
+    const struct own_algorithm *own; /* library algorithm, if `algorithm` is NULL */
+    int bytes, members;              /* logarithms to base 2 */
+    double ratio;
+    int runs;
+};
+static struct entry entries[MOST_ENTRIES];
+static int entry_count;
+static struct text lines; /* new entries of this job, in the format of the file */
+
+/* ---- the table */
+
+static int distance(int a, int b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static void add(const struct entry *new)
+{
+    for (int i = 0; i < entry_count; i++) {
+        struct entry *const e = &entries[i];
+
+        if (e->algorithm != new->algorithm || e->own != new->own || e->bytes != new->bytes ||
+            e->members != new->members)
+            continue;
+        e->ratio = (e->ratio * e->runs + new->ratio * new->runs) / (e->runs + new->runs);
+        e->runs += new->runs;
+        e->runs = e->runs < MOST_RUNS ? e->runs : MOST_RUNS;
+        return;
+    }
+    if (entry_count < MOST_ENTRIES)
+        entries[entry_count++] = *new;
+}
+
+static double weight_of(const struct entry *e, int bytes, int members)
+{
+    const int far = distance(e->bytes, bytes) + distance(e->members, members);
+
+    return far > NEAR ? 0 : (double)e->runs / (1 << far);
+}
+
+/* Return the factor from the entries of this algorithm and the prior `shared`. */
+static double own_factor(const struct entry *of, double shared)
+{
+    double sum = shared, weights = 1;
+
+    for (int i = 0; i < entry_count; i++) {
+        const struct entry *const e = &entries[i];
+
+        if (e->algorithm == of->algorithm && e->own == of->own) {
+            sum += weight_of(e, of->bytes, of->members) * e->ratio;
+            weights += weight_of(e, of->bytes, of->members);
+        }
+    }
+    return sum / weights;
+}
+
+/* Return the factor from the entries of all catalogue algorithms of the operation. */
+static double shared_factor(const struct entry *of)
+{
+    double sum = 1, weights = 1;
+
+    for (int i = 0; i < entry_count; i++) {
+        const struct entry *const e = &entries[i];
+
+        if (e->own == NULL && strcmp(e->algorithm->operation, of->algorithm->operation) == 0 &&
+            e->algorithm->inter == of->algorithm->inter) {
+            sum += weight_of(e, of->bytes, of->members) * e->ratio;
+            weights += weight_of(e, of->bytes, of->members);
+        }
+    }
+    return sum / weights;
+}
+
+/* Return the factor by which the model's prediction must be multiplied. For a library algorithm,
+ * `like` is the equivalent that the model used. */
+double model_correction_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
+                               int members)
+{
+    struct entry of = {.algorithm = v->own != NULL ? like : v->algorithm,
+                       .bytes = log2_floor(bytes),
+                       .members = log2_floor(members)};
+
+    recorder_lock();
+    double factor = own_factor(&of, shared_factor(&of));
+
+    if (v->own != NULL) {
+        of.algorithm = NULL;
+        of.own = v->own;
+        factor = own_factor(&of, factor);
+    }
+    recorder_unlock();
+    return factor;
+}
+
+/* ---- this job */
+
+static void write_down(const struct entry *e)
+{
+    text_add(&lines, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ",
+             e->own != NULL ? operation_names[e->own->operation] : e->algorithm->operation,
+             e->own != NULL ? e->own->label : e->algorithm->name);
+    text_add(&lines, "\"bytes\": %lld, \"members\": %d, \"ratio\": %.4g, \"runs\": %d, ",
+             1LL << e->bytes, 1 << e->members, e->ratio, e->runs);
+    provenance_add(&lines);
+    text_add(&lines, "}\n");
+}
+
+/* Record the trials of a phase at its end. The communicator's leader also writes them for the
+ * file. */
+void model_correction_note(const struct selection *s)
+{
+    const bool writes = recorder.options.learn != NULL && comm_leads(s->told->comm);
+
+    recorder_lock();
+    for (int i = 1; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+
+        if (c->got == 0 || c->seen == 0 || c->model_ns <= 0)
+            continue;
+        const struct entry new = {.algorithm = c->variant.algorithm,
+                                  .own = c->variant.own,
+                                  .bytes = log2_floor(s->problem.bytes > 0 ? s->problem.bytes : 1),
+                                  .members = log2_floor(s->arrivals->own.members),
+                                  .ratio = (double)rank_test_median(c) / (double)c->model_ns,
+                                  .runs = c->got < MOST_RUNS ? c->got : MOST_RUNS};
+
+        add(&new);
+        if (writes && lines.length < MOST_BYTES)
+            write_down(&new);
+    }
+    recorder_unlock();
+}
+
+/* ---- other jobs */
+
+static const struct algorithm *find_algorithm(const char *operation, const char *name)
+{
+    for (int i = 0; i < catalogue_count; i++)
+        if (strcmp(catalogue[i]->operation, operation) == 0 &&
+            strcmp(catalogue[i]->name, name) == 0)
+            return catalogue[i];
+    return NULL;
+}
+
+/* Read the entries that the launcher passes on: "allreduce ring 16 3 1.83 5;", with log2 of bytes
+ * and members. */
+void model_correction_open(void)
+{
+    const char *s = recorder.options.learned;
+
+    entry_count = 0;
+    for (; s != NULL && *s != '\0'; s += *s == ';') {
+        char operation[32], name[64];
+        struct entry e = {0};
+
+        if (text_scan(s, "%31s %63s %d %d %lf %d", operation, name, &e.bytes, &e.members, &e.ratio,
+                      &e.runs) == 6) {
+            if (variant_own(name) != NULL)
+                e.own = mpi_t_algorithm_own(operation, variant_own(name));
+            else
+                e.algorithm = find_algorithm(operation, name);
+            if ((e.algorithm != NULL || e.own != NULL) && e.ratio > 0 && e.runs > 0)
+                add(&e);
+        }
+        s += strcspn(s, ";");
+    }
+}
+
+/* Append the entries to the file, as other jobs may do at the same time. Collective. */
+void model_correction_finish(MPI_Comm comm)
+{
+    const char *const path = recorder.options.learn;
+
+    if (path == NULL)
+        return;
+    tree_collect_last(&lines, "", NULL, LAST_LEARNED, comm);
+    if (recorder.rank == 0 && lines.length > 0) {
+        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+        if (descriptor < 0 || lines.cut || !file_write(descriptor, &lines))
+            recorder_say("--learn: cannot write %s: %s", path,
+                         strerror(lines.cut ? ENOMEM : errno));
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    text_free(&lines);
+}

@@ -1,0 +1,381 @@
+/* Probing: the trial runs of candidates, and the test that replaces the current choice.
+ *
+ *    candidate set (candidate_set.c)
+ *      --> one run each, in the order of their estimates
+ *      --> up to 3 runs of each candidate that may still be best, then of equivalent library
+ *          algorithms
+ *      --> the neighbouring block sizes of the best candidate that has a block size, unless it
+ *          takes a quarter longer than the best of all
+ *      --> without a significant result: up to 9 runs of the best one and of the library's default
+ *
+ * Test: a candidate replaces the library's default only if it is better at a significance of 95 %,
+ * corrected for the number of candidates that were tried (Bonferroni).
+ *
+ * Budget: the loss by probing is bounded, per key and per process.
+ *
+ * Faraj et al., Section 7, take the mean of ten consecutive instances of each algorithm. Here the
+ * trials are interleaved with runs of the current choice, so that drift affects all candidates
+ * equally.
+ */
+#include <string.h>
+
+#include "selection/online/arrival.h"
+#include "selection/online/budget.h"
+#include "selection/online/candidate_set.h"
+#include "selection/online/candidates.h"
+#include "selection/online/current_choice.h"
+#include "selection/online/observe.h"
+#include "selection/online/probe.h"
+#include "selection/online/rank_test.h"
+#include "selection/online/selection.h"
+#include "selection/online/window_length.h"
+
+enum {
+    RUNS = 3,            /* runs of each candidate that may be best */
+    FINAL_RUNS = 9,      /* runs of the best candidate and its rival */
+    FIRST = 2,           /* candidates that may start on a prediction alone */
+    MOST_OWN = 4,        /* library algorithms per phase */
+    PATIENT_WINDOWS = 12 /* windows without budget for a probe, after which a phase ends */
+};
+/* Standard deviations for 95 %, one-sided, by the number of candidates tried. */
+static const double sure_of[] = {1.645, 1.645, 1.96, 2.13, 2.24, 2.33, 2.39, 2.45};
+static const double likely = 1.645;
+
+/* Return the required significance in standard deviations. The first phase corrects for the
+ * candidates tried and for a second look in a final. A later phase has a known reason to begin. */
+static double sure(const struct selection *s)
+{
+    const int most = sizeof sure_of / sizeof *sure_of - 1;
+    int tried = s->probing.final;
+
+    if (s->phases.number > 1)
+        return likely;
+
+    for (int i = 1; i < s->count; i++)
+        tried += s->list[i].got > 0;
+    return sure_of[tried < most ? tried : most];
+}
+
+/* ---- the plan of a window */
+
+/* Return the expected loss of one run in ns. An unmeasured candidate may take 1/2 longer than the
+ * current choice, or 1/8 if it is predicted to be much faster. */
+static int64_t risk_of(const struct selection *s, int i)
+{
+    const int64_t usual = rank_test_known(&s->list[s->hold.current]);
+    const int64_t measured = rank_test_known(&s->list[i]), model = candidate_set_estimate(s, i);
+    int64_t takes = usual + usual / (model > 0 && model < usual * 3 / 4 ? 8 : 2);
+
+    if (measured > 0)
+        takes = measured;
+    else if (model > takes)
+        takes = model;
+    return takes > usual ? takes - usual : 0;
+}
+
+/* Return the loss in ns that is still allowed. The process's budget counts waits for late ranks as
+ * time; the key's own budget excludes them. */
+static int64_t budget_of(const struct selection *s)
+{
+    const int64_t each = rank_test_usual(s);
+    const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
+    const int64_t all = -s->arrivals->extras[EXTRA_BUDGET];
+
+    return (own < all ? own : all) - s->probing.in_flight_ns[0] - s->probing.in_flight_ns[1];
+}
+
+/* Return the cost in ns of the resources for a first run. */
+static int64_t price_of(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+
+    return c->variant.own == NULL || c->has_needs ? 0 : s->observed.private_ns;
+}
+
+/* Return true if the resources do not have to wait long for budget. */
+static bool is_cheap(const struct selection *s, int i)
+{
+    const int64_t price = price_of(s, i);
+
+    return price <= rank_test_usual(s) || price <= budget_of(s);
+}
+
+/* Limit the library algorithms. Exclude one if creating its resources would block members that run
+ * ahead. */
+static bool may_enter(const struct selection *s, int i)
+{
+    int tried = 0;
+
+    if (s->list[i].variant.own == NULL || s->list[i].asked > 0)
+        return true;
+    for (int j = 1; j < s->count; j++)
+        tried += s->list[j].variant.own != NULL && s->list[j].asked > 0;
+    return tried < MOST_OWN && !candidate_set_waits(s, i) && is_cheap(s, i) &&
+           (s->list[i].has_needs || !window_length_runs_ahead(s->arrivals));
+}
+
+/* Return true if a candidate needs another run. An unmeasured candidate has at most two active
+ * runs. */
+static bool wants_run(const struct selection *s, int i)
+{
+    const struct candidate *const c = &s->list[i];
+    const int under_way = c->asked - c->got, measured = rank_test_samples(c);
+
+    if (i == s->hold.current || c->out || (measured == 0 && under_way > 1) || !may_enter(s, i) ||
+        !candidate_set_is_open(s, i))
+        return false;
+    return measured + under_way < (s->probing.final ? FINAL_RUNS : RUNS);
+}
+
+static void by_promise(const struct selection *s, int *order)
+{
+    for (int i = 0; i < s->count; i++) {
+        int j = i;
+
+        for (; j > 0 && candidate_set_estimate(s, order[j - 1]) > candidate_set_estimate(s, i); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+}
+
+static void place(struct selection *s, int i, int position)
+{
+    s->probing.next[position] = (uint8_t)i;
+    s->probing.probes++;
+    s->probing.later_probes += s->phases.number > 1;
+    s->list[i].asked++;
+}
+
+/* Charge the resources of a planned run, which auto.c creates before the next instance. */
+static void pay(struct selection *s, int i, int64_t price)
+{
+    s->list[i].has_needs = true;
+    observe_loss(s, price);
+}
+
+/* Return the number of active runs of candidates that only the model knows. */
+static int guesses(const struct selection *s)
+{
+    int count = 0;
+
+    for (int i = 1; i < s->count; i++)
+        count += s->list[i].asked > s->list[i].got && rank_test_known(&s->list[i]) == 0;
+    return count;
+}
+
+/* Plan the probes of the next window in rotation, within the budget. Candidates without expected
+ * loss need none. If `may` is false, the window has no probes. */
+void probe_plan(struct selection *s, bool may)
+{
+    const int length = s->arrivals->next_length, room = length - (length + 3) / 4;
+    int64_t budget = budget_of(s), risk = 0;
+    int placed = 0, last = -1, order[MOST_LIST];
+
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
+    if (!may)
+        return;
+    s->probing.short_of_budget = false;
+    by_promise(s, order);
+    while (placed < room && placed != last) {
+        last = placed;
+        for (int n = 0; n < s->count && placed < room; n++) {
+            const int i = order[n];
+            const int64_t loss = risk_of(s, i), price = price_of(s, i);
+
+            if (!wants_run(s, i) || s->probing.probes >= s->probing.limit ||
+                (s->model.measured == 0 && rank_test_known(&s->list[i]) == 0 &&
+                 s->list[i].asked == 0 && guesses(s) == FIRST))
+                continue;
+            if (loss + price > 0 && loss + price > budget) {
+                s->probing.short_of_budget = true;
+                continue;
+            }
+            pay(s, i, price);
+            place(s, i, placed++ * length / room);
+            risk += loss;
+            budget -= loss + price;
+        }
+    }
+    s->probing.in_flight_ns[1] = s->probing.in_flight_ns[0];
+    s->probing.in_flight_ns[0] = risk;
+    s->probing.stalled = placed > 0 ? 0 : s->probing.stalled + s->probing.short_of_budget;
+}
+
+/* Remove a planned candidate without its resources. */
+void probe_refuse(struct selection *s, int i)
+{
+    struct candidate *const c = &s->list[i];
+
+    for (int position = 0; position < LONGEST_WINDOW; position++)
+        if (s->probing.next[position] == i)
+            s->probing.next[position] = NOBODY;
+    c->asked = c->got;
+    c->refused = c->out = true;
+}
+
+/* ---- windows */
+
+void probe_start(struct selection *s)
+{
+    memset(s->probing.plan, NOBODY, sizeof s->probing.plan);
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
+}
+
+/* Return the candidate to probe at a position, or NOBODY. */
+int probe_at(struct selection *s, int position)
+{
+    if (position < 0 || position >= s->arrivals->length || s->probing.plan[position] == NOBODY)
+        return NOBODY;
+    s->probing.ran++;
+    return s->probing.plan[position];
+}
+
+/* Start the next plan at position `first` of the current window. */
+void probe_take(struct selection *s, int first)
+{
+    memcpy(s->probing.plan + first, s->probing.next, (size_t)(LONGEST_WINDOW - first));
+    memset(s->probing.next, NOBODY, sizeof s->probing.next);
+}
+
+static bool is_waiting(const struct selection *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (wants_run(s, i) && s->probing.probes < s->probing.limit)
+            return true;
+    return false;
+}
+
+/* Return true if the finished window has no probe and the next one adds none. It only waited for
+ * results, so both can be reduced together. */
+bool probe_waits(const struct selection *s)
+{
+    if (s->hold.state != STATE_PROBE)
+        return false;
+    for (int i = 0; i < LONGEST_WINDOW; i++)
+        if (s->probing.plan[i] != NOBODY)
+            return false;
+    return !is_waiting(s);
+}
+
+/* ---- a phase */
+
+/* Begin a phase of at most `limit` probes, in which rank `late` (-1 for none) arrives last. Returns
+ * the number of candidates. */
+int probe_begin(struct selection *s, int limit, int late)
+{
+    s->probing.limit = limit;
+    s->probing.late = late;
+    s->probing.probes = s->probing.stalled = 0;
+    s->probing.final = false;
+    for (int i = 0; i < s->count; i++)
+        s->list[i].asked = s->list[i].got = 0;
+    return candidate_set_begin(s);
+}
+
+/* Exclude candidates that can no longer be best, or that the budget has blocked for long, but none
+ * in a final. */
+static void drop(struct selection *s)
+{
+    for (int i = 1; i < s->count; i++) {
+        struct candidate *const c = &s->list[i];
+
+        if (i == s->hold.current || c->got < c->asked || s->probing.final)
+            continue;
+        if (!candidate_set_is_open(s, i) ||
+            (s->probing.stalled > PATIENT_WINDOWS && wants_run(s, i)))
+            c->out = true;
+    }
+}
+
+static bool is_over(const struct selection *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].got < s->list[i].asked)
+            return false;
+    return s->list[s->hold.current].seen >= RUNS &&
+           (!is_waiting(s) || s->probing.stalled > PATIENT_WINDOWS);
+}
+
+static int best_of(const struct selection *s)
+{
+    int best = s->hold.current;
+
+    for (int i = 0; i < s->count; i++)
+        if ((i == s->hold.current || !s->list[i].out) && s->list[i].seen > 0 &&
+            rank_test_median(&s->list[i]) < rank_test_median(&s->list[best]))
+            best = i;
+    return best;
+}
+
+/* Return the candidate that a new choice must beat. */
+static int rival_of(const struct selection *s)
+{
+    return s->phases.number == 1 ? NATIVE : s->phases.before;
+}
+
+/* Return the choice if nothing is significantly better: the library's default, or a faster earlier
+ * choice. */
+static int fallback(const struct selection *s)
+{
+    const struct candidate *const native = &s->list[NATIVE], *const before = &s->list[rival_of(s)];
+
+    return native->seen == 0 || rank_test_median(before) < rank_test_median(native) ? rival_of(s)
+                                                                                    : NATIVE;
+}
+
+static bool is_surely_better(const struct selection *s, int which, int than)
+{
+    return rank_test_better(&s->list[which], &s->list[than], sure(s), 1);
+}
+
+static void begin_final(struct selection *s, int best, int other)
+{
+    for (int i = 0; i < s->count; i++)
+        s->list[i].out = i != best && i != other;
+    s->probing.final = true;
+}
+
+static void run_on(struct selection *s, int best)
+{
+    if (s->list[best].seen > 1 &&
+        rank_test_better(&s->list[best], &s->list[s->hold.current], likely, 10))
+        current_choice_run_on(&s->hold, best);
+}
+
+/* Return the reason for a choice. An excluded candidate may have been faster in its one or two
+ * runs. */
+static const char *nothing_faster(const struct selection *s, int than)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->list[i].seen > 0 && rank_test_median(&s->list[i]) < rank_test_median(&s->list[than]))
+            return "nothing was faster by more than the noise";
+    return "nothing was faster";
+}
+
+/* Advance the phase after a window. Returns true if the phase has made a choice. */
+bool probe_step(struct selection *s)
+{
+    candidate_set_correct(s);
+    drop(s);
+    const int best = best_of(s), other = rival_of(s);
+    const bool better = is_surely_better(s, best, other);
+
+    run_on(s, best);
+    if (!is_over(s) && !(s->probing.final && better))
+        return false;
+    if (!s->probing.final && s->probing.probes < s->probing.limit && candidate_set_climb(s, best))
+        return false;
+    if (better) {
+        current_choice_conclude(&s->hold, best, "faster by more than the noise");
+    } else if (best == fallback(s)) {
+        current_choice_conclude(&s->hold, best, nothing_faster(s, best));
+    } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
+        begin_final(s, best, other);
+        return false;
+    } else if (is_surely_better(s, s->hold.current, other)) { /* the best one was disturbed */
+        current_choice_conclude(&s->hold, s->hold.current, "faster by more than the noise");
+    } else {
+        current_choice_conclude(&s->hold, fallback(s), "nothing was faster by more than the noise");
+    }
+    return true;
+}

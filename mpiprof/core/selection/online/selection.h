@@ -1,0 +1,79 @@
+/* Selector state of one key. Each member structure is written by one file only. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schedule/schedule.h"
+#include "selection/online/arrival.h"
+#include "selection/online/candidates.h"
+#include "selection/online/current_choice.h"
+
+struct typical { /* reference instances, with which new windows are compared */
+    int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
+    int latest[MOST_SAMPLES];
+    int count;
+};
+
+struct observed {                 /* results of windows (observe.c) */
+    int64_t native_ns;            /* newest measured score of the library's default */
+    int64_t elapsed_ns, worst_ns; /* medians of the newest window */
+    int64_t after_ns;             /* median time after the last arrival, newest window */
+    int64_t saved_ns, lost_ns;    /* saved by selection, lost by probing */
+    int64_t private_ns;           /* creation time of the private communicator */
+    int64_t latency_ns;           /* message time while all members send; 0 until measured */
+};
+
+struct pace {            /* cost of recording (window_length.c) */
+    int64_t costs_ns[3]; /* reduction times of the newest windows */
+    int costs;
+    int strikes; /* consecutive windows in which the reductions made ranks wait */
+};
+
+struct phases { /* phases of the arrival pattern (decide.c) */
+    int number;
+    int before; /* candidate that ran before this phase's probing */
+    /* in instances: minimum distance of two phases, earliest start of the next one */
+    int64_t patience, next;
+    struct typical reference;
+    int moved; /* consecutive windows that differ from the reference */
+    /* reason for the next phase, which starts when `next` allows; NULL if none is due */
+    const char *due;
+};
+
+struct model {            /* prediction model (candidate_set.c) */
+    double factor, prior; /* measured time / predicted time: now, and at the start of the phase */
+    int measured;         /* candidates of this phase that `factor` includes */
+    double noise;         /* relative noise of one score */
+    double least;         /* upper bound on the time of the best candidate */
+};
+
+struct probing {           /* probing (probe.c) */
+    int late;              /* rank that arrives last in this phase; -1 if none does consistently */
+    bool final;            /* only the best candidate and its rival are left */
+    int limit, probes;     /* in this phase: maximum, and planned so far */
+    int later_probes, ran; /* planned in later phases; run in all phases */
+    int stalled;           /* consecutive windows without budget for a probe */
+    bool short_of_budget;  /* the newest plan lacked budget for some probes */
+    int64_t in_flight_ns[2]; /* possible loss of planned probes, not yet in the budget */
+    uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* per position: a candidate, or NOBODY */
+};
+
+struct report_info; /* report texts (report_info.h); never input to a decision */
+
+struct selection {
+    struct arrivals *arrivals;
+    bool switches;     /* selection is allowed; otherwise arrivals are only recorded */
+    int64_t instances; /* counted equally on all members */
+    int64_t began_ns;  /* creation time on this member's clock; members agree through EXTRA_WALL */
+    struct problem problem; /* first instance: alpha and the group sizes */
+    struct candidate list[MOST_LIST];
+    int count;
+    bool listed; /* the list of candidates is complete */
+    struct current_choice hold;
+    struct observed observed;
+    struct pace pace;
+    struct phases phases;
+    struct model model;
+    struct probing probing;
+    struct report_info *told;
+};

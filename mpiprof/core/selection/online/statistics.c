@@ -1,0 +1,99 @@
+/* In-situ statistics of call sites. The log stores a fixed group of records per call site in place
+ * of events.
+ *
+ *   statistics   shape: the call site; enter_ns: sum of the mean elapsed times;
+ *                exit_ns: instances
+ *   extensions   sums of delta, omega and waits, the maximum of omega, sums of scores, instances
+ *                with omega < T, the rank that was last most often and how often
+ *
+ * The member that leads a communicator updates the records in place after each window, so a killed
+ * job loses only its last windows. Protected by recorder.lock, because communicators and threads
+ * share call sites.
+ */
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/recorder.h"
+#include "record/call_shape.h"
+#include "record/comm.h"
+#include "record/record.h"
+#include "selection/online/arrival.h"
+#include "selection/online/report_info.h"
+#include "selection/online/selection.h"
+#include "selection/online/statistics.h"
+#include "tracefile/event.h"
+
+struct statistics {
+    struct record *records;
+    uint32_t *last; /* by rank of the communicator: number of instances in which it was last */
+    int members;
+};
+
+static struct map known;
+
+static struct statistics *statistics_of(const struct signatures *f)
+{
+    const uint64_t key = f->base.id;
+    struct statistics *s = map_get(&known, key);
+
+    if (s != NULL)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    s->members = f->comm->size + f->comm->remote_size;
+    s->last = calloc((size_t)s->members, sizeof *s->last);
+    s->records = s->last != NULL ? record_statistics(f->base.id) : NULL;
+    if (s->records != NULL && map_put(&known, key, s))
+        return s;
+    free(s->last);
+    free(s);
+    return NULL;
+}
+
+static void add(struct statistics *s, enum extension what, int64_t value)
+{
+    int64_t *const sum = &s->records[what - EXT_AVERAGE + 1].exit_ns;
+
+    /* overflow needs 10^5 members that wait for 25 hours */
+    if (__builtin_add_overflow(*sum, value, sum))
+        *sum = INT64_MAX;
+}
+
+/* Add one instance to the statistics of its call site, as the communicator's leader sees it. */
+static void statistics_add(struct signatures *f, const struct sample *r, int64_t message_ns)
+{
+    recorder_lock();
+    struct statistics *const s = statistics_of(f);
+
+    if (s != NULL) {
+        struct record *const most = &s->records[EXT_LATEST - EXT_AVERAGE + 1];
+        struct record *const worst = &s->records[EXT_WORST_MOST - EXT_AVERAGE + 1];
+
+        record_check();
+        s->records[0].enter_ns += r->elapsed;
+        s->records[0].exit_ns++;
+        add(s, EXT_AVERAGE, r->average);
+        add(s, EXT_WORST, r->worst);
+        add(s, EXT_WAIT, r->wait);
+        add(s, EXT_SCORE, r->score);
+        add(s, EXT_BALANCED, r->worst < message_ns);
+        worst->exit_ns = r->worst > worst->exit_ns ? r->worst : worst->exit_ns;
+        if (r->latest >= 0 && r->latest < s->members &&
+            ++s->last[r->latest] >= (uint32_t)most->exit_ns) {
+            most->enter_ns = r->latest;
+            most->exit_ns = s->last[r->latest];
+        }
+    }
+    recorder_unlock();
+}
+
+/* Add a window with complete results, on the communicator's leader. */
+void statistics_keep(const struct selection *s, const struct communicator *k)
+{
+    const struct arrivals *const w = s->arrivals;
+
+    for (int i = 0; i < w->count && comm_leads(k); i++)
+        if (w->before[i].signatures != NULL)
+            statistics_add(w->before[i].signatures, &w->results[i], s->told->message_ns);
+}

@@ -1,0 +1,17 @@
+/* Sums and maxima over all ranks in one reduction (sum_max_reduce.c). */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/symbol_lookup.h"
+
+/* In `all`: the result over all members, or for a scan over the members up to this one. */
+struct sum_max_reduce {
+    int64_t sum, most;
+};
+bool sum_max_reduce_open(void);
+void sum_max_reduce_close(void);
+void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
+                           MPI_Comm comm, MPI_Request *request);
+void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
+                         MPI_Comm comm, MPI_Request *request);

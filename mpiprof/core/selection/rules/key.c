@@ -1,0 +1,274 @@
+/* Keys: groups of instances that share one choice of algorithm, where the choice depends on the
+ * call site.
+ *
+ * All members of an instance must make the same choice, but may reach it from different call sites:
+ *
+ *    if rank == 0: comm.bcast(x)        # line 1
+ *    else:         x = comm.bcast(None) # line 2
+ *
+ * So the call site cannot be part of a key. All members agree on the history of the communicator. A
+ * key consists of the communicator, the operation, the size class, the root, and the HISTORY
+ * preceding operations. An 8-byte allreduce after an all-to-all and one after a broadcast have
+ * different keys. Call sites that always have the same history share a key and its choice, which is
+ * reported at the end. Only sizes that every member knows are part of a key.
+ *
+ * An override names a call site of the communicator's rank 0. On a key's first instance rank 0
+ * broadcasts its choice: four bytes on the private communicator, which is legal inside a blocking
+ * collective. Rank 0 may reach a named call site only later. So it broadcasts the choice again on
+ * the key's 2nd, 4th, 8th, ... instance, which every member counts equally. The number of
+ * broadcasts is the logarithm of the number of calls. If several overrides name call sites of one
+ * key, the first one in the list of rules applies.
+ *
+ * The table is bounded, for programs that never repeat a key. A new key replaces the least recently
+ * used one, by sequence number. All members see the same keys in the same order, so their tables
+ * are equal. A table belongs to its communicator, on which MPI forbids concurrent calls by two
+ * threads.
+ */
+#include "selection/rules/key.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "callsite/site.h"
+#include "executor/execution.h"
+#include "executor/problem.h"
+#include "record/call.h"
+#include "record/comm.h"
+#include "schedule/schedule.h"
+#include "selection/rules/diagnostics.h"
+#include "selection/rules/rules.h"
+
+enum { HISTORY = 3, MOST_KEYS = 128 };
+
+static unsigned epoch; /* incremented between collectives, on all ranks */
+static struct keys *tables;
+static const struct keys_owner *owner; /* NULL if selection is off */
+
+struct keys {
+    struct keys *next, *before; /* list of all tables of the process, protected by recorder.lock */
+    struct communicator *owner;
+    int count;
+    unsigned epoch;
+    struct key list[MOST_KEYS];
+};
+
+void keys_start(const struct keys_owner *given)
+{
+    owner = given;
+}
+
+static void table_link(struct keys *t)
+{
+    recorder_lock();
+    t->next = tables;
+    if (tables != NULL)
+        tables->before = t;
+    tables = t;
+    recorder_unlock();
+}
+
+static void table_unlink(struct keys *t)
+{
+    recorder_lock();
+    if (t->next != NULL)
+        t->next->before = t->before;
+    if (t->before != NULL)
+        t->before->next = t->next;
+    else
+        tables = t->next;
+    recorder_unlock();
+}
+
+/* ---- hash of a key */
+
+/* Return a size class: exact up to 64 bytes, then powers of two. */
+static uint64_t size_class(int64_t bytes)
+{
+    return bytes <= 64 ? (uint64_t)(bytes < 0 ? 0 : bytes) : 64 + (uint64_t)log2_ceiling(bytes);
+}
+
+static uint64_t counts_class(const int64_t *counts, int members)
+{
+    int64_t total = 0, largest = 0, zeros = 0;
+
+    for (int i = 0; i < members; i++) {
+        total += counts[i];
+        largest = counts[i] > largest ? counts[i] : largest;
+        zeros += counts[i] == 0;
+    }
+    const int64_t skew = total > 0 ? largest * members / total : 1; /* max / mean */
+
+    return hash_mix(size_class(total),
+                    (uint64_t)(log2_floor(skew > 0 ? skew : 1) * 16 + (int)(8 * zeros / members)));
+}
+
+/* Return the hash of a key, which is equal on all members. The problem must be filled in. */
+uint64_t key_hash(const struct execution *e)
+{
+    const struct communicator *const k = e->call->comm;
+    const struct problem *const p = &e->problem;
+    /* includes this operation */
+    const uint64_t past = k->history & ((UINT64_C(1) << 8 * (HISTORY + 1)) - 1);
+    uint64_t h = hash_mix(past, (uint64_t)(e->call->root + 1));
+
+    if (!problem_is_known(e))
+        return h; /* each member knows only its own sizes */
+    /* bytes of both groups, the first group's first on all members */
+    if (k->inter && k->first_group)
+        return hash_mix(hash_mix(h, size_class(p->bytes)), size_class(p->remote_bytes));
+    if (k->inter)
+        return hash_mix(hash_mix(h, size_class(p->remote_bytes)), size_class(p->bytes));
+    return hash_mix(h, p->counts != NULL ? counts_class(p->counts, p->size) : size_class(p->bytes));
+}
+
+/* ---- the table */
+
+static struct key *oldest(struct keys *t, uint32_t now)
+{
+    struct key *found = &t->list[0];
+
+    for (int i = 1; i < t->count; i++)
+        if (now - t->list[i].used > now - found->used)
+            found = &t->list[i];
+    return found;
+}
+
+static void forget(struct key *key, int count)
+{
+    owner->forget(key, count, MPI_COMM_NULL);
+}
+
+/* Return the entry of a key, which is added if it is new. All members call it with the same
+ * arguments. Returns NULL if the memory reserve is exhausted too. */
+struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
+{
+    struct keys *t = k->keys;
+
+    if (t == NULL) {
+        t = k->keys = memory_get(sizeof *t);
+        if (t == NULL)
+            return NULL;
+        t->epoch = epoch;
+        t->owner = k;
+        table_link(t);
+    }
+    if (t->epoch != epoch) { /* keys_begin_anew was called */
+        forget(t->list, t->count);
+        t->count = 0;
+        t->epoch = epoch;
+    }
+    for (int i = 0; i < t->count; i++)
+        if (t->list[i].hash == hash) {
+            t->list[i].used = sequence;
+            return &t->list[i];
+        }
+    const bool full = t->count == MOST_KEYS;
+    struct key *const made = full ? oldest(t, sequence) : &t->list[t->count++];
+
+    if (full)
+        forget(made, 1);
+    *made =
+        (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
+    return made;
+}
+
+/* Free the keys and the private communicator. */
+void keys_free(struct communicator *k)
+{
+    struct keys *const t = k->keys;
+
+    if (t != NULL)
+        table_unlink(t);
+    if (owner != NULL)
+        owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, k->private);
+    memory_free(t);
+    k->keys = NULL;
+}
+
+/* Store up to `room` keys with recorded arrivals and their communicators. The order within a
+ * communicator is equal on all members. Returns their number. */
+int keys_collected(struct key **found, struct communicator **owners, int room)
+{
+    int count = 0;
+
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        for (int i = 0; i < t->count && count < room; i++)
+            if (t->list[i].selection != NULL) {
+                owners[count] = t->owner;
+                found[count++] = &t->list[i];
+            }
+    return count;
+}
+
+/* End all keys in MPI_Finalize; the library frees the communicators. */
+void keys_end(void)
+{
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        forget(t->list, t->count);
+}
+
+/* Start a duplicate with the choices of its parent, because a short-lived communicator would never
+ * complete its probing. All members duplicate at the same point in the parent's order of calls. */
+void keys_inherit(struct communicator *child, const struct communicator *parent)
+{
+    const struct keys *const from = parent->keys;
+
+    if (from == NULL || from->epoch != epoch || child->keys != NULL ||
+        (child->keys = memory_get(sizeof *child->keys)) == NULL)
+        return;
+    child->keys->epoch = epoch;
+    child->keys->owner = child;
+    table_link(child->keys);
+    for (int i = 0; i < from->count; i++) {
+        struct key *const made = &child->keys->list[child->keys->count];
+
+        *made =
+            (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
+        owner->inherit(made, &from->list[i]);
+        child->keys->count += made->inherited.algorithm != NULL;
+    }
+}
+
+/* Discard all keys from now on. */
+void keys_begin_anew(void)
+{
+    epoch++;
+}
+
+/* ---- choice */
+
+static void listen(struct key *key, const struct execution *e, const struct asked *q)
+{
+    const struct site *const s = call_site(e->call);
+    const int override = rules_of_site(q, s);
+
+    if (override != RULE_NONE && (key->override == RULE_NONE || override < key->override))
+        key->override = override;
+    if (key->site == NULL) {
+        key->site = s;
+        key->site_override = override;
+    } else if (key->site != s && key->override != RULE_NONE) {
+        key->sharing = diagnostics_share(key->sharing, q->operation, key->site, key->site_override,
+                                         s, override);
+    }
+}
+
+/* Return the rule for all call sites of this key, or RULE_NONE. All members call it, and the
+ * private communicator must exist. */
+int key_choice(struct key *key, const struct execution *e, const struct asked *q)
+{
+    const struct communicator *const k = e->call->comm;
+
+    key->choices++;
+    if (comm_leads(k))
+        listen(key, e, q);
+    if (is_power_of_two(key->choices)) {
+        int32_t told = key->override;
+
+        if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, k->private) != MPI_SUCCESS)
+            told = RULE_NONE;
+        key->agreed = told;
+    }
+    return key->agreed;
+}

@@ -1,0 +1,397 @@
+/* Clocks: one per node, and the offsets between the nodes' clocks.
+ *
+ *      node 0   1   2   3   4   5 ...       round 0: 1 asks 0
+ *           |<--|   |   |                   round 1: 2 asks 0, 3 asks 1
+ *           |<------|   |                   round 2: 4 .. 7 ask 0 .. 3: O(log nodes) rounds
+ *           |   |<------|
+ *
+ * A node is identified by a boot id and a time namespace, not by a host name. The first node is
+ * that of rank 0. A leader asks another leader for the time TRIES times and uses the answer with
+ * the shortest round trip. The other clock was read within this round trip, so half of it bounds
+ * the error. The leaders store the answers in their tables, and the analysis composes them; no
+ * collection is needed.
+ *
+ * The list of nodes is collected along a tree and distributed to all ranks. A rank stores only the
+ * nodes that it needs, at most log2(nodes) others.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "base/tree.h"
+#include "base/wait.h"
+#include "timing/clock.h"
+#include "tracefile/file.h"
+
+enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
+
+struct node {
+    uint64_t name;
+    int64_t leader, second; /* first two ranks of the node; second is -1 if it has only one */
+    int64_t world_rank;     /* of the leader */
+};
+struct offset {
+    int64_t ahead_ns, error_ns, at_ns; /* at_ns is 0 before the first comparison */
+    double rate, rate_error;
+};
+struct row { /* offset of one node */
+    int64_t node;
+    struct offset offset;
+};
+enum { ROUNDS = 31, ROWS = 256 };
+static struct node partners[ROUNDS];                  /* of a leader, by round */
+static struct node own_node, first_node, second_node; /* first and second node of the job */
+static int nodes, my_node = -1;
+
+static size_t read_file(const char *path, char *bytes, size_t room)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = 0;
+
+    while (descriptor >= 0 && (length = read(descriptor, bytes, room - 1)) < 0 && errno == EINTR)
+        ;
+
+    if (descriptor >= 0)
+        close(descriptor);
+    bytes[length > 0 ? length : 0] = '\0';
+    bytes[strcspn(bytes, "\n")] = '\0';
+    return strlen(bytes);
+}
+
+/* Return the name of this node's clock. MPIPROF_NODE replaces it in tests of several nodes. */
+const char *clock_node(void)
+{
+    static char name[200];
+    const char *const given = recorder.options.node;
+
+    if (name[0] != '\0')
+        return name;
+    if (given != NULL) {
+        strncpy(name, given, sizeof name - 1);
+        return name;
+    }
+    const size_t length = read_file("/proc/sys/kernel/random/boot_id", name, 100);
+    const ssize_t more = readlink("/proc/self/ns/time", name + length, sizeof name - length - 1);
+
+    name[length + (more > 0 ? (size_t)more : 0)] = '\0';
+    return name;
+}
+
+uint64_t clock_node_hash(void)
+{
+    return hash_text(1, clock_node(), -1);
+}
+
+/* Remove the nodes of an appended list that were already in the first `earlier` bytes. */
+static void join_nodes(struct text *all, size_t earlier)
+{
+    struct node *const list = (struct node *)(void *)all->bytes;
+    const size_t known = earlier / sizeof *list, end = all->length / sizeof *list;
+    size_t count = known;
+    struct map seen = {0};
+
+    recorder_lock();
+    for (size_t i = 0; i < end; i++) {
+        struct node *const there = map_get(&seen, list[i].name);
+        struct node *const place = i < known ? &list[i] : &list[count];
+
+        if (there != NULL) {
+            there->second = there->second < 0 ? list[i].leader : there->second;
+            continue;
+        }
+        *place = list[i];
+        count += i >= known;
+        all->cut |= !map_put(&seen, place->name, place);
+    }
+    map_free(&seen);
+    recorder_unlock();
+    all->length = count * sizeof *list;
+}
+
+/* Return the list of all nodes on all ranks, or NULL if a rank has no memory for it. */
+static struct node *list_nodes(MPI_Comm comm, int rank)
+{
+    const struct node mine = {clock_node_hash(), rank, -1, recorder.rank};
+    struct text found = {0};
+    struct node *list = NULL;
+    int64_t count = -1, lacks, any = 1;
+
+    text_bytes(&found, (const char *)&mine, sizeof mine);
+    tree_collect(&found, "", join_nodes, comm);
+    if (rank == 0 && !found.cut)
+        count = (int64_t)(found.length / sizeof mine);
+    tree_share(&count, sizeof count, false, comm);
+    if (count > 0 && count <= INT_MAX / (int64_t)sizeof mine)
+        list = memory_get((size_t)count * sizeof mine);
+    lacks = any = list == NULL;
+    if (pmpi.Allreduce != NULL)
+        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, comm);
+    if (any == 0) {
+        if (rank == 0)
+            memcpy(list, found.bytes, (size_t)count * sizeof mine);
+        tree_share(list, (int)((size_t)count * sizeof mine), false, comm);
+        nodes = (int)count;
+    } else {
+        memory_free(list);
+        list = NULL;
+    }
+    text_free(&found);
+    return list;
+}
+
+/* Store the nodes with which this node's leader compares clocks, by round. */
+static void find_partners(const struct node *list)
+{
+    int step = 1;
+
+    for (int round = 0; round < ROUNDS && step < nodes; round++, step *= 2)
+        if (my_node < step && step < nodes - my_node)
+            partners[round] = list[my_node + step];
+        else if (my_node >= step && my_node - step < step)
+            partners[round] = list[my_node - step];
+}
+
+/* Determine which ranks share a clock. Every member of recorder.private calls it. Returns false if
+ * a rank has no memory. */
+bool clock_nodes(MPI_Comm comm)
+{
+    int rank = 0;
+
+    pmpi.Comm_rank(comm, &rank);
+    struct node *const list = list_nodes(comm, rank);
+
+    if (list == NULL)
+        return false;
+    while (++my_node < nodes && list[my_node].name != clock_node_hash())
+        ;
+    own_node = list[my_node];
+    first_node = list[0];
+    second_node = list[nodes > 1 ? 1 : 0];
+    if (own_node.leader == rank)
+        find_partners(list);
+    memory_free(list);
+    return true;
+}
+
+int clock_node_count(void)
+{
+    return nodes;
+}
+
+/* Return a rank of recorder.private that shares a clock with rank 0, or -1. */
+int clock_neighbour(void)
+{
+    return (int)first_node.second;
+}
+
+/* Return the rank of the second node's leader in recorder.private, or -1. */
+int clock_second_leader(void)
+{
+    return nodes > 1 ? (int)second_node.leader : -1;
+}
+
+/* Offset of this node's clock from the first node's, its error, and its rate. Two quartz clocks
+ * differ by at most `drift`; two comparisons determine their actual rate. Valid on leaders, and
+ * after clock_share on all ranks. */
+static const struct offset never;
+/* replaced, never modified, because threads read it */
+static const struct offset *_Atomic known = &never;
+static int64_t origin;
+static const double drift = 1e-5, wander = 2e-7;
+
+/* A message of a comparison; returns false if the partner does not answer by the deadline. `values` is
+ * static: a partner that comes later may still write there. */
+static bool pass(bool sends, int64_t *values, int count, int leader, int64_t deadline)
+{
+    const int bytes = count * (int)sizeof *values;
+    MPI_Request request;
+    const int error =
+        sends ? pmpi.Isend(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request)
+              : pmpi.Irecv(values, bytes, MPI_BYTE, leader, TAG, recorder.private, &request);
+
+    if (error != MPI_SUCCESS)
+        return false;
+    if (deadline == INT64_MAX)
+        return pmpi.Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (wait_until(&request, deadline))
+        return true;
+    wait_cancel(&request);
+    return false;
+}
+
+static bool answer(int leader, int64_t deadline)
+{
+    for (int i = 0; i < TRIES; i++) {
+        static int64_t asked, t[3];
+
+        if (!pass(false, &asked, 1, leader, deadline))
+            return false;
+        t[0] = now_ns();
+        t[1] = clock_common(t[0]) + origin - t[0];
+        t[2] = clock_bound();
+        if (!pass(true, t, 3, leader, deadline))
+            return false;
+    }
+    return true;
+}
+
+/* Old offsets, a few per run, stay allocated, because a thread may still read them. */
+static void publish(struct offset now)
+{
+    struct offset *const made = memory_get(sizeof *made);
+
+    if (made == NULL)
+        return;
+    *made = now;
+    atomic_store(&known, made);
+}
+
+/* Update the offset after a comparison at time `at` of this node's clock. */
+static void compared(int64_t at, int64_t ahead, int64_t error)
+{
+    const struct offset before = *atomic_load(&known);
+    struct offset now = {ahead, error, at, before.rate, before.rate_error};
+
+    if (before.at_ns == 0)
+        now.rate_error = drift;
+    if (before.at_ns > 0 && at > before.at_ns) {
+        const double span = (double)(at - before.at_ns);
+        const double rate_error = (double)(error + before.error_ns) / span + wander;
+
+        if (rate_error < drift) { /* otherwise the time span is too short for a rate */
+            now.rate = (double)(ahead - before.ahead_ns) / span;
+            now.rate_error = rate_error;
+        }
+    }
+    publish(now);
+}
+
+static bool ask(const struct node *of, const char *when, int64_t deadline)
+{
+    int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
+    const int leader = (int)of->leader;
+    struct text t = {0};
+
+    for (int i = 0; i < TRIES; i++) {
+        static int64_t question, theirs[3];
+        const int64_t before = now_ns();
+
+        if (!pass(true, &question, 1, leader, deadline) ||
+            !pass(false, theirs, 3, leader, deadline))
+            return false;
+        const int64_t after = now_ns();
+
+        if (after - before < best) {
+            best = after - before;
+            at = before + best / 2;
+            offset = theirs[0] - at;
+            above = theirs[1];
+            bound = theirs[2];
+        }
+    }
+    compared(at, offset + above, best / 2 + 1 + bound);
+    text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
+    text_json(&t, clock_node(), -1);
+    text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",
+             (long long)of->world_rank, (long long)at, (long long)offset);
+    text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
+    file_line(&t);
+    text_free(&t);
+    return true;
+}
+
+/* Every member of recorder.private calls it; only node leaders of several nodes communicate. With a
+ * deadline, a leader whose partner does not come keeps the clocks as they were compared before. */
+void clock_synchronise(const char *when, int64_t deadline)
+{
+    bool there = true;
+    int rank = -1;
+
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (nodes < 2 || own_node.leader != rank)
+        return;
+    for (int step = 1, round = 0; there && step < nodes && round < ROUNDS; step *= 2, round++) {
+        if (my_node < step && step < nodes - my_node)
+            there = answer((int)partners[round].leader, deadline);
+        else if (my_node >= step && my_node - step < step)
+            there = ask(&partners[round], when, deadline);
+    }
+    if (!there)
+        file_note("clocks were not compared at %s: another node did not answer", when);
+}
+
+/* Distribute the leaders' offsets in batches of nodes, so that no rank needs memory for all. */
+static void share_offsets(int rank)
+{
+    const struct row mine = {my_node, *atomic_load(&known)};
+    struct row some[ROWS];
+    struct text rows = {0};
+    int64_t count;
+
+    if (own_node.leader == rank)
+        text_bytes(&rows, (const char *)&mine, sizeof mine);
+    tree_collect(&rows, "", NULL, recorder.private);
+    count = (int64_t)(rows.length / sizeof mine);
+    tree_share(&count, sizeof count, false, recorder.private);
+    for (int64_t at = 0; at < count; at += ROWS) {
+        const int part = (int)(count - at < ROWS ? count - at : ROWS);
+
+        if (rank == 0)
+            memcpy(some, rows.bytes + (size_t)at * sizeof mine, (size_t)part * sizeof mine);
+        tree_share(some, part * (int)sizeof mine, false, recorder.private);
+        for (int i = 0; i < part; i++)
+            if (some[i].node == my_node)
+                publish(some[i].offset);
+    }
+    text_free(&rows);
+}
+
+/* Distribute the leaders' offsets after a comparison. Every member of recorder.private calls it. */
+void clock_share(void)
+{
+    int rank = -1;
+
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (nodes > 1)
+        share_offsets(rank);
+    if (origin == 0)
+        origin = now_ns();
+    tree_share(&origin, sizeof origin, false, recorder.private);
+}
+
+/* Convert a time of this node's clock to the first node's clock, relative to the common origin. */
+int64_t clock_common(int64_t ns)
+{
+    const struct offset *const o = atomic_load(&known);
+    const double since = o->at_ns > 0 ? (double)(ns - o->at_ns) : 0;
+
+    return ns + o->ahead_ns + (int64_t)(o->rate * since) - origin;
+}
+
+/* Return the current bound on the error in ns. */
+int64_t clock_bound(void)
+{
+    const struct offset *const o = atomic_load(&known);
+
+    if (o->at_ns == 0)
+        return 0;
+    return o->error_ns + (int64_t)(o->rate_error * (double)(now_ns() - o->at_ns));
+}
+
+/* Return true if a new comparison would reduce the error. */
+bool clock_is_stale(void)
+{
+    const struct offset *const o = atomic_load(&known);
+
+    return o->at_ns > 0 && clock_bound() > STALE_NS && clock_bound() > 2 * o->error_ns;
+}

@@ -1,0 +1,105 @@
+/* The machine table: message times T(m) within and between nodes, one way and both ways at once,
+ * and the time to reduce a byte. Rank 0 measures by ping-pong with a neighbour on its node and with
+ * the leader of another node.
+ *
+ * In MPI_Init the measurement takes at most 50 ms, with few sizes and as many repetitions as fit.
+ * Omitted sizes are reported. `calibrate` has no such limit.
+ */
+#include <string.h>
+
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "base/tree.h"
+#include "timing/clock.h"
+#include "timing/machine.h"
+#include "timing/pingpong.h"
+
+enum { VECTOR = 8192 };
+
+/* Link parameters for predictions on all ranks: the slowest measured link, or that of an Ethernet
+ * without a measurement. */
+struct link machine_link = {20000, 1, 0, 0};
+
+/* Return the time in ns of so many bytes through a port that was idle before. */
+double machine_passing(const struct link *l, double bytes)
+{
+    const double late = bytes > l->buffer ? bytes - l->buffer : 0;
+
+    return l->beta * (bytes - late) + (l->pace > l->beta ? l->pace : l->beta) * late;
+}
+
+static double gamma_of(MPI_Datatype type, int bytes, MPI_Op op, int repetitions)
+{
+    static char vectors[2][VECTOR];
+    int64_t best = INT64_MAX;
+
+    memset(vectors, 0, sizeof vectors);
+    for (int i = 0; i < repetitions; i++) {
+        const int64_t before = now_ns();
+
+        pmpi.Reduce_local(vectors[0], vectors[1], VECTOR / bytes, type, op);
+        const int64_t took = now_ns() - before;
+
+        best = took < best ? took : best;
+    }
+    return (double)best / VECTOR;
+}
+
+/* Open MPI's MPI_Reduce_local accesses MPI_COMM_WORLD, which does not exist under Sessions without
+ * MPI_Init. */
+bool machine_reduces(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    int initialised = 0;
+
+    pmpi.Initialized(&initialised);
+    return initialised != 0;
+#else
+    return true;
+#endif
+}
+
+static void gamma_add(struct text *out, bool full)
+{
+    if (!machine_reduces()) {
+        text_add(out, ", \"gamma_sum_ns_per_byte\": null, \"gamma_maxloc_ns_per_byte\": null}");
+        return;
+    }
+    text_add(out, ", \"gamma_sum_ns_per_byte\": %.6f, \"gamma_maxloc_ns_per_byte\": %.6f}",
+             gamma_of(MPI_DOUBLE, 8, MPI_SUM, full ? 1000 : 20),
+             gamma_of(MPI_DOUBLE_INT, 16, MPI_MAXLOC, full ? 1000 : 20));
+}
+
+/* Measure the machine table. Every member of recorder.private calls it; rank 0 gets the JSON. The
+ * other ranks sleep: if ranks outnumber cores, polling would disturb the measurement. */
+void machine_measure(struct text *out, bool full)
+{
+    static struct pingpong within, between;
+    const int neighbour = clock_neighbour(), other = clock_second_leader();
+    int rank = -1;
+    char made = 1;
+
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (rank == 0) {
+        memset(&within, 0, sizeof within);
+        memset(&between, 0, sizeof between);
+    }
+    if (neighbour >= 0)
+        pingpong_measure(&within, rank, 0, neighbour, full);
+    if (other >= 0)
+        pingpong_measure(&between, rank, 0, other, full);
+    tree_share(&made, sizeof made, true, recorder.private);
+    if (rank == 0) {
+        text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");
+        pingpong_add(out, &within);
+        text_add(out, ", \"between\": ");
+        pingpong_add(out, &between);
+        gamma_add(out, full);
+        memory_give_back(&within, sizeof within);
+        memory_give_back(&between, sizeof between);
+    }
+}

@@ -1,0 +1,254 @@
+/* Measurement of the message time T(m) between two ranks, one way and both ways at once.
+ *
+ *      leader   command  | send ->        <- | send ->        <- |     repetition: the shortest
+ *      peer     -> sleep |     -> send       |     -> send       |     exchange counts
+ *
+ * For exchanges both ways, the shortest would be one that the leader enters after half of the
+ * peer's time has passed. So a first exchange synchronises both, and the mean of the others counts.
+ *
+ * If ranks share cores with other processes, most exchanges wait for a core. So a repetition is
+ * clean if the leader did not lose its core; repetitions.c evaluates the clean ones. (On a machine
+ * with five busy processes per core, the shortest of all exchanges differed by a factor of 60,000
+ * between runs.) After a disturbed repetition both ranks sleep briefly, because a process that
+ * wakes up gets a core at once. They then exchange some extra messages to warm up. A repetition of
+ * large messages has fewer exchanges and warm-up messages, because it must end before the core is
+ * taken. `calibrate` continues with the sizes that still lack clean repetitions.
+ *
+ * `calibrate` distributes its passes over some seconds, with sleep in between. The distance of the
+ * processors changes (repetitions.c), and a short burst would measure only one distance.
+ *
+ * The number of clean repetitions and their spread are written with the times, so that a reader can
+ * ignore results that are not reproducible.
+ */
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/common.h"
+#include "base/memory.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "timing/alpha_beta_fit.h"
+#include "timing/pingpong.h"
+#include "timing/repetitions.h"
+
+enum {
+    TAG = 19938,
+    EXCHANGES = 3,
+    EXCHANGES_BOTH = 5,
+    WARMING = 5,
+    LARGE = 65536,
+    EXCHANGES_LARGE = 2,
+    WARMING_LARGE = 1,
+    QUICK_PASSES = 12,
+    LARGEST = 1 << 22,
+    QUICK = 131072
+};
+#define PAUSE_NS 300000
+#define QUICK_NS 20000000
+#define QUICK_FIRST_NS 40000000
+#define FULL_NS INT64_C(12000000000)
+#define LONGEST_NS INT64_C(20000000000)
+
+struct command {
+    int64_t bytes, exchanges, both, pause_ns;
+};
+
+static char *buffers[2];
+
+static void exchange(int peer, int bytes, bool both, bool first)
+{
+    if (both) {
+        pmpi.Sendrecv(buffers[0], bytes, MPI_BYTE, peer, TAG, buffers[1], bytes, MPI_BYTE, peer,
+                      TAG, recorder.private, MPI_STATUS_IGNORE);
+        return;
+    }
+    if (first)
+        pmpi.Send(buffers[0], bytes, MPI_BYTE, peer, TAG, recorder.private);
+    pmpi.Recv(buffers[1], bytes, MPI_BYTE, peer, TAG, recorder.private, MPI_STATUS_IGNORE);
+    if (!first)
+        pmpi.Send(buffers[0], bytes, MPI_BYTE, peer, TAG, recorder.private);
+}
+
+static void rest(const struct command *c)
+{
+    const struct timespec pause = {.tv_sec = c->pause_ns / 1000000000,
+                                   .tv_nsec = c->pause_ns % 1000000000};
+
+    if (c->pause_ns > 0)
+        nanosleep(&pause, NULL);
+}
+
+/* Run the leader's commands on the peer, until a command has no exchanges. */
+static void follow(int leader)
+{
+    struct command c = {0};
+
+    for (;;) {
+        pmpi.Recv(&c, sizeof c, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
+        if (c.exchanges == 0)
+            return;
+        rest(&c);
+        for (int64_t i = 0; i < c.exchanges; i++)
+            exchange(leader, (int)c.bytes, c.both != 0, false);
+    }
+}
+
+static long switches(void)
+{
+    struct rusage used = {0};
+
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+/* Run one repetition, after a sleep if there is a pause. Returns the next pause, which is 0 after a
+ * clean one. */
+static int64_t lead_round(struct rounds *r, int peer, int bytes, bool both, int64_t pause_ns)
+{
+    const int64_t small = both ? EXCHANGES_BOTH : EXCHANGES;
+    const int64_t counted = bytes < LARGE ? small : EXCHANGES_LARGE;
+    const int64_t warming = bytes < LARGE ? WARMING : WARMING_LARGE;
+    const int64_t exchanges = pause_ns > 0 ? warming + counted : counted;
+    const struct command c = {bytes, exchanges, both, pause_ns};
+    int64_t best = INT64_MAX, together = 0;
+
+    pmpi.Send(&c, sizeof c, MPI_BYTE, peer, TAG, recorder.private);
+    rest(&c);
+    const long before = switches();
+
+    for (int64_t i = 0; i < exchanges; i++) {
+        const int64_t start = now_ns();
+
+        exchange(peer, bytes, both, true);
+        const int64_t took = now_ns() - start;
+
+        best = took < best ? took : best;
+        if (i > exchanges - counted)
+            together += took;
+    }
+    const bool clean = switches() == before;
+
+    repetition_keep(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
+    return clean ? 0 : PAUSE_NS;
+}
+
+static bool enough_of(const struct pingpong *p, int i)
+{
+    return repetition_enough(&p->one_way[i]) && repetition_enough(&p->both_ways[i]);
+}
+
+static bool enough(const struct pingpong *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (!enough_of(p, i))
+            return false;
+    return true;
+}
+
+/* Run passes over all sizes while time is left, so that a disturbance affects one pass and not one
+ * size. The first pass may take longer: it opens the connections, and 1 KB alone does not show the
+ * pace of a link. Later passes of `calibrate` measure only sizes without enough clean
+ * repetitions. */
+static void lead(struct pingpong *p, int peer, bool full)
+{
+    static const int quick[] = {0, 1024, 16384, QUICK};
+    const struct command end = {0};
+    const int64_t start = now_ns();
+    const int wanted = full ? 23 : 4;
+    int64_t pause_ns = 0;
+
+    for (int pass = 0; full || pass < QUICK_PASSES || !enough(p); pass++) {
+        const int64_t early = full ? start + pass * (FULL_NS / MOST_ROUNDS) - now_ns() : 0;
+
+        pause_ns = early > pause_ns ? early : pause_ns;
+        for (int i = 0; i < wanted; i++) {
+            const int64_t spent = now_ns() - start;
+            const int64_t most = full ? FULL_NS : pass == 0 ? QUICK_FIRST_NS : QUICK_NS;
+            const bool late = spent > most || pass >= MOST_ROUNDS;
+
+            if (late && (pass > 0 || i >= 2) &&
+                (!full || pass == 0 || enough(p) || spent > LONGEST_NS))
+                goto done;
+            if (late && pass > 0 && enough_of(p, i))
+                continue;
+            p->sizes[i] = !full ? quick[i] : i == 0 ? 0 : 1 << (i - 1);
+            p->count = pass == 0 ? i + 1 : p->count;
+            pause_ns = lead_round(&p->one_way[i], peer, p->sizes[i], false, pause_ns);
+            pause_ns = lead_round(&p->both_ways[i], peer, p->sizes[i], true, pause_ns);
+        }
+    }
+done:
+    pmpi.Send(&end, sizeof end, MPI_BYTE, peer, TAG, recorder.private);
+}
+
+/* Measure on the leader with the help of the peer; other ranks return at once. */
+void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full)
+{
+    static char quick[2][QUICK];
+
+    if (rank != leader && rank != peer)
+        return;
+    for (int i = 0; i < 2; i++)
+        buffers[i] = full ? calloc(1, LARGEST) : quick[i];
+    if (buffers[0] == NULL || buffers[1] == NULL)
+        abort(); /* only in `calibrate`, which runs no program of the user */
+    if (rank == leader)
+        lead(p, peer, full);
+    else
+        follow(leader);
+    for (int i = 0; i < 2; i++)
+        if (full)
+            free(buffers[i]);
+        else
+            memory_give_back(buffers[i], QUICK);
+}
+
+/* ---- results */
+
+static void times(struct pingpong *p, struct alpha_beta_fit *l)
+{
+    l->count = p->count;
+    l->sizes = p->sizes;
+    for (int i = 0; i < p->count; i++) {
+        l->one_way[i] = repetition_time(&p->one_way[i]);
+        l->both_ways[i] = repetition_time(&p->both_ways[i]);
+    }
+    alpha_beta_fit_order(l);
+}
+
+static void numbers_add(struct text *out, const char *name, const double *values, int count)
+{
+    text_add(out, ", \"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        text_add(out, "%s%.1f", i > 0 ? ", " : "", values[i]);
+    text_add(out, "]");
+}
+
+void pingpong_add(struct text *out, struct pingpong *p)
+{
+    struct alpha_beta_fit l = {0};
+
+    if (p->count == 0) {
+        text_add(out, "null");
+        return;
+    }
+    times(p, &l);
+    const struct link k = alpha_beta_fit_link(&l);
+
+    text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);
+    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", k.pace,
+             k.buffer);
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%d", i > 0 ? ", " : "", p->sizes[i]);
+    text_add(out, "]");
+    numbers_add(out, "one_way_ns", l.one_way, l.count);
+    numbers_add(out, "both_ways_ns", l.both_ways, l.count);
+    text_add(out, ", \"undisturbed_rounds\": [");
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%d", i > 0 ? ", " : "", p->one_way[i].count[1]);
+    text_add(out, "], \"spread\": [");
+    for (int i = 0; i < p->count; i++)
+        text_add(out, "%s%.2f", i > 0 ? ", " : "", repetition_spread(&p->one_way[i]));
+    text_add(out, "]}");
+}

@@ -1,0 +1,62 @@
+/* Checksums that let a reader detect damage: of a chunk that is full or its thread's last, and of a
+ * line of JSON, in its last key.
+ *
+ * The thread that filled a chunk computes its checksum before it appends the chunk, so the checksum
+ * must be fast. It is the hash NH of Black, Halevi, Krawczyk, Krovetz and Rogaway (UMAC, 1999). The
+ * key of each word is a multiple of the golden ratio by position, so that exchanged blocks are
+ * detected. The checksum of a line is zlib's CRC-32. Threads: any.
+ */
+#include <string.h>
+
+#include "tracefile/checksum.h"
+
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+static uint64_t summed(uint64_t sum, const void *bytes, size_t length, uint64_t place)
+{
+    for (size_t i = 0; i < length / 8; i++) {
+        const uint64_t key = (place + i + 1) * GOLDEN;
+        uint64_t word;
+
+        memcpy(&word, (const char *)bytes + 8 * i, sizeof word);
+        sum += (uint64_t)((uint32_t)word + (uint32_t)key) *
+               (uint64_t)((uint32_t)(word >> 32) + (uint32_t)(key >> 32));
+    }
+    return sum;
+}
+
+/* Return the checksum of a chunk's records with a given header. It is never 0, which means no
+ * checksum. */
+uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk)
+{
+    struct chunk_head front = *head;
+
+    front.check = 0;
+    const uint64_t sum = summed(summed(0, &front, sizeof front, 0), chunk->records,
+                                sizeof chunk->records, sizeof front / 8);
+    const uint32_t folded = (uint32_t)(sum ^ sum >> 32);
+
+    return folded != 0 ? folded : 1;
+}
+
+uint32_t checksum_bytes(const char *bytes, size_t length)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned char)bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (0xedb88320u & -(crc & 1));
+    }
+    return ~crc;
+}
+
+/* Add the checksum of the preceding text as the last key of a JSON object, which ends with
+ * "}\n". */
+void checksum_close(struct text *t)
+{
+    if (t->length < 2)
+        return;
+    t->length -= 2;
+    text_add(t, ", \"check\": \"%08x\"}\n", checksum_bytes(t->bytes, t->length));
+}

@@ -1,0 +1,183 @@
+/* Settings of the MPI library that affect its selection of algorithms, for meta.json. The process
+ * that writes meta.json reads them once, through MPI_T.
+ *
+ * Only releases with known algorithm names are queried, because other settings could not be
+ * interpreted. mpiprof's selection does not depend on these values, nor on the environment, which
+ * belongs to the launcher and the library. For MPI_T, Open MPI opens all its components, which
+ * takes 0.2 s if they are files. So Open MPI is queried only if the environment enables its forced
+ * algorithms, and MPI_T is finalised at once.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mpi_t.h"
+#include "base/pmpi.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "tracefile/library_settings.h"
+
+enum { NAME_BYTES = 256, MOST_BYTES = 1024 };
+
+static bool has(const char *name, const char *const *parts)
+{
+    for (; *parts != NULL; parts++)
+        if (strstr(name, *parts) != NULL)
+            return true;
+    return false;
+}
+
+enum { LEAST_MAJOR = 5 };
+
+#ifdef MPIPROF_ABI_openmpi
+static bool is_wanted(const char *version)
+{
+    int major = 0;
+
+    return sscanf(version, "Open MPI v%d", &major) == 1 && major >= LEAST_MAJOR &&
+           getenv("OMPI_MCA_coll_tuned_use_dynamic_rules") != NULL && pmpi.Query_thread != NULL;
+}
+
+static bool ends(const char *name, const char *end)
+{
+    const size_t length = strlen(name), part = strlen(end);
+
+    return length > part && strcmp(name + length - part, end) == 0;
+}
+
+/* Return true if a variable affects the algorithms of blocking collectives. */
+static bool tells(const char *name)
+{
+    static const char *const parts[] = {"coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_",
+                                        "coll_sync_barrier_", NULL};
+
+    return strcmp(name, "coll") == 0 || has(name, parts) ||
+           (strncmp(name, "coll_", 5) == 0 &&
+            (ends(name, "_priority") || ends(name, "_algorithm") || ends(name, "_segmentsize")));
+}
+#else
+static bool is_wanted(const char *version)
+{
+    int major = 0;
+
+    return sscanf(version, "MPICH Version: %d", &major) == 1 && major >= LEAST_MAJOR;
+}
+
+static bool tells(const char *name)
+{
+    static const char *const parts[] = {"_INTRA_ALGORITHM",
+                                        "_COMPOSITION",
+                                        "_COLLECTIVES",
+                                        "_TUNING_JSON_FILE",
+                                        "_NOLOCAL",
+                                        "_CLIQUES",
+                                        "_UCC_ENABLE",
+                                        "_ENABLE_UCC",
+                                        "_HCOLL",
+                                        "_CH4_NETMOD",
+                                        NULL};
+    static const char *const others[] = {"_CVAR_I", "_NEIGHBOR_", NULL};
+
+    return strncmp(name, "MPIR_CVAR_", 10) == 0 && has(name, parts) && !has(name, others);
+}
+#endif
+
+/* Return the value of a text variable. MPICH's MPI_T_cvar_read always returns an empty text, so the
+ * environment is read. */
+static const char *text_of(const char *name, const char *read)
+{
+#ifdef MPIPROF_ABI_openmpi
+    (void)name;
+    return read;
+#else
+    static const char *const heads[] = {"MPIR_CVAR_", "MPIR_PARAM_", "MPICH_"};
+    char other[NAME_BYTES + 16];
+    const char *found = read[0] != '\0' ? read : NULL;
+
+    for (int i = 0; i < 3 && found == NULL; i++) {
+        snprintf(other, sizeof other, "%s%s", heads[i], name + strlen(heads[0]));
+        found = getenv(other);
+    }
+    return found != NULL ? found : "";
+#endif
+}
+
+int library_setting_on_node(void)
+{
+#ifdef MPIPROF_ABI_openmpi
+    const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+#else
+    const char *const local = getenv("MPI_LOCALNRANKS"); /* set by Hydra */
+#endif
+    return local != NULL ? atoi(local) : 0;
+}
+
+/* Add a variable's value if it is neither 0 nor empty. */
+static void value_add(struct text *t, int index, const char *name, MPI_Datatype type)
+{
+    const char *const comma = t->length > 0 ? ", " : "";
+    char read[MOST_BYTES + 1] = "";
+    struct tool_variable variable;
+    int number = 0;
+
+    if (mpi_t_text(index, read, sizeof read)) {
+        if (text_of(name, read)[0] != '\0') {
+            text_add(t, "%s\"%s\": ", comma, name);
+            text_json(t, text_of(name, read), -1);
+        }
+    } else if (mpi_t_open_at(&variable, index, type)) {
+        if (mpi_t_read(&variable, &number) && number != 0)
+            text_add(t, "%s\"%s\": %d", comma, name, number);
+        mpi_t_close(&variable);
+    }
+}
+
+/* Add `"name": value, ...`. Adds nothing if the library has no MPI_T or is not queried. version is
+ * the library's version text. */
+void library_setting_read(struct text *t, const char *version)
+{
+    if (!is_wanted(version) || !mpi_t_begin())
+        return;
+    for (int i = 0, count = mpi_t_count(); i < count; i++) {
+        char name[NAME_BYTES];
+        MPI_Datatype type;
+
+        if (mpi_t_name(i, name, sizeof name, &type) && tells(name))
+            value_add(t, i, name, type);
+    }
+#ifdef MPIPROF_ABI_openmpi
+    mpi_t_end();
+#endif
+}
+
+/* Add this node's location in the network according to Slurm, for
+ * mpiprof/trace/network_topology.py. */
+void library_setting_switches(struct text *t)
+{
+    const char *address = getenv("SLURM_TOPOLOGY_ADDR");
+    const char *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");
+
+    if (address == NULL || pattern == NULL)
+        return;
+    text_add(t, ", \"switches\": {\"address\": ");
+    text_json(t, address, -1);
+    text_add(t, ", \"pattern\": ");
+    text_json(t, pattern, -1);
+    text_add(t, "}");
+}
+
+/* Return the rank that the launcher assigned to this process, or 0 if it assigned none. */
+int library_setting_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *const rank = getenv(names[i]);
+
+        if (rank != NULL)
+            return atoi(rank);
+    }
+    return 0;
+}

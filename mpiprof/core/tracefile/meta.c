@@ -1,0 +1,159 @@
+/* Metadata written once at the start: meta.json, and the process's line in its tables. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/common.h"
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "base/symbol_lookup.h"
+#include "base/text.h"
+#include "tracefile/checksum.h"
+#include "tracefile/file.h"
+#include "tracefile/folder.h"
+#include "tracefile/library_settings.h"
+#include "tracefile/meta.h"
+
+const char *meta_library(void)
+{
+    static char version[512]; /* its first line */
+    char all[8200];
+    int length = 0;
+
+    if (version[0] == '\0' && pmpi.Get_library_version(all, &length) == MPI_SUCCESS)
+        snprintf(version, sizeof version, "%.*s", (int)strcspn(all, "\n"), all);
+    for (char *s = version; *s != '\0'; s++)
+        if (*s == '\t')
+            *s = ' ';
+    return version;
+}
+
+void meta_now(char *stamp, size_t room)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(stamp, room, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* Write the first line of a rank's tables, which identifies the process. */
+void meta_process(const char *host, const char *node)
+{
+    struct text t = {0};
+    char stamp[32];
+    cpu_set_t set;
+    const char *comma = "";
+
+    meta_now(stamp, sizeof stamp);
+    text_add(&t, "{\"rank\": %d, \"process\": {\"host\": ", recorder.rank);
+    text_json(&t, host, -1);
+    text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
+    text_json(&t, node, -1);
+    text_add(&t, ", \"log\": ");
+    text_json(&t, file_name(), -1);
+    text_add(&t, ", \"processors\": [");
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET((size_t)i, &set)) {
+                text_add(&t, "%s%d", comma, i);
+                comma = ", ";
+            }
+    text_add(&t, "], \"started_ns\": %lld, \"started\": \"%s\", \"size\": %d, \"abi\": \"%s\", ",
+             (long long)now_ns(), stamp, recorder.size, ABI_NAME);
+    text_add(&t, "\"mpi\": ");
+    text_json(&t, meta_library(), -1);
+    library_setting_switches(&t);
+    text_add(&t, "}}\n");
+    file_line(&t);
+    text_free(&t);
+}
+
+/* Append a file's text to t. Returns false if the file cannot be read. */
+bool meta_read(const char *path, struct text *t)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    char part[4096];
+    ssize_t length;
+
+    if (descriptor < 0)
+        return false;
+    while ((length = read(descriptor, part, sizeof part)) > 0 || (length < 0 && errno == EINTR))
+        text_add(t, "%.*s", length > 0 ? (int)length : 0, part);
+    close(descriptor);
+    return t->length > 0;
+}
+
+/* Return true if other processes started this job with MPI_Comm_spawn. */
+static bool is_spawned(bool with_world)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+
+    return with_world && pmpi.Comm_get_parent != NULL &&
+           pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
+}
+
+/* Add the settings that affect the library's selection of algorithms, as far as they can be
+ * queried. */
+static void library_add(struct text *t)
+{
+    struct text settings = {0};
+    int level = MPI_THREAD_MULTIPLE;
+
+    if (pmpi.Query_thread != NULL)
+        pmpi.Query_thread(&level);
+    library_setting_read(&settings, meta_library());
+    text_add(t, "\"library\": {\"on_node\": %d, \"multiple\": %s, \"settings\": {%s}}, ",
+             library_setting_on_node(), level == MPI_THREAD_MULTIPLE ? "true" : "false",
+             settings.length > 0 && !settings.cut ? settings.bytes : "");
+    text_free(&settings);
+}
+
+/* Write meta.json. Returns true if this process created it. */
+bool meta_write(bool with_world, const struct text *machine, const char *skipped)
+{
+    const struct options *const o = &recorder.options;
+    char stamp[32];
+    struct text t = {0};
+
+    meta_now(stamp, sizeof stamp);
+    text_add(&t, "{\"format\": \"mpiprof trace\", \"version\": 1, \"mpiprof\": ");
+    text_json(&t, o->version, -1);
+    text_add(&t, ", \"program\": ");
+    text_json(&t, o->program, -1);
+    text_add(&t, ", \"command\": %s, \"mpi\": ", o->command);
+    text_json(&t, meta_library(), -1);
+    text_add(&t, ", \"abi\": \"%s\", \"ranks\": %d, \"job\": \"%016llx\", \"started\": \"%s\", ",
+             ABI_NAME, recorder.size, (unsigned long long)recorder.job, stamp);
+    text_add(&t, "\"record\": \"%s\", \"sample\": %u, ",
+             o->summary    ? "summary"
+             : o->ring > 0 ? "ring"
+                           : "events",
+             o->summary ? 1 : o->sample); /* a summary counts all calls */
+    text_add(&t,
+             "\"options\": {\"stack\": %d, \"partial\": %s, \"sessions\": %s, \"limit\": %lld, "
+             "\"ring\": %lld, \"totals\": %s}, ",
+             o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
+             (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false");
+    if (is_spawned(with_world)) /* entry into MPI_Init: during the parents' spawn call */
+        text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
+    if (with_world)
+        library_add(&t);
+    text_add(&t, "\"machine\": %s, ", machine->length > 0 ? machine->bytes : "null");
+    text_add(&t, "\"skipped\": [%s]}\n", skipped);
+    checksum_close(&t);
+    const int descriptor = folder_open(recorder.folder, "meta.json", O_WRONLY | O_CREAT | O_EXCL);
+
+    if (descriptor >= 0) { /* otherwise another process of a partial job has written it */
+        if (!file_write(descriptor, &t))
+            recorder_say("cannot write %s/meta.json: %s", recorder.folder, strerror(errno));
+        close(descriptor);
+    }
+    text_free(&t);
+    return descriptor >= 0;
+}

@@ -1,0 +1,46 @@
+/* Log of algorithm selection (selection.jsonl): each choice and its reason. The leaders of all
+ * communicators append to it, so several processes and threads may enter this file at once. */
+#include "tracefile/selector_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/recorder.h"
+#include "tracefile/fd_guard.h"
+#include "tracefile/folder.h"
+
+static struct fd_guard file = {.descriptor = -1}; /* protected by recorder.lock */
+
+static bool is_open(void)
+{
+    if (file.descriptor >= 0)
+        return fd_guard_is_ours(&file);
+    const int descriptor =
+        folder_open(recorder.folder, "selection.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+
+    if (descriptor >= 0)
+        file = fd_guard_take(descriptor);
+    return file.descriptor >= 0;
+}
+
+/* Append a line. Returns true if it was written. */
+bool selector_log_add(const struct text *line)
+{
+    if (line->bytes == NULL || recorder.passive || atomic_load(&recorder.stopped))
+        return false;
+    const struct iovec part = {line->bytes, line->length};
+
+    recorder_lock();
+    const bool kept =
+        is_open() && fd_guard_write(file.descriptor, &part, 1, -1) == (ssize_t)line->length;
+
+    recorder_unlock();
+    return kept;
+}
+
+void selector_log_close(void)
+{
+    if (file.descriptor >= 0 && fd_guard_is_ours(&file))
+        close(file.descriptor);
+    file.descriptor = -1;
+}

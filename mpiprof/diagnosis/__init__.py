@@ -1,0 +1,1 @@
+"""Diagnosis: delays and their origin, patterns, findings, verdict. No plotting, no MPI."""

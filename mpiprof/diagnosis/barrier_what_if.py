@@ -1,0 +1,134 @@
+"""Time that a run would save without a barrier, by replay of the recorded instances.
+
+    with:     work  | barrier |  work   bcast  work  | barrier | ...
+    without:  work  work   bcast  work  ...
+
+Each rank retains its own time between two calls. Each operation, also the barrier, retains its
+duration after its earliest possible begin (metrics/wait_states.py). So only waiting can vanish.
+Waiting that moves to the next operation gains nothing: if the same rank is always late, the other
+ranks wait for it later. So the gain is the time by which the last rank ends a window of consecutive
+instances earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpiprof.diagnosis.delay_chain import Kept
+from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.instance_series import meets
+from mpiprof.metrics.wait_states import earliest
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.types import Bool, Int
+
+SPAN = 64  # barriers per window
+WINDOWS = 16
+INSTANCES = 4 * SPAN  # instances per window
+
+
+@dataclass
+class Without:
+    """Sums over the windows of one barrier.
+
+    callsite: its number. calls: maximum number of its calls. seen: number of calls so far. All
+    counts exclude communicators of one rank. Followers are counted in the added batches only.
+    """
+
+    callsite: int
+    calls: int
+    seen: int = 0
+    replayed: int = 0
+    gained_ns: float = 0.0
+    followers: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def saved_ns(self) -> float:
+        """Time that all ranks would save over the calls so far; at least 0."""
+        return max(self.gained_ns, 0.0) * self.seen / max(self.replayed, 1)
+
+    @property
+    def every(self) -> int:
+        """One of this many windows is replayed."""
+        return max(self.calls // (SPAN * WINDOWS), 1)
+
+    def wants(self, count: int) -> bool:
+        """Return whether any of the next `count` barriers is in a replayed window."""
+        return meets(self.seen, count, SPAN, self.every)
+
+    def skip(self, count: int) -> None:
+        """Skip `count` barriers."""
+        self.seen += count
+
+    def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature], sites: Int) -> None:
+        """Replay the windows that begin in a batch; `sites` is the call site of each instance."""
+        barriers = np.flatnonzero(sites == self.callsite)
+        self._follow(kept, sites, barriers)
+        window = (self.seen + np.arange(len(barriers))) // SPAN
+        self.seen += len(barriers)
+        every = self.every
+        until = 0
+        for first in np.flatnonzero(window % every == 0).tolist():
+            if barriers[first] < until:
+                continue
+            last = int(np.searchsorted(window, window[first], "right"))
+            end = int(barriers[last]) if last < len(barriers) else len(batch)
+            until = self._replay(batch, kept, signatures, int(barriers[first]), end)
+
+    def _follow(self, kept: Kept, sites: Int, barriers: Int) -> None:
+        after = barriers[barriers + 1 < len(sites)] + 1
+        found, times = np.unique(sites[after[_joined(kept, after)]], return_counts=True)
+        for site, count in zip(found.tolist(), times.tolist(), strict=True):
+            self.followers[site] = self.followers.get(site, 0) + count
+
+    def _replay(
+        self, batch: Batch, kept: Kept, signatures: Sequence[Signature], first: int, end: int
+    ) -> int:
+        """Replay columns from `first` to at most `end`; return the column after the last."""
+        end = min(end, first + INSTANCES)
+        joined = _joined(kept, np.arange(first, end))
+        free = batch.arrival[:, first]  # arrival of each rank without the barrier
+        barriers, column = 0, first
+        for column in range(first, end):
+            signature = signatures[int(kept.signature[column])]
+            arrival, finish = batch.arrival[:, column], batch.finish[:, column]
+            if not _can_be_replayed(signature, batch, column) or (
+                column > first and not joined[column - first]
+            ):
+                break
+            if column > first:
+                free = free + arrival - batch.finish[:, column - 1]
+            barrier = signature.callsite == self.callsite
+            barriers += barrier
+            begin = free if barrier else _begin(signature, free)
+            free = begin + finish - _begin(signature, arrival)
+            ended = finish
+        else:
+            column = end
+        self.replayed += max(barriers, 1)  # a barrier that cannot be replayed counts as gain 0
+        if column > first + 1:
+            self.gained_ns += float(ended.max() - free.max()) * len(free)
+        return max(column, first + 1)
+
+
+def _joined(kept: Kept, columns: Int) -> Bool:
+    """Return whether all ranks came directly from the communicator's previous instance."""
+    same: Bool = (kept.before.exit[:, columns] == kept.finish[:, columns - 1]).all(0)
+    return same
+
+
+def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
+    known = bool(signature.present.all()) and signature.comparable
+    known &= signature.state not in (None, "gathering")  # wait dependences are unknown here
+    blocking = bool((batch.begin[:, column] == batch.arrival[:, column]).all())
+    return known and blocking and bool((batch.finish[:, column] != 0).all())
+
+
+def _begin(signature: Signature, arrival: Int) -> Int:
+    """Return the earliest time at which each rank can begin an operation."""
+    assert signature.state is not None
+    first = earliest(signature.state, arrival[:, None], signature.group)[..., 0]
+    begin: Int = np.maximum(first, arrival)
+    return begin

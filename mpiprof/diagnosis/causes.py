@@ -1,0 +1,198 @@
+"""Causes of the arrival pattern of one call site: why its processes arrive at different times.
+
+An arrival is the exit from the rank's previous collective plus the time since that exit. So the
+spread of the arrivals is inherited from these exits or arises in between. It comes from the same
+ranks always (the load), from the same nodes, or is random (noise). Source: Faraj et al., Section 5,
+applied to every call site of every program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.delay_chain import Origin, Walk
+from mpiprof.diagnosis.lateness import Cells
+from mpiprof.diagnosis.samples import Part, callsite_of_shape, sample_of
+from mpiprof.metrics.variance_components import Estimate
+from mpiprof.trace.sites import site_label
+from mpiprof.trace.trace import Trace
+
+CHAIN_COLUMNS = (
+    "rank",
+    "callsite",
+    "site",
+    "after",
+    "after_site",
+    "how",
+    "share",
+    "late_ns",
+    "hops",
+    "path",
+    "example",
+)
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Causes of the arrival spread of a call site. Times are in ns, shares are of the variance.
+
+    instances: how many complete ones were looked at, of complete_instances.
+    arrival_ns, exit_ns (from the previous collective), between_ns, point_to_point_ns (within
+    between): last minus first over the ranks, mean over instances (the paper's Tables 6 and 7).
+    inherited (with those exits), outside and point_to_point (both since then) are what spreads the
+    arrivals, and sum to 1; compensated: the share of this spread that is gone again when the ranks
+    arrive, such as that of late exits after which there is less work. by_rank, by_node and random
+    sum to 1: the same ranks always (within a phase), the same nodes, neither.
+    ranks: rank, node, late_ns (mean lateness after the median arrival of the others), error_ns (of
+    it, 95 %), late_share (of instances, late by half of late_ns and more than the clocks' error),
+    last_share, inherited_ns, outside_ns, point_to_point_ns (parts of late_ns).
+    nodes: node, host, ranks, late_ns (after the other nodes' mean), error_ns.
+    chain: one row an origin, most frequent first: rank, callsite, site, after, after_site, how,
+    share (of instances), late_ns, hops, path (call site and rank from origin to here), example
+    (communicator and sequence of these); callsite and after: -1 the start, -2 unknown; see chain.
+    before: callsite that ranks come from, site, share (of calls).
+    followers: of a barrier, what all its ranks call next: callsite, site, share (of instances).
+    saved_ns: what all ranks together would save over the run without the barrier; else 0.
+    """
+
+    callsite: int
+    operation: str
+    instances: int
+    complete_instances: int
+    arrival_ns: Estimate
+    exit_ns: Estimate
+    between_ns: Estimate
+    point_to_point_ns: Estimate
+    inherited: Estimate
+    outside: Estimate
+    point_to_point: Estimate
+    compensated: Estimate
+    by_rank: Estimate
+    by_node: Estimate
+    random: Estimate
+    ranks: pd.DataFrame
+    nodes: pd.DataFrame
+    chain: pd.DataFrame
+    before: pd.DataFrame
+    followers: pd.DataFrame
+    saved_ns: float
+
+
+def causes(trace: Trace, callsite: int) -> Causes:
+    """Compute the causes of a call site from the sample of its instances."""
+    sample = sample_of(trace, callsite)
+    row: Any = trace.callsites.loc[callsite]
+    complete = int(row["complete_instances"])
+    cells = Cells(trace, sample.parts, trace.phases(callsite))
+    (arrival, left, between, messages), (inherited, outside, talked, back) = cells.section_5()
+    by_rank, by_node, random = cells.systematic()
+    labels = Labels(trace)
+    return Causes(
+        callsite,
+        str(row["operation"]),
+        cells.instances,
+        complete,
+        arrival,
+        left,
+        between,
+        messages,
+        inherited,
+        outside,
+        talked,
+        back,
+        by_rank,
+        by_node,
+        random,
+        cells.rank_table(),
+        cells.node_table(),
+        chain_table(trace, labels, sample.walks, sample.walked),
+        before_table(labels, sample.parts),
+        follower_table(labels, sample.without.followers if sample.without else {}),
+        sample.without.saved_ns if sample.without else 0.0,
+    )
+
+
+def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
+    """Return the given late ranks that are late because of messages rather than work."""
+    table = found.ranks.set_index("rank").reindex(list(ranks))
+    talked = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
+    return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
+
+
+def let_go_early(found: Causes, ranks: Sequence[int]) -> bool:
+    """Return whether ranks are early because of an early exit before, not because of less work."""
+    of = found.ranks.set_index("rank").reindex(list(ranks))
+    return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
+
+
+class Labels:
+    """Labels of call sites by number, and the call site of each shape."""
+
+    def __init__(self, trace: Trace) -> None:
+        table = trace.callsites
+        self.names = {
+            int(number): f"{operation} {' | '.join(map(site_label, sites))}"
+            for number, operation, sites in zip(
+                table["callsite"], table["operation"], table["sites"], strict=True
+            )
+        }
+        self.of_shape = callsite_of_shape(trace)
+
+    def __getitem__(self, callsite: int) -> str:
+        return self.names.get(callsite, "the start" if callsite == -1 else "?")
+
+
+def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
+    """Return the table of call sites that follow a barrier, the most frequent first."""
+    whole = max(sum(followers.values()), 1)
+    rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
+    ordered: pd.DataFrame = frame.sort_values("share", ascending=False, ignore_index=True)
+    return ordered
+
+
+def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
+    """Return the call sites that ranks come from: callsite (-1 the start), site, share of calls."""
+    counts: Counter[int] = Counter()
+    for part in parts:
+        shapes, number = np.unique(part.before.shape, return_counts=True)
+        for shape, count in zip(shapes.tolist(), number.tolist(), strict=True):
+            counts[labels.of_shape[shape]] += count
+    whole = max(sum(counts.values()), 1)
+    rows = [(site, labels[site], count / whole) for site, count in counts.most_common()]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=["callsite", "site", "share"])
+    return frame
+
+
+def chain_table(trace: Trace, labels: Labels, walks: list[Walk], walked: int) -> pd.DataFrame:
+    """Return the table of origins of lateness, the most frequent first."""
+    groups: dict[Origin, list[Walk]] = {}
+    for found in walks:
+        groups.setdefault(found.origin, []).append(found)
+    identity = [c.identity for c in trace.tables.communicators]
+    rows = []
+    for origin, of in sorted(groups.items(), key=lambda item: -len(item[1])):
+        worst = max(of, key=lambda found: found.late)
+        rows.append(
+            {
+                "rank": origin.rank,
+                "callsite": origin.callsite,
+                "site": labels[origin.callsite],
+                "after": origin.after,
+                "after_site": labels[origin.after],
+                "how": origin.how,
+                "share": len(of) / max(walked, 1),
+                "late_ns": float(np.mean([found.late for found in of])),
+                "hops": float(np.mean([len(found.steps) - 1 for found in of])),
+                "path": tuple((step.callsite, step.rank) for step in worst.steps),
+                "example": tuple((identity[s.communicator], s.sequence) for s in worst.steps),
+            }
+        )
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(CHAIN_COLUMNS))
+    return frame

@@ -1,0 +1,365 @@
+"""The chain of lateness: from the last rank of an instance back to the origin of its delay.
+
+A rank arrives late because it left its previous collective late, or because it took longer than the
+other ranks since then. A rank that left late had arrived late there too, had waited for a late
+rank, or was delayed by the operation itself. Each step back compares the rank with the median of
+the group's other ranks, and records the lateness that the step adds. The origin is the largest
+contribution over the whole walk. (Faraj et al., Section 5, extended beyond one instance.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.wait_states import awaited
+from mpiprof.trace.batch import Batch, Before
+from mpiprof.trace.metadata import Communicator, Shape
+from mpiprof.trace.types import Array, Bool, Float, Int, Int32
+
+HOPS = 32  # minimum number of steps back, if the run has so many
+WORK = 1 << 17  # maximum cost of a call site's walks; a step costs the size of its group
+STEP = 16  # number of ranks to compare at the cost of the rest of a step
+STEADY = 16  # number of steps that show where lateness accumulates in a walk that is cut off
+ENOUGH = 0.25  # in short walks, the search stops when less than this share remains
+LITTLE = 0.01  # the same in long walks, where each step adds little
+
+START = -1  # no previous collective: the start of the run
+UNSEEN = -2  # a previous collective that was discarded or could not be matched
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin of lateness: a rank, before or inside a call site, after leaving another call site.
+
+    how: "outside" (between the two calls), "point_to_point" (in messages between the two calls),
+    "inside" (in the operation itself), "unknown" (before the oldest instance followed).
+    """
+
+    rank: int
+    callsite: int
+    after: int
+    how: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instance that the lateness passed through, and the rank that was late there."""
+
+    callsite: int
+    rank: int
+    communicator: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The last rank of an instance, its lateness (ns), the origin and the steps from it.
+
+    added: contribution of each step to the origin, the last step first. cut: True if lateness
+    remains before the oldest step followed.
+    """
+
+    first_arrival: int
+    late: float
+    origin: Origin
+    steps: tuple[Step, ...]
+    added: tuple[float, ...] = ()
+    cut: bool = False
+
+
+@dataclass(eq=False)
+class Kept:
+    """The data of a batch that walks need. `signature`: index into a list, per instance."""
+
+    communicator: Communicator
+    sequence: Int
+    arrival: Int
+    finish: Int
+    before: Before
+    signature: Int32
+
+    @property
+    def size(self) -> int:
+        """Number of calls in the batch."""
+        return int(self.arrival.size)
+
+    @staticmethod
+    def of(batch: Batch) -> Kept:
+        """Take the data from a batch that was read with the record before each call."""
+        assert batch.before is not None
+        signature = np.full(len(batch), -1, np.int32)
+        return Kept(
+            batch.communicator,
+            batch.sequence,
+            batch.arrival,
+            batch.finish,
+            batch.before,
+            signature,
+        )
+
+
+@dataclass(eq=False)
+class Unread:
+    """A batch that is read only when a walk reaches it.
+
+    sequences: returns the range of its sequence numbers. read: reads the batch.
+    """
+
+    communicator: Communicator
+    size: int
+    sequences: Callable[[], tuple[int, int]]
+    read: Callable[[], Kept]
+
+
+class Context:
+    """The newest batches by communicator, in two generations, so that walks meet no gap.
+
+    turned: True if ring logs contain the last calls only. A missing previous record then does not
+    mean the start of the run.
+    """
+
+    def __init__(
+        self, shapes: Sequence[Shape], signatures: Sequence[Signature], turned: bool = False
+    ) -> None:
+        self.signatures, self.turned = signatures, turned
+        self.communicator = np.array([s.communicator for s in shapes] + [-1], np.int64)
+        self.size = 0
+        self.batches: dict[int, list[Kept | Unread]] = {}
+        self.older: dict[int, list[Kept | Unread]] = {}
+
+    def add(self, kept: Kept | Unread) -> None:
+        """Add a batch to the current generation."""
+        self.batches.setdefault(kept.communicator.index, []).append(kept)
+        self.size += kept.size
+
+    def forget(self) -> None:
+        """Discard the older generation."""
+        self.older, self.batches, self.size = self.batches, {}, 0
+
+    def find(self, front: Front, row: int) -> tuple[Kept, int] | None:
+        """Return the instance of a member's previous record and its column, or None if not found.
+
+        Starts of a persistent operation share one sequence number. So do calls on communicators
+        that share a row of the tables. The member's times distinguish them.
+        """
+        communicator = int(self.communicator[front.shape[row]])
+        sequence, rank = int(front.sequence[row]), int(front.ranks[row])
+        for generation in (self.batches, self.older):
+            held = generation.get(communicator, [])
+            for place in reversed(range(len(held))):
+                kept = held[place]
+                if isinstance(kept, Unread):
+                    first, last = kept.sequences()
+                    if not first <= sequence <= last:
+                        continue
+                    kept = held[place] = kept.read()
+                begin, end = (
+                    np.searchsorted(kept.sequence, sequence, side) for side in ("left", "right")
+                )
+                at, own = np.arange(begin, end), kept.communicator.column(rank)
+                at = at[_is_at(kept, own, at, front.enter[row], front.exit[row])]
+                if len(at):
+                    return kept, int(at[0])
+        return None
+
+    def signature(self, kept: Kept, column: int) -> Signature:
+        """Return the signature of an instance."""
+        return self.signatures[int(kept.signature[column])]
+
+
+@dataclass
+class Front:
+    """One call of each member of a group: its arrival, and the record before it."""
+
+    ranks: Int
+    arrive: Float
+    enter: Float
+    exit: Float
+    outside: Float
+    shape: Int
+    sequence: Int
+
+    @staticmethod
+    def of(kept: Kept, column: int) -> Front:
+        """Return the front of all members at an instance."""
+        before = kept.before
+        return Front(
+            kept.communicator.ranks,
+            kept.arrival[:, column].astype(np.float64),
+            known(before.enter[:, column], before.enter[:, column] < 0),
+            known(before.exit[:, column], before.exit[:, column] <= 0),
+            before.outside[:, column].astype(np.float64),
+            before.shape[:, column],
+            before.sequence[:, column],
+        )
+
+    def back(self, context: Context) -> Front:
+        """Return the front one call earlier, with NaN where the call is unknown."""
+        n = len(self.ranks)
+        nan = np.full(n, np.nan)
+        none = np.full(n, -1, np.int64)
+        found = Front(
+            self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
+        )
+        left = np.flatnonzero(self.shape >= 0)
+        while len(left):
+            instance = context.find(self, int(left[0]))
+            keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
+            there: Bool = (keys == keys[:, :1]).all(0)
+            if instance is not None:
+                earlier = Front.of(*instance)
+                row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
+                rows = np.array([row.get(rank, -1) for rank in self.ranks[left].tolist()])
+                kept, column = instance
+                there &= _is_at(kept, rows, column, self.enter[left], self.exit[left]) & (rows >= 0)
+                for name in ("enter", "exit", "outside", "shape", "sequence"):
+                    getattr(found, name)[left[there]] = getattr(earlier, name)[rows[there]]
+            there[0] = True
+            left = left[~there]
+        return found
+
+
+def _is_at(
+    kept: Kept, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
+) -> Bool:
+    """Return whether calls with these times (NaN: unknown) started or completed the instances."""
+    found: Bool = (kept.arrival[row, column] == enter) | (kept.finish[row, column] == exit_)
+    return found
+
+
+def known(values: Int, missing: Bool) -> Float:
+    """Return times as floats, with NaN where they are missing."""
+    return np.where(missing, np.nan, values.astype(np.float64))
+
+
+def after_others(values: Array, row: int) -> float:
+    """Return value `row` minus the median of the other values, or 0 if there are none."""
+    others = np.delete(values, row)
+    others = others[~np.isnan(others)]
+    if not len(others) or np.isnan(values[row]):
+        return 0.0
+    return float(values[row] - np.median(others))
+
+
+def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple[int, int] | None:
+    """Return the row that a row waited for in an instance and its wait (ns), or None if no wait."""
+    if signature.state is None:
+        return None
+    arrival = kept.arrival[:, column]
+    last = int(awaited(signature.state, arrival[:, None], signature.group)[row, 0])
+    wait = int(min(arrival[last], kept.finish[row, column]) - arrival[row])
+    return (last, wait) if wait > 0 else None
+
+
+class _Walking:
+    """State of one walk: the lateness that each origin added, and the steps so far."""
+
+    def __init__(self) -> None:
+        self.added: dict[Origin, list[float]] = {}
+        self.reached: dict[Origin, int] = {}
+        self.steps: list[Step] = []
+
+    def add(self, origin: Origin, amount: float) -> None:
+        """Add a contribution, which may be negative: over many steps noise has both signs."""
+        self.added.setdefault(origin, []).append(amount)
+        if amount > 0:
+            self.reached[origin] = len(self.steps)
+
+    def result(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
+        """Return the finished walk.
+
+        `left` is the lateness that was not followed beyond `rank` at call site `at`.
+        """
+        whole = {origin: sum(of) for origin, of in self.added.items() if sum(of) > 0}
+        origin = max(whole, key=lambda o: whole[o], default=None)
+        most = whole[origin] if origin is not None else 0.0
+        steady = origin is not None and len(self.added[origin]) >= STEADY
+        if origin is None or (left > most and not (steady and most > (late - left) / 2)):
+            steps = tuple(reversed(self.steps))
+            return Walk(first_arrival, late, Origin(rank, at, UNSEEN, "unknown"), steps)
+        steps = tuple(reversed(self.steps[: self.reached[origin]]))
+        added = tuple(self.added[origin])
+        return Walk(first_arrival, late, origin, steps, added, left > 0)
+
+
+def hops(walks: int, size: int) -> int:
+    """Return the maximal number of steps for each of `walks` walks among `size` ranks."""
+    return max(HOPS, WORK // (max(walks, 1) * (size + STEP)))
+
+
+def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS) -> Walk | None:
+    """Follow the last rank of an instance back over at most `most` steps.
+
+    Returns None if no rank is late by more than `least`.
+    """
+    front = Front.of(kept, column)
+    row = int(np.argmax(front.arrive))
+    late = total = after_others(front.arrive, row)
+    if late <= least:
+        return None
+    walking = _Walking()
+    here = (kept, column)
+    unknown = 0.0
+    for _ in range(most):
+        rank = int(front.ranks[row])
+        callsite = context.signature(*here).callsite
+        walking.steps.append(
+            Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
+        )
+        if np.isnan(front.exit[row]):
+            if front.shape[row] < 0 and not context.turned:
+                walking.add(Origin(rank, callsite, START, "outside"), late)
+            else:
+                unknown = late
+            break
+        earlier = context.find(front, row)
+        after = UNSEEN if earlier is None else context.signature(*earlier).callsite
+        left = after_others(front.exit, row)
+        messages = min(max(after_others(front.outside, row), 0.0), max(late - left, 0.0))
+        walking.add(Origin(rank, callsite, after, "point_to_point"), messages)
+        walking.add(Origin(rank, callsite, after, "outside"), late - left - messages)
+        enough = total * (ENOUGH if len(walking.steps) < STEADY else LITTLE)
+        if left < enough:
+            break
+        if earlier is None:
+            unknown = left
+            break
+        found = _before(context, front, row, earlier, left)
+        front, row, late, inside = found
+        walking.add(Origin(rank, after, UNSEEN, "inside"), inside)
+        if late < enough:
+            break
+        here = earlier
+    else:
+        unknown = late
+    return walking.result(int(kept.arrival[:, column].min()), total, unknown, rank, callsite)
+
+
+def _before(
+    context: Context, front: Front, row: int, earlier: tuple[Kept, int], left: float
+) -> tuple[Front, int, float, float]:
+    """Explain why a rank left an instance late by `left`.
+
+    Returns the front at that instance, the row of the late rank, its lateness, and the lateness
+    that the operation added. The row changes if the rank waited there for another one, however
+    shortly, because that other rank arrived even later.
+    """
+    kept, column = earlier
+    rank = int(front.ranks[row])
+    inside = left - after_others(front.enter, row)
+    own = kept.communicator.column(rank)
+    waited = waited_for(context.signature(kept, column), kept, column, own)
+    if waited is None or inside <= 0 or waited[1] < inside / 2:
+        return front.back(context), row, left - inside, max(inside, 0.0)
+    cause = int(kept.communicator.ranks[waited[0]])
+    where = np.flatnonzero(front.ranks == cause)
+    if len(where) and context.find(front, int(where[0])) == earlier:
+        back, at = front.back(context), int(where[0])
+    else:
+        back, at = Front.of(kept, column), waited[0]
+    late = after_others(back.arrive, at)
+    return back, at, late, max(inside - waited[1], 0.0)

@@ -1,0 +1,230 @@
+"""Lateness of each rank of a call site in the sampled instances, and its causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.samples import Part
+from mpiprof.metrics.variance_components import (
+    UNKNOWN,
+    Effects,
+    Estimate,
+    after_median_of_others,
+    centred,
+    grouped,
+    jackknife,
+    stretches,
+)
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+MOST_EFFECTS = 1 << 17  # ranks x phases; beyond this limit phases are joined
+
+
+class Cells:
+    """Sampled instances of a call site, with their stretch of the run and their phase.
+
+    Matrices by rank are in the order of `ranks`, the world ranks that take part, ascending.
+    """
+
+    def __init__(self, trace: Trace, parts: list[Part], phases: pd.DataFrame) -> None:
+        self.trace, self.parts = trace, parts
+        self.least = float(trace.clock_error_ns)
+        first = [part.arrival.min(0) for part in parts]
+        starts = np.concatenate(first) if first else np.zeros(0, np.int64)
+        self.instances = len(starts)
+        place = np.empty(len(starts), np.int64)
+        place[np.argsort(starts, kind="stable")] = stretches(len(starts))
+        self.stretches = int(place.max(initial=0)) + 1
+        self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
+        begins = phases["begin_ns"].to_numpy(np.int64)[1:]
+        if (len(begins) + 1) * len(self.ranks) > MOST_EFFECTS:
+            begins = begins[:0]
+        self.phases = len(begins) + 1
+        edges = np.cumsum([len(part) for part in first])[:-1]
+        self.stretch = np.split(place, edges)
+        self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
+        # In a sampled trace, the record before a call is not the rank's previous collective.
+        self.sampled = trace.meta.get("sample", 1) not in (1, None)
+        names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
+        self.node_names = list(dict.fromkeys(names))
+        number = {name: i for i, name in enumerate(self.node_names)}
+        self.node = np.array([number[name] for name in names], np.int64)
+
+    def each(self) -> Iterator[tuple[Part, Int, Int, Int]]:
+        """Yield each part, the columns of its ranks, and the stretch and phase of its instances."""
+        for part, stretch, phase in zip(self.parts, self.stretch, self.phase, strict=False):
+            yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
+
+    def section_5(self) -> tuple[list[Estimate], list[Estimate]]:
+        """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
+        if not self.instances:
+            return [UNKNOWN] * 4, [UNKNOWN] * 4
+        sums = np.zeros((self.stretches, 9))
+        for part, _, stretch, _ in self.each():
+            arrival = part.arrival.astype(np.float64)
+            sums[:, 0] += np.bincount(stretch, minlength=self.stretches)
+            sums[:, 1] += np.bincount(stretch, np.ptp(arrival, axis=0), self.stretches)
+            known = (part.before.exit > 0).all(0)
+            if self.sampled or not known.any():
+                continue
+            arrival, stretch = np.compress(known, arrival, axis=1), stretch[known]
+            left = np.compress(known, part.before.exit, axis=1).astype(np.float64)
+            messages = np.compress(known, part.before.outside, axis=1).astype(np.float64)
+            a = centred(arrival)
+            values = (
+                np.ones(len(stretch)),
+                np.ptp(left, axis=0),
+                np.ptp(arrival - left, axis=0),
+                np.ptp(messages, axis=0),
+                (a * a).sum(0),
+                (a * centred(left)).sum(0),
+                (a * centred(messages)).sum(0),
+            )
+            for i, value in enumerate(values, 2):
+                sums[:, i] += np.bincount(stretch, value, self.stretches)
+        return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins, (0.0, 1.0))
+
+    @cached_property
+    def effects(self) -> tuple[Effects, Float]:
+        """Sums for the analysis of variance, one row per stretch."""
+        groups = len({part.ranks.tobytes() for part in self.parts})
+        whole = np.zeros((self.stretches, 2))
+        sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
+        for part, columns, stretch, phase in self.each():
+            a = centred(part.arrival.astype(np.float64))
+            whole[:, 0] += np.bincount(stretch, minlength=self.stretches)
+            whole[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
+            group = stretch * self.phases + phase
+            sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
+            sums[1][:, columns] += grouped(a, group, sums.shape[1])
+        flat = sums.reshape(2, self.stretches, -1)
+        return Effects(self.node, len(self.ranks), groups), np.hstack([whole, flat[0], flat[1]])
+
+    @cached_property
+    def nodes_differ(self) -> bool:
+        """Return whether some nodes are later than others."""
+        effects, sums = self.effects
+        return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
+
+    def systematic(self) -> list[Estimate]:
+        """Return the shares of the variance by rank, by node and at random."""
+        if self.instances < 2:
+            return [UNKNOWN] * 3
+        effects, sums = self.effects
+        nodes = self.nodes_differ
+        return jackknife(sums, lambda s: effects.shares(s, nodes), (0.0, 1.0))
+
+    @cached_property
+    def late(self) -> tuple[Float, Float, Float]:
+        """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
+        sums = np.zeros((3, self.phases, len(self.ranks)))
+        for part, columns, _, phase in self.each():
+            late = after_median_of_others(part.arrival.astype(np.float64))
+            for i, values in enumerate((np.ones_like(late), late, late**2)):
+                sums[i][:, columns] += grouped(values, phase, self.phases)
+        count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
+        spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
+        return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
+
+    def rank_table(self) -> pd.DataFrame:
+        """Return one row per rank, the latest first."""
+        ranks = len(self.ranks)
+        # count, late, last; and over instances with known previous exits: count, inherited,
+        # messages
+        sums = np.zeros((6, self.stretches, ranks))
+        for part, columns, stretch, _ in self.each():
+            arrival = part.arrival.astype(np.float64)
+            late = after_median_of_others(arrival)
+            known = (part.before.exit > 0).all(0) & (not self.sampled)
+            left = after_median_of_others(part.before.exit.astype(np.float64))
+            messages = after_median_of_others(part.before.outside.astype(np.float64))
+            last = np.arange(len(arrival))[:, None] == arrival.argmax(0)
+            last &= np.ptp(arrival, axis=0) > 0
+            counted = (1.0, late, last, known, known * left, known * messages)
+            for i, values in enumerate(counted):
+                whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
+                sums[i][:, columns] += grouped(whole, stretch, self.stretches)
+        count, late, last, told, left, messages = sums.sum(1)
+        mean = late / np.maximum(count, 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inherited, talked = left / told, messages / told
+        error = jackknife(np.concatenate([sums[0], sums[1]], 1), _ratio)
+        table: pd.DataFrame = pd.DataFrame(
+            {
+                "rank": self.ranks,
+                "node": [self.node_names[node] for node in self.node],
+                "late_ns": mean,
+                "error_ns": [(found.high - found.low) / 2 for found in error],
+                "late_share": self.late_share.sum(0) / np.maximum(count, 1),
+                "last_share": last / np.maximum(count, 1),
+                "inherited_ns": inherited,
+                "outside_ns": mean - inherited - talked,
+                "point_to_point_ns": talked,
+            }
+        )
+        ordered: pd.DataFrame = table.sort_values(
+            "late_ns", ascending=False, kind="stable", ignore_index=True
+        )
+        return ordered
+
+    @cached_property
+    def late_share(self) -> Float:
+        """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
+        found = np.zeros_like(self.late[1])
+        for part, columns, _, phase in self.each():
+            late = after_median_of_others(part.arrival.astype(np.float64))
+            least = np.maximum(self.late[1][phase[None, :], columns[:, None]] / 2, self.least)
+            found[:, columns] += grouped((late > least).astype(np.float64), phase, self.phases)
+        return found
+
+    def node_table(self) -> pd.DataFrame:
+        """Return one row per node, the latest first."""
+        nodes = len(self.node_names)
+        effects, sums = self.effects
+        late = [UNKNOWN] * nodes
+        if nodes > 1:
+            late = jackknife(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
+        hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
+        table: pd.DataFrame = pd.DataFrame(
+            {
+                "node": self.node_names,
+                "host": [hosts.get(name) for name in self.node_names],
+                "ranks": np.bincount(self.node, minlength=nodes),
+                "late_ns": np.array([found.value for found in late], np.float64),
+                "error_ns": np.array([(f.high - f.low) / 2 for f in late], np.float64),
+            }
+        )
+        ordered: pd.DataFrame = table.sort_values(
+            "late_ns", ascending=False, kind="stable", ignore_index=True
+        )
+        return ordered
+
+
+def _imbalances(sums: Float) -> Float:
+    arrivals = sums[1] / max(sums[0], 1)
+    rest = sums[3:6] / sums[2] if sums[2] else np.full(3, np.nan)
+    return np.array([arrivals, *rest])
+
+
+def _origins(sums: Float) -> Float:
+    """Return the shares of what spreads the arrivals, and the share that is compensated.
+
+    The covariances of the three components with the arrival add up to its variance. Those that are
+    negative bring the ranks together: they have no share in the spread, but take back some of it.
+    """
+    total, inherited, messages = sums[6:9]
+    if total <= 0:
+        return np.full(4, np.nan)
+    spreading = np.maximum([inherited, total - inherited - messages, messages], 0.0)
+    whole = spreading.sum()
+    return np.asarray([*(spreading / whole), max(whole - total, 0.0) / whole])
+
+
+def _ratio(sums: Float) -> Float:
+    count, total = sums.reshape(2, -1)
+    return np.asarray(total / np.maximum(count, 1))

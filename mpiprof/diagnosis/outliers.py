@@ -1,0 +1,66 @@
+"""Outliers: few instances with much of the wait at a call site, and the late ranks in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.diagnosis.arrival_matrix import Grid, median_of
+from mpiprof.trace.types import Float, Int
+
+FEW = 0.02  # share of the instances
+MOST = 8
+FEWEST = 4  # minimum number of instances for outliers
+OUTLYING = 10.0  # multiple of the median wait
+NOTABLE = 0.1  # minimum wait of an outlier, as a share of the worst one's
+MUCH = 0.4  # minimum share of the wait in outliers
+
+
+def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
+    """Return the columns of the few instances with much of the wait; empty if there are none.
+
+    If the outliers with the same late ranks as the worst one have enough wait, only these are
+    returned: two accidents have separate causes.
+    """
+    nothing = np.zeros(0, np.int64)
+    count, whole = len(waits), float(waits.sum())
+    if count < FEWEST or whole <= 0:
+        return nothing
+    worst = np.argsort(-waits, kind="stable")[: min(max(int(FEW * count), 1), MOST)]
+    least = max(OUTLYING * float(np.median(waits)), NOTABLE * float(waits[worst[0]]))
+    costly = worst[waits[worst] > least]
+    if waits[costly].sum() < MUCH * whole:
+        return nothing
+    who = [frozenset(blamed(grid, arrival[:, [column]])) for column in costly.tolist()]
+    alike = costly[[ranks == who[0] for ranks in who]]
+    return np.sort(alike if waits[alike].sum() >= MUCH * whole else costly)
+
+
+def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
+    """Return the ranks that arrived far behind all other ranks, the latest first.
+
+    Returns () if there are none, also if some ranks were far ahead and all others late together.
+    """
+    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
+    middle = median_of(arrival)
+    far = (arrival - middle) > (high - middle) / 2
+    far &= far.sum(0) <= len(arrival) / 2
+    far &= (arrival > (low + high) / 2).sum(0) <= len(arrival) / 2
+    rows = np.flatnonzero(far.any(1))
+    late = np.nanmax(np.where(far, arrival, 0.0), 1)[rows]
+    return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
+
+
+def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
+    """Return the ranks that arrived far before most others in an instance, the earliest first."""
+    low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
+    early = (arrival < (low + high) / 2).all(1)
+    rows = np.flatnonzero(early)
+    if len(rows) >= len(arrival) / 2:
+        return ()
+    return tuple(grid.ranks[rows[np.argsort(arrival[rows, 0], kind="stable")]].tolist())
+
+
+def also_costly(waits: Float, columns: Int) -> int:
+    """Return the number of other instances with at least a tenth of these columns' least wait."""
+    others = np.delete(waits, columns)
+    return int((others * OUTLYING >= waits[columns].min()).sum())

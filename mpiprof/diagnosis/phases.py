@@ -1,0 +1,311 @@
+"""Phases and periods of a call site: lasting changes of its imbalance or of its last rank.
+
+Change points come from an optimal segmentation (diagnosis/changepoint.py). This module defines the
+signal, its scale and the penalty.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.diagnosis.changepoint import running_mean, running_median, segments
+from mpiprof.diagnosis.samples import sample_of
+from mpiprof.diagnosis.significance import persistence
+from mpiprof.metrics import distributions
+from mpiprof.metrics.instance_series import RUN
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+BINS = 2048  # bounds the segmentation, which takes quadratic time at worst
+SHORTEST = 8  # instances; a shorter stretch is an outlier
+LEAST_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
+LEAST_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
+LONGEST_PERIOD = 64
+MOST_PERIODIC = 1 << 14  # number of instances in which a period is searched
+LEAST_PERIODIC = 0.2  # minimum share of the variance that a period explains
+CHANCE_PERIODIC = 1e-3  # maximum p-value of a period, corrected for all lengths
+ALIKE = 0.8  # a shorter period wins if it explains this share of what the best explains
+LEAST_NOISE = 0.05  # minimum noise of the logarithm; changes below 5 % are irrelevant
+SHARE_NOISE = 0.35  # noise of the indicator that a rank is last, after the running median
+RANKS = 4  # number of most frequent last ranks for which this share is tracked
+
+
+@dataclass(frozen=True)
+class Period:
+    """Every length-th instance differs: number % length == offset."""
+
+    length: int
+    offset: int
+
+
+def phases(trace: Trace, callsite: int) -> pd.DataFrame:
+    """Return one row per phase, in order.
+
+    phase, first_instance and last_instance (numbers within the call site, by first arrival),
+    begin_ns, end_ns (first arrivals of these), instances; average_imbalance_ns, worst_imbalance_ns,
+    worst_factor, wait_ns (means), total_wait_ns, latest_rank (NA if unknown), latest_share,
+    algorithm; period (0, or n if every n-th instance differs), period_offset (number % period of
+    these instances), period_worst_imbalance_ns (their mean). For a call site with more than MOST
+    instances (metrics/instance_series.py) the figures are from the thinned series.
+    """
+    series = sample_of(trace, callsite).series
+    spread = series["worst_imbalance_ns"].to_numpy(np.float64)
+    known = np.flatnonzero(~np.isnan(spread))
+    number = series["number"].to_numpy(np.int64)
+    # Differences below the clock error or below one microsecond are not significant.
+    signal = np.log(np.maximum(spread[known], max(trace.clock_error_ns, 1_000)))
+    last = np.where(
+        spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
+    )
+    found = period_of(signal, number[known])
+    edges = known[change_points(without_period(signal, number[known], found), last)]
+    bounds = [0, *edges.tolist(), len(series)]
+    skipped = (number[-1] - number[0] + 1) / len(series) if len(series) else 1.0
+    rows = [
+        _row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
+        for i, (a, b) in enumerate(itertools.pairwise(bounds))
+        if b > a
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"latest_rank": "Int64"})
+    return frame
+
+
+COLUMNS = (
+    "phase",
+    "first_instance",
+    "last_instance",
+    "begin_ns",
+    "end_ns",
+    "instances",
+    "average_imbalance_ns",
+    "worst_imbalance_ns",
+    "worst_factor",
+    "wait_ns",
+    "total_wait_ns",
+    "latest_rank",
+    "latest_share",
+    "algorithm",
+    "period",
+    "period_offset",
+    "period_worst_imbalance_ns",
+)
+
+
+def _row(
+    part: pd.DataFrame, phase: int, period: Period | None, least: int, skipped: float
+) -> dict[str, object]:
+    number = part["number"].to_numpy(np.int64)
+    late = part["last_rank"][(part["worst_imbalance_ns"] > least) & (part["last_rank"] >= 0)]
+    counts = late.value_counts()
+    latest = int(counts[counts == counts.max()].index.min()) if len(counts) else None
+    complete = int(part["worst_imbalance_ns"].notna().sum())
+    means = part[["average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns"]].mean()
+    special = number % period.length == period.offset if period else np.zeros(len(part), np.bool_)
+    return {
+        "phase": phase,
+        "first_instance": int(number[0]),
+        "last_instance": int(number[-1]),
+        "begin_ns": int(part["first_arrival_ns"].iloc[0]),
+        "end_ns": int(part["first_arrival_ns"].iloc[-1]),
+        "instances": int(number[-1] - number[0] + 1),
+        **{str(name): float(value) for name, value in means.items()},
+        "total_wait_ns": float(part["wait_ns"].sum()) * skipped,
+        "latest_rank": latest,
+        "latest_share": float(counts.max()) / complete if len(counts) and complete else np.nan,
+        "algorithm": "+".join(
+            sorted({n for a in part["algorithm"].unique() for n in a.split("+")})
+        ),
+        "period": period.length if period else 0,
+        "period_offset": period.offset if period else 0,
+        "period_worst_imbalance_ns": float(part["worst_imbalance_ns"][special].mean()),
+    }
+
+
+def period_of(signal: Float, number: Int) -> Period | None:
+    """Return the shortest period of a signal, or None; `number` is each value's instance number.
+
+    Method: for each n, an analysis of variance of the signal minus its running mean, over number %
+    n.
+    """
+    longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
+    if longest < 2 or np.ptp(signal) == 0:
+        return None
+    trend = running_mean(signal, 2 * longest + 1)
+    # A long signal is thinned to whole runs, which suffice to find a period of any length.
+    every = -(-len(signal) // MOST_PERIODIC)
+    kept = np.arange(len(signal)) // RUN % every == 0
+    rest, number = (signal - trend)[kept], number[kept]
+    explained = np.zeros(longest + 1)
+    for length in range(2, longest + 1):
+        explained[length] = _explained(rest, number % length, length, longest)
+    best = explained.max()
+    if best < LEAST_PERIODIC:
+        return None
+    length = int(np.flatnonzero(explained >= ALIKE * best)[0])
+    means = _means(rest, number % length, length)
+    return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
+
+
+def _means(values: Float, kind: Int, kinds: int) -> Float:
+    count = np.bincount(kind, minlength=kinds)
+    return np.asarray(np.bincount(kind, values, kinds) / np.maximum(count, 1))
+
+
+def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
+    """Return the adjusted share of variance that the classes explain; 0 if not significant."""
+    rest = rest - rest.mean()
+    total = float((rest**2).sum())
+    count = np.bincount(kind, minlength=kinds)
+    sums = np.bincount(kind, rest, kinds)
+    within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
+    left = len(rest) - kinds
+    if total <= 0 or left <= 0:
+        return 0.0
+    adjusted = 1 - (within / left) / (total / (len(rest) - 1))
+    if adjusted < ALIKE * LEAST_PERIODIC:
+        return 0.0
+    if within > 0:
+        ratio = ((total - within) / (kinds - 1)) / (within / left)
+        if distributions.fisher(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
+            return 0.0
+    return adjusted
+
+
+def without_period(signal: Float, number: Int, period: Period | None) -> Float:
+    """Return a signal without its periodic component."""
+    if period is None:
+        return signal
+    kind = number % period.length
+    trend = running_mean(signal, 2 * period.length + 1)
+    means = _means(signal - trend, kind, period.length)
+    return np.asarray(signal - (means - np.median(means))[kind])
+
+
+def change_points(signal: Float, last: Int) -> Int:
+    """Return the indices at which a new phase begins.
+
+    signal: logarithm of the imbalance. last: last rank, -1 if unknown. Running medians remove
+    single outliers. The constants above define the minimum difference of neighbouring phases.
+    Persistent fluctuations, as of wandering ranks, count as noise (`persistence` in
+    diagnosis/significance.py).
+    """
+    count = len(signal)
+    if count < 2 * SHORTEST:
+        return np.zeros(0, np.int64)
+    columns = np.stack([signal, *_shares(last)], 1)
+    smooth = running_median(columns)
+    lasting = np.array([persistence(column) for column in np.ascontiguousarray(columns.T)])
+    scale = _noise(columns) * np.sqrt(lasting)
+    width = -(-count // BINS)
+    starts = np.arange(0, count, width)
+    binned = np.add.reduceat(smooth / scale, starts) / np.diff([*starts, count])[:, None]
+    binned *= np.sqrt(width)
+    penalty = 3.0 * (columns.shape[1] + 1) * np.log(len(binned))
+    shortest = max(-(-SHORTEST // width), 2)
+    if len(binned) < 2 * shortest:
+        return np.zeros(0, np.int64)
+    edges = starts[segments(binned, penalty, shortest)].tolist()
+    exact = [_refined(columns / scale, edge, width) for edge in edges]
+    return np.array(_merged(columns, exact, lasting), np.int64)
+
+
+def _shares(last: Int) -> list[Float]:
+    """Return an indicator column for each of the ranks that are last most often."""
+    ranks, counts = np.unique(last[last >= 0], return_counts=True)
+    often = ranks[np.argsort(-counts, kind="stable")][:RANKS]
+    return [
+        (last == rank).astype(np.float64)
+        for rank in often
+        if LEAST_SHARE / 2 < (last == rank).mean() < 1
+    ]
+
+
+def _noise(columns: Float) -> Float:
+    """Return the noise of each column from one instance to the next, with a lower limit.
+
+    The noise of the indicator columns is a constant, because their own changes differ from phase to
+    phase, down to none.
+    """
+    steps = np.abs(np.diff(columns[:, 0]))
+    signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # the median ignores outliers
+    return np.array([max(signal, LEAST_NOISE), *[SHARE_NOISE] * (columns.shape[1] - 1)])
+
+
+def _refined(columns: Float, edge: int, width: int) -> int:
+    """Return the row near an edge where a step fits best."""
+    reach = max(SHORTEST, 2 * width)
+    low, high = max(edge - reach, 0), min(edge + reach, len(columns))
+    return low + best_cut(columns[low:high])
+
+
+def best_cut(columns: Float) -> int:
+    """Return the row that best cuts the columns into two stretches of constant values."""
+    count = len(columns)
+    sums = np.cumsum(columns, axis=0)[:-1]
+    left = np.arange(1, count)[:, None]
+    gain = (sums**2 / left + (columns.sum(0) - sums) ** 2 / (count - left)).sum(1)
+    return 1 + int(np.argmax(gain))
+
+
+def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
+    """Remove edges between phases that hardly differ, the smallest difference first."""
+    sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance never reaches
+    bounds = [0, *sorted(set(edges)), len(columns)]
+    stretches = _Stretches(columns)
+
+    def at(edge: int) -> float:
+        begin, middle, end = bounds[edge : edge + 3]
+        return _apart(stretches, begin, middle, end, sure, lasting)
+
+    apart = [at(edge) for edge in range(len(bounds) - 2)]
+    while apart:
+        least = int(np.argmin(apart))
+        if apart[least] >= 1:
+            break
+        del bounds[least + 1], apart[least]
+        for edge in range(max(least - 1, 0), min(least + 1, len(apart))):  # others are unchanged
+            apart[edge] = at(edge)
+    return bounds[1:-1]
+
+
+class _Stretches:
+    """Means of columns, and variance of the first column, over any stretch, by running sums."""
+
+    def __init__(self, columns: Float) -> None:
+        self.signal, self.centre = columns[:, 0], columns.mean(0)
+        rest = columns - self.centre
+        rest = np.hstack([rest, rest[:, :1] ** 2])
+        self.sums = np.vstack([np.zeros(rest.shape[1]), np.cumsum(rest, axis=0)])
+
+    def of(self, begin: int, end: int) -> tuple[Float, float]:
+        """Return the mean of each column, and the variance of the first column."""
+        means = (self.sums[end] - self.sums[begin]) / (end - begin)
+        return self.centre + means[:-1], max(float(means[-1] - means[0] ** 2), 0.0)
+
+
+def _apart(
+    stretches: _Stretches, begin: int, middle: int, end: int, sure: float, lasting: Float
+) -> float:
+    """Return the difference of two stretches; from 1 on they are separate phases.
+
+    In at least one column the difference must be both relevant and significant.
+    """
+    before, after = middle - begin, end - middle
+    if min(before, after) < SHORTEST:
+        return 0.0
+    (a, a_variance), (b, b_variance) = stretches.of(begin, middle), stretches.of(middle, end)
+    apiece = 1 / before + 1 / after
+    spread = a_variance / before + b_variance / after
+    share = (a[1:] * before + b[1:] * after) / (before + after)
+    variances = lasting * [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
+    chance = np.abs(b - a) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
+    shares = np.minimum(np.abs(b[1:] - a[1:]) / LEAST_SHARE, chance[1:]).max(initial=0.0)
+    if chance[0] <= shares:  # saves computing the medians
+        return float(shares)
+    signal = stretches.signal
+    ratio = abs(float(np.median(signal[middle:end]) - np.median(signal[begin:middle])))
+    return float(max(min(ratio / np.log(LEAST_RATIO), chance[0]), shares))

@@ -1,0 +1,213 @@
+"""Sets of ranks that are late or early together: from mean arrivals, with significance tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpiprof.diagnosis.arrival_matrix import Grid, median_of
+from mpiprof.diagnosis.significance import p_above
+from mpiprof.metrics.variance_components import nodes_differ
+from mpiprof.metrics.wait_rules import ROOTED
+from mpiprof.metrics.wait_states import awaited, waits
+from mpiprof.trace.types import Float, Int
+
+SPLITS = 4  # gaps between mean arrivals at which ranks are divided
+LINEAR = 0.9  # minimum share of the variance that a line along the ranks explains
+FEWEST_LINEAR = 4  # ranks
+ALIKE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
+LEVEL = 0.15  # share of the whole range within which ranks count as equal
+
+
+@dataclass(frozen=True)
+class RankSet:
+    """Ranks that differ from the other ranks.
+
+    kind: "rank", "early", "node", "gradient", or "each" if all ranks differ and the rows are the
+    latest ones. rows: rows of the arrival matrix, the most different first. late_ns: difference of
+    the first row. shift: time by which each row would have to arrive earlier, negative for later.
+    p: p-value.
+    """
+
+    kind: str
+    rows: Int
+    late_ns: float
+    shift: Float
+    p: float
+    node: str | None = None
+
+
+def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
+    """Yield the sets of ranks that differ significantly, the simplest first.
+
+    arrival: columns of the instances to examine. sure: maximum p-value.
+    """
+    if arrival.shape[1] < 2:
+        return
+    centred = arrival - median_of(arrival)
+    mean = _usual(centred)
+    of_node, p = _node_effect(grid, centred, mean)
+    if p > sure:
+        of_node[:] = 0.0
+    if of_node.any():
+        yield _slow_nodes(grid, of_node, p)
+    yield from _of_root(grid, centred, mean, sure)
+    yield from _splits(grid, centred - of_node[:, None], mean - of_node, sure)
+    yield from _gradient(grid, centred, mean, sure)
+    yield from _everybody(grid, centred, mean, sure)
+
+
+def _usual(centred: Float) -> Float:
+    """Return the mean of the middle half of each row's values, which ignores single spikes."""
+    known = (~np.isnan(centred)).sum(1)
+    order = np.sort(centred, axis=1)  # NaN is sorted last
+    low = known // 4
+    high = np.maximum(known - low, low + 1)
+    sums = np.hstack([np.zeros((len(order), 1)), np.cumsum(np.nan_to_num(order), axis=1)])
+    row = np.arange(len(order))
+    high = np.minimum(high, order.shape[1])
+    return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
+
+
+def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+    """Yield divisions of the ranks in two, at the gaps that explain most."""
+    order = np.argsort(-mean, kind="stable")
+    values = mean[order]
+    ranks = len(values)
+    size = np.arange(1, ranks)
+    above = np.cumsum(values)[:-1] / size
+    below = (values.sum() - np.cumsum(values)[:-1]) / (ranks - size)
+    between = size * (ranks - size) * (above - below) ** 2
+    gaps = values[:-1] - values[1:]
+    chosen = [*np.argsort(-between, kind="stable")[:SPLITS], *np.argsort(-gaps, kind="stable")[:1]]
+    at = [c for c in dict.fromkeys(map(int, chosen)) if gaps[c] > 0]
+    divided = [(order[: c + 1], order[c + 1 :]) for c in at]
+    yield from _surely(grid, centred, mean, sure, divided)
+
+
+def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+    """Yield the rank that causes most wait, and the root that waits for all, in rooted operations.
+
+    There, other ranks may arrive even later without any rank waiting for them.
+    """
+    rooted = [block for block in grid.blocks if block.state in ROOTED and block.group.root >= 0]
+    caused = np.zeros(len(mean))
+    for block in rooted:
+        at: Any = mean[block.rows][:, None]
+        waited = waits(block.state, at, at, np.full_like(at, np.inf), block.group)
+        who = block.rows[awaited(block.state, at, block.group)[:, 0]]
+        np.add.at(caused, who, waited[:, 0] * len(block.columns))
+    every = np.arange(len(mean))
+    one = np.argmax(caused, keepdims=True)
+    divided = [(one, np.setdiff1d(every, one))] if caused[one] > 0 else []
+    roots = np.unique([block.rows[block.group.root] for block in rooted])
+    if len(roots) == 1:
+        divided.append((np.setdiff1d(every, roots), roots))
+    yield from _surely(grid, centred, mean, sure, divided)
+
+
+def _surely(
+    grid: Grid, centred: Float, mean: Float, sure: float, divided: Iterable[tuple[Int, Int]]
+) -> Iterator[RankSet]:
+    """Yield the significant ones of the given divisions into late and early ranks."""
+    for upper, lower in divided:
+        one = _division(grid, centred, mean, upper, lower)
+        if one is not None and one.p <= sure:
+            yield one
+
+
+def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -> RankSet | None:
+    """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
+    few = upper if len(upper) <= len(lower) else lower
+    others = lower if few is upper else upper
+    sign = 1.0 if few is upper else -1.0
+    apart = centred[few] - median_of(centred[others])
+    shift = np.zeros(len(mean))
+    if np.isnan(centred).any():  # ranks of other instances are not comparable
+        shift[few] = _usual(apart)
+    else:
+        shift[few] = mean[few] - float(np.median(mean[others]))
+    few = few[np.argsort(-sign * shift[few], kind="stable")]
+    amount = sign * float(shift[few[0]])
+    least = sign * float(shift[few[-1]])
+    if least <= max(grid.least_ns, ALIKE * amount):
+        return None
+    p = min(float(p_above(sign * apart).max()) * len(mean), 1.0)
+    return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
+
+
+def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]:
+    """Return the lateness of each rank's node (0 if the node is not slow), and its p-value.
+
+    A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
+    """
+    found = np.zeros_like(mean)
+    counts = np.bincount(grid.node)
+    if len(counts) < 2 or counts.max() < 2:
+        return found, 1.0
+    median = np.array([np.median(mean[grid.node == node]) for node in range(len(counts))])
+    order = np.argsort(median, kind="stable")
+    gap = int(np.argmax(np.diff(median[order])))
+    slow = np.isin(grid.node, order[gap + 1 :])
+    apart = float(median[order[gap + 1]] - median[order[gap]])
+    difference = median_of(centred[slow]) - median_of(centred[~slow])
+    p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
+    if apart > grid.least_ns and nodes_differ(mean, grid.node, grid.least_ns):
+        found[slow] = np.median(mean[slow]) - np.median(mean[~slow])
+    return found, p
+
+
+def _slow_nodes(grid: Grid, of_node: Float, p: float) -> RankSet:
+    """Return the ranks of the slow nodes."""
+    rows = np.flatnonzero(of_node)
+    names = {grid.nodes[node] for node in grid.node[rows]}
+    node = names.pop() if len(names) == 1 else None
+    return RankSet("node", rows, float(of_node.max()), of_node, p, node)
+
+
+def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+    """Yield a gradient if a line along the ranks explains nearly all lateness."""
+    ranks = len(mean)
+    if ranks < FEWEST_LINEAR:
+        return
+    along = np.arange(ranks) - (ranks - 1) / 2
+    slope = float(along @ mean / (along @ along))
+    total = float(((mean - mean.mean()) ** 2).sum())
+    if total <= 0 or slope**2 * float(along @ along) < LINEAR * total:
+        return
+    line = slope * along
+    top = ranks - 1 if slope > 0 else 0
+    shift = line - line.min()
+    if shift[top] <= grid.least_ns:
+        return
+    slopes = np.sign(slope) * (along @ np.nan_to_num(centred))
+    p = float(p_above(slopes[None, :])[0])
+    if p <= sure:
+        yield RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
+
+
+def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+    """Yield the set "each": every rank has a different, constant lateness."""
+    if len(mean) < FEWEST_LINEAR or _on_a_level(mean) >= len(mean) / 2:
+        return
+    shift = mean - mean.min()
+    order = np.argsort(-mean, kind="stable")
+    rows = order[shift[order] >= shift.max() / 2]
+    if len(rows) > len(mean) / 2:
+        rows = rows[: len(mean) // 2]
+    if not len(rows) or shift[rows[-1]] <= grid.least_ns:
+        return
+    p = min(float(p_above(centred[rows]).max()) * len(mean), 1.0)
+    if p <= sure:
+        late = float(mean[rows[0]] - np.median(np.delete(mean, rows)))
+        yield RankSet("each", rows, late, shift, p)
+
+
+def _on_a_level(mean: Float) -> int:
+    """Return the maximum number of ranks with nearly equal lateness."""
+    values = np.sort(mean)
+    reach = LEVEL * (values[-1] - values[0])
+    return int((np.searchsorted(values, values + reach, "right") - np.arange(len(values))).max())

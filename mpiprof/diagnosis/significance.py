@@ -1,0 +1,116 @@
+"""Significance of means of consecutive instances, which are not independent.
+
+Disturbances last and ranks wander, so the mean of n such values is less certain than of n
+independent ones. A series is cut into consecutive stretches, whose means are the values of the
+tests. Remaining correlation widens the error (batch means: Law and Carson 1979).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.metrics import distributions
+from mpiprof.trace.types import Float
+
+STRETCHES = (20, 5)
+MOST_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
+LEAST_FREE = 3.0  # degrees of freedom
+MOST_CORRELATED = 0.9
+STEPS = 2  # differences that may be lasting changes
+BLOCKS = 16  # minimum number of blocks in a series
+
+
+def stretch_means(values: Float, most: int) -> Float:
+    """Return means of stretches of columns, rows x at most `most`; NaN without known values."""
+    count = values.shape[-1]
+    stretches = min(most, count)
+    edges = np.arange(stretches) * count // stretches
+    known = ~np.isnan(values)
+    sums = np.add.reduceat(np.where(known, values, 0.0), edges, axis=-1)
+    number = np.add.reduceat(known.astype(np.float64), edges, axis=-1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / np.where(number > 0, number, np.nan))
+
+
+def p_above(values: Float) -> Float:
+    """Return the p-value that each row exceeds zero, in its mean or in most of its values.
+
+    The better of two tests is taken: the mean detects small shifts in even noise, and the sign
+    detects shifts that spikes hide.
+    """
+    mean = p_above_zero(values)
+    signs = p_above_zero(np.sign(values))
+    for row in np.flatnonzero(signs < mean):
+        known = values[row][~np.isnan(values[row])]
+        # Chance of equal signs, where a persistent stretch counts once.
+        signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence(known), MOST_SIGNS))
+    return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
+
+
+def p_above_zero(values: Float) -> Float:
+    """Return the p-value that the mean of each row exceeds zero.
+
+    values: rows x instances, in order. The p-value is the largest of t-tests on means of short and
+    long stretches, because slow fluctuations show only in long stretches.
+    """
+    short, long = (stretch_means(values, most) for most in STRETCHES)
+    if short.shape[-1] == long.shape[-1]:
+        return _p_of_means(long, np.zeros(len(long)))
+    return np.asarray(np.maximum(_p_of_means(short, correlation(short)), _p_of_means(long, 0.0)))
+
+
+def _p_of_means(means: Float, alike: Float | float) -> Float:
+    """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
+    known = (~np.isnan(means)).sum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        whole = np.nansum(means, 1) / known
+        spread = np.nansum((means - whole[:, None]) ** 2, 1) / (known - 1)
+        unsure = (1 + alike) / (1 - alike)
+        score = whole / np.sqrt(spread / known * unsure)
+        free = np.maximum(known / unsure - 1, LEAST_FREE)
+    p = distributions.student(np.minimum(free, known - 1), score)
+    p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
+    return np.asarray(np.where((known >= 2) & ~np.isnan(p), p, 1.0))
+
+
+def correlation(means: Float) -> Float:
+    """Return the correlation of neighbouring stretches of each row, 0 to MOST_CORRELATED.
+
+    Half of it is the common value of all rows, because one row of 20 values is uncertain. The bias
+    from estimating the mean is corrected (Kendall 1954).
+    """
+    known = (~np.isnan(means)).sum(1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = means - np.nansum(means, 1, keepdims=True) / known[:, None]
+        product = np.nan_to_num(rest[:, :-1] * rest[:, 1:]).sum(1)
+        power = np.nansum(rest**2, 1)
+        own = np.where(power > 0, product / power, 0.0)
+        common = product.sum() / power.sum() if power.sum() > 0 else 0.0
+        found = (own + common) / 2
+        found = found + (1 + 3 * found) / np.maximum(known, 1)
+    return np.asarray(np.clip(found, 0.0, MOST_CORRELATED))
+
+
+def persistence(signal: Float) -> float:
+    """Return the ratio of the variance of block means to that of independent values, at least 1.
+
+    Computed from differences of neighbouring blocks of 1, 2, 4, ... values. The two largest
+    differences are ignored, so that one or two steps do not count as persistence.
+    """
+    base = _block_spread(signal, 1, 0)
+    found, size = 1.0, 2
+    while base > 0 and size * BLOCKS <= len(signal):
+        found = max(found, size * _block_spread(signal, size, STEPS) / base)
+        size *= 2
+    return found
+
+
+def _block_spread(signal: Float, size: int, without: int) -> float:
+    """Return the mean square difference of neighbouring block means, without the largest ones."""
+    count = len(signal) // size
+    means = signal[: count * size].reshape(count, size).mean(1)
+    squares = np.diff(means) ** 2
+    kept = max(len(squares) - without, 1)
+    if kept < len(squares):
+        squares = np.partition(squares, kept)[:kept]
+    return float(squares.mean()) if len(squares) else 0.0

@@ -1,0 +1,46 @@
+"""Verdict on a whole run: the time lost, its cause, and the possible gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpiprof.diagnosis.findings import Finding
+from mpiprof.trace.trace import Trace
+
+SURE = 0.5  # minimum certainty for a cause to be called certain
+BESIDE = 0.1  # minimum cost of a certain cause named beside an uncertain one, as a share of that
+LITTLE = 0.01  # share of all ranks' time below which waiting is negligible
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Losses of a run and their main cause.
+
+    - cause: cause of the costliest finding, or "none" if nothing can be gained. worst: that
+      finding.
+    - beside: if that finding is uncertain, the costliest certain one.
+    - waiting, collective: shares of all ranks' run time.
+    - gain: the largest gain from another algorithm, or None.
+    """
+
+    cause: str
+    worst: Finding | None
+    beside: Finding | None
+    waiting: float
+    collective: float
+    gain: Finding | None
+
+
+def verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
+    """Return the verdict from the findings of a trace, which are in descending order of cost."""
+    whole = max(float(trace.process_time_ns), 1.0)
+    inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
+    gain = next((one for one in found if one.cause == "algorithm"), None)
+    worst = next((one for one in found if one.share >= LITTLE or one is gain), None)
+    beside = None
+    if worst is not None and worst.certainty < SURE:
+        least = max(LITTLE, BESIDE * worst.share)
+        sure = (one for one in found if one.certainty >= SURE and one.share >= least)
+        beside = next(sure, None)
+    return Verdict(worst.cause if worst else "none", worst, beside, waiting, inside, gain)

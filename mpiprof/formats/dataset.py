@@ -1,0 +1,285 @@
+"""A trace as a data set: Parquet partitions of its instances, its definitions, and its trace files.
+
+trace/dataset.py describes the layout and reads the data set. The trace files are copied first and
+read from the copies, because a running job may write to the originals meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.formats.export_columns import CALLS
+from mpiprof.trace import Trace, dataset
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.dataset import BEFORE, Block
+from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.types import Array
+
+ROWS = 1 << 20  # approximate number of calls in a partition
+OPEN = 64  # maximum number of partitions that are open for writing
+SMALL = ("shape", "rank")  # 32 bits
+FEW = (*SMALL, "before_shape", "sent", "received", "choice")  # columns with few distinct values
+DELTA = tuple(name for name in CALLS if name not in FEW)  # stored as differences, which are small
+
+
+def copied(source: Path, folder: Path) -> None:
+    """Copy the files of a trace folder, without derived data."""
+    folder.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_file() and not path.name.startswith(".") and path.name != dataset.NAME:
+            shutil.copyfile(path, folder / path.name)
+
+
+def write(
+    folder: Path,
+    trace: Trace,
+    step: Callable[[int], None],
+    batches: Iterable[Batch] | None = None,
+) -> int:
+    """Add the data set to a trace's folder and return its number of calls.
+
+    `step` is called with the number of calls written. batches: batches to write instead of the
+    batches in the trace's logs.
+    """
+    known = len(trace.problems)
+    clocks = trace.clocks
+    with _Partitions(folder, trace) as partitions:
+        for batch in trace.batches(before=True) if batches is None else batches:
+            partitions.add(batch)
+            step(batch.shape.size)
+    names = [log.name for log in trace.logs.opened if log.damaged]
+    definitions = folder / dataset.DEFINITIONS
+    definitions.mkdir()
+    for name, rows in _definitions(trace).items():
+        _table(definitions / f"{name}.parquet", rows, DEFINED[name])
+    _table(
+        definitions / "clocks.parquet",
+        [{"node": node, **asdict(clock)} for node, clock in clocks.items()],
+        DEFINED["clocks"],
+    )
+    blocks = [{**asdict(b), "holds": " ".join(b.holds)} for b in partitions.blocks]
+    _table(definitions / "blocks.parquet", blocks, DEFINED["blocks"])
+    facts = {
+        "format": dataset.FORMAT,
+        "version": dataset.VERSION,
+        "calls": partitions.calls,
+        "partitions": partitions.count,
+        "problems": trace.problems[known:],
+        "damaged": names,
+    }
+    (folder / dataset.NAME).write_text(json.dumps(facts, indent=1) + "\n")
+    return partitions.calls
+
+
+class _Partitions:
+    """Writer of batches to partitions; the most recently used partitions stay open."""
+
+    def __init__(self, folder: Path, trace: Trace) -> None:
+        self.arrow, self.parquet = dataset.needed()
+        self.folder, self.trace = folder, trace
+        self.schema = self._schema()
+        self.open: OrderedDict[int, _Partition] = OrderedDict()
+        self.blocks: list[Block] = []
+        self.calls = self.count = 0
+
+    def __enter__(self) -> _Partitions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self.open.values():
+            one.writer.close()
+
+    def _schema(self) -> Any:
+        arrow = self.arrow
+        fields = []
+        for name, meaning in CALLS.items():
+            kind = arrow.int32() if name in SMALL else arrow.int64()
+            optional = name in dataset.OPTIONAL
+            kind = arrow.uint8() if name == "choice" else kind
+            fields.append(arrow.field(name, kind, optional, {"description": meaning}))
+        return arrow.schema(fields)
+
+    def add(self, batch: Batch) -> None:
+        """Write a batch as the next block."""
+        index = batch.communicator.index
+        one = self.open.pop(index, None)
+        if one is None:
+            one = self._next(index)
+        self.open[index] = one
+        columns = _columns(batch)
+        given = [
+            self.arrow.array(columns[f.name].ravel(), f.type)
+            if f.name in columns
+            else self.arrow.nulls(batch.shape.size, f.type)
+            for f in self.schema
+        ]
+        table = self.arrow.Table.from_arrays(given, schema=self.schema)
+        one.writer.write_table(table, row_group_size=batch.shape.size)
+        holds = tuple(name for name in dataset.OPTIONAL if name in columns)
+        last = int(batch.arrival.max())
+        place = (len(self.blocks), index, one.name, one.groups, len(batch))
+        self.blocks.append(Block(*place, last, holds, batch.whole))
+        one.groups += 1
+        one.calls += batch.shape.size
+        self.calls += int((batch.shape >= 0).sum())
+        if one.calls >= ROWS:
+            self.open.pop(index).writer.close()
+
+    def _next(self, index: int) -> _Partition:
+        while len(self.open) >= OPEN:
+            self.open.popitem(last=False)[1].writer.close()
+        name = f"{dataset.CALLS}/communicator={index}/part-{self.count:06d}.parquet"
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        writer = self.parquet.ParquetWriter(
+            self.folder / name,
+            self.schema,
+            compression="zstd",
+            use_dictionary=[*FEW],
+            column_encoding=dict.fromkeys(DELTA, "DELTA_BINARY_PACKED"),
+            write_page_checksum=True,
+        )
+        self.count += 1
+        return _Partition(name, writer)
+
+
+class _Partition:
+    def __init__(self, name: str, writer: Any) -> None:
+        self.name, self.writer = name, writer
+        self.groups = self.calls = 0
+
+
+def _columns(batch: Batch) -> dict[str, Array]:
+    """Return the columns of a batch, except columns without information."""
+    size = batch.shape.shape
+
+    def spread(values: Array) -> Array:
+        return np.broadcast_to(values, size)
+
+    found: dict[str, Array] = {
+        "sequence": spread(batch.sequence),
+        "rank": spread(batch.communicator.ranks[:, None]),
+        "arrival_ns": batch.arrival,
+        "finish_ns": batch.finish,
+        "shape": batch.shape,
+    }
+    if batch.start.any():
+        found["start"] = spread(batch.start)
+    if batch.begin is not batch.arrival:
+        found |= {"begin_ns": batch.begin, "elapsed_ns": batch.elapsed}
+    optional = {"sent": batch.sent, "received": batch.received}
+    found |= {name: values for name, values in optional.items() if values is not None}
+    if batch.choice is not None:
+        found["choice"] = spread(batch.choice)
+    assert batch.before is not None
+    return found | {name: getattr(batch.before, of) for name, of in BEFORE.items()}
+
+
+# ---- definitions
+
+# Columns of each table, with the name of their Arrow type.
+DEFINED = {
+    "blocks": {
+        "number": "int64",
+        "communicator": "int32",
+        "file": "string",
+        "row_group": "int32",
+        "instances": "int64",
+        "last_ns": "int64",
+        "holds": "string",
+        "whole": "bool",
+    },
+    "clocks": {
+        "node": "string",
+        "origin_ns": "int64",
+        "offset_ns": "int64",
+        "drift": "float64",
+        "error_ns": "int64",
+    },
+    "sites": {"site": "int32", "label": "string", "frames": "string"},
+    "communicators": {
+        "communicator": "int32",
+        "identity": "string",
+        "name": "string",
+        "how": "string",
+        "parent": "string",
+        "size": "int32",
+        "inter": "bool",
+        "local": "bool",
+        "group": "int32",
+        "rank": "int32",
+    },
+    "shapes": {
+        "shape": "int32",
+        "operation": "string",
+        "communicator": "int32",
+        "site": "int32",
+        "root": "int32",
+        "sent": "int64",
+        "received": "int64",
+        "algorithm": "string",
+        "flags": "string",
+        "type": "string",
+        "reduction": "string",
+    },
+    "ranks": {
+        "rank": "int32",
+        "host": "string",
+        "node": "string",
+        "pid": "int64",
+        "started_ns": "int64",
+        "ended_ns": "int64",
+        "end_reason": "string",
+    },
+}
+
+
+def _definitions(trace: Trace) -> dict[str, list[dict[str, Any]]]:
+    tables = trace.tables
+    described = describe_sites(tables.sites, [[i] for i in range(len(tables.sites))])
+    processes: Any = trace.processes.astype(object)
+    return {
+        "sites": [
+            {"site": i, "label": site_label(d[0]), "frames": json.dumps(frames)}
+            for i, (d, frames) in enumerate(zip(described, tables.sites, strict=True))
+        ],
+        "communicators": [
+            {
+                "communicator": c.index,
+                "identity": c.identity,
+                "name": tables.names.get(c.index),
+                "how": c.how,
+                "parent": c.parent,
+                "size": c.size,
+                "inter": c.inter,
+                "local": c.local,
+                "group": number,
+                "rank": rank,
+            }
+            for c in tables.communicators
+            for number, group in enumerate(c.groups)
+            for rank in group.tolist()
+        ],
+        "shapes": [
+            {**asdict(shape), "shape": i, "flags": " ".join(shape.flags)}
+            for i, shape in enumerate(tables.shapes)
+        ],
+        "ranks": processes.where(processes.notna(), None).to_dict("records"),
+    }
+
+
+def _table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+    arrow, parquet = dataset.needed()
+    rows = list(rows)
+    given = {
+        name: arrow.array([row[name] for row in rows], arrow.type_for_alias(kind))
+        for name, kind in columns.items()
+    }
+    parquet.write_table(arrow.table(given), path, compression="zstd", write_page_checksum=True)

@@ -1,0 +1,90 @@
+"""The columns of exported tables in order, with their meaning; times are int64 ns.
+
+All times are on the clock of rank 0's node, from one unspecified origin. `started_ns` in the file's
+metadata is the time when the first rank entered MPI.
+"""
+
+from __future__ import annotations
+
+from mpiprof.metrics.wait_rules import STATES
+
+# Waiting ranks and the rank that they wait for, per wait state.
+WAITS = {
+    "barrier": "in a barrier for the last rank",
+    "nxn": "of all for the last rank",
+    "late_root": "for a late root",
+    "early_root": "of the root for its last sender",
+    "early_scan": "in a scan for the ranks before",
+    "neighbor": "for neighbours in the topology",
+    "gathering": "for the last rank, in a call that makes a communicator, or on a window or file",
+}
+CALLS = {  # columns of a data set: one row per instance and member of its communicator
+    "sequence": "number of the operation on its communicator, the same on all of its ranks",
+    "start": "n-th start of a persistent operation; missing where the block has none",
+    "rank": "world rank; its row is there also where it did not call",
+    "arrival_ns": "when the rank called; 0 where it did not",
+    "begin_ns": "when it entered the call that could wait; missing where that is the arrival",
+    "finish_ns": "when it left that call; 0 while open, or where it did not call",
+    "elapsed_ns": "time inside; missing where that is finish less arrival",
+    "shape": "row of the table of shapes, -1 where the rank did not call",
+    "sent": "bytes sent, -1 or missing where they are the shape's",
+    "received": "bytes received, -1 or missing where they are the shape's",
+    "choice": "state of the selector: 0 or missing none, 1 observe, 2 probe, 3 hold",
+    "before_enter_ns": "when the rank entered its record before; -1 without",
+    "before_exit_ns": "when it left that; 0 while open, -1 without",
+    "before_shape": "shape of the record before, -1 without",
+    "before_sequence": "sequence number of the record before, -1 without",
+    "outside_ns": "time in point-to-point and completion calls since the record before",
+}
+EVENTS = {
+    "rank": "world rank that called",
+    "thread": "thread of that rank, from 0 in order of their first call",
+    "operation": "collective without MPI_, such as allreduce, iallreduce or allreduce_init",
+    "site": "call site, as file:line function",
+    "communicator": "identity of the communicator, the same on all of its ranks",
+    "sequence": "number of the operation on its communicator, the same on all of its ranks",
+    "start": "n-th start of a persistent operation; 0 for calls",
+    "enter_ns": "when the rank called",
+    "exit_ns": "when it returned; missing while open, and of a start, which is not timed",
+    "completion_enter_ns": "when the Wait or Test that completed it was called; missing without",
+    "completion_exit_ns": "when that returned",
+    "bytes": "bytes that the rank sends; missing where unknown",
+    "received": "bytes that the rank receives; missing where unknown",
+    "root": "world rank of the root; missing without",
+    "algorithm": "what it ran on: native, native:ring if the library's own is known, or ours",
+    "flags": "peculiarities of the call, separated by blanks",
+    "outside_ns": "time in point-to-point and completion calls since the rank's record before",
+    "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",
+}
+INSTANCES = {
+    "communicator": EVENTS["communicator"],
+    "sequence": EVENTS["sequence"],
+    "start": EVENTS["start"],
+    "operation": EVENTS["operation"],
+    "algorithm": "what it ran on; several are joined by +",
+    "callsite": "number of the call site, as in the report's JSON and in Python",
+    "sites": "call sites of its ranks, separated by |",
+    "size": "ranks that take part",
+    "complete": "whether all of them came and left",
+    "bytes": "bytes that a rank sends, mean over ranks",
+    "bytes_min": "the least of them",
+    "bytes_max": "the most of them",
+    "message_bytes": "bytes of the message whose time is T: to one destination in an all-to-all",
+    "first_arrival_ns": "when the first rank called",
+    "last_arrival_ns": "when the last rank called; missing while one has not",
+    "first_rank": "world rank that called first",
+    "last_rank": "world rank that called last",
+    "average_imbalance_ns": "mean distance of the arrivals from their mean (Faraj et al. 2008)",
+    "worst_imbalance_ns": "last less first arrival",
+    "message_time_ns": "T, the time of a message of message_bytes on this machine",
+    "average_factor": "average_imbalance_ns / message_time_ns",
+    "worst_factor": "worst_imbalance_ns / message_time_ns",
+    "exit_imbalance_ns": "last less first exit (Faraj et al. 2008, Section 5)",
+    "exit_factor": "exit_imbalance_ns / message_time_ns",
+    "mean_elapsed_ns": "time in the call, mean over ranks",
+    "wait_ns": "time that ranks waited only because another had not come, summed over ranks",
+    **{f"wait_{state}_ns": f"of it waiting {WAITS[state]}" for state in STATES},
+    "completion_skew_ns": "time in the call after the first rank had left, summed over ranks",
+    "last_exit_ns": "when the last rank returned",
+    "choice": EVENTS["choice"],
+}

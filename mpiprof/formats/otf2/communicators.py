@@ -1,0 +1,150 @@
+"""The communicators of an archive as lines of each member's tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.formats.otf2.definitions import Communicator, Definitions
+from mpiprof.formats.otf2.library import UNKNOWN
+from mpiprof.trace.types import Array, Bool, Int
+from mpiprof.trace.writer import runs
+
+WORLD = "MPI_COMM_WORLD"
+MANY = 8  # runs of a group; groups with more are written once
+
+
+class Communicators:
+    """All communicators, by their numbers in the archive."""
+
+    def __init__(self, definitions: Definitions, ranks: int, ours: bool) -> None:
+        self.ranks, self.ours = ranks, ours
+        self.known = definitions.communicators()
+        self.world = next(
+            (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNKNOWN - 9
+        )
+        if self.world not in self.known:
+            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), UNKNOWN, "")
+        self._told: dict[int, dict[str, Any]] = {}
+        self._lines: set[tuple[int, int]] = set()
+
+    def told(self, number: int) -> dict[str, Any]:
+        """Return mpiprof's facts about a communicator; {} in archives of other tools."""
+        if number not in self._told:
+            try:
+                found = json.loads(self.known[number].told) if self.ours else {}
+            except ValueError:
+                found = {}
+            self._told[number] = found if isinstance(found, dict) else {}
+        return self._told[number]
+
+    def told_by(self, rank: int) -> list[int]:
+        """Return the communicators that this rank must describe for all ranks, used or not."""
+        return [
+            number
+            for number, communicator in self.known.items()
+            for group in communicator.groups
+            if group and group[0] == rank and len(runs(list(group))) >= MANY
+        ]
+
+    def side(self, number: int, rank: int) -> int:
+        """Return the index of the rank's group in an inter-communicator."""
+        groups = self.known[number].groups
+        return 1 if len(groups) > 1 and rank not in groups[0] else 0
+
+    def root(self, number: int, root: int) -> int:
+        """Return a root as a rank of its (remote) group."""
+        communicator = self.known[number]
+        if communicator.world_roots and communicator.groups:
+            return communicator.groups[0].index(root) if root in communicator.groups[0] else root
+        return root
+
+    def has(self, numbers: Array, rank: int) -> Bool:
+        """Return whether each communicator is known and has the rank as a member."""
+        codes, distinct = pd.factorize(numbers)
+        good = [
+            n in self.known
+            and (not self.known[n].groups or any(rank in g for g in self.known[n].groups))
+            for n in distinct.tolist()
+        ]
+        found: Bool = np.array(good, np.bool_)[codes]
+        return found
+
+    def standing(self, numbers: Array, rank: int) -> tuple[Int, Int]:
+        """Return for each communicator the size of the (remote) group, and the rank in its own."""
+        members, place = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+        for number in pd.unique(numbers).tolist():
+            groups = self.known[number].groups
+            if not groups:
+                continue
+            side = self.side(number, rank)
+            chosen = numbers == number
+            members[chosen] = len(groups[1 - side] if len(groups) > 1 else groups[0])
+            place[chosen] = groups[side].index(rank)
+        return members, place
+
+    def identity(self, number: int, rank: int) -> str:
+        """Return a communicator's identity; a communicator of a single process has its own."""
+        told = self.told(number).get("identity")
+        if isinstance(told, str):
+            return told
+        alone = 0 if self.known[number].groups else rank + 1
+        return f"{number:08x}{alone:08x}"
+
+    def line(self, number: int, rank: int) -> list[dict[str, Any]]:
+        """Return the lines of a communicator for a member's tables; [] if already returned."""
+        if (number, rank) in self._lines:
+            return []
+        self._lines.add((number, rank))
+        communicator, told = self.known[number], self.told(number)
+        lines: list[dict[str, Any]] = []
+        line: dict[str, Any] = {
+            "communicator": number,
+            "identity": self.identity(number, rank),
+            "parent": told.get("parent"),
+            "how": told.get("how") or self._how(number),
+        }
+        like = told.get("like")
+        if isinstance(like, int) and like in self.known:
+            lines += self.line(like, rank)
+            line["like"] = like
+        else:
+            line |= self._members(number, rank)
+        lines.append(line)
+        if communicator.name and line["how"] not in ("world", "self") and not told.get("unnamed"):
+            lines.append({"communicator": number, "name": communicator.name})
+        return lines
+
+    def _how(self, number: int) -> str:
+        communicator = self.known[number]
+        if number == self.world:
+            return "world"
+        return "self" if not communicator.groups else "group"
+
+    def _members(self, number: int, rank: int) -> dict[str, Any]:
+        groups, told = self.known[number].groups or ((rank,),), self.told(number)
+        if told.get("local"):
+            return {"local": True, "inter": False, "size": told.get("size", 1), "members": None}
+        side = self.side(number, rank)
+        found: dict[str, Any] = {
+            "local": False,
+            "inter": len(groups) > 1,
+            "size": len(groups[side]),
+            "members": _runs(groups[side], rank),
+        }
+        if len(groups) > 1:
+            found["remote"] = runs(list(groups[1 - side]))
+        for name in ("sources", "destinations"):
+            neighbours = told.get(name, {}).get(str(rank))
+            if neighbours is not None:
+                found[name] = neighbours
+        return found
+
+
+def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
+    """Return a group as runs; if there are many, the first rank, which describes the group."""
+    found = runs(list(group))
+    return found if len(found) < MANY or rank == group[0] else group[0]

@@ -1,0 +1,218 @@
+"""Converts an OTF2 archive to a trace folder.
+
+Each process of MPI_COMM_WORLD is a rank, and its further locations are threads. Facts that the
+archive lacks are unknown in the folder, too: no machine table, no processors. Times are corrected
+by the archive's clock offsets. Their remaining error is derived from the records
+(trace/records.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.formats.otf2 import calls as calls_of
+from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.definitions import Definitions, read_definitions
+from mpiprof.formats.otf2.events import Location, archive, open_locations, read_location
+from mpiprof.formats.otf2.library import CREATOR, NEVER, UNKNOWN, wheel
+from mpiprof.formats.otf2.regions import Regions, classified
+from mpiprof.formats.otf2.shapes import RankTables
+from mpiprof.formats.otf2.times import Ticks
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace.layout import SPENT
+from mpiprof.trace.types import COMPLETION, Array, Int
+from mpiprof.trace.writer import chunks, head_chunk
+
+META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
+# Entries of meta.json that are also true of the archive.
+KEPT = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
+
+
+@dataclass
+class _Lack:
+    """Data that could not be converted, over all ranks."""
+
+    nowhere: int = 0  # calls without a communicator, left out
+    assumed: int = 0  # calls assumed to be on MPI_COMM_WORLD
+    unknown: int = 0  # events of an unknown type
+    cut: list[int] = field(default_factory=list)  # locations that could not be read to the end
+
+
+def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
+    """Write the trace folder of an archive; raises TraceError if it has no collectives.
+
+    `step` is called with the number of further events read.
+    """
+    with archive(anchor) as reader:
+        creator = str(wheel().Reader_GetCreator(reader) or "")
+        definitions = read_definitions(reader)
+        regions = classified(definitions, creator)
+        threads = definitions.threads()
+        if not threads or not regions.has_mpi:
+            raise TraceError(f"{anchor}: no collectives of MPI in it, which is what mpiprof shows")
+        local = open_locations(reader, [location for of in threads for location in of])
+        told = _told(reader)
+        conversion = _Conversion(folder, definitions, regions, told.get("dropped", {}))
+        program = ""
+        for rank, locations in enumerate(threads):
+            read = [
+                read_location(reader, one, definitions.events(one), regions.wanted, local)
+                for one in locations
+            ]
+            program = program or conversion.program(read)
+            for location, one in zip(locations, read, strict=True):
+                conversion.check(location, one)
+                step(definitions.events(location))
+            conversion.write(rank, locations, read)
+            for one in read:
+                one.close()
+    conversion.finish()
+    meta = {name: told[name] for name in KEPT if name in told}
+    if CREATOR not in creator:
+        meta["mpi"] = f"an MPI that {creator or 'a tool'} has traced"
+    meta = {
+        "format": "mpiprof trace",
+        "version": 1,
+        "program": program or anchor.parent.name,
+        **meta,
+        "ranks": len(threads),
+        "record": "events",
+        "clock": {"corrected": True, "error_ns": told.get("clock_error_ns")},
+    }
+    (folder / "meta.json").write_text(json.dumps(meta) + "\n")
+
+
+def events_of(anchor: Path) -> int:
+    """Return the number of events that an archive declares."""
+    with archive(anchor) as reader:
+        return sum(int(told[2]) for told in read_definitions(reader).locations.values())
+
+
+def _told(reader: Any) -> dict[str, Any]:
+    """Return the run's metadata from an archive that mpiprof wrote; {} for other archives."""
+    otf2 = wheel()
+    try:
+        found = json.loads(str(otf2.Reader_GetProperty(reader, META)))
+    except (otf2.Error, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class _Conversion:
+    """A trace folder being written, rank by rank."""
+
+    def __init__(
+        self,
+        folder: Path,
+        definitions: Definitions,
+        regions: Regions,
+        dropped: dict[str, int],
+    ) -> None:
+        self.folder, self.definitions, self.regions = folder, definitions, regions
+        self.dropped = dropped
+        self.ranks = len(definitions.threads())
+        self.ticks = Ticks(definitions)
+        self.communicators = Communicators(definitions, self.ranks, regions.ours)
+        self.lack = _Lack()
+
+    def program(self, read: list[Location]) -> str:
+        """Return the program's name as recorded by a process."""
+        names = (self.definitions.text(one.facts["program"]) for one in read)
+        return next((Path(name).name for name in names if name), "")
+
+    def check(self, location: int, read: Location) -> None:
+        """Store the unreadable parts of a location."""
+        self.lack.unknown += read.facts["unknown"]
+        if not read.whole:
+            self.lack.cut.append(location)
+
+    def write(self, rank: int, locations: list[int], read: list[Location]) -> None:
+        """Write a rank's log and tables from its locations."""
+        tables = RankTables(rank, self.regions, self.communicators)
+        records, thread = self._records(rank, tables, read)
+        log = [head_chunk(telling=True)]
+        for index, (location, one) in enumerate(zip(locations, read, strict=True)):
+            number = location // self.ranks if self.regions.ours else index
+            ticks = np.array([one.facts[name] for name in SPENT], np.uint64)
+            spent = self.ticks.spans(ticks).tolist()
+            of_thread = records[thread == index]
+            of_thread["thread"] = number
+            if index == 0 or len(of_thread):
+                log.append(chunks(of_thread, rank, number, 0, window=False, spent=spent))
+        (self.folder / f"rank-{rank:06d}.log").write_bytes(b"".join(log))
+        lines = [{"process": self._process(locations[0], read)}, *tables.lines]
+        if all(one.whole and self._ended(one) for one in read[:1]):
+            lines.append({"end": self._end(rank, read)})
+        text = "".join(json.dumps({"rank": rank, **line}) + "\n" for line in lines)
+        (self.folder / f"rank-{rank:06d}.tables").write_text(text)
+
+    def _ended(self, read: Location) -> bool:
+        return bool(read.facts["ended"] or not read.facts["began"])
+
+    def _records(self, rank: int, tables: RankTables, read: list[Location]) -> tuple[Array, Int]:
+        found = calls_of.complete(calls_of.together(read), by_thread=not self.regions.ours)
+        codes, names = tables.operations(found.calls)
+        calls = found.calls
+        known = np.array([name != "" for name in names], np.bool_)[codes]
+        unplaced = (calls["communicator"] == UNKNOWN) & (calls["recorded"] == 0)
+        if unplaced.any():
+            data = np.array([name in _DATA for name in names], np.bool_)[codes]
+            assumed = unplaced & data & (calls["exit"] != NEVER)
+            calls["communicator"][assumed] = self.communicators.world
+            self.lack.assumed += int(assumed.sum())
+        here = self.communicators.has(calls["communicator"], rank)
+        keep = known & here
+        self.lack.nowhere += int((known & ~here).sum())
+        if not keep.all():
+            done = np.flatnonzero(calls["kind"] == COMPLETION)
+            start = calls["request"][done].astype(np.int64)
+            keep[done] &= keep[start]
+            calls["request"][done] = (np.cumsum(keep) - 1)[start]
+            found, codes = found.take(keep), codes[keep]
+        calls_of.number(found)
+        return tables.records(found, (codes, names), self.ticks)
+
+    def _process(self, first: int, read: list[Location]) -> dict[str, Any]:
+        node = self.definitions.node_of(first)
+        begin = min((one.facts["first"] for one in read), default=NEVER)
+        return {
+            "host": node,
+            "node": node,
+            "size": self.ranks,
+            "started_ns": None if begin == NEVER else self.ticks.time(begin),
+        }
+
+    def _end(self, rank: int, read: list[Location]) -> dict[str, Any]:
+        last = max(one.facts["last"] for one in read)
+        dropped = self.dropped.get(str(rank), 0)
+        return {"at_ns": self.ticks.time(last), "reason": "finalize", "dropped": dropped}
+
+    def finish(self) -> None:
+        """Write notes about data that could not be converted."""
+        lack, notes = self.lack, []
+        if lack.cut:
+            more = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
+            some = ", ".join(map(str, lack.cut[:4])) + more
+            notes.append(f"the archive's events of location {some} are cut off or damaged")
+        if lack.nowhere:
+            notes.append(f"{lack.nowhere} calls have no communicator in the archive; left out")
+        if lack.assumed:
+            notes.append(
+                f"{lack.assumed} calls have no communicator in the archive: "
+                "taken for calls on MPI_COMM_WORLD"
+            )
+        if lack.unknown:
+            notes.append(f"{lack.unknown} events of unknown kinds are passed over")
+        with (self.folder / "rank-000000.tables").open("a") as file:
+            file.writelines(json.dumps({"rank": 0, "note": note}) + "\n" for note in notes)
+
+
+# Operations that may be assumed to be on MPI_COMM_WORLD.
+_DATA = {"finalize", *OPERATIONS, *(f"i{name}" for name in OPERATIONS)}

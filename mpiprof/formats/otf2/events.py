@@ -1,0 +1,158 @@
+"""The collective calls of one location of an archive, as an array."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.formats.otf2 import library
+from mpiprof.trace.types import Array
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Class of each region (as in core/otf2/reading.c), and region of each calling context."""
+
+    classes: Array
+    context_regions: Array
+    first_attribute: int = library.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Location:
+    """The calls and facts of one location; times are ticks.
+
+    facts: see library.FACTS. whole: True if all events were readable. A resource: `calls` is
+    invalid after `close`.
+    """
+
+    calls: Array
+    facts: dict[str, int]
+    whole: bool
+    handle: int
+
+    def close(self) -> None:
+        """Free the memory."""
+        library.core().reading_close(self.handle)
+
+
+@contextmanager
+def archive(anchor: Path) -> Iterator[Any]:
+    """Open an archive; raises TraceError if it is damaged or no archive."""
+    otf2 = library.wheel()
+    try:
+        reader = otf2.Reader_Open(str(anchor))
+    except otf2.Error:
+        raise TraceError(f"{anchor}: not the anchor file of an OTF2 archive, or damaged") from None
+    try:
+        otf2.Reader_SetSerialCollectiveCallbacks(reader)
+        yield reader
+    except otf2.Error as error:
+        raise TraceError(f"{anchor}: can't be read: {error}; its definitions are damaged") from None
+    finally:
+        with suppress(otf2.Error):
+            otf2.Reader_Close(reader)
+
+
+def open_locations(reader: Any, locations: list[int]) -> bool:
+    """Open the locations; return whether they have local definitions, such as clock offsets."""
+    otf2 = library.wheel()
+    for location in locations:
+        otf2.Reader_SelectLocation(reader, location)
+    with suppress(otf2.Error):
+        otf2.Reader_OpenEvtFiles(reader)
+    try:
+        otf2.Reader_OpenDefFiles(reader)
+    except otf2.Error:
+        return False
+    return True
+
+
+def read_location(
+    reader: Any, location: int, expected: int, wanted: Wanted, local: bool
+) -> Location:
+    """Read all events of a location, with its clock corrections.
+
+    expected: declared number of events. local: True if the location has local definitions.
+    """
+    otf2, core = library.wheel(), library.core()
+    whole = not local or _definitions_read(reader, location)
+    listed = otf2.conf.lib
+    handle = core.reading_open(
+        wanted.classes.ctypes.data,
+        len(wanted.classes),
+        wanted.context_regions.ctypes.data,
+        len(wanted.context_regions),
+        wanted.first_attribute,
+        library.address(listed.OTF2_AttributeList_GetNumberOfElements),
+        library.address(listed.OTF2_AttributeList_GetAttributeByIndex),
+    )
+    if handle is None:
+        raise MemoryError
+    try:
+        events = otf2.Reader_GetEvtReader(reader, location)
+        if events:
+            whole &= _events_read(reader, events, handle) == expected
+        count = core.reading_finish(handle)
+        if count < 0:
+            raise MemoryError
+        calls = library.calls_at(core.reading_calls(handle), count)
+        told = np.zeros(len(library.FACTS), np.uint64)
+        core.reading_facts(handle, told.ctypes.data)
+    except BaseException:
+        core.reading_close(handle)
+        raise
+    facts = dict(zip(library.FACTS, told.tolist(), strict=True))
+    return Location(calls, facts, whole and bool(events), handle)
+
+
+def _definitions_read(reader: Any, location: int) -> bool:
+    """Read a location's local definitions: number mappings and clock offsets."""
+    otf2 = library.wheel()
+    definitions = otf2.Reader_GetDefReader(reader, location)
+    if not definitions:
+        return False
+    try:
+        otf2.Reader_ReadAllLocalDefinitions(reader, definitions)
+    except otf2.Error:
+        return False
+    finally:
+        with suppress(otf2.Error):
+            otf2.Reader_CloseDefReader(reader, definitions)
+    return True
+
+
+def _events_read(reader: Any, events: Any, handle: int) -> int:
+    """Pass a location's events to `handle`; return their number, or -1 if they are damaged."""
+    otf2, core = library.wheel(), library.core()
+    listed = otf2.conf.lib
+    with suppress(otf2.Error):  # without local definitions there is nothing to apply
+        otf2.EvtReader_ApplyMappingTables(events, True)
+        otf2.EvtReader_ApplyClockOffsets(events, True)
+    callbacks = otf2.EvtReaderCallbacks_New()
+    try:
+        for name, function in library.CALLBACKS.items():
+            setter = listed[f"OTF2_EvtReaderCallbacks_Set{name}Callback"]
+            setter.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+            place = ctypes.cast(callbacks, ctypes.c_void_p)
+            setter(place, library.address(core[f"reading_{function}"]))
+        register = listed["OTF2_Reader_RegisterEvtCallbacks"]
+        register.argtypes = [ctypes.c_void_p] * 4
+        places = (ctypes.cast(p, ctypes.c_void_p) for p in (reader, events, callbacks))
+        register(*places, handle)
+    finally:
+        otf2.EvtReaderCallbacks_Delete(callbacks)
+    try:
+        return int(otf2.Reader_ReadAllLocalEvents(reader, events))
+    except otf2.Error:
+        return -1
+    finally:
+        with suppress(otf2.Error):
+            otf2.Reader_CloseEvtReader(reader, events)

@@ -1,0 +1,268 @@
+"""A trace as an OTF2 archive, which Vampir, Scalasca and Pipit read: DIR/traces.otf2.
+
+A rank is a process (a location group) on its node, and its threads are locations. A call is an MPI
+region with a record of the collective. An outer region represents its call site, with the call's
+file and line. Nonblocking and persistent operations are requests, completed in MPI_Wait. Times are
+ns on the joint clock. OTF2 has no field for the algorithm, the communicator's identity or a stack
+of frames. Descriptions and attributes carry them, and formats/otf2 restores the trace from these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.formats.otf2 import library
+from mpiprof.formats.otf2.convert import KEPT, META
+from mpiprof.formats.otf2.export_calls import Rank, Shapes
+from mpiprof.formats.otf2.library import NEVER, UNKNOWN
+from mpiprof.formats.otf2.regions import ATTRIBUTE, CREATE_HANDLE, OPERATION_NUMBERS
+from mpiprof.metrics.tables import communicator_names
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace import Trace
+from mpiprof.trace.metadata import Shape
+from mpiprof.trace.sites import describe_sites
+
+NAME = "traces"
+CHUNK = 1 << 20  # bytes per chunk of events and of definitions
+SECOND = 10**9
+
+
+def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
+    """Write an archive into an existing folder, and return its number of events.
+
+    `step` is called with the number of additional calls written.
+    """
+    otf2 = library.wheel()
+    try:
+        return Archive(folder, trace, facts).write(step)
+    except otf2.Error as error:
+        raise MpiprofError(f"{folder}: OTF2 can't write there: {error}") from None
+
+
+class Archive:
+    """An archive being written."""
+
+    def __init__(self, folder: Path, trace: Trace, facts: Mapping[str, Any]) -> None:
+        self.otf2, self.trace, self.facts = library.wheel(), trace, facts
+        self.strings: dict[str, int] = {"": 0}
+        self.regions: dict[str, tuple[Any, ...]] = {}
+        otf2 = self.otf2
+        self.archive = otf2.Archive_Open(
+            str(folder),
+            NAME,
+            otf2.FILEMODE_WRITE,
+            CHUNK,
+            CHUNK,
+            otf2.SUBSTRATE_POSIX,
+            otf2.COMPRESSION_NONE,
+        )
+        # Must live as long as the archive, which calls them.
+        self.flush = otf2.FlushCallbacks(lambda *_: otf2.FLUSH, None)
+        otf2.Archive_SetFlushCallbacks(self.archive, self.flush, None)
+        otf2.Archive_SetSerialCollectiveCallbacks(self.archive)
+        otf2.Archive_SetCreator(self.archive, f"{library.CREATOR} {facts['mpiprof']}")
+        otf2.Archive_SetProperty(self.archive, META, json.dumps(self._meta()), True)
+        otf2.Archive_OpenEvtFiles(self.archive)
+        otf2.Archive_OpenDefFiles(self.archive)
+
+    def _meta(self) -> dict[str, Any]:
+        trace = self.trace
+        ends = trace.tables.ends
+        return {
+            **{name: trace.meta[name] for name in KEPT if name in trace.meta},
+            "mpi": trace.mpi,
+            "clock_error_ns": int(trace.clock_error_ns),
+            "dropped": {rank: end["dropped"] for rank, end in ends.items() if end["dropped"]},
+        }
+
+    def string(self, text: str) -> int:
+        """Return the number of a string."""
+        return self.strings.setdefault(text, len(self.strings))
+
+    def write(self, step: Callable[[int], None]) -> int:
+        """Write all events and definitions, and return the number of events."""
+        shapes = self._shapes()
+        program = self.string(self.trace.program)
+        counts: dict[int, int] = {}
+        for rank in range(self.trace.ranks):
+            counts |= Rank(self, rank, shapes, program).write(step)
+        self.otf2.Archive_CloseEvtFiles(self.archive)
+        self.otf2.Archive_CloseDefFiles(self.archive)
+        self._definitions(counts)
+        self.otf2.Archive_Close(self.archive)
+        return sum(counts.values())
+
+    # Regions
+
+    def region(self, name: str, description: Any, role: Any, file: str = "", line: int = 0) -> int:
+        """Return the number of a region; MPI regions have no file."""
+        told = json.dumps(description, sort_keys=True) if description else ""
+        key = json.dumps([name, told, file, line])
+        if key not in self.regions:
+            mpi = self.otf2.PARADIGM_MPI if name.startswith("MPI_") else self.otf2.PARADIGM_USER
+            texts = [self.string(text) for text in (name, name, told)]
+            number = len(self.regions)
+            where = self.string(file) if file else UNKNOWN
+            none = self.otf2.REGION_FLAG_NONE
+            self.regions[key] = (number, *texts, role, mpi, none, where, line, line)
+        return int(self.regions[key][0])
+
+    def _shapes(self) -> Shapes:
+        tables = self.trace.tables
+        self.region("MPI_Wait", None, self.otf2.REGION_ROLE_POINT2POINT)
+        sites = tables.sites
+        described = [d[0] for d in describe_sites(sites, [[i] for i in range(len(sites))])]
+        of_site = [
+            self.region(
+                str(place["function"] or place["file"] or "?"),
+                list(frames),
+                self.otf2.REGION_ROLE_FUNCTION,
+                str(place["file"] or ""),
+                int(place["line"] or 0),
+            )
+            for frames, place in zip(sites, described, strict=True)
+        ]
+        shapes = tables.shapes
+        number = np.uint32
+        return Shapes(
+            np.array([self._mpi(s) for s in shapes], number),
+            np.array([self._mpi(s, start=True) for s in shapes], number),
+            np.array([of_site[s.site] if s.site >= 0 else UNKNOWN for s in shapes], number),
+            np.array([s.communicator for s in shapes], number),
+            np.array([_operation_number(s.operation) for s in shapes], np.uint8),
+            np.array([s.sent for s in shapes], np.int64),
+            np.array([s.received for s in shapes], np.int64),
+        )
+
+    def _mpi(self, shape: Shape, start: bool = False) -> int:
+        """Return the region of a shape's calls, or of the starts of a persistent operation."""
+        if start and not shape.operation.endswith("_init"):
+            return UNKNOWN
+        told = {
+            "algorithm": shape.algorithm if shape.algorithm != "native" else "",
+            "flags": list(shape.flags),
+            "type": shape.type,
+            "reduction": shape.reduction,
+            "operation": shape.operation if start else "",
+        }
+        name = "MPI_Start" if start else f"MPI_{shape.operation.capitalize()}"
+        kept = {key: value for key, value in told.items() if value}
+        return self.region(name, kept, self._role(shape.operation))
+
+    def _role(self, operation: str) -> Any:
+        known = OPERATIONS.get(_base(operation))
+        role = {
+            "barrier": "BARRIER",
+            "late_root": "COLL_ONE2ALL",
+            "early_root": "COLL_ALL2ONE",
+            "nxn": "COLL_ALL2ALL",
+        }.get(known.waits if known else "", "COLL_OTHER")
+        return getattr(self.otf2, f"REGION_ROLE_{role}")
+
+    # Definitions
+
+    def _definitions(self, counts: Mapping[int, int]) -> None:
+        otf2, trace = self.otf2, self.trace
+        writer = otf2.Archive_GetGlobalDefWriter(self.archive)
+        otf2.GlobalDefWriter_WriteClockProperties(
+            writer, SECOND, trace.run_started_ns, trace.run_ns, NEVER
+        )
+        lines = [*self._system(counts), *self._communicators()]
+        for number, name in enumerate(library.ATTRIBUTES):
+            told = self.string(ATTRIBUTE + name)
+            lines.append(("Attribute", number, told, 0, otf2.TYPE_UINT64))
+        lines += [("Region", *values) for values in self.regions.values()]
+        for text, number in self.strings.items():
+            otf2.GlobalDefWriter_WriteString(writer, number, text)
+        for kind, *values in lines:
+            getattr(otf2, f"GlobalDefWriter_Write{kind}")(writer, *values)
+        otf2.Archive_CloseGlobalDefWriter(self.archive, writer)
+
+    def _system(self, counts: Mapping[int, int]) -> list[tuple[Any, ...]]:
+        """Return the system tree: nodes, processes and threads."""
+        otf2, trace = self.otf2, self.trace
+        lines: list[tuple[Any, ...]] = [
+            ("SystemTreeNode", 0, self.string("machine"), self.string("machine"), UNKNOWN)
+        ]
+        hosts = {node: trace.tables.processes[r]["host"] for r, node in trace.node_of.items()}
+        names = list(hosts.values())
+        nodes = {}
+        for number, (node, host) in enumerate(hosts.items(), 1):
+            nodes[node] = number
+            told = host if names.count(host) == 1 else f"{host} {node}"
+            lines.append(("SystemTreeNode", number, self.string(told), self.string("node"), 0))
+        process = otf2.LOCATION_GROUP_TYPE_PROCESS
+        for rank in range(trace.ranks):
+            place = nodes.get(trace.node_of.get(rank, ""), 0)
+            name = self.string(f"rank {rank}")
+            lines.append(("LocationGroup", rank, name, process, place, UNKNOWN))
+        for number, events in sorted(counts.items()):
+            thread, rank = divmod(number, trace.ranks)
+            name = self.string(f"thread {thread}")
+            kind = otf2.LOCATION_TYPE_CPU_THREAD
+            lines.append(("Location", number, name, kind, events, rank))
+        return lines
+
+    def _communicators(self) -> list[tuple[Any, ...]]:
+        """Return the groups and communicators; a group's name carries further facts."""
+        otf2, trace = self.otf2, self.trace
+        mpi, none = otf2.PARADIGM_MPI, otf2.GROUP_FLAG_NONE
+        world = list(range(trace.ranks))
+        text = self.string
+        located = otf2.GROUP_TYPE_COMM_LOCATIONS
+        groups: list[tuple[Any, ...]] = [("Group", 0, text("processes"), located, mpi, none, world)]
+        found: list[tuple[Any, ...]] = []
+        names, flag = communicator_names(trace), otf2.COMM_FLAG_NONE
+        neighbours = _neighbours(trace)
+        for c in trace.tables.communicators:
+            told = {
+                "identity": c.identity,
+                "how": c.how,
+                "parent": c.parent,
+                "local": c.local,
+                "size": c.size,
+                "like": trace.tables.like.get(c.index),
+                "unnamed": c.index not in trace.tables.names,
+                **neighbours.get(c.index, {}),
+            }
+            numbers = []
+            for members in c.groups:
+                numbers.append(len(groups))
+                told_text = text(json.dumps(told))
+                kind = otf2.GROUP_TYPE_COMM_GROUP
+                groups.append(("Group", len(groups), told_text, kind, mpi, none, members.tolist()))
+            if c.inter and len(numbers) == 2:
+                name = text(names[c.index])
+                found.append(("InterComm", c.index, name, *numbers, UNKNOWN, flag))
+            else:
+                name = text("MPI_COMM_WORLD" if c.how == "world" else names[c.index])
+                found.append(("Comm", c.index, name, numbers[0], UNKNOWN, flag))
+        return [*groups, *found]
+
+
+def _neighbours(trace: Trace) -> dict[int, dict[str, dict[str, list[int]]]]:
+    """Return the neighbours of each rank, as ranks of its communicator."""
+    found: dict[int, dict[str, dict[str, list[int]]]] = {}
+    tables = trace.tables
+    for side, known in (("sources", tables.sources), ("destinations", tables.destinations)):
+        for (index, rank), others in known.items():
+            place = {r: i for i, r in enumerate(tables.communicators[index].ranks.tolist())}
+            of_side = found.setdefault(index, {}).setdefault(side, {})
+            of_side[str(rank)] = [place[r] for r in others.tolist()]
+    return found
+
+
+def _base(operation: str) -> str:
+    name = operation.removesuffix("_init")
+    return name if name in OPERATIONS else name.removeprefix("i")
+
+
+def _operation_number(operation: str) -> int:
+    name = _base(operation).removeprefix("neighbor_")
+    return OPERATION_NUMBERS.index(name) if name in OPERATION_NUMBERS else CREATE_HANDLE

@@ -1,0 +1,214 @@
+"""Calls of one rank as events of an OTF2 archive; formats/otf2/export.py describes the mapping."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.formats.otf2 import library
+from mpiprof.formats.otf2.library import GIVEN, NEVER, ROOT_NOBODY, ROOT_SELF, UNKNOWN
+from mpiprof.trace import Trace
+from mpiprof.trace.match import is_nonblocking
+from mpiprof.trace.metadata import Shape
+from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.types import CALL, COMPLETION, START, Array, Int
+
+
+class Archive(Protocol):
+    """The open archive that the calls are written to (see export)."""
+
+    otf2: Any
+    archive: Any
+    trace: Trace
+
+
+WAIT = 0  # number of the region
+BLOCK = 1 << 16  # records per block
+OPEN = sum(GIVEN[name] for name in ("communicator", "root", "sent", "received"))
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The archive's data for the calls of each shape; `roots` are as in a rank's records."""
+
+    region: Array
+    start_region: Array
+    site: Array
+    communicator: Array
+    operation: Array
+    sent: Array
+    received: Array
+
+
+class Rank:
+    """Writer of one rank's calls."""
+
+    def __init__(self, archive: Archive, rank: int, shapes: Shapes, program: int) -> None:
+        self.archive, self.rank, self.shapes, self.program = archive, rank, shapes, program
+        trace = archive.trace
+        self.threads = sorted({0} | {t for r, t in trace.logs.threads if r == rank})
+        self.roots = np.array([_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
+        names = [s.operation for s in trace.tables.shapes]
+        self.nonblocking = np.array([is_nonblocking(name) for name in names], np.bool_)
+        self.next = np.zeros(len(trace.tables.communicators), np.int64)  # next numbers
+        self.requests: dict[tuple[int, int, int], int] = {}
+
+    def write(self, step: Callable[[int], None]) -> dict[int, int]:
+        """Write all events and return their number per location."""
+        trace = self.archive.trace
+        writers = {t: Location(self.archive, t * trace.ranks + self.rank) for t in self.threads}
+        process, end = trace.tables.processes.get(self.rank, {}), trace.tables.ends.get(self.rank)
+        clock = trace.clock_of(self.rank)
+        started = process.get("started_ns")
+        if started is not None:
+            writers[0].begin(started + clock.offset_at(started), self.program)
+        for block in trace.stream(self.rank).blocks(BLOCK):
+            if not bool((block.enter[1:] >= block.enter[:-1]).all()):
+                block = block.take(np.argsort(block.enter, kind="stable"))
+            calls = self._calls(block)
+            thread = column(block, "thread")
+            for number, writer in writers.items():
+                chosen = thread == number
+                writer.write(calls if chosen.all() else calls[chosen])
+            step(2 * len(block))
+        if end is not None and end["reason"] == "finalize":
+            writers[0].end(end["at_ns"] + clock.offset_at(end["at_ns"]))
+        return {writer.number: writer.close() for writer in writers.values()}
+
+    def _calls(self, block: Block) -> Array:
+        """Return records in the layout of core/otf2/call.h."""
+        shapes, shape = self.shapes, block.shape
+        calls = np.zeros(len(block), library.layout())
+        kind = column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
+        start = column(block, "start")
+        calls["enter"] = np.maximum(block.enter, 0)
+        calls["exit"] = np.where(block.exit == 0, NEVER, np.maximum(block.exit, 0).view(np.uint64))
+        calls["kind"], calls["start"], calls["sequence"] = kind, start, block.sequence
+        calls["region"] = np.where(kind == START, shapes.start_region[shape], shapes.region[shape])
+        calls["site"] = shapes.site[shape]
+        calls["communicator"] = shapes.communicator[shape]
+        calls["operation"] = shapes.operation[shape]
+        calls["root"] = self.roots[shape]
+        for name in ("sent", "received"):
+            given = column(block, name)
+            size = np.where(given >= 0, given, getattr(shapes, name)[shape])
+            calls[name] = np.where(size < 0, NEVER, size.view(np.uint64))
+        calls["outside"] = column(block, "outside")
+        calls["choice"] = column(block, "choice")
+        begins = (kind == START) | ((kind == CALL) & self.nonblocking[shape])
+        requested = begins | (kind == COMPLETION)
+        calls["request"] = NEVER
+        if requested.any():
+            calls["request"][requested] = self._requests(calls[requested])
+        calls["given"] = self._given(calls, kind, begins)
+        return calls
+
+    def _requests(self, calls: Array) -> Int:
+        """Return the request number of each call; each start of an operation has its own number."""
+        keys = zip(
+            *(calls[name].tolist() for name in ("communicator", "sequence", "start")), strict=True
+        )
+        known = self.requests
+        return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+
+    def _given(self, calls: Array, kind: Array, begins: Array) -> Array:
+        """Return the attributes that each call needs because the archive's records lack them."""
+        given = np.zeros(len(calls), np.uint16)
+        given[calls["outside"] > 0] |= GIVEN["outside"]
+        given[calls["choice"] > 0] |= GIVEN["choice"]
+        opened = kind != COMPLETION
+        given[opened & (calls["start"] > 0)] |= GIVEN["start"] | GIVEN["sequence"]
+        given[opened & (begins | (calls["exit"] == NEVER))] |= OPEN
+        rows = np.flatnonzero(kind == CALL)
+        given[rows[~self._counted(calls[rows])]] |= GIVEN["sequence"]
+        if len(self.threads) > 1:
+            given[opened] |= GIVEN["sequence"]
+        return given
+
+    def _counted(self, calls: Array) -> Array:
+        """Return whether each call's number follows the last number of its communicator."""
+        order = np.argsort(calls["communicator"], kind="stable")
+        communicator = calls["communicator"][order].astype(np.int64)
+        sequence = calls["sequence"][order].astype(np.int64)
+        expected = np.empty(len(order), np.int64)
+        expected[1:] = sequence[:-1] + 1
+        first = np.ones(len(order), np.bool_)
+        first[1:] = communicator[1:] != communicator[:-1]
+        expected[first] = self.next[communicator[first]]
+        last = np.roll(first, -1)
+        self.next[communicator[last]] = sequence[last] + 1
+        found = np.empty(len(order), np.bool_)
+        found[order] = expected == sequence
+        return found
+
+
+def _root(trace: Trace, shape: Shape, rank: int) -> int:
+    """Return a root as OTF2 requires: a rank of the communicator's (remote) group."""
+    communicator = trace.tables.communicators[shape.communicator]
+    if shape.root == -2:
+        return ROOT_NOBODY
+    if shape.root < 0:
+        return UNKNOWN
+    if communicator.inter and shape.root == rank:
+        return ROOT_SELF
+    for group in communicator.groups:
+        found = np.flatnonzero(group == shape.root)
+        if len(found):
+            return int(found[0])
+    return UNKNOWN
+
+
+class Location:
+    """Writer of one location; a resource."""
+
+    def __init__(self, archive: Archive, number: int) -> None:
+        self.archive, self.number = archive, number
+        otf2 = archive.otf2
+        self.definitions = otf2.Archive_GetDefWriter(archive.archive, number)
+        self.writer = otf2.Archive_GetEvtWriter(archive.archive, number)
+        self.attributes = otf2.AttributeList_New()
+        self.last = np.zeros(1, np.uint64)
+        listed = otf2.conf.lib
+        functions = [listed[f"OTF2_EvtWriter_{name}"] for name in library.WRITERS]
+        functions.append(listed["OTF2_AttributeList_AddUint64"])
+        self.functions = (ctypes.c_void_p * len(functions))(*map(library.address, functions))
+
+    def begin(self, time: int, program: int) -> None:
+        """Write that the program begins."""
+        self.last[0] = max(time, 0)
+        self.archive.otf2.EvtWriter_ProgramBegin(self.writer, None, int(self.last[0]), program, [])
+
+    def end(self, time: int) -> None:
+        """Write that the program has ended normally."""
+        time = max(time, int(self.last[0]))
+        self.archive.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
+
+    def write(self, calls: Array) -> None:
+        """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
+        calls = np.ascontiguousarray(calls)
+        done = library.core().writing_calls(
+            self.functions,
+            ctypes.cast(self.writer, ctypes.c_void_p),
+            ctypes.cast(self.attributes, ctypes.c_void_p),
+            0,
+            WAIT,
+            self.last.ctypes.data,
+            calls.ctypes.data,
+            len(calls),
+        )
+        if done < 0:
+            raise MpiprofError(f"location {self.number}: OTF2 can't write its events: no space?")
+
+    def close(self) -> int:
+        """Close the location and return its number of events."""
+        otf2, archive = self.archive.otf2, self.archive.archive
+        events = int(otf2.EvtWriter_GetNumberOfEvents(self.writer))
+        otf2.AttributeList_Delete(self.attributes)
+        otf2.Archive_CloseEvtWriter(archive, self.writer)
+        otf2.Archive_CloseDefWriter(archive, self.definitions)
+        return events

@@ -1,0 +1,104 @@
+"""The C libraries: that of the `otf2` wheel, driven by its low-level interface, and mpiprof's.
+
+The wheel's library calls one function per event. The callbacks in core/otf2 are fast C functions
+that collect the events in arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.installation import install_command
+from mpiprof.launch.library import load
+from mpiprof.trace.layout import SPENT
+from mpiprof.trace.types import Array
+
+UNKNOWN = 0xFFFFFFFF  # no region, string, communicator, ...
+NEVER = 0xFFFFFFFFFFFFFFFF  # exit of an open call; no request; unknown size
+ROOT_SELF, ROOT_NOBODY = UNKNOWN - 1, UNKNOWN - 2  # root values of an inter-communicator
+CREATOR = "mpiprof"
+# mpiprof's attributes of an Enter, in the order of core/otf2/call.h.
+ATTRIBUTES = (
+    *("sequence", "start", "outside", "choice"),
+    *("communicator", "root", "sent", "received"),
+)
+GIVEN = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
+# Facts about a location; the last four are trace.layout.SPENT.
+FACTS = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
+# Callbacks in core/otf2 for the events of the wheel's reader.
+CALLBACKS = {
+    "Enter": "enter",
+    "Leave": "leave",
+    "CallingContextEnter": "context_enter",
+    "CallingContextLeave": "context_leave",
+    "MpiCollectiveEnd": "collective",
+    "NonBlockingCollectiveRequest": "request",
+    "NonBlockingCollectiveComplete": "complete",
+    "ProgramBegin": "begin",
+    "ProgramEnd": "end",
+    "Unknown": "unknown",
+}
+WRITERS = (
+    *("Enter", "Leave", "MpiCollectiveBegin", "MpiCollectiveEnd"),
+    *("NonBlockingCollectiveRequest", "NonBlockingCollectiveComplete"),
+)
+
+
+@cache
+def wheel() -> Any:
+    """Return the wheel's low-level interface; raises MpiprofError if it is not installed."""
+    try:
+        import _otf2
+    except ImportError:
+        raise MpiprofError(f"OTF2 needs the package otf2: {install_command('otf2')}") from None
+    register = _otf2.conf.lib.OTF2_Error_RegisterCallback
+    register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    register.restype = ctypes.c_void_p
+    register(address(core().reading_error), None)
+    return _otf2
+
+
+@cache
+def core() -> ctypes.CDLL:
+    """Return mpiprof's library, loaded once."""
+    loaded = load("libmpiprof-otf2.so")
+    pointer, number = ctypes.c_void_p, ctypes.c_uint32
+    loaded.reading_layout.restype = ctypes.c_char_p
+    loaded.reading_open.restype = pointer
+    loaded.reading_open.argtypes = [pointer, number, pointer, number, number, pointer, pointer]
+    loaded.reading_close.argtypes = [pointer]
+    loaded.reading_finish.restype = ctypes.c_int64
+    loaded.reading_finish.argtypes = [pointer]
+    loaded.reading_calls.restype = pointer
+    loaded.reading_calls.argtypes = [pointer]
+    loaded.reading_facts.argtypes = [pointer, pointer]
+    loaded.writing_calls.restype = ctypes.c_int64
+    loaded.writing_calls.argtypes = [*[pointer] * 3, number, number, *[pointer] * 2, ctypes.c_int64]
+    return loaded
+
+
+def address(function: Any) -> int:
+    """Return the address of a C function."""
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+@cache
+def layout() -> np.dtype[Any]:
+    """Return the type of a call, as in core/otf2/call.h."""
+    fields = core().reading_layout().decode().split()
+    found: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
+    return found
+
+
+def calls_at(place: int | None, count: int) -> Array:
+    """Return a view of the calls at an address, which must stay valid."""
+    if not count or place is None:
+        return np.zeros(0, layout())
+    held = (ctypes.c_uint8 * (count * layout().itemsize)).from_address(place)
+    found: Array = np.ctypeslib.as_array(held).view(layout())
+    return found

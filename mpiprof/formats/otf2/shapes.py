@@ -1,0 +1,186 @@
+"""The tables of one rank (communicators, call sites, shapes), and its calls as records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.formats.otf2 import sizes
+from mpiprof.formats.otf2.calls import RankCalls
+from mpiprof.formats.otf2.communicators import Communicators
+from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNKNOWN
+from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
+from mpiprof.formats.otf2.times import Ticks
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace.types import (
+    EXTENSION,
+    NTH_START,
+    OUTSIDE,
+    RECEIVED,
+    SENT,
+    Array,
+    Bool,
+    Int,
+)
+from mpiprof.trace.writer import RECORD_TYPE
+
+MOST_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
+NARROW = (1 << 32) - 1
+
+
+class RankTables:
+    """Tables of one rank: the lines that its records refer to."""
+
+    def __init__(self, rank: int, regions: Regions, communicators: Communicators) -> None:
+        self.rank, self.regions, self.communicators = rank, regions, communicators
+        self.lines: list[dict[str, Any]] = []
+        self._sites: dict[int, int | None] = {}
+        for number in communicators.told_by(rank):
+            self.lines += communicators.line(number, rank)
+
+    def operations(self, calls: Array) -> tuple[Int, list[str]]:
+        """Return the index of each call's operation, and the operations ("" if not recorded)."""
+        pairs = calls["region"].astype(np.int64) << 8 | calls["operation"]
+        codes, distinct = pd.factorize(pairs)
+        names = []
+        for pair in distinct.tolist():
+            region, operation = pair >> 8, pair & 0xFF
+            told = self.regions.shapes.get(region, {}).get("operation")
+            name = told or self.regions.operations.get(region, "")
+            started = name in ("start", "startall")
+            if (started or not name) and operation < len(OPERATION_NUMBERS):
+                name = "i" * started + OPERATION_NUMBERS[operation]
+            names.append("" if name in ("start", "startall") else name)
+        return codes, names
+
+    def records(
+        self, found: RankCalls, operations: tuple[Int, list[str]], ticks: Ticks
+    ) -> tuple[Array, Int]:
+        """Return the records of calls with communicators, in order, and their threads."""
+        calls = found.calls
+        sent, received = (_size(calls[name]) for name in ("sent", "received"))
+        if self.regions.score_p:
+            members, place = self.communicators.standing(calls["communicator"], self.rank)
+            at_root = calls["root"] == place
+            sent, received = sizes.ours(*operations, sent, received, members, place, at_root)
+        codes, distinct = _distinct(calls, sent, received)
+        varying = len(distinct) > MOST_SHAPES
+        if varying:
+            codes, distinct = _distinct(calls, np.full_like(sent, -1), np.full_like(received, -1))
+        for shape, row in enumerate(distinct.tolist()):
+            size = (None, None) if varying else (_told(sent[row]), _told(received[row]))
+            self._shape(shape, calls[row], operations[1][operations[0][row]], size)
+        records = np.zeros(len(calls), RECORD_TYPE)
+        records["enter_ns"] = ticks.times(calls["enter"])
+        records["exit_ns"] = ticks.times(calls["exit"])
+        records["sequence"], records["shape"] = calls["sequence"], codes
+        outside = ticks.spans(calls["outside"])
+        records["outside_ns"] = np.minimum(outside, NARROW)
+        records["thread"] = found.thread
+        records["kind"], records["choice"] = calls["kind"], calls["choice"]
+        wide = [
+            (OUTSIDE, outside, outside > NARROW),
+            (NTH_START, calls["start"], calls["start"] > 0),
+        ]
+        if varying:
+            wide += [(SENT, sent, sent >= 0), (RECEIVED, received, received >= 0)]
+        return _extended(records, found.thread, wide)
+
+    def _shape(
+        self, shape: int, call: Any, operation: str, size: tuple[int | None, int | None]
+    ) -> None:
+        known = self.regions.shapes.get(int(call["region"]), {})
+        communicator = int(call["communicator"])
+        self.lines += self.communicators.line(communicator, self.rank)
+        sent, received = size
+        self.lines.append(
+            {
+                "shape": shape,
+                "operation": operation,
+                "communicator": communicator,
+                "site": self._site(int(call["site"])),
+                "root": self._root(int(call["root"]), operation, communicator),
+                "sent": sent,
+                "received": received,
+                "algorithm": known.get("algorithm", "native"),
+                "flags": known.get("flags", []),
+                **{name: known[name] for name in ("type", "reduction") if known.get(name)},
+            }
+        )
+
+    def _root(self, root: int, operation: str, communicator: int) -> int | None:
+        if root == UNKNOWN or not _rooted(operation):
+            return None
+        if root == ROOT_SELF:
+            return -3
+        if root == ROOT_NOBODY:
+            return -2
+        return self.communicators.root(communicator, root)
+
+    def _site(self, region: int) -> int | None:
+        if region not in self._sites:
+            frames = None if region == UNKNOWN else self.regions.frames(region)
+            self._sites[region] = None
+            if frames is not None:
+                number = sum(site is not None for site in self._sites.values())
+                self._sites[region] = number
+                self.lines.append({"site": number, "frames": frames})
+        return self._sites[region]
+
+    def text(self) -> str:
+        """Return the lines as text."""
+        return "".join(json.dumps({"rank": self.rank, **line}) + "\n" for line in self.lines)
+
+
+def _size(column: Array) -> Int:
+    return np.where(column == NEVER, -1, np.minimum(column, 1 << 61).astype(np.int64))
+
+
+def _told(size: Any) -> int | None:
+    return None if size < 0 else int(size)
+
+
+def _rooted(operation: str) -> bool:
+    name = operation.removeprefix("i").removesuffix("_init")
+    known = OPERATIONS.get(operation) or OPERATIONS.get(name)
+    return known is None or known.rooted
+
+
+def _distinct(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
+    """Return a number for each call, equal for equal shapes, and one call of each shape."""
+    columns = [calls[name].astype(np.int64) for name in ("region", "site", "communicator", "root")]
+    columns += [calls["operation"].astype(np.int64), sent, received]
+    codes = np.zeros(len(calls), np.int64)
+    for column in columns:
+        part, values = pd.factorize(column)
+        if len(values) > 1:
+            codes = pd.factorize(codes * len(values) + part)[0].astype(np.int64)
+    count = int(codes.max(initial=-1)) + 1
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first
+
+
+def _extended(
+    records: Array, thread: Int, wide: list[tuple[int, Array, Bool]]
+) -> tuple[Array, Int]:
+    """Return the records, each preceded by its extensions."""
+    if not any(bool(chosen.any()) for _, _, chosen in wide):
+        return records, thread
+    parts, places, threads = [], [], []
+    for which, value, chosen in wide:
+        rows = np.flatnonzero(chosen)
+        more = np.zeros(len(rows), RECORD_TYPE)
+        more["sequence"], more["exit_ns"], more["kind"] = which, value[rows], EXTENSION
+        more["thread"] = thread[rows]
+        parts.append(more)
+        places.append(rows)
+        threads.append(thread[rows])
+    parts.append(records)
+    places.append(np.arange(len(records)))
+    threads.append(thread)
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return np.concatenate(parts)[order], np.concatenate(threads)[order]

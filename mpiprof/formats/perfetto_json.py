@@ -1,0 +1,214 @@
+"""A trace in Chrome's trace event format (JSON), which Perfetto opens (ui.perfetto.dev).
+
+    {"ph": "X", "name": "allreduce", "cat": "collective", "pid": 1, "tid": 3, "ts": 12.345, ...}
+
+In the format's terms, nodes are processes and ranks are their threads. Further threads of a rank
+have separate tracks. A call is a complete event (X) named by its operation. An unfinished call is a
+begin without an end (B), and a start of a persistent operation is an instant (i). A Wait or Test
+that completes operations is an event of another category. An instance is a flow (s, t, f) through
+the calls of its ranks, in order of arrival. ts and dur are microseconds with three decimals, exact
+to the nanosecond, counted from the first rank's entry into MPI.
+
+Format: Google, "Trace Event Format".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from mpiprof.metrics.tables import communicator_names, event_pieces
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+    from mpiprof.trace.batch import Batch
+
+NS = 1000  # ns per microsecond, the format's unit
+Call = tuple[int, str, int]  # rank, communicator, sequence
+
+
+def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
+    """Write a trace and return its number of calls; `step` is called with each increment.
+
+    The increments count each call twice: as an event, and as part of its instance.
+    """
+    tracks, calls = Tracks(trace), 0
+    with path.open("w", encoding="ascii") as file:
+        head = {"displayTimeUnit": "ns", "otherData": facts}
+        file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
+        file.write(",\n".join(tracks.named()))
+        for piece in event_pieces(trace):
+            tracks.note(piece)
+            _write(file, _calls(piece, tracks))
+            calls += len(piece)
+            step(len(piece))
+        number = 0
+        for batch in trace.batches():
+            _write(file, _flows(batch, tracks, number))
+            number += len(batch)
+            step(batch.shape.size)
+        file.write("\n]}\n")
+    return calls
+
+
+def _write(file: TextIO, lines: Iterator[str]) -> None:
+    file.writelines(",\n" + line for line in lines)
+
+
+class Tracks:
+    """Tracks of ranks and threads, and the time origin."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        nodes = {node: i for i, node in enumerate(dict.fromkeys(trace.node_of.values()), 1)}
+        self.pids = [nodes.get(trace.node_of.get(r, ""), 0) for r in range(trace.ranks)]
+        self.several = any(thread for _, thread in trace.logs.threads)
+        self.elsewhere: dict[Call, int] = {}  # calls on threads other than a rank's first
+        names = communicator_names(trace)
+        self.names = {c.identity: names[c.index] for c in trace.tables.communicators}
+
+    def tid(self, rank: int, thread: int) -> int:
+        """Return the number of a thread's track; never 0, which is the format's idle processor."""
+        return thread * self.trace.ranks + rank + 1
+
+    def place(self, rank: int, thread: int) -> str:
+        """Return the pid and tid of a thread as text."""
+        return f'"pid":{self.pids[rank]},"tid":{self.tid(rank, thread)}'
+
+    def nodes(self) -> Iterator[tuple[int, str]]:
+        """Yield the pid and name of each node."""
+        hosts = {r: str(p.get("host") or "?") for r, p in self.trace.tables.processes.items()}
+        first = {pid: rank for rank, pid in reversed(list(enumerate(self.pids)))}
+        for pid, rank in sorted(first.items()):
+            yield pid, f"node {hosts.get(rank, '?')}"
+
+    def threads(self) -> Iterator[tuple[int, int, str]]:
+        """Yield the rank, thread and name of each thread."""
+        threads = {(r, 0) for r in range(self.trace.ranks)} | set(self.trace.logs.threads)
+        for rank, thread in sorted(threads):
+            yield rank, thread, f"rank {rank}" + (f", thread {thread}" if thread else "")
+
+    def time(self, ns: int) -> str:
+        """Return a time in the format's representation."""
+        return micros(ns - self.trace.started_ns)
+
+    def named(self) -> Iterator[str]:
+        """Yield the events that name and order the tracks."""
+        for pid, name in self.nodes():
+            yield from _named("process", f'"pid":{pid}', name, pid)
+        for rank, thread, name in self.threads():
+            yield from _named("thread", self.place(rank, thread), name, rank)
+
+    def note(self, piece: pd.DataFrame) -> None:
+        """Store which calls are on threads other than a rank's first."""
+        if self.several:
+            rows = piece[piece["thread"] > 0]
+            keys = zip(rows["rank"], rows["communicator"], rows["sequence"], strict=True)
+            self.elsewhere |= dict(zip(keys, rows["thread"].tolist(), strict=True))
+
+
+def micros(ns: int) -> str:
+    """Return a time in microseconds without rounding."""
+    sign, size = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{size // NS}.{size % NS:03d}"
+
+
+def _named(what: str, place: str, name: str, order: int) -> Iterator[str]:
+    yield f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{json.dumps(name)}}}}}'
+    yield f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{order}}}}}'
+
+
+# ---- calls
+
+
+def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
+    """Yield an event for each call, and an event for each call that completed operations."""
+    completed: set[tuple[int, int, int, int]] = set()
+    communicators = [json.dumps(tracks.names[c]) for c in piece["communicator"].cat.categories]
+    communicator = np.array(communicators, object)[piece["communicator"].cat.codes]
+    rows = zip(
+        piece["rank"].tolist(),
+        piece["thread"].tolist(),
+        _quoted(piece["operation"]),
+        _quoted(piece["site"]),
+        communicator,
+        piece["sequence"].tolist(),
+        piece["start"].tolist(),
+        piece["enter_ns"].tolist(),
+        *(
+            piece[name].to_numpy(np.int64, na_value=-1).tolist()
+            for name in ("exit_ns", "completion_enter_ns", "completion_exit_ns", "bytes", "root")
+        ),
+        _quoted(piece["algorithm"]),
+        piece["choice"].tolist(),
+        strict=True,
+    )
+    for row in rows:
+        rank, thread, name, site, comm, seq, start, enter, left, begin, end, n, root, ran, why = row
+        place = tracks.place(rank, thread)
+        how = (
+            f'"ph":"X","dur":{micros(left - enter)}'
+            if left >= 0
+            else '"ph":"i","s":"t"'
+            if start
+            else '"ph":"B"'
+        )
+        more = f',"bytes":{n}' if n >= 0 else ""
+        more += f',"root":{root}' if root >= 0 else ""
+        more += f',"start":{start}' if start else ""
+        more += f',"choice":"{why}"' if why else ""
+        yield (
+            f'{{{how},"name":{name},"cat":"collective",{place},"ts":{tracks.time(enter)},'
+            f'"args":{{"site":{site},"communicator":{comm},"sequence":{seq},"algorithm":{ran}{more}}}}}'
+        )
+        if begin >= 0 and (rank, thread, begin, end) not in completed:
+            completed.add((rank, thread, begin, end))
+            yield (
+                f'{{"ph":"X","dur":{micros(end - begin)},"name":"completion","cat":"completion",'
+                f'{place},"ts":{tracks.time(begin)},"args":{{"first":{name}}}}}'
+            )
+
+
+def _quoted(column: pd.Series[Any]) -> Any:
+    """Return a text column as JSON strings."""
+    texts = np.array([json.dumps(text) for text in column.cat.categories], object)
+    return texts[column.cat.codes]
+
+
+# ---- instances
+
+
+def _flows(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
+    """Yield the flows of instances, from first to last arrival, numbered from `number`.
+
+    Instances with one rank and starts of persistent operations have no flow.
+    """
+    ranks, identity = batch.communicator.ranks.tolist(), batch.communicator.identity
+    here = batch.shape >= 0
+    order = np.argsort(np.where(here, batch.arrival, np.iinfo(np.int64).max), axis=0, kind="stable")
+    arrival = np.take_along_axis(batch.arrival, order, 0).T.tolist()
+    counts = here.sum(0).tolist()
+    facts = zip(
+        batch.sequence.tolist(),
+        batch.start.tolist(),
+        order.T.tolist(),
+        arrival,
+        counts,
+        strict=True,
+    )
+    for i, (sequence, start, rows, times, count) in enumerate(facts, number):
+        if count < 2 or start:
+            continue
+        for k, (row, time) in enumerate(zip(rows[:count], times, strict=False)):
+            thread = tracks.elsewhere.get((ranks[row], identity, sequence), 0)
+            kind = '"s"' if k == 0 else '"f","bp":"e"' if k == count - 1 else '"t"'
+            yield (
+                f'{{"ph":{kind},"id":{i},"name":"instance","cat":"instance",'
+                f'{tracks.place(ranks[row], thread)},"ts":{tracks.time(time)}}}'
+            )

@@ -1,0 +1,223 @@
+"""A trace in Perfetto's native format (protobuf), which ui.perfetto.dev opens.
+
+Tracks are as in the JSON format (see formats/perfetto_json.py). A call is a slice named by its
+operation. An unfinished call is a slice without an end, and a start of a persistent operation is an
+instant. A Wait or Test that completes operations is a separate slice. The calls of an instance
+share a flow, which the format draws in order of their times. Each text is written once and then
+referenced by number. Timestamps are ns from the first rank's entry into MPI.
+
+Format: Perfetto, "TracePacket" and "TrackEvent"; messages by its package, in perfetto_trace_pb2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.formats.perfetto_json import Tracks
+from mpiprof.interface.installation import install_command
+from mpiprof.metrics.tables import event_pieces
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+
+SEQUENCE = 1  # packet sequence id: there is one writer
+PACKETS = 1 << 12  # packets per write
+NODE = 1 << 32  # first track number of nodes; threads have lower numbers
+ANNOTATIONS = ("site", "communicator", "sequence", "algorithm", "bytes", "root", "start", "choice")
+TEXTS = ("site", "communicator", "algorithm", "choice")  # annotations with text values
+ABSENT = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # values that are omitted
+VARYING = ("sequence", "start")  # annotations that differ from call to call
+CATEGORIES = ("collective", "completion")
+INSTANT = -2  # stands in place of an end time
+Slice = tuple[int, int, int, str, dict[str, Any], int]  # track, begin, end, name, facts, flow
+
+
+def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
+    """Write a trace and return its number of calls; `step` is called twice per call.
+
+    Raises MpiprofError if the package is not installed.
+    """
+    messages, calls = _messages(), 0
+    tracks = Tracks(trace)
+    with path.open("wb") as file:
+        _write(file, messages, _head(messages, tracks, facts))
+        packets = _Packets(messages)
+        for piece in event_pieces(trace):
+            slices = sorted(_slices(piece, tracks), key=lambda s: s[:3])
+            _write(file, messages, (p for s in slices for p in packets.of(s)))
+            calls += len(piece)
+            step(2 * len(piece))
+    return calls
+
+
+@cache
+def _messages() -> Any:
+    try:
+        from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+    except ImportError:
+        raise MpiprofError(
+            f"--to pftrace needs the package perfetto: {install_command('perfetto')} "
+            "(--to perfetto writes JSON without it)"
+        ) from None
+    return perfetto_trace_pb2
+
+
+def _write(file: BinaryIO, messages: Any, packets: Iterator[Any]) -> None:
+    """Write packets in chunks; concatenated traces form one valid trace."""
+    while held := list(islice(packets, PACKETS)):
+        file.write(messages.Trace(packet=held).SerializeToString())
+
+
+# ---- tracks
+
+
+def _head(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the packets that describe the run, its nodes and its threads."""
+    told = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
+    told.sequence_flags = messages.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    for name, value in facts.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        told.chrome_events.metadata.add(name=name, string_value=text)
+    yield told
+    for pid, name in tracks.nodes():
+        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
+        packet.track_descriptor.uuid = NODE + pid
+        process = packet.track_descriptor.process
+        process.pid, process.process_name, process.legacy_sort_index = pid, name, pid
+        yield packet
+    for rank, thread, name in tracks.threads():
+        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
+        pid, tid = tracks.pids[rank], tracks.tid(rank, thread)
+        packet.track_descriptor.uuid, packet.track_descriptor.parent_uuid = tid, NODE + pid
+        line = packet.track_descriptor.thread
+        line.pid, line.tid, line.thread_name, line.legacy_sort_index = pid, tid, name, rank
+        yield packet
+
+
+# ---- calls
+
+
+def _slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
+    """Yield slices of calls and of their completions; the end of an open call is -1.
+
+    Flow numbers start at 1. 0 means no flow.
+    """
+    started = tracks.trace.started_ns
+    number = {c.identity: c.index for c in tracks.trace.tables.communicators}
+    sizes = {c.identity: len(c.ranks) for c in tracks.trace.tables.communicators}
+    completed: set[tuple[int, int, int]] = set()
+    times = ("enter_ns", "exit_ns", "completion_enter_ns", "completion_exit_ns")
+    names = ("rank", "thread", "operation", *ANNOTATIONS, *times)
+    columns = [
+        piece[name].astype(object)
+        if name in ("operation", *TEXTS)
+        else piece[name].to_numpy(np.int64, na_value=-1)
+        for name in names
+    ]
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        (rank, thread, name), values = row[:3], row[3:-4]
+        enter, left, begin, end = row[-4:]
+        track = tracks.tid(rank, thread)
+        told = dict(zip(ANNOTATIONS, values, strict=True))
+        identity, start = told["communicator"], told["start"]
+        flow = 0
+        if sizes[identity] > 1 and not start:
+            flow = (number[identity] + 1) << 32 | told["sequence"]
+        told["communicator"] = tracks.names[identity]
+        told = {k: v for k, v in told.items() if k not in ABSENT or v != ABSENT[k]}
+        enter -= started
+        last = left - started if left >= 0 else INSTANT if start else -1
+        yield track, enter, last, name, told, flow
+        if begin >= 0 and (track, begin, end) not in completed:
+            completed.add((track, begin, end))
+            yield track, begin - started, end - started, "completion", {"first": name}, 0
+
+
+class _Packets:
+    """Maker of packets from slices; a packet also defines the names that it uses first.
+
+    Most packets are modified copies of an earlier packet, because copying is faster.
+    """
+
+    def __init__(self, messages: Any) -> None:
+        self.messages = messages
+        self.known: dict[str, dict[str, int]] = {}
+        self.alike: dict[tuple[Any, ...], Any] = {}
+
+    def of(self, of: Slice) -> Iterator[Any]:
+        """Yield the packets of a slice, ordered by time."""
+        track, begin, end, name, told, flow = of
+        varying = {name: told.pop(name) for name in VARYING if name in told}
+        key = (track, name, end == INSTANT, *told.items())
+        if key in self.alike:
+            packet = self._copy(key, begin)
+        else:
+            packet = self._begun(track, name, told, end == INSTANT)
+            packet.timestamp = begin
+            self.alike[key] = self.messages.TracePacket()
+            self.alike[key].CopyFrom(packet)
+            self.alike[key].ClearField("interned_data")
+        event = packet.track_event
+        for varied, value in varying.items():
+            number = self._number(packet, "debug_annotation_names", varied)
+            event.debug_annotations.add(name_iid=number, int_value=value)
+        if flow:
+            event.flow_ids.append(flow)
+        yield packet
+        if end >= begin:
+            if (track,) not in self.alike:
+                self.alike[track,] = self._packet(track, self.messages.TrackEvent.TYPE_SLICE_END)
+            yield self._copy((track,), end)
+
+    def _copy(self, key: tuple[Any, ...], time_ns: int) -> Any:
+        packet = self.messages.TracePacket()
+        packet.CopyFrom(self.alike[key])
+        packet.timestamp = time_ns
+        return packet
+
+    def _packet(self, track: int, kind: int) -> Any:
+        packet = self.messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
+        packet.sequence_flags = packet.SEQ_NEEDS_INCREMENTAL_STATE
+        packet.track_event.track_uuid, packet.track_event.type = track, kind
+        return packet
+
+    def _begun(self, track: int, name: str, told: Mapping[str, Any], instant: bool) -> Any:
+        """Return the packet of a slice's begin, without its time and its varying annotations."""
+        kinds = self.messages.TrackEvent
+        packet = self._packet(track, kinds.TYPE_INSTANT if instant else kinds.TYPE_SLICE_BEGIN)
+        event = packet.track_event
+        event.name_iid = self._number(packet, "event_names", name)
+        category = CATEGORIES["first" in told]
+        event.category_iids.append(self._number(packet, "event_categories", category))
+        for key, value in told.items():
+            annotation = event.debug_annotations.add()
+            annotation.name_iid = self._number(packet, "debug_annotation_names", key)
+            if isinstance(value, str):
+                number = self._number(packet, "debug_annotation_string_values", value)
+                annotation.string_value_iid = number
+            else:
+                annotation.int_value = value
+        return packet
+
+    def _number(self, packet: Any, kind: str, text: str) -> int:
+        """Return the number of a text; the packet defines the text if it is new."""
+        known = self.known.setdefault(kind, {})
+        if text not in known:
+            known[text] = len(known) + 1
+            entry = getattr(packet.interned_data, kind).add()
+            entry.iid = known[text]
+            if kind == "debug_annotation_string_values":
+                entry.str = text.encode()
+            else:
+                entry.name = text
+        return known[text]

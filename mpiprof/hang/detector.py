@@ -1,0 +1,209 @@
+"""Detects a job that hangs, reports it, and takes the requested action.
+
+Processor time distinguishes a rank that computes from one that hangs. The agents on other nodes
+report their ranks' processor time in files beside the trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import mpiprof
+from mpiprof.errors import MpiprofError
+from mpiprof.hang import hang_limit, rank_state, verdict_text
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.node_processes import Node, Use
+from mpiprof.hang.rank_state import Position
+from mpiprof.interface.format_units import duration, named
+from mpiprof.interface.output_files import append_in, mode_in, replace_file
+from mpiprof.interface.shell_hints import command
+from mpiprof.launch.options import ABORT
+from mpiprof.trace import Trace
+
+# Share of a processor since the last call; a process that sleeps between checks uses less.
+COMPUTES = 0.02
+AGAIN_S = 2.0  # between checks of a job in which a rank computes
+# Validity of another node's report, and the time for which a node's report is awaited.
+STALE_S, LATE_S = 30.0, 60.0
+# Errors that prove a hang, even if some rank computes.
+SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
+LAUNCHERS = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Request of the user: the time without a call, and the action then; "" for none."""
+
+    limit_s: float
+    on_hang: str = ""
+
+
+class Hangs:
+    """Examines a job without calls, and reports once for each hang."""
+
+    def __init__(self, wanted: Wanted, folder: Path, node: Node, speaks: bool) -> None:
+        self.wanted, self.folder, self.node = wanted, folder, node
+        self.speaks = speaks
+        self.told = False
+        self.next_s = 0.0
+
+    def moved(self) -> None:
+        """Record that a call was made."""
+        if self.told:
+            hang_limit.forget(self.folder)
+        self.told, self.next_s = False, 0.0
+
+    def quiet(self, since: float, used: Mapping[int, Use]) -> list[str]:
+        """Return the messages to write if this node has made no call since a time.
+
+        used: processor use of each rank at that time.
+        """
+        seconds = time.monotonic() - since
+        if seconds > self.wanted.limit_s / 2 and self.speaks:
+            # Imported early, because it is slow and a hung job leaves little processor time.
+            import mpiprof.diagnosis.lazy_tables  # noqa: F401
+
+        if self.told or seconds < self.wanted.limit_s or time.monotonic() < self.next_s:
+            return []
+        shares = self.node.shares(used, seconds)
+        if not self.speaks:
+            self._tell_others(seconds, shares)
+            return []
+        others = self._said_elsewhere(seconds)
+        if others is None:
+            return []
+        began = time.process_time()
+        try:
+            lines = self._conclude(since, used, {**others, **shares})
+        except MpiprofError:  # the trace is being written; the next check finds it whole
+            lines = []
+        self.told = bool(lines)
+        # A check may cost a sixth of a processor. Waiting for a processor on a crowded machine is
+        # no cost.
+        self.next_s = time.monotonic() + max(AGAIN_S, 5 * (time.process_time() - began))
+        return lines
+
+    def _conclude(
+        self, since: float, used: Mapping[int, Use], shares: Mapping[int, float]
+    ) -> list[str]:
+        trace = mpiprof.open(self.folder)
+        if len(trace.tables.processes) < trace.ranks:
+            return []
+        if trace.tables.limits or trace.unwritten:
+            why = "logs have reached their limit" if trace.tables.limits else _lacks(trace)
+            return [f"{_silence(since)}; where ranks are is not known, as {why}"]
+        found, pending = rank_state.find(trace)
+        verdict = verdict_text.verdict(
+            trace, found, pending, hang_limit.of_limit(self.wanted.limit_s)
+        )
+        if not verdict.is_bad or verdict.kind == "stalled":
+            return []
+        sure = verdict.kind in SURE or verdict.why == "finished"
+        # Threads of this node are already part of the verdict: a thread in MPI may poll.
+        elsewhere = set(verdict.spare) - self.node.ranks.keys()
+        others = {p.rank for p in found if _is_outside(p)} | elsewhere
+        if not sure and any(shares.get(rank, 0.0) > COMPUTES for rank in others):
+            return []
+        if verdict.kind == "undecided" and not verdict.spare and self._is_crowded(since, used):
+            return []
+        hang_limit.keep(self.folder, self.wanted.limit_s)  # so that `status` reports the same
+        told = verdict_text.text(trace, found, verdict)
+        lines = [f"{_silence(since)}. {verdict_text.title(verdict)}: {told}"]
+        if self.wanted.on_hang:
+            lines.append(f"--on-hang: {self._act(trace, verdict)}")
+        lines.append(f"next: {command('status', self.folder)}")
+        return lines
+
+    def _is_crowded(self, since: float, used: Mapping[int, Use]) -> bool:
+        """Return whether the processors were free for less than the limit since the last call.
+
+        If all ranks have entered a collective, its duration is the only evidence of a hang. It is
+        no evidence if other processes used the processors.
+        """
+        free_s = time.monotonic() - since - self.node.longest_wait_s(used)
+        return free_s < self.wanted.limit_s
+
+    def _act(self, trace: Trace, verdict: Verdict) -> str:
+        """Take the requested action, and return a description of it."""
+        if self.wanted.on_hang == ABORT:
+            return "the job is ended"
+        ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
+        pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
+        environment = {n: v for n, v in os.environ.items() if not LAUNCHERS.fullmatch(n)} | {
+            "HANG_TRACE": str(trace.path),
+            "HANG_VERDICT": verdict.kind,
+            "HANG_RANKS": " ".join(map(str, verdict.odd_ranks)),
+            "HANG_PIDS": " ".join(map(str, pids)),
+        }
+        output = self.folder / "on-hang.txt"
+        try:
+            with append_in(self.folder, output.name) as into:
+                subprocess.Popen(
+                    ["/bin/sh", "-c", self.wanted.on_hang],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=into,
+                    stderr=into,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            return f"can't be started: {error.strerror}"
+        return f"started; what it prints is in {output}"
+
+    @property
+    def ends_job(self) -> bool:
+        """True if the job must be ended after the report."""
+        return self.told and self.wanted.on_hang == ABORT
+
+    # Several nodes
+
+    def _file(self, node: str) -> Path:
+        return self.folder / f".watch-{re.sub('[^A-Za-z0-9._-]', '-', node)}"
+
+    def _tell_others(self, seconds: float, shares: Mapping[int, float]) -> None:
+        path = self._file(self.node.name)
+        told = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
+        with contextlib.suppress(OSError):
+            replace_file(path, json.dumps(told), mode_in(self.folder))
+        self.next_s = time.monotonic() + 1.0
+
+    def _said_elsewhere(self, seconds: float) -> dict[int, float] | None:
+        """Return the shares of other nodes' ranks; None if a node was active, or if that is open.
+
+        A node without a report for long has ended, or has no agent that could report. Then only the
+        logs count.
+        """
+        shares: dict[int, float] = {}
+        for node in set(self.node.nodes.values()) - {self.node.name}:
+            try:
+                told = json.loads(self._file(node).read_text())
+                fresh = time.time() - float(told["at"]) < STALE_S
+                found = {int(rank): float(share) for rank, share in told["shares"].items()}
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                fresh, found = False, {}
+            if fresh:
+                shares |= found
+            elif seconds < self.wanted.limit_s + LATE_S:
+                return None
+        return shares
+
+
+def _lacks(trace: Trace) -> str:
+    return f"records of {named(sorted(trace.unwritten))} could not be written"
+
+
+def _silence(since: float) -> str:
+    return f"nothing has been entered or left for {duration((time.monotonic() - since) * 1e9)}"
+
+
+def _is_outside(position: Position) -> bool:
+    """Return True if a rank is outside MPI, so that its processor use is no polling."""
+    return not (position.finished or position.open or position.between)

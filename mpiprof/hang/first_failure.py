@@ -1,0 +1,61 @@
+"""First failure: the ranks that died first and their signals. The launcher ends the other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from signal import Signals
+
+from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.wait_graph import leaves, waits_for_messages, whom
+
+
+def first_dead(
+    left: list[int],
+    gone: list[int],
+    signals: Mapping[int, int],
+    positions: Sequence[Position],
+    pending: Sequence[Pending],
+) -> tuple[list[int], list[int]]:
+    """Return the ranks that died by themselves, and the ranks that possibly did.
+
+    The launcher or a user ends the other ranks by SIGTERM. On a busy machine SIGKILL may follow
+    before a rank can record the signal. Rules for a rank that left no signal record:
+    - If it waited for a message, or for a rank that was ended too, it may have been ended: possibly
+      dead.
+    - If another rank waited for it, it died by itself.
+    - If all ranks left no record, nothing can be concluded.
+    - A rank in MPI_Finalize records no signals. If all ranks are gone, its missing record means
+      nothing.
+    - The same holds if calls are not logged, because wait dependences are unknown.
+    """
+    fatal = [rank for rank in gone if signals.get(rank, Signals.SIGTERM) != Signals.SIGTERM]
+    if fatal:
+        return fatal, []
+    silent = [rank for rank in gone if rank not in signals]
+    if len(silent) == len(left):
+        return [], []
+    if len(gone) == len(left) and any(positions[rank].unlogged for rank in silent):
+        return [], silent
+    if len(gone) == len(left):
+        silent = [rank for rank in silent if not leaves(positions[rank])]
+    awaited, ended = whom(positions, pending), {*signals, *silent}
+    perhaps = [
+        rank for rank in silent
+        if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))
+    ]  # fmt: skip
+    absent = {rank for one in pending for rank in one.missing}.union(*awaited.values())
+    silent = [rank for rank in silent if rank not in perhaps]
+    return [rank for rank in silent if rank in absent] or silent, perhaps
+
+
+def _name(signal: int) -> str:
+    try:
+        return Signals(signal).name if signal else ""
+    except ValueError:  # from a damaged log
+        return ""
+
+
+def names(dead: Sequence[int], signals: Mapping[int, int]) -> str:
+    """Return the names of the signals that ended ranks; "" if the signal of a rank is unknown."""
+    names = dict.fromkeys(_name(signals.get(rank, 0)) for rank in dead)
+    return "" if "" in names else " and ".join(names)

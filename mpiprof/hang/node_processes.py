@@ -1,0 +1,164 @@
+"""The processes of a job on this node: their list, processor use and termination."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mpiprof.hang.processes import BOOT_ID, stat
+from mpiprof.launch import job
+from mpiprof.trace.tables import read_tables
+from mpiprof.trace.types import Problems
+
+MOST_RANKS = 1 << 22
+TICK = os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 5.0  # from SIGTERM to SIGKILL
+
+
+@dataclass(frozen=True)
+class Use:
+    """Processor time of a process, and the time in which it was ready without a processor."""
+
+    ticks: int = 0
+    waited_ns: int = 0
+
+
+@dataclass
+class Node:
+    """The ranks of this node and their processes; grows until all ranks have written their process.
+
+    leader: the process that started the agent, a rank or a script around one.
+    nodes: node of each known rank.
+    logs: logs of this node's ranks.
+    size: number of ranks, 0 if unknown.
+    """
+
+    leader: job.Process
+    ranks: dict[int, job.Process] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+    size: int = 0
+    length: int = -1
+    logs: dict[str, None] = field(default_factory=dict)  # keys in order
+
+    def refresh(self, folder: Path) -> None:
+        """Read the processes that were written since the last call, until all ranks have one."""
+        if self.size and len(self.nodes) >= self.size:
+            return
+        length = sum(path.stat().st_size for path in folder.glob("*.tables"))
+        if length == self.length:
+            return
+        boot = BOOT_ID.read_text().strip().replace("-", "")
+        tables = read_tables(folder, MOST_RANKS, Problems())
+        # Otherwise a line may be completed without a change of length.
+        self.length = -1 if tables.cut else length
+        for rank, process in tables.processes.items():
+            self.size = max(self.size, process["size"])
+            self.nodes[rank] = str(process["node"])
+            here = boot in self.nodes[rank].replace("-", "")
+            found = job.process(process["pid"]) if here and rank not in self.ranks else None
+            if found is not None:
+                self.ranks[rank] = found
+                self.logs[process["log"] or f"rank-{rank:06d}"] = None
+
+    @property
+    def name(self) -> str:
+        """The node's name in the trace; "" until one of its ranks has written it."""
+        return next((self.nodes[rank] for rank in self.ranks), "")
+
+    def is_alive(self) -> bool:
+        """Return whether a process of the job is left on this node."""
+        return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
+
+    def is_left(self, folder: Path) -> bool:
+        """Read new processes, and return whether a process of the job is left on this node.
+
+        The leader may die before any rank is known, and the other ranks then hang without it.
+        """
+        self.refresh(folder)
+        return self.is_alive()
+
+    def used(self) -> dict[int, Use]:
+        """Return the use of each rank that is alive."""
+        found = {rank: (stat(one.pid), one.pid) for rank, one in self.ranks.items()}
+        return {
+            rank: Use(state[1], waited_ns(pid))
+            for rank, (state, pid) in found.items()
+            if state is not None
+        }
+
+    def is_stopped(self) -> bool:
+        """Return whether the user or scheduler stopped all ranks, or a debugger one of them.
+
+        A rank that a signal stopped alone does not count: the other ranks wait for it.
+        """
+        found = [stat(one.pid) for one in self.ranks.values()]
+        states = [state[0] for state in found if state is not None]
+        return "t" in states or (bool(states) and set(states) == {"T"})
+
+    def shares(self, before: Mapping[int, Use], seconds: float) -> dict[int, float]:
+        """Return each rank's share of a processor since `used` returned `before`."""
+        return {
+            rank: (now.ticks - before.get(rank, now).ticks) / TICK / max(seconds, 1e-3)
+            for rank, now in self.used().items()
+        }
+
+    def longest_wait_s(self, before: Mapping[int, Use]) -> float:
+        """Return the longest time that a rank was ready without a processor since `before`."""
+        waits = [
+            now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.used().items()
+        ]
+        return max(waits, default=0) / 1e9
+
+    def end(self) -> None:
+        """End the job's processes on this node, as launchers do: SIGTERM, then SIGKILL."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _signal(self.ranks.values(), number)
+            deadline = time.monotonic() + PATIENCE_S
+            while time.monotonic() < deadline and any(map(is_alive, self.ranks.values())):
+                time.sleep(0.05)
+
+    def errors(self, wanted: tuple[int, int]) -> int | None:
+        """Return a descriptor of the job's standard error, or None if no process has one.
+
+        wanted: device and inode of the leader's standard error at its start, because the program
+        may have closed it. Another process's standard error is accepted as it is.
+        """
+        for one in [self.leader, *self.ranks.values()]:
+            if not is_alive(one):
+                continue
+            try:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                descriptor = os.open(f"/proc/{one.pid}/fd/2", flags)
+            except OSError:
+                continue
+            status = os.fstat(descriptor)
+            if one.pid != self.leader.pid or (status.st_dev, status.st_ino) == wanted:
+                return descriptor
+            os.close(descriptor)
+        return None
+
+
+def waited_ns(pid: int) -> int:
+    """Return how long a process's first thread was ready without a processor; 0 if unknown."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):  # the kernel may lack schedstat
+        return 0
+
+
+def is_alive(one: job.Process) -> bool:
+    """Return whether a process still exists, is not dead, and has not lost its pid to another."""
+    now = job.process(one.pid)
+    return now is not None and now.started == one.started and stat(one.pid) is not None
+
+
+def _signal(processes: Iterable[job.Process], number: signal.Signals) -> None:
+    for one in processes:
+        if is_alive(one):
+            with contextlib.suppress(OSError):
+                os.kill(one.pid, number)

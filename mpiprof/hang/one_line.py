@@ -1,0 +1,189 @@
+"""One line of JSON for a scheduler's comment field, and metrics for monitoring, of one job.
+
+Both use the recorder's running totals, so their cost does not depend on the job's run time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpiprof import __version__
+from mpiprof.hang.processes import now_ns
+from mpiprof.metrics import summary_callsites
+from mpiprof.reports.site_labels import place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+
+MOST_BYTES = 1024  # maximum length of the line, newline included
+MOST_SITES = 16  # maximum in the metrics: 4 series each, plus about 10 of the job
+LONGEST = 80  # maximum characters of a name
+SHORTEST = 8
+RUNNING = ("running", "hung")
+
+
+def callsites(trace: Trace) -> pd.DataFrame | None:
+    """Return the table of call sites from the totals of all calls, or None without totals.
+
+    Callers pass this table to `brief` and `metrics`, because it takes most of their time.
+    """
+    return summary_callsites.callsites(trace) if len(trace.summary) else None
+
+
+def brief(
+    trace: Trace, table: pd.DataFrame | None, state: str, until_ns: int = 0
+) -> dict[str, Any]:
+    """Return the summary of a job: its sums, and the call site that costs most.
+
+    state: running, hung, ended, aborted, killed or unknown. until_ns: when the job was last seen
+    running, on the trace's clock. Times are in s, and unknown values are None. `run_s` grows while
+    the job runs. `waiting_s` covers all calls, and is estimated from the calls with observed
+    arrivals.
+    """
+    run_ns = _run_ns(trace, state, until_ns)
+    whole = run_ns * trace.threads
+    found: dict[str, Any] = {
+        "program": trace.program,
+        "state": state,
+        "ranks": trace.ranks,
+        "nodes": trace.nodes,
+        "run_s": _seconds(run_ns),
+        "calls": int(trace.summary["calls"].sum()),
+        "bytes": int(trace.summary["sent"].sum()),
+        "collectives_s": 0.0,
+        "collectives_share": None,
+        "waiting_s": None,
+        "waiting_share": None,
+        "worst": None,
+        "dropped": trace.dropped,
+        "mpiprof": __version__,
+        "trace": str(trace.path),
+    }
+    if table is None or not len(table):
+        return found
+    inside, waiting = (float(table[f"total_{n}_ns"].sum()) for n in ("elapsed", "wait"))
+    known = bool(table["wait_ns"].notna().any())
+    found["collectives_s"] = _seconds(inside)
+    if whole > 0:
+        found["collectives_share"] = round(inside / whole, 4)
+    if known:
+        found["waiting_s"] = _seconds(waiting)
+        found["waiting_share"] = round(waiting / whole, 4) if whole > 0 else None
+    by = "total_wait_ns" if known else "total_elapsed_ns"
+    row: Any = table.sort_values(by, kind="stable").iloc[-1].to_dict()
+    found["worst"] = {
+        "operation": row["operation"],
+        "site": place(row["sites"][0]) if len(row["sites"]) else "",
+        "instances": int(row["instances"]),
+        "total_s": _seconds(float(row["total_elapsed_ns"])),
+    }
+    return found
+
+
+def _run_ns(trace: Trace, state: str, until_ns: int) -> float:
+    """Return the time since MPI_Init; a running job counts up to now, even without MPI calls."""
+    now = now_ns(trace) if state in RUNNING else None
+    until = max(now or 0, until_ns)
+    return float(max(trace.run_ns, until - int(trace.run_started_ns) if until else 0))
+
+
+def _seconds(ns: float) -> float:
+    return round(ns / 1e9, 6)
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """Return the summary as one line of JSON of at most MOST_BYTES.
+
+    Long names are shortened from the left.
+    """
+    most = LONGEST
+    while True:
+        text = json.dumps(_cut(found, most), separators=(",", ":")) + "\n"
+        if len(text) <= MOST_BYTES or most <= SHORTEST:
+            return text
+        most = max(most // 2, SHORTEST)
+
+
+def _cut(value: Any, most: int) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _cut(one, most) for name, one in value.items()}
+    if isinstance(value, str) and len(value) > most:
+        return "..." + value[3 - most :]
+    return value
+
+
+# ---- Prometheus' text format
+
+GAUGES = {
+    "ranks": ("ranks", "Ranks of the job."),
+    "run_s": ("run_seconds", "Time since MPI_Init."),
+    "calls": ("calls_total", "Calls of collectives, of all ranks."),
+    "bytes": ("sent_bytes_total", "Bytes that ranks have sent in collectives."),
+    "collectives_s": ("collective_seconds_total", "Time of all ranks in collectives."),
+    "waiting_s": ("waiting_seconds", "Of it waiting for ranks that had not come; an estimate."),
+    "dropped": ("dropped_records_total", "Records that could not be written."),
+}
+OF_SITE = {
+    "instances": ("callsite_instances_total", "Instances of a call site."),
+    "total_elapsed_ns": ("callsite_seconds_total", "Time of all ranks in its calls."),
+    "total_wait_ns": ("callsite_waiting_seconds", "Of it waiting; an estimate."),
+    "worst_imbalance_ns": ("callsite_imbalance_seconds", "Mean time from first to last arrival."),
+}
+STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
+
+
+def metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
+    """Return the summary and the costliest call sites in Prometheus' format, below 100 series."""
+    labels = {"job_id": job, "program": found["program"]}
+    lines: list[str] = []
+    for name, (metric, said) in GAUGES.items():
+        if found[name] is not None:
+            lines += _head(metric, said)
+            lines.append(_sample(metric, labels, float(found[name])))
+    lines += _head("state", "1 for the state that the job is in.")
+    lines += [
+        _sample("state", labels | {"state": name}, float(found["state"] == name)) for name in STATES
+    ]
+    rows = []
+    if table is not None:
+        ordered = table.sort_values("total_elapsed_ns", ascending=False, kind="stable")
+        rows = ordered.head(MOST_SITES).to_dict("records")
+    for name, (metric, said) in OF_SITE.items():
+        samples = list(_of_sites(rows, name, metric, labels))
+        lines += [*_head(metric, said), *samples] if samples else []
+    return "\n".join(lines) + "\n"
+
+
+def _of_sites(
+    rows: list[dict[Any, Any]], name: str, metric: str, labels: Mapping[str, str]
+) -> Iterator[str]:
+    for row in rows:
+        value = float(row[name]) / (1e9 if name.endswith("_ns") else 1.0)
+        if name == "total_wait_ns" and math.isnan(float(row["wait_ns"])):
+            continue
+        if not math.isnan(value):
+            site = place(row["sites"][0]) if len(row["sites"]) else ""
+            of = {"operation": row["operation"], "site": site, "number": str(row["callsite"])}
+            yield _sample(metric, {**labels, **of}, value)
+
+
+def _head(metric: str, said: str) -> list[str]:
+    kind = "counter" if metric.endswith("_total") else "gauge"
+    return [f"# HELP mpiprof_{metric} {said}", f"# TYPE mpiprof_{metric} {kind}"]
+
+
+def _sample(metric: str, labels: Mapping[str, str], value: float) -> str:
+    text = ",".join(f'{name}="{_escaped(told)}"' for name, told in labels.items())
+    shown = f"{value:.0f}" if value.is_integer() else f"{value!r}"
+    return f"mpiprof_{metric}{{{text}}} {shown}"
+
+
+def _escaped(text: str) -> str:
+    for plain, written in (("\\", r"\\"), ('"', r"\""), ("\n", r"\n")):
+        text = text.replace(plain, written)
+    return text.encode("utf-8", "replace").decode()

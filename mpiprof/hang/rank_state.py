@@ -1,0 +1,307 @@
+"""Rank state: the open or last call of each rank of a job, and the ranks missing in open calls.
+
+Logs are read backwards, because only the last records matter. A rank has arrived in an instance if
+it entered that sequence number, or a later one, on the same communicator. MPI requires all members
+to make these calls in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mpiprof.trace.call import Call, Key
+from mpiprof.trace.layout import INSIDE
+from mpiprof.trace.metadata import Shape
+from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
+from mpiprof.trace.types import Problems
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+    from mpiprof.trace.log import Chunk
+
+NEWEST_CHUNKS = 3  # about 6000 records per thread, enough for all uncompleted operations
+# Number of each rank's newest calls whose arguments are compared; fewer in a large job.
+RECENT, RECENT_OF_ALL = 256, 1 << 17
+
+
+@dataclass
+class Position:
+    """State of one rank: its open calls, last closed call, and uncompleted operations.
+
+    - recent: its newest calls including open ones, oldest first.
+    - between: class of the unrecorded call that all its threads are in (trace.layout.INSIDE), or
+      "".
+    - free: number of its threads in no open call, among threads that made calls and have not ended.
+    - blind: its log lacks later calls, because records could not be written or calls are summed.
+    - unlogged: its log contains no calls at all.
+    - tasks: kernel thread ids of its threads in MPI.
+    - newest: per communicator, time of the newest call on it, and the open or last call of its
+      thread.
+    """
+
+    rank: int
+    finished: bool
+    recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT))
+    between: str = ""
+    open: list[Call] = field(default_factory=list)
+    last: Call | None = None
+    started: dict[Key, Call] = field(default_factory=dict)
+    free: int = 0
+    blind: bool = False
+    unlogged: bool = False
+    tasks: list[int] = field(default_factory=list)
+    newest: dict[int, tuple[int, Call]] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """State as in the JSON: finished, inside (a collective), outside or unknown."""
+        if self.finished:
+            return "finished"
+        if self.open or self.between == "collective":
+            return "inside"
+        return "unknown" if self.blind or self.unlogged else "outside"
+
+    @property
+    def current(self) -> Call | None:
+        """The open call, or the last closed call."""
+        return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
+
+    def seen(self, communicator: int | None = None) -> Call | None:
+        """Return the last known call, as relevant for ranks that wait on a communicator.
+
+        In a rank with several threads, only the thread that called on this communicator matters.
+        """
+        if communicator is None or communicator not in self.newest:
+            return self.current
+        _, last = self.newest[communicator]
+        return last
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An instance that some rank is in, with arrived and missing members as world ranks.
+
+    A correct program has one operation here. Several operations are a fault of the program.
+    """
+
+    operations: list[str]
+    key: Key
+    arrived: list[int]
+    missing: list[int]
+    sites: list[int]
+    since_ns: int
+
+    @property
+    def communicator(self) -> int:
+        """Index into Tables.communicators."""
+        return self.key[0]
+
+    @property
+    def sequence(self) -> int:
+        """Sequence number on the communicator."""
+        return self.key[1]
+
+
+class Tail:
+    """Records of one rank, read from the newest backwards, as far as needed."""
+
+    def __init__(self, trace: Trace, rank: int) -> None:
+        self.trace, self.rank = trace, rank
+        self.threads = trace.stream(rank).threads
+        self.unread = [len(thread.chunks) for thread in self.threads]
+        self.reached: dict[int, int] = {}
+        self.starts: dict[tuple[int, int], int] = {}
+        self.numbered: set[Key] = set()  # calls on communicators that share a row
+
+    def older(self, chunks: int) -> list[tuple[int, Block]]:
+        """Read more chunks of each thread. Returns (thread, block) pairs, or [] at the end."""
+        blocks = []
+        for index, thread in enumerate(self.threads):
+            stop = self.unread[index]
+            start = max(0, stop - chunks)
+            self.unread[index] = start
+            block = _read(thread, thread.chunks[start:stop])
+            if block is not None:
+                blocks.append((thread.chunks[-1].thread, block))
+                self._note(block)
+        return blocks
+
+    def _note(self, block: Block) -> None:
+        shapes = self.trace.tables.shapes
+        used, inverse = np.unique(block.shape, return_inverse=True)
+        communicators = np.array([shapes[i].communicator for i in used])[inverse]
+        for communicator in np.unique(communicators).tolist():
+            most = int(block.sequence[communicators == communicator].max())
+            self.reached[communicator] = max(most, self.reached.get(communicator, -1))
+        starts = column(block, "start")
+        for i in np.flatnonzero((column(block, "kind") == CALL) & (starts > 0)).tolist():
+            self.numbered.add((int(communicators[i]), int(block.sequence[i]), int(starts[i])))
+        started = np.flatnonzero(column(block, "kind") == START)
+        for i in started.tolist():
+            key = (int(communicators[i]), int(block.sequence[i]))
+            self.starts[key] = max(int(column(block, "start")[i]), self.starts.get(key, 0))
+
+    def has_entered(self, key: Key) -> bool:
+        """Return whether the rank has called this instance, or has passed it."""
+        communicator, sequence, start = key
+        while True:
+            if key in self.numbered:
+                return True
+            if start and self.starts.get((communicator, sequence), 0) >= start:
+                return True
+            if not start and communicator in self.reached:
+                return self.reached[communicator] >= sequence
+            if not any(self.unread):
+                return self._may_have_passed(key)
+            self.older(16)
+
+    def _may_have_passed(self, key: Key) -> bool:
+        """Return whether the rank may have made a call that its ring has overwritten.
+
+        For starts of persistent operations, and for communicators that share a row, this is
+        unknown. Then the rank counts as arrived.
+        """
+        communicator, sequence, start = key
+        if not self.trace.turned.get(self.rank):
+            return False
+        if start:
+            return (communicator, sequence) not in self.starts
+        return self.trace.passed.get((self.rank, communicator), -1) >= sequence
+
+
+def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
+    if not chunks:
+        return None
+    stream = ThreadStream(thread.source, chunks, Problems())
+    return stream.read(sum(chunk.log.layout.records for chunk in chunks))
+
+
+def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
+    """Return the state of every rank, and every pending instance, oldest first.
+
+    An operation that was only started is pending if a member has not started it or a rank is in a
+    Wait.
+    """
+    tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
+    positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
+    blind = trace.unwritten | trace.tables.limits.keys()
+    for position in positions:
+        position.unlogged = trace.record == "summary"
+        position.blind = position.rank in blind
+    waiting: dict[Key, list[tuple[int, Call]]] = {}
+    blocking: set[Key] = set()
+    for position in positions:
+        for call in position.open:
+            waiting.setdefault(call.key, []).append((position.rank, call))
+            blocking.add(call.key)
+        for call in position.started.values():
+            waiting.setdefault(call.key, []).append((position.rank, call))
+        if position.between == "completion":
+            blocking |= position.started.keys()
+    pending = []
+    for key, calls in waiting.items():
+        members = trace.tables.communicators[key[0]].ranks.tolist()
+        arrived = [rank for rank in members if rank in tails and tails[rank].has_entered(key)]
+        missing = [rank for rank in members if rank not in arrived]
+        if key in blocking or missing:
+            pending.append(
+                Pending(
+                    list(dict.fromkeys(call.operation for _, call in calls)),
+                    key,
+                    arrived,
+                    missing,
+                    sorted({call.site for _, call in calls if call.site >= 0}),
+                    min(call.enter_ns for _, call in calls),
+                )
+            )
+    return positions, sorted(pending, key=lambda one: one.since_ns)
+
+
+def _position(trace: Trace, rank: int, tail: Tail) -> Position:
+    position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
+    position.recent = deque(maxlen=max(16, min(RECENT, RECENT_OF_ALL // trace.ranks)))
+    inside = _inside(trace, rank)
+    if inside and min(inside) >= 0:
+        position.between = INSIDE[inside[0]]
+    for thread, block in tail.older(NEWEST_CHUNKS):
+        _follow(trace, block, position, thread)
+    if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
+        position.open = [call for call in position.open if call.operation == "finalize"]
+        position.finished = not position.open
+        position.started = {}
+    return position
+
+
+def _inside(trace: Trace, rank: int) -> list[int]:
+    """Return the unrecorded call of each thread; windows of totals belong to no thread."""
+    windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
+    return [
+        trace.logs.inside[rank, window.thread]
+        for window in windows
+        if (rank, window.thread) in trace.logs.inside and not window.is_summed()
+    ]
+
+
+def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None:
+    """Update a rank's state from the newest records of one thread."""
+    kinds, starts = column(block, "kind"), column(block, "start")
+    sent, received = column(block, "sent"), column(block, "received")
+    shapes = trace.tables.shapes
+
+    def call_at(i: int) -> Call:
+        shape = shapes[int(block.shape[i])]
+        key = (shape.communicator, int(block.sequence[i]), int(starts[i]))
+        moved = (int(sent[i]), int(received[i]))
+        if moved == (-1, -1):
+            moved = (shape.sent, shape.received)
+        return Call(shape, key, int(block.enter[i]), int(block.exit[i]), *moved)
+
+    calls = np.isin(kinds, (CALL, START, COMPLETION))
+    still = np.flatnonzero(calls & (block.exit == 0)).tolist()
+    position.open += [call_at(i) for i in still]
+    task = trace.logs.tasks.get((position.rank, thread), -1)
+    position.free += bool(calls.any() and not still and task)
+    if task > 0 and (still or trace.logs.inside.get((position.rank, thread), -1) >= 0):
+        position.tasks.append(task)
+    newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
+    position.recent.extend(call_at(i) for i in newest_calls.tolist())
+    closed = np.flatnonzero(calls & (block.exit != 0))
+    if len(closed):
+        newest = call_at(int(closed[np.argmax(block.exit[closed])]))
+        if position.last is None or newest.exit_ns > position.last.exit_ns:
+            position.last = newest
+    if calls.any():
+        _note_seen(position, call_at(still[-1]) if still else newest, block.take(calls), shapes)
+    starting = np.array(["nonblocking" in shape.flags for shape in shapes] or [False])
+    begun = (kinds == START) | ((kinds == CALL) & starting[block.shape])
+    for i in np.flatnonzero(begun | (kinds == COMPLETION)).tolist():
+        call = call_at(i)
+        if kinds[i] == COMPLETION:
+            position.started.pop(call.key, None)
+        elif block.exit[i]:
+            position.started[call.key] = call
+
+
+def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Shape]) -> None:
+    """Store a thread's call for each communicator that no other thread called on later."""
+    used, inverse = np.unique(calls.shape, return_inverse=True)
+    communicators = np.array([shapes[i].communicator for i in used])[inverse]
+    for communicator in np.unique(communicators).tolist():
+        when = int(calls.enter[communicators == communicator].max())
+        if when > position.newest.get(communicator, (-1, call))[0]:
+            position.newest[communicator] = (when, call)
+
+
+def calls_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
+    """Return the newest calls of all ranks by instance, then by rank."""
+    found: dict[Key, dict[int, Call]] = {}
+    for position in positions:
+        for call in position.recent:
+            found.setdefault(call.key, {})[position.rank] = call
+    return found

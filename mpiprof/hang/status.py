@@ -1,0 +1,311 @@
+"""State of every rank, and the ranks that have not arrived, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.hang import verdict_text
+from mpiprof.hang.job_verdict import Verdict
+from mpiprof.hang.processes import alive, now_ns
+from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.wait_graph import unattended
+from mpiprof.interface.format_units import count, duration, named, ranks
+from mpiprof.metrics.insitu_statistics import waits_so_far
+from mpiprof.reports.json import plain
+from mpiprof.reports.site_labels import communicator_name, place, site_of
+from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.text import latest
+from mpiprof.trace.pack import NAME as PACK
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+MOST_SITES = 8
+
+
+def as_json(
+    trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
+) -> dict[str, Any]:
+    """Return verdict, positions and pending instances in the schema of the JSON output.
+
+    `since_ns` counts from the start of the run. It is the entry of the open call, otherwise the
+    exit of the last call, or None before the first call. `callsites` are the recorder's current
+    sums, available in summaries and under `--switch auto`.
+    """
+    told = verdict_text.text(trace, positions, verdict, _now(trace, positions))
+    return {
+        "verdict": verdict_text.as_json(trace, verdict, told),
+        "ranks": [
+            {
+                "rank": position.rank,
+                "state": position.state,
+                "operation": position.current.operation if position.current else None,
+                "site": _site(trace, position.current.site) if position.current else None,
+                "since_ns": _since(trace, position),
+            }
+            for position in positions
+        ],
+        "pending": [
+            {
+                "operation": one.operations[0],
+                "communicator": communicator_name(trace, one.communicator),
+                "sequence": one.sequence,
+                "arrived": one.arrived,
+                "missing": one.missing,
+                "sites": [_site(trace, site) for site in one.sites],
+            }
+            for one in pending
+        ],
+        "callsites": [_so_far(trace, row) for row in _waits(trace)],
+    }
+
+
+def _waits(trace: Trace) -> list[dict[str, Any]]:
+    """Return the recorder's current sums, the call site with most waiting first."""
+    rows = waits_so_far(trace.statistics).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    numbers = {name: plain(value) for name, value in row.items()}
+    del numbers["operation"], numbers["site_id"]
+    return {"operation": row["operation"], "site": _site(trace, row["site_id"]), **numbers}
+
+
+def _since(trace: Trace, position: Position) -> int | None:
+    call = position.current
+    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
+
+
+def _site(trace: Trace, site: int) -> dict[str, Any] | None:
+    found = site_of(trace, site)
+    if found["file"] is None:
+        return None
+    return {name: found[name] for name in ("file", "line", "function")}
+
+
+def is_running(trace: Trace, positions: list[Position]) -> bool:
+    """Return whether a process of the job is known to be alive on this machine."""
+    living = alive(trace)
+    return any(living.get(p.rank) for p in positions if not p.finished)
+
+
+def _now(trace: Trace, positions: list[Position]) -> int | None:
+    return now_ns(trace) if is_running(trace, positions) else None
+
+
+def text(trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict) -> str:
+    """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
+    living = alive(trace)
+    now = _now(trace, positions)
+    state = _state(trace, positions, living, verdict)
+    lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
+    if verdict.is_bad:
+        told = verdict_text.text(trace, positions, verdict, now)
+        lines += ["", paragraph(f"{verdict_text.title(verdict)}: {told}")]
+    if trace.tables.processes and not living and not all(p.finished for p in positions):
+        lines.append(f"  {_not_here(trace)}")
+    lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
+    for one in pending[:20]:
+        lines += [_sentence(trace, one, positions, now, verdict), ""]
+    if len(pending) > 20:
+        lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
+    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
+    if lost:
+        since = "what they have called since is not known"
+        lines += [f"Records of {named(lost)} could not be written: {since}.", ""]
+    if trace.record == "summary" and not pending and not all(p.finished for p in positions):
+        lines += ["Whether a collective is pending is not known: calls are not logged.", ""]
+    elif not pending and not any(p.state == "unknown" for p in positions):
+        lines += ["No collective is pending.", ""]
+    waits = _waits(trace)
+    if waits:
+        lines += [
+            "Waiting so far, in the instances that were observed",
+            _wait_table(trace, waits),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _not_here(trace: Trace) -> str:
+    """Return as of when the trace describes a job that is not on this machine."""
+    if not any(process["pid"] for process in trace.tables.processes.values()):
+        return (
+            "The trace was made of an OTF2 archive: it tells where ranks were at the archive's "
+            "end, and nothing of their processes."
+        )
+    if (trace.path / PACK).exists():
+        return "The trace was packed: it tells where ranks were then."
+    return (
+        "The job's machines are not this one: what they wrote in the last half minute may not be "
+        "visible here yet."
+    )
+
+
+def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
+    rows = waits[:MOST_SITES]
+    return render(
+        [
+            Column("routine", [row["operation"] for row in rows], left=True),
+            Column("call site", [place(site_of(trace, r["site_id"])) for r in rows], True, True),
+            Column("observed", [count(row["instances"]) for row in rows]),
+            Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=1),
+            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
+            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
+            Column("latest", [latest(row) for row in rows]),
+        ]
+    )
+
+
+def _state(
+    trace: Trace, positions: list[Position], living: dict[int, bool], verdict: Verdict
+) -> str:
+    left = [p.rank for p in positions if not p.finished]
+    if not left:
+        return "ended"
+    aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
+    if aborted:
+        return f"aborted by rank {ranks(aborted)}"
+    gone = [rank for rank in left if living.get(rank) is False]
+    if verdict.why == "unwritten":
+        return "no process is left"
+    if gone:
+        died = _died(verdict, gone)
+        how = "died" if died else "ended"
+        those = died or gone
+        return f"rank{'s' * (len(those) > 1)} {ranks(those)} {how} before MPI_Finalize"
+    if living and verdict.is_bad:
+        return state_of(verdict)
+    if any(living.get(rank) for rank in left):
+        return "running"
+    many = len(left) > 1
+    who = f"{count(len(left))} rank{'s' * many} {'have' if many else 'has'}"
+    return f"{who} not reached MPI_Finalize"
+
+
+def _died(verdict: Verdict, gone: list[int]) -> list[int]:
+    """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
+    return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
+
+
+def _gone(verdict: Verdict, position: Position) -> str:
+    """Return how a rank without a process ended, and in which call."""
+    if verdict.why == "unwritten":
+        return "unknown"
+    how = "died" if _died(verdict, [position.rank]) else "ended"
+    return how if position.state == "unknown" else f"{how} {position.state}"
+
+
+def _rank_table(
+    trace: Trace,
+    positions: list[Position],
+    living: dict[int, bool],
+    now: int | None,
+    verdict: Verdict,
+) -> str:
+    groups: dict[tuple[str, str, str], list[tuple[int, int | None]]] = {}
+    none_yet = "not logged" if trace.record == "summary" else "no collective yet"
+    for position in positions:
+        call = position.current
+        state = position.state
+        if state != "finished" and living.get(position.rank) is False:
+            state = _gone(verdict, position)
+        doing = "" if call is None else call.operation
+        none = none_yet
+        if call is None and state == "finished" and trace.record != "summary":
+            none = "no call of it can be read"  # the rank's last call is MPI_Finalize
+        doing = f"after {doing}" if call is not None and not position.open else doing
+        if position.state == "inside" and not position.open:
+            doing = f"not logged, {doing}" if doing else "not logged"
+        where = "" if call is None else place(site_of(trace, call.site))
+        unseen = "not logged" if state == "unknown" else none
+        members = groups.setdefault((state, doing or unseen, where), [])
+        members.append((position.rank, _since(trace, position)))
+    states, calls, sites = zip(*groups, strict=True)
+    return render(
+        [
+            Column("rank", [ranks([r for r, _ in g]) for g in groups.values()], left=True),
+            Column("state", states, left=True),
+            Column("call", calls, left=True),
+            Column("place", sites, left=True, shrink=True),
+            Column("since", [_when(trace, [s for _, s in g], now) for g in groups.values()]),
+        ]
+    )
+
+
+def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
+    known = [value for value in since if value is not None]
+    if not known:
+        return ""
+    if now is not None:
+        return f"{duration(now - int(trace.run_started_ns) - min(known))} ago"
+    return f"{duration(min(known))} after start"
+
+
+def state_of(verdict: Verdict) -> str:
+    """Return one word for the state of a job that runs with a fault."""
+    return verdict_text.STATES.get(verdict.kind, "hung")
+
+
+def state_of_arrived(verdict: Verdict) -> str:
+    """Return the state of an instance that lacks no rank, consistent with the verdict."""
+    if verdict.ended:
+        return "all had arrived when the job ended"
+    if verdict.is_bad:
+        return "all have arrived"
+    return "all have arrived: it is being carried out"
+
+
+def _leaving(one: Pending, positions: list[Position]) -> list[int]:
+    """Return the ranks in MPI_Finalize while others are in a collective with its number."""
+    if one.operations == ["finalize"]:
+        return []
+    return [
+        rank for rank in one.arrived
+        if any(c.key == one.key and c.operation == "finalize" for c in positions[rank].open)
+    ]  # fmt: skip
+
+
+def _sentence(
+    trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
+) -> str:
+    places = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
+    head = (
+        f"pending: {one.operations[0]}, sequence {one.sequence} on "
+        f"{communicator_name(trace, one.communicator)} at {places}, "
+        f"first entered {_when(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
+        f"  arrived: {ranks(one.arrived)}"
+    )
+    leaving = _leaving(one, positions)
+    if leaving:
+        verb = "has" if len(leaving) == 1 else "have"
+        return f"{head}\n  of these {named(leaving)} {verb} called MPI_Finalize instead"
+    if len(one.operations) > 1:
+        head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
+    alone = unattended(one, positions)
+    if not one.missing and alone:
+        return f"{head}\n  of these outside MPI: {ranks(alone)}"
+    if not one.missing:
+        return f"{head}\n  {state_of_arrived(verdict)}"
+    lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
+    for rank in one.missing[:8]:
+        position = positions[rank]
+        call = position.seen(one.communicator)
+        if call is None:
+            lines.append(f"    rank {rank} has called no collective yet")
+        elif position.finished:
+            lines.append(f"    rank {rank} has finished")
+        else:
+            inside = "was in" if verdict.ended else "is in"
+            doing = "was last seen leaving" if call.exit_ns else inside
+            if position.state == "inside" and not position.open:
+                doing = f"{inside} a collective that is not logged, and was last seen leaving"
+            entered = "" if call.exit_ns else "entered "
+            since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
+            when = _when(trace, [since], now)
+            lines.append(
+                f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
+                f"{entered}{when}"
+            )
+    return "\n".join(lines)

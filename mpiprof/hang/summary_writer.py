@@ -1,0 +1,59 @@
+"""Rewrites a file with a job's summary while the job runs, and once more when it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import mpiprof
+from mpiprof.errors import MpiprofError
+from mpiprof.hang import one_line
+from mpiprof.hang.processes import now_ns
+from mpiprof.interface.output_files import replace_file
+
+FIRST_S, EVERY_S = 1.0, 10.0  # after the start, and between two summaries
+COSTS = 20  # the interval is at least so many times the time that one summary takes
+METRICS = ".prom"
+
+
+class Summaries:
+    """Writes `path` in the format of its suffix, atomically."""
+
+    def __init__(self, path: Path, folder: Path, job: str) -> None:
+        self.path, self.folder, self.job = path, folder, job
+        self.next_s = time.monotonic() + FIRST_S
+        self.seen_ns = 0  # when the job was last seen running, on the trace's clock
+
+    def look(self, hung: bool) -> None:
+        """Write the summary if it is due."""
+        if time.monotonic() >= self.next_s:
+            began = time.monotonic()
+            self.write("hung" if hung else "running")
+            now = time.monotonic()
+            self.next_s = now + max(EVERY_S, COSTS * (now - began))
+
+    def end(self) -> None:
+        """Write the summary for the last time, after the job's processes here have ended."""
+        self.write("")
+
+    def write(self, state: str) -> None:
+        """Write the summary now; state "" means that the end of the job must be determined."""
+        with contextlib.suppress(MpiprofError, OSError):
+            trace = mpiprof.open(self.folder)
+            reasons = [end["reason"] for end in trace.tables.ends.values()]
+            if not state and "abort" in reasons:
+                state = "aborted"
+            elif not state:
+                lost = "unknown" if trace.unwritten else "killed"
+                state = "ended" if len(reasons) == trace.ranks else lost
+            # These states have a recorded time; for the other states it is about now.
+            if state not in ("ended", "aborted"):
+                self.seen_ns = now_ns(trace) or self.seen_ns
+            callsites = one_line.callsites(trace)
+            found = one_line.brief(trace, callsites, state, 0 if state == "ended" else self.seen_ns)
+            if self.path.suffix == METRICS:
+                text = one_line.metrics(found, callsites, self.job)
+            else:
+                text = one_line.line(found)
+            replace_file(self.path, text)

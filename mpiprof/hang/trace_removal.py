@@ -1,0 +1,106 @@
+"""Removes a trace that a new recording replaces (`run --force`), and nothing else."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+import time
+from pathlib import Path
+
+from mpiprof.errors import MpiprofError, TraceError, UsageError
+from mpiprof.hang.processes import alive
+from mpiprof.trace.records import Records
+
+FILES = (
+    ".job",
+    "meta.json",
+    *(f"{name}-*.{ending}" for name in ("rank", "node") for ending in ("log", "tables")),
+    "trace.pack",
+    ".trace.pack.*",
+    "selection.jsonl",
+    "switches.txt",
+    "on-hang.txt",
+    ".watch*",
+)
+CACHE = "cache"
+RECENT_S = 120  # a job without calls for so long has ended
+
+
+def refuse_others(folder: Path) -> None:
+    """Raise UsageError unless a folder is absent, empty, or has an ended trace and nothing else.
+
+    A link is always refused, and so is a folder of another user.
+    """
+    if not os.path.lexists(folder):
+        return
+    if folder.is_symlink() or not folder.is_dir():
+        raise _refused(folder, "it is a link or a file; remove it, or name another folder with -o")
+    if folder.stat().st_uid != os.geteuid():
+        raise _refused(folder, "it belongs to another user; name another folder with -o")
+    try:
+        entries = sorted(folder.iterdir())
+        foreign = next((path for path in entries if not _is_of_a_trace(path)), None)
+    except OSError as error:
+        raise _refused(folder, f"{error.strerror}; name another folder with -o") from None
+    if foreign is not None:
+        raise _refused(folder, f"{foreign.name} in it is no file of a trace; move it elsewhere")
+    if not entries:
+        return
+    try:
+        trace = Records(folder)
+    except TraceError as error:
+        raise _refused(folder, f"it holds no trace that can be read ({error})") from None
+    _refuse_running(folder, trace)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that `refuse_others` has accepted; raises MpiprofError if that fails.
+
+    The folder is renamed first, so that a crash leaves either the whole trace, or a part under a
+    hidden name.
+    """
+    if not os.path.lexists(folder):
+        return
+    place = folder.absolute()
+    aside = place.with_name(f".{place.name}-replaced-{os.getpid()}")
+    try:
+        place.rename(aside)
+        shutil.rmtree(aside)
+    except OSError as error:
+        raise MpiprofError(
+            f"--force can't remove {folder}: {error.strerror}; name another folder with -o"
+        ) from None
+
+
+def _is_of_a_trace(path: Path) -> bool:
+    """Return whether the recorder or a verb creates such an entry in a trace folder."""
+    if path.is_symlink():
+        return False
+    if path.name == CACHE and path.is_dir():
+        return all(_is_file(entry, ("*.cache", ".*.part")) for entry in path.iterdir())
+    return _is_file(path, FILES)
+
+
+def _is_file(path: Path, patterns: tuple[str, ...]) -> bool:
+    known = any(fnmatch.fnmatchcase(path.name, pattern) for pattern in patterns)
+    return known and path.is_file() and not path.is_symlink()
+
+
+def _refuse_running(folder: Path, trace: Records) -> None:
+    """Raise UsageError if a process of the trace's job runs, or may run on another machine."""
+    written = max(path.lstat().st_mtime for path in folder.iterdir())
+    ended, living = trace.tables.ends, alive(trace)
+    for rank, process in sorted(trace.tables.processes.items()):
+        if living.get(rank) and (rank not in ended or time.time() - written < RECENT_S):
+            raise _refused(folder, f"its job is running (rank {rank} is process {process['pid']})")
+        if rank not in living and rank not in ended:
+            raise _refused(
+                folder,
+                f"its job may be running: rank {rank} on {process['host']} has not ended; "
+                "remove it yourself, or name another folder with -o",
+            )
+
+
+def _refused(folder: Path, why: str) -> UsageError:
+    return UsageError(f"--force doesn't replace {folder}: {why}")

@@ -1,0 +1,122 @@
+"""Wait-for cycles: ranks that wait for each other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.wait_graph import leaves
+from mpiprof.metrics.disagreement import Side
+from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.trace.call import Call, Key
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+MOST_TRIED = 64  # maximum number of ranks from which a cycle is searched
+
+
+@dataclass(frozen=True)
+class Link:
+    """An edge of the wait-for graph: a rank waiting in an operation, and the rank it waits for."""
+
+    rank: int
+    call: Call
+    waits_for: int
+
+
+def shortest(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
+    """Return a shortest cycle of the wait-for graph; empty if there is none."""
+    ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
+             for rank, out in links.items()}  # fmt: skip
+    while dull := [rank for rank, out in ahead.items() if not out]:
+        for rank in dull:
+            del ahead[rank]
+        ahead = {rank: out - set(dull) for rank, out in ahead.items()}
+    best: tuple[Link, ...] = ()
+    for start in list(ahead)[:MOST_TRIED]:
+        found = _way_back(start, links, ahead)
+        if found and (not best or len(found) < len(best)):
+            best = found
+    return best
+
+
+def _way_back(
+    start: int, links: Mapping[int, Sequence[Link]], ahead: Mapping[int, set[int]]
+) -> tuple[Link, ...]:
+    came: dict[int, Link] = {}
+    queue = deque([start])
+    while queue:
+        rank = queue.popleft()
+        for link in links[rank]:
+            if link.waits_for not in ahead or link.waits_for in came:
+                continue
+            came[link.waits_for] = link
+            if link.waits_for == start:
+                way = [link]
+                while way[0].rank != start:
+                    way.insert(0, came[way[0].rank])
+                return tuple(way)
+            queue.append(link.waits_for)
+    return ()
+
+
+def find(
+    trace: Trace, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
+) -> tuple[tuple[Link, ...], tuple[int, ...]]:
+    """Return a cycle of pending operations and the ranks to look at; both empty if there is none.
+
+    A rank with a thread outside all operations may still arrive, so it adds no edge. long: keys of
+    long-pending instances.
+    """
+    links: dict[int, list[Link]] = {}
+    by_key = {one.key: one for one in pending}
+    for position in positions:
+        for call in position.open:
+            one = by_key.get(call.key)
+            stuck = not position.free and not leaves(position)
+            if one is not None and one.missing and stuck:
+                for other in _awaited(trace, position.rank, call, one, call.key in long):
+                    links.setdefault(position.rank, []).append(Link(position.rank, call, other))
+    cycle = shortest(links)
+    return cycle, _odd_of_cycle(trace, positions, cycle) if cycle else ()
+
+
+def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
+    """Return the ranks that a rank waits for; in a long-pending instance, all missing ranks."""
+    waits = WAITS.get(base_operation(call.operation), "")
+    communicator = trace.tables.communicators[call.key[0]]
+    missing = [other for other in one.missing if other != rank]
+    if is_long or waits in ("nxn", "barrier"):
+        return missing
+    if waits == "late_root":
+        return [other for other in missing if other == call.shape.root]
+    if waits == "early_root":
+        return missing if rank == call.shape.root else []
+    if waits == "early_scan" and not communicator.inter:
+        return [m for m in missing if communicator.column(m) < communicator.column(rank)]
+    return []
+
+
+def _odd_of_cycle(
+    trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
+) -> tuple[int, ...]:
+    """Return the ranks in the less frequent operation, of all ranks that could be in any."""
+    calls = {link.call.key: link.call for link in cycle}
+    members = [set(trace.tables.communicators[key[0]].ranks.tolist()) for key in calls]
+    both = set.intersection(*members)
+    groups = [
+        Side(
+            key[1],
+            tuple(r for r in sorted(both) if any(c.key == key for c in positions[r].open)),
+            (),
+        )
+        for key in calls
+    ]
+    groups.sort(key=lambda side: -len(side.ranks))
+    if len(groups) == 2 and len(groups[0].ranks) > len(groups[1].ranks) > 0:
+        return groups[1].ranks
+    return tuple(sorted(link.rank for link in cycle))

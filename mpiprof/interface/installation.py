@@ -1,0 +1,82 @@
+"""The distribution from which this mpiprof was installed, and the pip commands that fit it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpiprof.interface.shell_hints import interpreter, quoted
+
+DISTRIBUTION = "mpiprof-arrivals"
+NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of the same name
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs this mpiprof again, with some of its extras."""
+    return pip_install(*_requirement(f"[{','.join(extras)}]" if extras else ""))
+
+
+def reinstall_command() -> str:
+    """Return the command that rewrites this mpiprof's files, and leaves all other packages."""
+    return pip_install("--force-reinstall", "--no-deps", *_requirement(""))
+
+
+def pip_install(*words: str, python: Path | None = None) -> str:
+    """Return a pip command for the environment of an interpreter, by default this one."""
+    own = python is None or python == Path(sys.executable)
+    return " ".join(
+        [f"{interpreter() if own else quoted(python)} -m pip install", *map(quoted, words)]
+    )
+
+
+def namesake() -> str:
+    """Return the version of the other project in this environment, or "" if it is absent."""
+    import importlib.metadata
+
+    found = next(iter(importlib.metadata.distributions(name=NAMESAKE)), None)
+    return "" if found is None else found.version
+
+
+def _requirement(extras: str) -> tuple[str, ...]:
+    """Return the words by which pip finds the source of this installation.
+
+    A folder or file that no longer exists cannot be installed again, so the name of the
+    distribution replaces it.
+    """
+    from urllib.parse import unquote, urlsplit  # every rank of a job imports this module
+
+    origin = _origin()
+    url = str(origin.get("url") or "")
+    name, parts = f"{DISTRIBUTION}{extras}", urlsplit(url)
+    vcs, folder = origin.get("vcs_info"), origin.get("dir_info")
+    if isinstance(vcs, Mapping):
+        below = origin.get("subdirectory")
+        fragment = f"#subdirectory={below}" if below else ""
+        return (f"{name} @ {vcs.get('vcs')}+{url}@{vcs.get('commit_id')}{fragment}",)
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path))
+        if not path.exists():
+            return (name,)
+        editable = isinstance(folder, Mapping) and folder.get("editable") is True
+        return (*(["--editable"] if editable else []), f"{path}{extras}")
+    return (f"{name} @ {url}" if url else name,)
+
+
+def _origin() -> Mapping[str, Any]:
+    """Return the content of pip's direct_url.json; for an uninstalled checkout, its folder."""
+    import importlib.metadata  # which a launcher does without
+
+    try:
+        text = importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        checkout = Path(__file__).resolve().parents[1]
+        is_source = (checkout / "pyproject.toml").is_file()
+        return {"url": checkout.as_uri(), "dir_info": {}} if is_source else {}
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,93 @@
+"""Progress messages of long work, on standard error if it is a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mpiprof.interface.format_units import span
+
+PATIENCE_S = 1.0
+BAR_EVERY_S = 0.2
+WATCHED = "MPIPROF_PROGRESS"
+_bars: list[Progress] = []  # active bars, during which `working` is silent
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show the current work and its duration after the first second; erased at the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    began = time.monotonic()
+
+    def show() -> None:
+        while not done.wait(PATIENCE_S):
+            if _bars:
+                continue
+            sys.stderr.write(f"\r{what}: {time.monotonic() - began:.0f} s")
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        if time.monotonic() - began >= PATIENCE_S:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+class Progress:
+    """A progress bar on standard error after the first second, if it is a terminal.
+
+    `label` precedes the bar. Ranks have no terminal, so the process that starts them sets WATCHED
+    if it has one.
+    """
+
+    def __init__(self, steps: int, shown: bool = True, label: str = "") -> None:
+        self.steps, self.done, self.label = max(steps, 1), 0, label
+        self.shown = shown and (sys.stderr.isatty() or WATCHED in os.environ)
+        self.began = self.last = time.monotonic()
+
+    def step(self, more: int = 1) -> None:
+        """Record that so many more steps are done."""
+        self.done += more
+        if self.done >= self.steps:
+            self.wipe()
+            return
+        now = time.monotonic()
+        if not self.shown or now - self.began < PATIENCE_S or now - self.last < BAR_EVERY_S:
+            return
+        self.last = now
+        part = self.done / self.steps
+        left = (now - self.began) * (1 - part) / max(part, 1e-6)
+        marks = "#" * int(30 * part)
+        sys.stderr.write(f"\r{self.label}[{marks:<30}] {part:4.0%}, {span(left)} left ")
+        sys.stderr.flush()
+
+    def wipe(self) -> None:
+        """Erase the bar."""
+        if self.last > self.began:
+            self.last = self.began
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of further steps done, of `total`."""
+    progress = Progress(total, label=f"{what} ")
+    _bars.append(progress)
+    try:
+        yield progress.step
+    finally:
+        _bars.remove(progress)
+        progress.wipe()

@@ -1,0 +1,161 @@
+"""The MPI libraries' algorithms for blocking collectives (table in libraries/table.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from mpiprof.libraries.table import (
+    FOLDED,
+    INTEL,
+    LIKE,
+    MPICH,
+    NOT_TOLD,
+    OPENMPI,
+    ROWS,
+    SEGMENTED,
+    WRONG,
+)
+
+FAMILIES = {
+    OPENMPI: "Open MPI",
+    MPICH: "MPICH",
+    INTEL: "Intel MPI",
+}  # as in traces and plans
+
+# Releases with algorithms that `--switch` can choose, because they were tested.
+TOLD_RELEASE = "5.0."
+
+# Requirements of an algorithm beyond its library's own checks, by the words of a row.
+NEEDS = {
+    "pow2": "a power of two of processes",
+    "even": "an even number of processes",
+    "two": "two processes",
+    "commutes": "a commutative operation",
+    "elements": "an element for each process",
+    "half_elements": "an element for each of the largest power of two of processes",
+    "builtin": "an operation of MPI's own",
+    "parent": "several processes on a node",
+    "consecutive": "consecutive ranks on each node",
+    "regular": "blocks of one size",
+    "in_place": "MPI_IN_PLACE",
+    "not_in_place": "a send buffer other than MPI_IN_PLACE",
+}
+
+
+@dataclass(frozen=True)
+class Own:
+    """One algorithm of an MPI library.
+
+    number: the library's number, None if the library has only names.
+    place: index among the algorithms of its operation, the value of its control variable.
+    ours: the catalogue's name of the same algorithm, "" if there is none, or several names with the
+      process counts to which they apply.
+    differs: how its messages differ from those of the catalogue's algorithm, "" if all messages are
+      equal.
+    needs: words of NEEDS.
+    unchecked: the needs that the library does not check, so that it would compute a wrong result or
+      end the job.
+    """
+
+    library: str
+    operation: str
+    name: str
+    number: int | None
+    place: int
+    ours: str = ""
+    differs: str = ""
+    needs: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> bool:
+        """True if `--switch` can choose it."""
+        wrong = WRONG.get((self.library, self.operation), "").split()
+        return self.library in (OPENMPI, MPICH) and self.name not in (*NOT_TOLD, *wrong)
+
+    @property
+    def segmented(self) -> bool:
+        """True if it sends segments of a configurable size."""
+        return self.library == OPENMPI and self.name in SEGMENTED.get(self.operation, "").split()
+
+    @property
+    def like(self) -> str:
+        """The catalogue's name of an algorithm that takes about as long, "" if there is none."""
+        words = LIKE.get((self.library, self.operation), "").split()
+        known = dict(word.split(":") for word in words)
+        same = self.ours.split()[-1].partition(":")[0] if self.ours else ""
+        return same or known.get(self.name, "")
+
+    @property
+    def restrictions(self) -> str:
+        """Its requirements in words."""
+        return ", ".join(NEEDS[need] for need in self.needs)
+
+    def difference(self, size: int) -> str:
+        """Return how its messages differ from the catalogue's on so many processes, "" if equal."""
+        return "" if self.differs == FOLDED and _is_power(size) else self.differs
+
+    def runs_on(self, size: int) -> bool:
+        """Return True if the library runs this algorithm on so many processes."""
+        return all(_fits(need, size) for need in self.needs)
+
+    def is_ours(self, name: str, size: int) -> bool:
+        """Return True if it equals a catalogue algorithm on so many processes."""
+        words = (word.partition(":") for word in self.ours.split())
+        return any(one == name and _fits(need, size) for one, _, need in words)
+
+
+def _is_power(size: int) -> bool:
+    return size & (size - 1) == 0
+
+
+def _fits(need: str, size: int) -> bool:
+    """Return True if a number of processes satisfies a word of NEEDS."""
+    power = _is_power(size)
+    known = {"pow2": power, "other": not power, "even": size % 2 == 0, "two": size == 2}
+    return known.get(need, True)
+
+
+def can_be_told(family: str, version: str) -> bool:
+    """Return True if `--switch` can choose a library's algorithms; family: the library's name."""
+    return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(TOLD_RELEASE)
+
+
+@cache
+def own(library: str = "", operation: str = "") -> tuple[Own, ...]:
+    """Return the algorithms of a library, or of all, for an operation, or for all."""
+    return tuple(
+        _row(one, name, number, row)
+        for one, operations in ROWS.items()
+        for name, rows in operations.items()
+        for number, row in enumerate(rows, 1)
+        if library in ("", one) and operation in ("", name)
+    )
+
+
+def _row(library: str, operation: str, number: int, row: tuple[str, str, str, str]) -> Own:
+    name, ours, differs, needs = row
+    words = needs.split()
+    return Own(
+        library,
+        operation,
+        name,
+        None if library == MPICH else number,
+        number,
+        ours,
+        differs,
+        tuple(word.removeprefix("!") for word in words),
+        tuple(word[1:] for word in words if word.startswith("!")),
+    )
+
+
+def same_as(library: str, operation: str, ours: str, size: int) -> Own | None:
+    """Return a library's algorithm that equals the catalogue's on so many processes, or None."""
+    return next((one for one in own(library, operation) if one.is_ours(ours, size)), None)
+
+
+def named(library: str, operation: str, name: str) -> Own | None:
+    """Return a library's algorithm by its name or number, or None if it does not exist."""
+    found = own(library, operation)
+    return next((one for one in found if name in (one.name, str(one.number))), None)

@@ -1,0 +1,193 @@
+"""One pass over a trace, batch by batch: in this process or on the workers of a data set.
+
+A function is called with a Measure and each batch. Its results are delivered in matching order,
+wherever they were computed. So sums are equal to the last bit, whichever workers computed them.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import CallsiteKey
+from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.dataset import NAME, Block
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Int, Problems
+
+PIECE = 1 << 18, 1 << 21  # least and most calls per piece; Dask takes 2 ms per piece
+PIECES = 16  # per thread if pieces are large enough, so that threads end together
+SPAN = 1 << 12  # range of block numbers in a piece; bounds the blocks that wait for earlier ones
+
+Function = Callable[..., Any]  # called with a Measure, a batch and further arguments
+Known = Mapping[CallsiteKey, int]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Result of a function for a batch; the numbers in it are local to its Measure.
+
+    callsites, algorithms: map the local numbers to joint numbers.
+    """
+
+    found: Any
+    callsites: Int
+    algorithms: Int
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """Result of a block, with the call sites, algorithms and problems that its Measure found.
+
+    callsites: call sites without a joint number. Their local numbers follow the known ones.
+    """
+
+    number: int
+    found: Any
+    callsites: list[CallsiteKey]
+    algorithms: list[str]
+    problems: list[str]
+
+
+class Pass:
+    """A pass over a trace that yields a Part for each batch. Iterate it only once.
+
+    known: call sites that already have numbers. `callsites` and `algorithms` grow during the pass.
+    """
+
+    def __init__(
+        self, trace: Trace, function: Function, *arguments: Any, known: Known | None = None
+    ) -> None:
+        self.trace, self.function, self.arguments = trace, function, arguments
+        self.callsites: dict[CallsiteKey, int] = dict(known or {})
+        self.algorithms: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Part]:
+        if self.trace.workers is None or self.trace.dataset is None:
+            measure = Measure(self.trace)
+            measure.callsites, measure.algorithms = self.callsites, self.algorithms
+            for batch in self.trace.batches():
+                found = self.function(measure, batch, *self.arguments)
+                yield Part(found, np.arange(len(self.callsites)), np.arange(len(self.algorithms)))
+            return
+        had = np.arange(len(self.callsites))
+        dataset = self.trace.dataset
+        left = len(dataset.blocks)
+        for sent in _in_order(self._sent(dataset.partitions())):
+            left -= 1
+            for line in sent.problems:
+                self.trace.problems.note(line)
+            callsites = np.append(had, _numbers(sent.callsites, self.callsites))
+            yield Part(sent.found, callsites, _numbers(sent.algorithms, self.algorithms))
+        if left:
+            raise TraceError(f"{self.trace.path}: its list of blocks has gaps; export it again")
+
+    def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
+        assert self.trace.workers is not None
+        self.trace.note_as_read()
+        calls = _share(self.trace, self.trace.workers.threads())
+        pieces = sorted(
+            (piece for blocks in partitions for piece in _pieces(self.trace, blocks, calls)),
+            key=lambda piece: piece[0].number,
+        )
+        known = list(self.callsites)
+        path = str(self.trace.path.resolve())
+        return self.trace.workers.map(
+            functools.partial(
+                _work, path, known, self.trace.machine, self.function, self.arguments
+            ),
+            pieces,
+        )
+
+
+def _share(trace: Trace, threads: int) -> int:
+    """Return the number of calls per piece for `threads` worker threads."""
+    assert trace.dataset is not None
+    members = [len(communicator.ranks) for communicator in trace.tables.communicators]
+    calls = sum(members[block.communicator] * block.instances for block in trace.dataset.blocks)
+    least, most = PIECE
+    return min(max(calls // (PIECES * max(threads, 1)), least), most)
+
+
+def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
+    """Yield runs of a partition's blocks, with about `calls` calls each.
+
+    A block's result is stored until all earlier blocks are done. Blocks of a rarely used
+    communicator may be far apart, so SPAN bounds the range of a run.
+    """
+    members = len(trace.tables.communicators[blocks[0].communicator].ranks)
+    each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)
+    first = 0
+    for at, block in enumerate(blocks):
+        if at - first >= each or block.number - blocks[first].number >= SPAN:
+            yield blocks[first:at]
+            first = at
+    yield blocks[first:]
+
+
+def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:
+    """Yield results in order of block number; blocks of different communicators interleave."""
+    waiting: dict[int, _Sent] = {}
+    number = 0
+    for piece in pieces:
+        waiting |= {sent.number: sent for sent in piece}
+        while number in waiting:
+            yield waiting.pop(number)
+            number += 1
+
+
+def _numbers(names: list[Any], joint: dict[Any, int]) -> Int:
+    return np.array([joint.setdefault(name, len(joint)) for name in names], np.int64)
+
+
+def _work(
+    path: str,
+    known: list[CallsiteKey],
+    machine: dict[str, Any] | None,
+    function: Function,
+    arguments: tuple[Any, ...],
+    blocks: list[Block],
+) -> list[_Sent]:
+    """Process some blocks of a partition on a worker."""
+    trace = _opened(path)
+    assert trace.dataset is not None
+    measure = Measure(trace)
+    measure.machine = machine  # which --machine may have replaced
+    measure.callsites.update({key: number for number, key in enumerate(known)})
+    batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
+    found = []
+    for block, batch in zip(blocks, batches, strict=True):
+        measure.problems = Problems()
+        made = function(measure, batch, *arguments)
+        found.append(_Sent(block.number, made, *measure.forget(len(known)), measure.problems))
+    return found
+
+
+_lock = threading.Lock()  # a worker may have several threads
+
+
+def _opened(path: str) -> Trace:
+    try:
+        made_ns = (Path(path) / NAME).stat().st_mtime_ns
+    except OSError as error:
+        raise TraceError(
+            f"{path}: {error.strerror} on {socket.gethostname()}, where a worker runs; "
+            "put the data set where all workers can read it"
+        ) from None
+    with _lock:
+        return _opened_once(path, made_ns)
+
+
+@functools.lru_cache(maxsize=2)
+def _opened_once(path: str, _made_ns: int) -> Trace:
+    return Trace(path, {"shapes": shapes})

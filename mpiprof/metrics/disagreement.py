@@ -1,0 +1,156 @@
+"""Disagreement of an instance's members on operation, root, datatype, bytes or reduction.
+
+The values are from each rank's record at entry. An unknown value (a derived datatype, counts of a
+v-form, a user-defined reduction) agrees with every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mpiprof.datatypes import may_agree
+from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.trace.call import Call, Key
+from mpiprof.trace.metadata import Communicator
+
+MOST = 8  # maximum number of disagreements per run: the earliest ones
+UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv", "alltoallw")
+
+
+@dataclass(frozen=True)
+class Side:
+    """Ranks with an equal value in an instance; value is the operation, root, bytes or a name."""
+
+    value: str | int
+    ranks: tuple[int, ...]
+    sites: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An instance with members that make different calls; kind is the class of the verdict."""
+
+    kind: str
+    key: Key
+    operation: str
+    sides: tuple[Side, ...]
+    since_ns: int
+
+
+def first(
+    found: Mapping[Key, Mapping[int, Call]], communicators: Sequence[Communicator]
+) -> Disagreement | None:
+    """Return the earliest disagreement or None; later ones may be its consequences."""
+    wrong = None
+    for key, calls in found.items():
+        shapes = {id(call.shape): call for call in calls.values()}
+        sizes = {(call.sent, call.received) for call in calls.values()}
+        if len(calls) < 2 or (len(shapes) == 1 and len(sizes) == 1 and _is_flat(calls)):
+            continue
+        since = min(call.enter_ns for call in calls.values())
+        if wrong is None or since < wrong.since_ns:
+            wrong = of_instance(key, calls, communicators[key[0]]) or wrong
+    return wrong
+
+
+def earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
+    """Return the first few disagreements of a run, without repetitions between the same ranks."""
+    known: dict[tuple[object, ...], Disagreement] = {}
+    for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
+        known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
+    return list(known.values())[:MOST]
+
+
+def _is_flat(calls: Mapping[int, Call]) -> bool:
+    """Return whether equal shapes imply equal bytes: no rank is a root with other bytes."""
+    return next(iter(calls.values())).shape.root < 0
+
+
+def of_instance(
+    key: Key, calls: Mapping[int, Call], communicator: Communicator
+) -> Disagreement | None:
+    """Return the disagreement of one instance's members, or None if no value is known to differ.
+
+    Operation is compared before root, and root before datatype and bytes. Ranks in different
+    operations differ in all of these.
+    """
+    # A rank in MPI_Finalize has not arrived at the instance of the other ranks: see
+    # hang/job_verdict.py.
+    calls = {rank: call for rank, call in calls.items() if call.operation != "finalize"}
+    if communicator.local or len(calls) < 2:
+        return None
+    sides = _sides({r: c.operation for r, c in calls.items()}, calls)
+    operation = sides[0].value if sides else ""
+    since = min(call.enter_ns for call in calls.values())
+    kind = "operation"
+    if len(sides) < 2:
+        kind, sides = _of_arguments(calls, communicator)
+    if len(sides) < 2:
+        return None
+    return Disagreement(kind, key, str(operation), tuple(sides), since)
+
+
+def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tuple[str, list[Side]]:
+    roots = {r: c.shape.root for r, c in calls.items() if c.shape.root >= 0}
+    sides = _sides(roots, calls)
+    base = base_operation(next(iter(calls.values())).operation)
+    if len(sides) > 1 or communicator.inter or WAITS.get(base) in (None, "neighbor", "gathering"):
+        return "root", sides
+    sizes = {r: b for r, c in calls.items() if (b := block(r, c, communicator, base)) >= 0}
+    by_size = _sides(sizes, calls)
+    types = _sides_of_types(calls)
+    still_open = any(call.exit_ns == 0 for call in calls.values())
+    reduces = any(call.shape.reduction for call in calls.values())
+    # Correct programs send two real numbers as one complex number. Types alone block no rank.
+    if len(types) > 1 and (len(by_size) > 1 or len(sizes) < 2 or reduces or still_open):
+        return "type", types
+    if len(by_size) > 1:
+        return "count", by_size
+    names = {r: c.shape.reduction for r, c in calls.items() if c.shape.reduction}
+    return "reduction", _sides(names, calls)
+
+
+def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
+    """Return the bytes that must be equal on all members; -1 if unknown or allowed to differ."""
+    root, size = call.shape.root, len(communicator.ranks)
+    if base in UNSIZED or call.shape.type == "MPI_PACKED":
+        return -1
+    if base == "allgatherv":
+        return call.received
+    if base in ("bcast", "gather", "scatter"):
+        if root < 0:
+            return -1
+        gives = base != "gather" if rank == root else base == "gather"
+        moved = call.sent if gives else call.received
+        return moved // size if rank == root and base != "bcast" and moved >= 0 else moved
+    return call.sent
+
+
+def _sides(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[Side]:
+    """Group ranks by value, the largest group first."""
+    groups: dict[str | int, list[int]] = {}
+    for rank, value in sorted(values.items()):
+        groups.setdefault(value, []).append(rank)
+    return [
+        Side(value, tuple(ranks), tuple(dict.fromkeys(calls[r].site for r in ranks)))
+        for value, ranks in sorted(groups.items(), key=lambda one: (-len(one[1]), one[1]))
+    ]
+
+
+def _sides_of_types(calls: Mapping[int, Call]) -> list[Side]:
+    """Group ranks by datatype; names that may denote matching types are joined."""
+    stands_for: dict[str, str] = {}
+    for call in calls.values():
+        name = call.shape.type
+        if name and name not in stands_for:
+            stands_for[name] = next((k for k in stands_for.values() if may_agree(k, name)), name)
+    names = {r: stands_for[c.shape.type] for r, c in calls.items() if c.shape.type}
+    return _sides(names, calls)
+
+
+def odd(sides: Sequence[Side]) -> tuple[int, ...]:
+    """Return the ranks outside the largest group, or all ranks if there are two largest groups."""
+    if len(sides) > 1 and len(sides[0].ranks) > len(sides[1].ranks):
+        sides = sides[1:]
+    return tuple(sorted(rank for side in sides for rank in side.ranks))

@@ -1,0 +1,78 @@
+"""The recorder's in-situ statistics as a table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.metrics.wait_rules import is_waiting_observed
+from mpiprof.trace.insitu_statistics import statistics as read
+from mpiprof.trace.trace import Trace
+
+COLUMNS = (
+    "operation",
+    "site_id",
+    "communicator",
+    "size",
+    "instances",
+    "elapsed_ns",
+    "average_imbalance_ns",
+    "worst_imbalance_ns",
+    "wait_ns",
+    "score_ns",
+    "balanced",
+    "worst_most_ns",
+    "latest_rank",
+    "latest_count",
+)
+
+
+MEANS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
+
+
+def statistics(trace: Trace) -> pd.DataFrame:
+    """Return one row per call site and communicator, as seen by its leader: sums over instances.
+
+    operation, site_id (index into the table of sites), communicator (index into the table of
+    communicators), size, instances (observed instances, without the first of each key and those
+    between windows), and the sums of trace.insitu_statistics.Statistics. Empty for event traces
+    without `--switch auto`.
+    """
+    rows: list[dict[str, Any]] = []
+    for found in read(trace):
+        shape = trace.tables.shapes[found.shape]
+        row = asdict(found)
+        row |= {"operation": shape.operation, "site_id": shape.site}
+        row |= {"communicator": shape.communicator}
+        row["size"] = trace.tables.communicators[shape.communicator].size
+        rows.append(row)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame
+
+
+def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `statistics` joined over communicators, the call site with the most wait time first.
+
+    operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
+    (means), total_wait_ns (sum over ranks and instances, NaN if unknown), latest_rank and
+    latest_share (of the instances; NA and NaN if unknown).
+    """
+    rows = []
+    for (operation, site), part in table.groupby(["operation", "site_id"], sort=False):
+        instances = int(part["instances"].sum())
+        sums = part[["elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns"]].sum()
+        wait = float(part["wait_ns"].sum())
+        late = part[part["latest_rank"] >= 0].groupby("latest_rank")["latest_count"].sum()
+        rows.append(
+            {"operation": operation, "site_id": site, "instances": instances}
+            | dict(zip(MEANS, (sums / instances).tolist(), strict=True))
+            | {"total_wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
+            | {"latest_rank": late.idxmax() if len(late) else pd.NA}
+            | {"latest_share": late.max() / instances if len(late) else np.nan}
+        )
+    columns = ["operation", "site_id", "instances", *MEANS, "total_wait_ns"]
+    frame = pd.DataFrame(rows, columns=[*columns, "latest_rank", "latest_share"])
+    return frame.sort_values("total_wait_ns", ascending=False, kind="stable", ignore_index=True)

@@ -1,0 +1,374 @@
+"""Computes one row of metrics per instance from batches of matched instances.
+
+Instances with equal shapes on all ranks share a signature. Values that depend on shapes only
+(operation, call site, root, sizes, message time) are computed once per signature. The rest is
+computed on whole matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mpiprof.metrics import disagreement, schedule_waits
+from mpiprof.metrics.imbalance import arrival_metrics, factors
+from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, empty_rows
+from mpiprof.metrics.library_algorithms import joined
+from mpiprof.metrics.wait_rules import (
+    ROOTED,
+    WAITS,
+    Volume,
+    base_operation,
+    message_time,
+    peers_of,
+    volume,
+)
+from mpiprof.metrics.wait_states import Group, completion_skew, waits
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.call import Call
+from mpiprof.trace.metadata import Communicator, Shape
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Bool, Float, Int, Problems
+
+
+class Measure:
+    """Computes the metrics of batches of one trace.
+
+    - `callsites` and `algorithms` map names to numbers, and grow during the pass.
+    - `blocked`: if set to zeros before a batch, it receives the wait of each rank in each instance
+      (ns, ranks x instances). `rows` contain the sums of these waits.
+    - `problems`: problems of the trace, extended by those of its instances.
+    - `wrong`: instances whose members make different calls, only the first for each set of shapes.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.shapes: list[Shape] = trace.tables.shapes
+        self.tables = trace.tables
+        self.trace = trace
+        self.problems: Problems = trace.problems
+        self.machine = trace.machine
+        self.callsites: dict[CallsiteKey, int] = {}
+        self.algorithms: dict[str, int] = {}
+        self.known: dict[tuple[int, int], Signature] = {}
+        self.wrong: list[disagreement.Disagreement] = []
+        seeds = np.random.default_rng(20080601).integers(
+            1, 1 << 63, len(self.shapes) + 1, dtype=np.uint64
+        )
+        self.mix = seeds | np.uint64(1)
+        self.blocked: Int | None = None
+
+    def forget(self, kept: int) -> tuple[list[CallsiteKey], list[str]]:
+        """Remove and return the algorithms, and the call sites after a number of first ones."""
+        met = list(self.callsites)[kept:], list(self.algorithms)
+        for key in met[0]:
+            del self.callsites[key]
+        self.algorithms.clear()
+        self.known.clear()  # it contains numbers of both
+        return met
+
+    def batches(self) -> Iterator[tuple[Batch, Rows]]:
+        """Yield every batch of the trace with its metrics."""
+        for batch in self.trace.batches():
+            yield batch, self.rows(batch)
+
+    def rows(self, batch: Batch) -> Rows:
+        """Return the metrics of a batch's instances."""
+        n = len(batch)
+        rows = empty_rows(n)
+        ranks = batch.communicator.ranks
+        all_here = bool(batch.whole) or bool((batch.shape >= 0).all())
+        if all_here:
+            self._arrivals(rows, batch.arrival, ranks, slice(None))
+        rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
+        rows.last_exit = batch.finish.max(0)
+        first_exit = batch.finish.min(0)
+        rows.left = (rows.last_exit > 0) | (batch.begin is not batch.arrival)
+        for signature, index in self.signatures(batch):
+            part: slice | Int = slice(None) if index is None else index
+            self._fill(rows, batch, signature, part, all_here)
+            self._exits(rows, first_exit, batch, part)
+        return rows
+
+    def _arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
+        found = arrival_metrics(arrival)
+        rows.first_arrival[index] = found.first
+        rows.last_arrival[index] = found.last
+        rows.first_rank[index] = ranks[found.first_row]
+        rows.last_rank[index] = ranks[found.last_row]
+        rows.average_imbalance[index] = found.average_imbalance
+        rows.worst_imbalance[index] = found.worst_imbalance
+
+    def _fill(
+        self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, all_here: bool
+    ) -> None:
+        rows.callsite[index] = signature.callsite
+        rows.algorithm[index] = signature.algorithm
+        everyone = bool(signature.present.all()) and signature.comparable
+        if not everyone:
+            present = np.flatnonzero(signature.present)
+            ranks = batch.communicator.ranks[present]
+            self._arrivals(rows, batch.arrival[present][:, index], ranks, index)
+            rows.last_arrival[index] = -1  # absent ranks may arrive later than all others
+            rows.last_rank[index] = -1
+            rows.average_imbalance[index] = np.nan
+            rows.worst_imbalance[index] = np.nan
+        elif not all_here:
+            self._arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
+        closed: Bool | np.bool_ = np.True_
+        if not batch.whole:
+            closed = (_part(batch.finish, index) != 0).all(0)
+            rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
+        rows.arrived[index] = everyone
+        complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
+        self._volumes(rows, batch, signature, index)
+        size = len(batch.communicator.ranks)
+        rows.average_factor[index], rows.worst_factor[index] = factors(
+            rows.average_imbalance[index],
+            rows.worst_imbalance[index],
+            rows.message_time[index],
+            size if everyone else 0,
+        )
+        rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
+        if everyone:
+            self._waits(rows, batch, signature, index, complete)
+
+    def _exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
+        complete, size = rows.complete[index], len(batch.finish)
+        if not complete.any():
+            return
+        apart = np.where(complete, rows.last_exit[index] - first_exit[index], np.nan)
+        rows.exit_imbalance[index] = apart
+        rows.exit_factor[index] = factors(apart, apart, rows.message_time[index], size)[1]
+
+    def _waits(
+        self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
+    ) -> None:
+        undefined = None if complete.all() else ~complete
+
+        def defined(values: Float) -> Float:
+            if undefined is not None:
+                values[undefined] = np.nan
+            return values
+
+        rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
+        if signature.state is None or len(signature.present) == 1:
+            return
+        arrival, finish = _part(batch.arrival, index), _part(batch.finish, index)
+        begin = arrival if batch.begin is batch.arrival else _part(batch.begin, index)
+        waited = waits(signature.state, arrival, begin, finish, signature.group)
+        if self.blocked is not None:
+            self.blocked[:, index] = waited
+        total = defined(waited.sum(0).astype(np.float64))
+        rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
+        rows.wait[index] = total
+        if signature.state in ("barrier", "nxn"):
+            rows.skew[index] = defined(completion_skew(begin, finish))
+
+    def _volumes(self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int) -> None:
+        found, time = signature.volume, np.float64(signature.message_time)
+        if batch.sent is not None or batch.received is not None:
+            sent, received = (
+                known[:, None]
+                if given is None
+                else np.where(given[:, index] >= 0, given[:, index], known[:, None])
+                for given, known in (
+                    (batch.sent, signature.sent),
+                    (batch.received, signature.received),
+                )
+            )
+            wide = (len(sent), max(sent.shape[1], received.shape[1]))
+            found = self._volume(
+                signature.base,
+                signature.state,
+                signature.group,
+                np.broadcast_to(sent, wide),
+                np.broadcast_to(received, wide),
+                signature.peers,
+            )
+            rows.message_time[index] = self._time(batch.communicator, found.message)
+        else:
+            rows.message_time[index] = time
+        rows.message_bytes[index] = found.message
+        known = ~np.isnan(found.bytes)
+        count = known.sum(0)
+        total = np.where(known, found.bytes, 0.0).sum(0)
+        rows.bytes[index] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
+        rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
+
+    def signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
+        """Yield each signature of a batch with the indices of its instances (None for all)."""
+        mixed = self.mix[batch.shape[0]]
+        step = np.uint64(0x9E3779B97F4A7C15)
+        for row in batch.shape[1:]:
+            mixed *= step
+            mixed += self.mix[row]
+        started = batch.start > 0
+        if started.any():
+            mixed ^= started.astype(np.uint64) << np.uint64(40)
+        if (mixed == mixed[0]).all():
+            yield self._signature(batch, int(mixed[0]), 0), None
+            return
+        groups = self._grouped(batch.shape[0], mixed)
+        for index in sorted(groups, key=lambda of: int(of[0])):  # call site order
+            yield self._signature(batch, int(mixed[index[0]]), int(index[0])), index
+
+    def _grouped(self, shape: Array, mixed: Array) -> list[Int]:
+        """Return groups of equal instances; mostly, the shape on the first rank determines them."""
+        known = np.zeros(len(self.mix), np.uint64)
+        known[shape] = mixed
+        of: Array = shape
+        if not (known[shape] == mixed).all():
+            of = np.unique(mixed, return_inverse=True)[1]
+        if len(self.mix) < 1 << 15 and of.max(initial=0) < 1 << 15:
+            of = of.astype(np.int16)  # radix sort in NumPy
+        order = np.argsort(of, kind="stable")
+        of = of[order]
+        return np.split(order, np.flatnonzero(of[1:] != of[:-1]) + 1)
+
+    def _signature(self, batch: Batch, hash_: int, at: int) -> Signature:
+        key = (batch.communicator.index, hash_)
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) > 100_000:
+                self.known.clear()
+            started = bool(batch.start[at] > 0)
+            found = self._resolve(batch.communicator, batch.shape[:, at], started)
+            self.known[key] = found
+            self._judge(batch, at)
+        return found
+
+    def _judge(self, batch: Batch, at: int) -> None:
+        """Add an instance to `wrong` if its members make different calls."""
+        row = batch.shape[:, at].tolist()
+        if len(set(row)) == 1 and row[0] >= 0 and self.shapes[row[0]].root < 0:
+            return  # the case of nearly all instances
+        key = (batch.communicator.index, int(batch.sequence[at]), int(batch.start[at]))
+        calls = {}
+        for i, rank in enumerate(batch.communicator.ranks.tolist()):
+            if row[i] < 0:
+                continue
+            shape = self.shapes[row[i]]
+            sent, received = (
+                known if given is None or given[i, at] < 0 else int(given[i, at])
+                for given, known in ((batch.sent, shape.sent), (batch.received, shape.received))
+            )
+            times = int(batch.arrival[i, at]), int(batch.finish[i, at])
+            calls[rank] = Call(shape, key, *times, sent, received)
+        found = disagreement.of_instance(key, calls, batch.communicator)
+        if found is not None:
+            self.wrong = disagreement.earliest([*self.wrong, found])
+
+    def _resolve(self, communicator: Communicator, row: Array, started: bool) -> Signature:
+        present = row >= 0
+        shapes = [self.shapes[i] if i >= 0 else None for i in row.tolist()]
+        there = [s for s in shapes if s is not None]
+        names = [s.operation for s in there]
+        operation = max(sorted(set(names)), key=names.count)
+        comparable = len(set(names)) == 1
+        if not comparable:
+            self.problems.note(
+                "ranks called different operations where one was due: "
+                + ", ".join(sorted(set(names)))
+            )
+        if communicator.local and communicator.size != 1:
+            comparable = False
+        base = base_operation(operation)
+        state = WAITS.get(base)
+        if operation.endswith("_init") and not started:
+            state = None  # whether an init synchronises is undefined
+        group = self._group(communicator, shapes, WAITS.get(base))
+        algorithm = _algorithm(there)
+        sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
+        received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
+        destinations = [
+            self.tables.destinations.get((communicator.index, r))
+            for r in communicator.ranks.tolist()
+        ]
+        sizes = np.array([len(g) for g in communicator.groups], np.int64)
+        if communicator.local:
+            sizes = np.array([communicator.size], np.int64)
+        if state in ROOTED and comparable and present.all():
+            link = schedule_waits.link_of(self.machine)
+            nodes = [self.trace.node_of.get(rank, "?") for rank in communicator.ranks.tolist()]
+            group = schedule_waits.follow(group, base, algorithm, (sent, received), nodes, link)
+        peers = peers_of(base, sizes, group.side, destinations)
+        peers = np.where(present, peers, 0.0)
+        found = self._volume(base, WAITS.get(base), group, sent, received, peers)
+        time = self._time(communicator, np.asarray(found.message, np.float64))
+        # For other operations, `start` distinguishes communicators that share a row of the tables.
+        persistent = operation.endswith("_init")
+        key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
+        return Signature(
+            self.callsites.setdefault(key, len(self.callsites)),
+            self.algorithms.setdefault(algorithm, len(self.algorithms)),
+            base,
+            state,
+            group,
+            present,
+            comparable,
+            sent,
+            received,
+            peers,
+            found,
+            float(time),
+        )
+
+    def _volume(
+        self, base: str, state: str | None, group: Group, sent: Array, received: Array, peers: Float
+    ) -> Volume:
+        root = group.root
+        if group.inter and state in ROOTED:
+            # The root and ranks with MPI_PROC_NULL contribute no share.
+            aside = [*group.idle, *([root] if root >= 0 else [])]
+            if state == "early_root":
+                sent = sent.copy()
+                sent[aside] = -1
+            elif base != "bcast":
+                received = received.copy()
+                received[aside] = -1
+                root = -1
+        return volume(base, sent, received, root, peers)
+
+    def _group(
+        self, communicator: Communicator, shapes: list[Shape | None], state: str | None
+    ) -> Group:
+        side = np.zeros(len(communicator.ranks), np.int64)
+        if len(communicator.groups) == 2:
+            side[len(communicator.groups[0]) :] = 1
+        root, idle = -1, []
+        if state in ROOTED:
+            roots = [s.root for s in shapes if s is not None and s.root >= 0]
+            root = communicator.column(max(set(roots), key=roots.count)) if roots else -1
+            idle = [i for i, s in enumerate(shapes) if s is not None and s.root == -2]
+        sources: tuple[Int, ...] = ()
+        if state == "neighbor":
+            column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
+            none = np.zeros(0, np.int64)
+            sources = tuple(
+                np.array(
+                    [
+                        column[s]
+                        for s in self.tables.sources.get((communicator.index, rank), none).tolist()
+                    ],
+                    np.int64,
+                )
+                for rank in communicator.ranks.tolist()
+            )
+        return Group(side, root, sources, tuple(idle))
+
+    def _time(self, communicator: Communicator, message: Float) -> Float:
+        nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
+        return message_time(self.machine, len(nodes) > 1, message)
+
+
+def _part(values: Array, index: slice | Int) -> Array:
+    """Return some instances. `np.take` keeps each rank's values contiguous, unlike indexing."""
+    return values if isinstance(index, slice) else np.take(values, index, axis=1)
+
+
+def _algorithm(shapes: list[Shape]) -> str:
+    """Return the algorithm that ran, ignoring calls that have not ended, where it is unknown."""
+    ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
+    return joined({s.algorithm for s in ended or shapes})

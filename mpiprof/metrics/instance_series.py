@@ -1,0 +1,141 @@
+"""Series of a call site's instances: one row per instance, in order of first arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.metrics.batch_map import Pass
+from mpiprof.metrics.coverage import first_number
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import Rows
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Bool, Int
+
+MOST = 1 << 17  # maximum number of instances in a series
+RUN = 256  # consecutive instances, thinned as a whole so that periods remain visible
+
+COLUMNS = {
+    "first_arrival_ns": "first_arrival",
+    "average_imbalance_ns": "average_imbalance",
+    "worst_imbalance_ns": "worst_imbalance",
+    "worst_factor": "worst_factor",
+    "wait_ns": "wait",
+    "mean_elapsed_ns": "mean_elapsed",
+    "last_rank": "last_rank",
+    "algorithm": "algorithm",
+}
+
+
+class SeriesMaker:
+    """Builds the series of a call site with `expected` instances, numbered from `first`."""
+
+    def __init__(self, expected: int, first: int = 0) -> None:
+        self.first, self.expected = first, expected
+        self.every = max(-(-expected // MOST), 1)
+        self.seen = 0
+        self.parts: list[dict[str, Array]] = []
+
+    @property
+    def most(self) -> int:
+        """Number of instances that the series will contain."""
+        runs = -(-self.expected // RUN)
+        kept = -(-runs // self.every) * RUN
+        return kept - (runs * RUN - self.expected) * ((runs - 1) % self.every == 0)
+
+    def wants(self, count: int) -> bool:
+        """Return whether the series includes any of the next `count` instances."""
+        return meets(self.seen, count, RUN, self.every)
+
+    def next(self, count: int) -> tuple[Int, Bool]:
+        """Return the numbers of the next `count` instances, and a mask of the ones to include."""
+        number = self.seen + np.arange(count)
+        self.seen += count
+        return number, number // RUN % self.every == 0
+
+    def skip(self, count: int) -> None:
+        """Skip `count` instances, none of which the series includes."""
+        self.seen += count
+
+    def put(self, number: Int, part: dict[str, Array]) -> None:
+        """Add instances by number; `part` has their COLUMNS."""
+        self.parts.append({"number": number, **part})
+
+    def add(self, part: dict[str, Array]) -> None:
+        """Add the next instances, thinned if necessary; `part` has their COLUMNS."""
+        number, kept = self.next(len(part["algorithm"]))
+        if self.every > 1:
+            number = number[kept]
+            part = {name: values[kept] for name, values in part.items()}
+        self.put(number, part)
+
+    def done(self, algorithms: Iterable[str]) -> pd.DataFrame:
+        """Return the series. Unknown values are NaN, an unknown last rank is -1."""
+        table = {
+            name: np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0)
+            for name in ("number", *COLUMNS)
+        }
+        order = np.argsort(table["first_arrival_ns"], kind="stable")
+        number = np.sort(table["number"])
+        table = {name: values[order] for name, values in table.items()}
+        names = np.array([*algorithms, ""], object)
+        table["number"] = number.astype(np.int64) + self.first
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                **table,
+                "algorithm": pd.Categorical(names[table["algorithm"].astype(np.int64)]),
+            }
+        )
+        return frame
+
+
+def meets(first: int, count: int, length: int, every: int) -> bool:
+    """Return whether `count` numbers from `first` meet one of every `every` runs of `length`."""
+    last = (first + count - 1) // length
+    return count > 0 and last // every * every >= first // length
+
+
+def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
+    """Return COLUMNS of some instances of a batch."""
+    return {name: getattr(rows, field)[index] for name, field in COLUMNS.items()}
+
+
+def measure_again(trace: Trace) -> Measure:
+    """Return a Measure for another pass, with the call site numbers of the first pass."""
+    measure = Measure(trace)
+    measure.callsites.update(trace.aggregate[1])
+    return measure
+
+
+def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
+    """Return the series of some call sites, from one pass over the trace.
+
+    number (of the instance), first_arrival_ns, average_imbalance_ns, worst_imbalance_ns,
+    worst_factor, wait_ns (summed over ranks), mean_elapsed_ns, last_rank, algorithm. A call site
+    with more than MOST instances is thinned to evenly spread runs of consecutive instances.
+    """
+    counts = trace.callsites["instances"]
+    makers = {
+        callsite: SeriesMaker(int(counts[callsite]), first_number(trace, callsite))
+        for callsite in callsites
+    }
+    over = Pass(trace, _columns_of_sites, frozenset(callsites), known=trace.aggregate[1])
+    for part in over:
+        for callsite, columns in part.found.items():
+            columns["algorithm"] = part.algorithms[columns["algorithm"]]
+            makers[callsite].add(columns)
+    return {callsite: maker.done(over.algorithms) for callsite, maker in makers.items()}
+
+
+def _columns_of_sites(
+    measure: Measure, batch: Batch, callsites: frozenset[int]
+) -> dict[int, dict[str, Array]]:
+    """Return COLUMNS of a batch's instances of some call sites, by call site number."""
+    rows = measure.rows(batch)
+    order = np.argsort(rows.callsite, kind="stable")
+    ids, begins = np.unique(rows.callsite[order], return_index=True)
+    split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
+    return {one: columns_of(rows, index) for one, index in split if one in callsites}

@@ -1,0 +1,86 @@
+"""Library algorithms of native calls, such as `native:ring`, where they are certain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mpiprof.datatypes import DATATYPES
+from mpiprof.model.library_choice import Call, library_of, ran
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace.metadata import Communicator, Shape
+
+if TYPE_CHECKING:
+    from mpiprof.trace.trace import Trace
+
+NATIVE = "native"
+OTHER_FORMS = {"inter", "nonblocking", "persistent", "error"}
+SIZED_BY_RECEIVED = ("allgather", "alltoall")  # bytes of all blocks, in place or not
+UNSIZED = ("alltoallv", "gatherv", "scatterv")
+ALONE = ("MPI_REPLACE", "MPI_NO_OP")  # predefined operations that are no reductions
+
+
+def is_native(algorithm: str) -> bool:
+    """Return whether the library itself chose the algorithm, under any name."""
+    return algorithm == NATIVE or algorithm.startswith(f"{NATIVE}:")
+
+
+def shapes(trace: Trace) -> list[Shape]:
+    """Return the trace's shapes; native ones have the algorithm's name if it is certain."""
+    tables = trace.tables
+    library = library_of(trace.mpi, trace.ranks, trace.meta.get("library"))
+    if library is None:
+        return tables.shapes
+    names: dict[Call, str] = {}
+    found = []
+    for shape in tables.shapes:
+        call = _call(shape, tables.communicators[shape.communicator])
+        if call is not None and call not in names:
+            names[call] = ran(library, call)
+        name = names[call] if call is not None else ""
+        found.append(replace(shape, algorithm=f"{NATIVE}:{name}") if name else shape)
+    return found
+
+
+def joined(algorithms: set[str]) -> str:
+    """Return the algorithms of all ranks, joined by "+"; "native" for different native ones."""
+    if len(algorithms) > 1 and all(map(is_native, algorithms)):
+        return NATIVE
+    return "+".join(sorted(algorithms))
+
+
+def _call(shape: Shape, communicator: Communicator) -> Call | None:
+    """Return a native call as the library sees it, or None for other calls."""
+    if (
+        shape.algorithm != NATIVE
+        or shape.operation not in OPERATIONS
+        or OTHER_FORMS & set(shape.flags)
+        or communicator.local
+        or communicator.inter
+        or communicator.size < 2
+        or shape.sent < 0
+    ):
+        return None
+    known = DATATYPES.get(shape.type)
+    return Call(
+        shape.operation,
+        communicator.size,
+        library_bytes(shape, communicator.size),
+        0 if known is None or known.default else known.size,
+        bool(shape.reduction) and shape.reduction not in ALONE,
+        "in_place" in shape.flags,
+    )
+
+
+def library_bytes(shape: Shape, size: int) -> int:
+    """Return a call's bytes in the convention of model/library_choice.py."""
+    operation = shape.operation
+    if operation in UNSIZED:
+        return -1
+    if operation in SIZED_BY_RECEIVED:
+        return shape.received // size
+    if operation == "bcast":
+        return max(shape.sent, shape.received)
+    if operation in ("allgatherv", "scatter", "reduce_scatter_block"):
+        return shape.received
+    return shape.sent

@@ -1,0 +1,117 @@
+"""Quantiles by call site, from counts of instances in exponential buckets.
+
+This is a DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135). Each power
+of two has 64 buckets: doubles with equal exponent and equal first 6 bits of the fraction. So a
+quantile, the middle of its bucket, is within 0.8 % of the exact value. Values below 1 ns count as
+0. Buckets are fixed and counts are integers, so the result is independent of the order of
+partitions. The package ddsketch adds one value per call, and other sketches (KLL, t-digest) depend
+on the order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpiprof.metrics.bincount import tally
+from mpiprof.metrics.instance_rows import Rows
+from mpiprof.trace.types import Array, Float, Int
+
+OF = ("elapsed", "wait")  # mean time inside, and wait summed over ranks, of each instance
+LEVELS = {"p50": 50, "p90": 90, "p99": 99}  # percent
+NAMES = tuple(f"{of}_{level}_ns" for of in OF for level in LEVELS)
+
+BITS = 6  # of the fraction
+SHIFT = 52 - BITS
+BELOW = (1023 << BITS) - 1  # offset, so that bucket 1 begins at 1 ns
+WIDE = 17  # bits of a bucket's number
+FULL = 1 << 16  # entries that may be pending before parts are joined
+
+
+def buckets(values: Float) -> Int:
+    """Return the buckets of non-negative numbers."""
+    found: Int = np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0)
+    return found
+
+
+def middles(found: Int) -> Float:
+    """Return the middles of buckets."""
+    low, high = (((found + BELOW + more) << SHIFT).view(np.float64) for more in (0, 1))
+    return np.where(found > 0, (low + high) / 2, 0.0)
+
+
+def key(callsite: Int, of: Int, bucket: Int) -> Int:
+    """Return a number for a call site, an index into OF and a bucket, with the same order."""
+    return (callsite * len(OF) + of << WIDE) + bucket
+
+
+class Quantiles:
+    """Counts by key."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Int, Array]] = []  # keys and counts
+        self.waiting = 0
+
+    def add(self, rows: Rows, callsites: Int, where: Int) -> None:
+        """Add complete instances; `where` is the index of each one's call site in `callsites`."""
+        values = np.stack([rows.mean_elapsed, rows.wait])
+        if not rows.complete.all():
+            values, where = np.compress(rows.complete, values, axis=1), where[rows.complete]
+        if not values.size:
+            return
+        found = buckets(values)
+        low = int(found.min())
+        span = int(found.max()) - low + 1
+        found -= low
+        found += where * (len(OF) * span)
+        found[1] += span
+        used, counts = tally(found, len(callsites) * len(OF) * span)
+        group, bucket = np.divmod(used, span)
+        site, of = np.divmod(group, len(OF))
+        self._keep(key(callsites[site], of, bucket + low), counts)
+
+    def join(self, part: Quantiles, callsites: Int) -> None:
+        """Add the counts of another object; its call site i is callsites[i] in this object."""
+        for keys, counts in part.parts:
+            group, bucket = np.divmod(keys, 1 << WIDE)
+            site, of = np.divmod(group, len(OF))
+            self._keep(key(callsites[site], of, bucket), counts)
+
+    def table(self, callsites: int) -> dict[str, Float]:
+        """Return NAMES with one value per call site; NaN without complete instances.
+
+        Of n instances in ascending order, p90 is number 0.9 n, rounded up.
+        """
+        self._settle()
+        found = {name: np.full(callsites, np.nan) for name in NAMES}
+        if not self.parts:
+            return found
+        keys, counts = self.parts[0]
+        passed = np.cumsum(counts)
+        groups, first = np.unique(keys >> WIDE, return_index=True)
+        before = passed[first] - counts[first]
+        total = np.append(before[1:], passed[-1]) - before
+        for of, name in enumerate(OF):
+            mine = groups % len(OF) == of
+            for level, percent in LEVELS.items():
+                number = -(-total[mine] * percent // 100)
+                at = np.searchsorted(passed, before[mine] + number)
+                values = middles(keys[at] & ((1 << WIDE) - 1))
+                found[f"{name}_{level}_ns"][groups[mine] // len(OF)] = values
+        return found
+
+    def _keep(self, keys: Int, counts: Array) -> None:
+        self.parts.append((keys, counts.astype(np.int64)))
+        self.waiting += len(keys)
+        if self.waiting > max(FULL, 2 * len(self.parts[0][0])):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Join all parts to one, sorted by key."""
+        if self.waiting:
+            keys = np.concatenate([keys for keys, _ in self.parts])
+            counts = np.concatenate([counts for _, counts in self.parts])
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+            self.parts = [(keys[first], np.add.reduceat(counts[order], first))]
+        self.waiting = 0

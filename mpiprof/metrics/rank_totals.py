@@ -1,0 +1,286 @@
+"""Totals of each rank at each call site: one pass, memory per call site and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.errors import TraceError
+from mpiprof.metrics.batch_map import Pass
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.sampling_estimates import scales
+from mpiprof.metrics.wait_states import awaited, waits
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.layout import SPENT
+from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.rank_arrays import column
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import (
+    CALL,
+    COMPLETION,
+    EXTENSION,
+    OUTSIDE,
+    Array,
+    Bool,
+    Float,
+    Int,
+)
+
+CHUNKS = 64  # chunks per read
+NEAR = 1 << 12  # records per read when searching for one record
+WIDE = np.iinfo(np.uint32).max  # the value is in the preceding extension record
+EVERYBODY = ("barrier", "nxn", "gathering")  # all ranks wait for the last arrival
+COLUMNS = (
+    "instances",
+    "calls",
+    "elapsed_ns",
+    "total_wait_ns",
+    "caused_ns",
+    "lateness_ns",
+    "most_late_ns",
+    "last",
+)
+LARGEST = "most_late_ns"  # maximum over instances; other columns are sums
+
+
+@dataclass
+class _Sums:
+    """One value of each column for each member of a communicator."""
+
+    communicator: Communicator
+    values: dict[str, Array]
+
+
+def rank_totals(trace: Trace) -> pd.DataFrame:
+    """Return one row per call site, communicator and member.
+
+    callsite, operation, communicator (identity), rank; calls (finished ones), elapsed_ns (in
+    these); over complete instances: instances, total_wait_ns (the rank's own wait), caused_ns (wait
+    of all ranks for this rank), lateness_ns (after the first arrival), most_late_ns (maximum
+    lateness), last (instances in which it was last by more than the clock error). Times are sums
+    over instances.
+    """
+    found: dict[tuple[int, int], _Sums] = {}
+    over = Pass(trace, _of_batch, trace.clock_error_ns)
+    for part in over:
+        communicator, sums = part.found
+        for number, values in sums.items():
+            key = (int(part.callsites[number]), communicator)
+            if key not in found:
+                found[key] = _Sums(trace.tables.communicators[communicator], values)
+                continue
+            for name, mine in found[key].values.items():
+                join = np.maximum if name == LARGEST else np.add
+                join(mine, values[name], out=mine)
+    operations = [key.operation for key in over.callsites]
+    parts = [
+        pd.DataFrame(
+            {
+                "callsite": callsite,
+                "operation": operations[callsite],
+                "communicator": of.communicator.identity,
+                "rank": of.communicator.ranks,
+                **{name: of.values[name].astype(np.int64) for name in COLUMNS},
+            }
+        )
+        for (callsite, _), of in found.items()
+    ]
+    names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
+    table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    if trace.sample > 1:  # scaled like the sums of call sites
+        scale = scales(trace)[table["callsite"].to_numpy(np.int64)]
+        for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
+            table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
+    return table.reset_index(drop=True)
+
+
+def _of_batch(
+    measure: Measure, batch: Batch, error_ns: int
+) -> tuple[int, dict[int, dict[str, Array]]]:
+    """Return a batch's communicator and the sums of its members, by call site."""
+    found: dict[int, dict[str, Array]] = {}
+    for signature, index in measure.signatures(batch):
+        if signature.callsite not in found:
+            zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
+            found[signature.callsite] = zeros
+        part = slice(None) if index is None else index
+        _add(found[signature.callsite], batch, signature, part, error_ns)
+    return batch.communicator.index, found
+
+
+def _add(
+    sums: dict[str, Array], batch: Batch, signature: Signature, part: slice | Int, error_ns: int
+) -> None:
+    sums["elapsed_ns"] += batch.elapsed[:, part].sum(1)
+    sums["calls"] += (batch.finish[:, part] != 0).sum(1)
+    if not (signature.comparable and signature.present.all()):
+        return
+    arrival, finish, begin = (m[:, part] for m in (batch.arrival, batch.finish, batch.begin))
+    closed: Bool = (finish != 0).all(0)
+    if not closed.all():
+        arrival, finish, begin = arrival[:, closed], finish[:, closed], begin[:, closed]
+    if not arrival.shape[1]:
+        return
+    sums["instances"] += arrival.shape[1]
+    first = arrival.min(0)
+    lateness = arrival - first
+    sums["lateness_ns"] += lateness.sum(1)
+    sums[LARGEST] = np.maximum(sums[LARGEST], lateness.max(1))
+    last_row = arrival.argmax(0)
+    late = lateness.max(0) > error_ns
+    size = len(arrival)
+    sums["last"] += np.bincount(last_row[late], minlength=size)
+    if signature.state is None or size == 1:
+        return
+    wait = waits(signature.state, arrival, begin, finish, signature.group)
+    sums["total_wait_ns"] += wait.sum(1)
+    if signature.state in EVERYBODY and not signature.group.inter:
+        sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
+    else:
+        row = awaited(signature.state, arrival, signature.group)
+        sums["caused_ns"] += np.bincount(row.ravel(), wait.ravel(), size)
+
+
+def spent(trace: Trace) -> pd.DataFrame:
+    """Return one row per rank: rank, and ns in unrecorded calls, one column for each of SPENT.
+
+    point_to_point (blocking calls), completion (Wait, Test etc.), one_sided, files (calls of a
+    single process). NaN if the log has no such sums, as in older versions.
+    """
+    table = pd.DataFrame(np.nan, index=range(trace.ranks), columns=list(SPENT))
+    for (rank, _), values in trace.logs.spent.items():
+        table.loc[rank] = np.nan_to_num(table.loc[rank].to_numpy()) + values
+    return table.rename_axis("rank").reset_index()
+
+
+def point_to_point(trace: Trace) -> Float:
+    """Return ns in point-to-point and completion calls for each rank."""
+    totals = np.zeros(trace.ranks)
+    for rank in range(trace.ranks):
+        for chunks in trace.threads_of(rank):
+            for begin in range(0, len(chunks), CHUNKS):
+                part = chunks[begin : begin + CHUNKS]
+                log = part[0].log
+                pieces = [(chunk.index, 0, log.layout.records) for chunk in part]
+                totals[rank] += _outside(log.read(pieces))
+    return totals
+
+
+def _outside(records: Array) -> float:
+    """Sum the time outside collectives; a value beyond 32 bits is in an extension record."""
+    kind, outside, wide = records["kind"], records["outside_ns"], records["exit_ns"]
+    plain = (kind >= CALL) & (kind <= COMPLETION) & (outside != WIDE)
+    extended = (kind == EXTENSION) & (records["sequence"] == OUTSIDE) & (wide >= 0)
+    return float(outside[plain].sum(dtype=np.float64) + wide[extended].sum(dtype=np.float64))
+
+
+def lateness(
+    trace: Trace, instances: pd.DataFrame, ranks: Mapping[int, Int], rows: int, columns: int
+) -> dict[int, Float]:
+    """Return the lateness of ranks at some call sites, for pictures of at most rows x columns.
+
+    instances: rows of `Trace.instances` in its order. ranks: world ranks per call site, ascending.
+    Returns a float32 matrix per call site with the lateness after the first arrival in ns. Its
+    cells are maxima over runs of ranks x runs of consecutive instances, NaN without arrivals.
+    """
+    measure = Measure(trace)
+    wanted = set(instances["communicator"].astype(str))
+    first: dict[int, Int] = {}
+    found: dict[int, Float] = {}
+    for callsite, own in instances.groupby("callsite", sort=False):
+        key = int(str(callsite))
+        if key in ranks:
+            first[key] = own["first_arrival_ns"].to_numpy(np.int64)
+            shape = (min(rows, len(ranks[key])), min(columns, len(own)))
+            found[key] = np.full(shape, np.nan, np.float32)
+    for batch in trace.batches():
+        # All signatures are visited, because call sites are numbered in order of appearance.
+        for signature, index in measure.signatures(batch):
+            here = found.get(signature.callsite)
+            if here is not None and here.size and batch.communicator.identity in wanted:
+                part = slice(None) if index is None else index
+                known, members = first[signature.callsite], ranks[signature.callsite]
+                _paint(here, batch, signature, part, known, members)
+    return found
+
+
+def _paint(
+    into: Float, batch: Batch, signature: Signature, part: slice | Int, first: Int, members: Int
+) -> None:
+    there = np.flatnonzero(signature.present)
+    world = batch.communicator.ranks[there]
+    arrival = batch.arrival[:, part][there]
+    begin = arrival.min(0)
+    number = np.minimum(np.searchsorted(first, begin), len(first) - 1)
+    good = first[number] == begin
+    at = np.minimum(np.searchsorted(members, world), len(members) - 1)
+    chosen = np.flatnonzero(members[at] == world)
+    if not good.any() or not len(chosen):
+        return
+    late = (arrival[chosen][:, good] - begin[good]).astype(np.float32)
+    column = number[good] * into.shape[1] // len(first)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    late, column = np.maximum.reduceat(late, starts, axis=1), column[starts]
+    row = at[chosen] * into.shape[0] // len(members)
+    np.fmax.at(into, (row[:, None], column[None, :]), late)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance: world rank, arrival, exit (0 if open) and wait of each member, int64 ns."""
+
+    ranks: Int
+    arrival: Int
+    finish: Int
+    wait: Int
+
+
+def one_instance(
+    trace: Trace, communicator: str, sequence: int, start: int = 0, since_ns: int | None = None
+) -> Instance:
+    """Return one instance without absent ranks; raises TraceError if it does not exist.
+
+    Reads the trace from since_ns (no later than its first arrival), or from the beginning.
+    """
+    measure = Measure(trace)
+    for batch in trace.batches(batch=1 << 18, since_ns=since_ns):
+        if batch.communicator.identity != communicator:
+            continue
+        at = np.flatnonzero((batch.sequence == sequence) & (batch.start == start))
+        if not len(at):
+            continue
+        column = at[:1]
+        for signature, index in measure.signatures(batch):
+            if index is None or column[0] in index:
+                return _instance(batch, signature, column)
+    raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
+
+
+def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
+    arrival, begin, finish = (m[:, column] for m in (batch.arrival, batch.begin, batch.finish))
+    wait = np.zeros_like(arrival)
+    everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
+    if everyone and signature.state is not None and len(arrival) > 1:
+        wait = waits(signature.state, arrival, begin, finish, signature.group)
+    there = signature.present
+    ranks = batch.communicator.ranks[there]
+    return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
+
+
+def recorded_at(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
+    """Return the thread of a call, and its point-to-point time (ns) before the call.
+
+    The call is identified by its enter time on the joint clock. Returns None if it is not found.
+    """
+    stream = trace.stream(rank)
+    stream.skip_to(enter_ns)
+    for thread in stream.threads:
+        while (block := thread.read(NEAR)) is not None and int(block.enter[0]) <= enter_ns:
+            at = np.flatnonzero(block.enter == enter_ns)[:1]
+            if len(at):
+                return thread.chunks[0].thread, int(column(block, "outside")[at[0]])
+    return None

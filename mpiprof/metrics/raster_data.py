@@ -1,0 +1,218 @@
+"""Raster data of a page's pictures: any trace is summed into a fixed number of cells.
+
+Each row stands for an equal number of world ranks, in order. Memory is the cells plus 16 bytes per
+instance of the requested call sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics.aggregate import RANGES
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.wait_rules import base_operation
+from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Float, Int
+
+BLOCK = 1 << 16
+
+Step = Callable[[int], None]
+
+
+def row_of(trace: Trace, rows: int) -> Int:
+    """Return the row of each rank in a picture of at most `rows` rows."""
+    count = min(rows, trace.ranks)
+    return np.arange(trace.ranks) * count // trace.ranks
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
+
+    `operations`: by the time in them, most first. `waiting`: the part of `cells` in which only
+    another rank was missing. `point_to_point_ns`: what all ranks together spent in point-to-point
+    and completion calls outside.
+    """
+
+    operations: tuple[str, ...]
+    cells: Float
+    waiting: Float
+    point_to_point_ns: int
+
+
+def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
+    """Divide the run into columns of equal time and the ranks into rows; two passes."""
+    names = [base_operation(s.operation) for s in trace.tables.shapes]
+    operations = sorted(set(names))
+    of_shape = np.array([operations.index(name) for name in names], np.int64)
+    end = max(trace.duration_ns, 1)
+    edges = np.linspace(0, end, columns + 1)
+    row = row_of(trace, rows)
+    cells = np.zeros((int(row[-1]) + 1, columns, len(operations)))
+    outside = 0
+    for rank in range(trace.ranks):
+        for block in trace.stream(rank, held=True).blocks(BLOCK):
+            outside += int(column(block, "outside").sum())
+            step(len(block))
+            chosen = _inside(block)
+            operation = of_shape[block.shape[chosen]]
+            enter = (block.enter[chosen] - trace.started_ns).astype(np.float64)
+            left = block.exit[chosen]
+            exit_ = np.where(left == 0, end, left - trace.started_ns).astype(np.float64)
+            for i in np.unique(operation).tolist():
+                mine = operation == i
+                cells[row[rank], :, i] += np.diff(_before(edges, enter[mine], exit_[mine]))
+    waiting = np.minimum(_waiting(trace, edges, row, of_shape, cells.shape), cells)
+    order = np.argsort(-cells.sum((0, 1)), kind="stable")
+    of_time = (edges[1] * np.bincount(row))[:, None, None]
+    cells, waiting = (ns[:, :, order] / of_time for ns in (cells, waiting))
+    return Shares(tuple(operations[i] for i in order), cells, waiting, outside)
+
+
+def _waiting(
+    trace: Trace, edges: Float, row: Int, of_shape: Int, shape: tuple[int, int, int]
+) -> Float:
+    """Return the ns of waiting in rows x columns x operations; `row` of each rank."""
+    found, measure = np.zeros(shape), Measure(trace)
+    for batch in trace.batches():
+        blocked = measure.blocked = np.zeros(batch.arrival.shape, np.int64)
+        measure.rows(batch)
+        for member, rank in enumerate(batch.communicator.ranks.tolist()):
+            here = np.flatnonzero(blocked[member] > 0)
+            operation = of_shape[batch.shape[member, here]]
+            begin = (batch.begin[member, here] - trace.started_ns).astype(np.float64)
+            for i in np.unique(operation).tolist():
+                mine = operation == i
+                end = begin[mine] + blocked[member, here[mine]]
+                found[row[rank], :, i] += np.diff(_before(edges, begin[mine], end))
+    return found
+
+
+def _inside(block: Block) -> Bool:
+    """Select the records of time in collectives: calls, and one record per Wait.
+
+    A Wait that completes several operations leaves several records with equal times.
+    """
+    kind = column(block, "kind")
+    waits = kind == COMPLETION
+    again = np.zeros(len(block), np.bool_)
+    again[1:] = waits[1:] & waits[:-1]
+    again[1:] &= (np.diff(block.enter) == 0) & (np.diff(block.exit) == 0)
+    chosen: Bool = (kind == CALL) | (waits & ~again)
+    return chosen
+
+
+def _before(edges: Float, enter: Float, exit_: Float) -> Float:
+    """Return the total time of the intervals before each edge."""
+
+    def passed(times: Float) -> Float:
+        times = np.sort(times)
+        sums = np.concatenate([[0.0], np.cumsum(times)])
+        count = np.searchsorted(times, edges)
+        passed: Float = count * edges - sums[count]
+        return passed
+
+    return passed(enter) - passed(exit_)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Data of one call site over its instances, in columns of equal numbers of instances.
+
+    lateness: rows x columns, ns after the first arrival, of the latest of the row's ranks, mean
+    over the column's instances, NaN where no rank took part;
+    worst_factor, worst_imbalance: means of columns; ranges: instances by range of their worst-case
+    factor (as aggregate.RANGE_NAMES); late: mean lateness of each world rank, NaN without;
+    last: in how many instances each was last. Only of instances that all ranks have come to.
+    """
+
+    instances: int
+    lateness: Float
+    worst_factor: Float
+    worst_imbalance: Float
+    ranges: Int
+    late: Float
+    last: Int
+
+
+def sites(
+    trace: Trace, chosen: Sequence[int], columns: int, rows: int, step: Step
+) -> dict[int, Site]:
+    """Return the data of the chosen call sites, without call sites that have no instances."""
+    firsts: dict[int, list[Int]] = {c: [] for c in chosen}
+    for _, part in Measure(trace).batches():
+        for c, index in _arrived(part.callsite, part.arrived, chosen):
+            firsts[c].append(part.first_arrival[index])
+    made = {
+        c: _Cells(trace, np.sort(np.concatenate(found)), columns, rows)
+        for c, found in firsts.items()
+        if found
+    }
+    for batch, part in Measure(trace).batches():
+        step(batch.shape.size)
+        for c, index in _arrived(part.callsite, part.arrived, list(made)):
+            first = part.first_arrival[index]
+            late = (batch.arrival[:, index] - first).astype(np.float64)
+            made[c].add(batch.communicator.ranks, first, late, part.worst_factor[index])
+    return {c: cells.site() for c, cells in made.items()}
+
+
+def _arrived(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[int, Int]]:
+    here = np.intersect1d(callsite, np.array(chosen, np.int64)).tolist()
+    found = [(c, np.flatnonzero((callsite == c) & arrived)) for c in here]
+    return [(c, index) for c, index in found if len(index)]
+
+
+class _Cells:
+    """Sums of one call site. `firsts` are the first arrivals of its instances, sorted."""
+
+    def __init__(self, trace: Trace, firsts: Int, columns: int, rows: int) -> None:
+        self.instances, count = len(firsts), min(columns, len(firsts))
+        self.begins = firsts[np.arange(count) * len(firsts) // count]
+        self.row, self.columns = row_of(trace, rows), count
+        self.sums, self.counts = np.zeros((2, int(self.row[-1]) + 1, count))
+        self.factors, self.spreads, self.each, self.known = np.zeros((4, count))
+        self.ranges = np.zeros(len(RANGES) + 1, np.int64)
+        self.late, self.took_part, self.last = np.zeros((3, trace.ranks))
+
+    def add(self, ranks: Int, first: Int, late: Float, factor: Float) -> None:
+        """Add instances by lateness (ranks x instances), first arrival and imbalance factor."""
+        at = np.searchsorted(self.begins, first, "right") - 1
+
+        def by_column(values: Array | None = None) -> Float:
+            return np.bincount(at, values, self.columns).astype(np.float64)
+
+        number = by_column()
+        rows = self.row[ranks]
+        for row in np.unique(rows).tolist():
+            # The mean over the ranks of a row would hide a late one among them.
+            self.sums[row] += by_column(late[rows == row].max(0))
+            self.counts[row] += number
+        self.late[ranks] += late.sum(1)
+        self.took_part[ranks] += late.shape[1]
+        latest = late.argmax(0)
+        self.last += np.bincount(ranks[latest], late.max(0) > 0, len(self.last))
+        self.each += number
+        self.spreads += by_column(late.max(0))
+        known = ~np.isnan(factor)
+        self.known += by_column(known)
+        self.factors += by_column(np.where(known, factor, 0.0))
+        where = np.searchsorted(RANGES, factor[known], "right")
+        self.ranges += np.bincount(where, minlength=len(self.ranges))
+
+    def site(self) -> Site:
+        """Return the means over instances."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Site(
+                self.instances,
+                self.sums / self.counts,
+                self.factors / self.known,
+                self.spreads / self.each,
+                self.ranges,
+                self.late / self.took_part,
+                self.last.astype(np.int64),
+            )

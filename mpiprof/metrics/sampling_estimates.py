@@ -1,0 +1,219 @@
+"""Estimates over all instances from the sample of `--sample K`, with confidence intervals.
+
+The recorder samples each instance with probability 1 / K, by a hash, independently of other
+instances. So only the sample is random, and intervals hold even if neighbouring instances are
+correlated. Instances are counted up to the last sampled one. On average K - 1 instances follow it.
+Adding K - 1 makes the count unbiased, also for communicators with few instances, most of which have
+no sampled one. The variance of a sum is the variance of a ratio estimate (Cochran, Sampling
+Techniques, 2.9). Times are skewed, so intervals are computed on a logarithmic scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpiprof.metrics import distributions
+from mpiprof.metrics.instance_rows import CallsiteKey, Rows
+from mpiprof.metrics.variance_components import CONFIDENCE, Estimate
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+SUMMED = ("elapsed", "wait")
+
+# A set of instances with joint numbering: the communicator's index and a second number. The second
+# number is the negative sequence number of a persistent operation, or distinguishes communicators
+# that share a row of the tables.
+Population = tuple[int, int]
+
+
+@dataclass
+class Kept:
+    """Sampled instances of a population: their count, and the number of the last one."""
+
+    count: int = 0
+    last: int = 0
+
+
+@dataclass
+class Sampled:
+    """Sampled instances of each population, and sums of each call site by population.
+
+    - parts: instances, then sums and sums of squares of each of SUMMED.
+    - always: sums of SUMMED by call site, of calls that are recorded in any case (MPI_*_init of
+      persistent operations and MPI_Finalize).
+    - made: number of MPI_*_init calls by communicator.
+    """
+
+    every: int
+    kept: dict[Population, Kept] = field(default_factory=dict)
+    parts: dict[int, dict[Population, Float]] = field(default_factory=dict)
+    always: dict[int, Float] = field(default_factory=dict)
+    made: dict[int, int] = field(default_factory=dict)
+
+    def add(self, batch: Batch, rows: Rows, callsites: Sequence[CallsiteKey]) -> None:
+        """Add the instances of a batch."""
+        ids, site = np.unique(rows.callsite, return_inverse=True)
+        keys = [callsites[callsite] for callsite in ids.tolist()]
+        started = np.array([key.started for key in keys], np.bool_)[site]
+        makes = np.array([k.operation.endswith("_init") and not k.started for k in keys])[site]
+        alone = makes | np.array([key.operation == "finalize" for key in keys])[site]
+        # The starts of each persistent operation have their own numbers.
+        within = np.where(started, -1 - batch.sequence, batch.start)
+        number = np.where(started, batch.start, batch.sequence + 1)
+        values = np.stack([np.nan_to_num(getattr(rows, name)) for name in SUMMED])
+        index = batch.communicator.index
+        for i in np.unique(site[alone]).tolist():
+            mine = site == i
+            known = self.always.get(int(ids[i]), np.zeros(len(SUMMED)))
+            self.always[int(ids[i])] = known + values[:, mine].sum(1)
+        if makes.any():
+            self.made[index] = self.made.get(index, 0) + int(makes.sum())
+        if not alone.all():
+            rest = ~alone
+            self._add(index, within[rest], number[rest], ids[site[rest]], values[:, rest])
+
+    def _add(self, index: int, within: Int, number: Int, callsite: Int, values: Float) -> None:
+        order = np.lexsort((callsite, within))
+        within, callsite, values = within[order], callsite[order], values[:, order]
+        begins = np.flatnonzero(
+            np.diff(within, prepend=within[0] - 1) | np.diff(callsite, prepend=-1)
+        )
+        each = np.concatenate([np.ones((1, len(order))), values, values**2])
+        sums = np.add.reduceat(each, begins, axis=1)
+        last = np.maximum.reduceat(number[order], begins)
+        places = zip(within[begins].tolist(), callsite[begins].tolist(), strict=True)
+        for i, (which, of) in enumerate(places):
+            population = (index, which)
+            kept = self.kept.setdefault(population, Kept())
+            kept.count += int(sums[0, i])
+            kept.last = max(kept.last, int(last[i]))
+            parts = self.parts.setdefault(of, {})
+            parts[population] = parts.get(population, 0.0) + sums[:, i]
+
+    def join(self, other: Sampled, callsites: Int) -> None:
+        """Add the samples of another object, whose call site i is callsites[i] in this object."""
+        for population, kept in other.kept.items():
+            known = self.kept.setdefault(population, Kept())
+            known.count += kept.count
+            known.last = max(known.last, kept.last)
+        for site, parts in other.parts.items():
+            mine = self.parts.setdefault(int(callsites[site]), {})
+            for population, sums in parts.items():
+                mine[population] = mine.get(population, 0.0) + sums
+        for site, sums in other.always.items():
+            number = int(callsites[site])
+            self.always[number] = self.always.get(number, np.zeros(len(SUMMED))) + sums
+        for index, count in other.made.items():
+            self.made[index] = self.made.get(index, 0) + count
+
+    def instances(self, population: Population) -> float:
+        """Return the estimated number of instances, excluding calls that are always recorded."""
+        kept = self.kept[population]
+        always = self.made.get(population[0], 0) if population[1] == 0 else 0
+        return float(max(kept.last + self.every - 1 - always, kept.count))
+
+    def scales(self, callsites: int, most_ns: float) -> Float:
+        """Return the number of instances that each recorded instance of a call site represents.
+
+        most_ns: time of all ranks, an upper bound for the time in all calls.
+        """
+        scale, elapsed = np.ones(callsites), np.zeros(callsites)
+        for callsite, parts in self.parts.items():
+            count = [float(sums[0]) for sums in parts.values()]
+            weight = [self.instances(of) / self.kept[of].count for of in parts]
+            scale[callsite] = np.average(weight, weights=count)
+            elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
+        estimated = float((scale * elapsed).sum())
+        room = most_ns - sum(float(sums[0]) for sums in self.always.values())
+        if estimated > room:
+            scale *= max(room, 0.0) / estimated
+        return np.maximum(scale, 1.0)
+
+    def interval(
+        self, name: str, value: float, callsites: Sequence[int], most_ns: float
+    ) -> tuple[float, float]:
+        """Return the confidence interval of the sum of one of SUMMED over some call sites.
+
+        value: estimate of the sum. most_ns: upper bound of the sum.
+        """
+        at = SUMMED.index(name)
+        joined: dict[Population, Float] = {}
+        for callsite in callsites:
+            for population, sums in self.parts.get(callsite, {}).items():
+                joined[population] = joined.get(population, 0.0) + sums
+        always = sum(float(self.always[of][at]) for of in callsites if of in self.always)
+        recorded = sum(float(sums[1 + at]) for sums in joined.values())
+        if recorded <= 0:
+            return value, value
+        total = variance = 0.0
+        for population, sums in joined.items():
+            squares = float(sums[1 + len(SUMMED) + at])
+            part, doubt = self._estimate(population, float(sums[1 + at]), squares)
+            total += part
+            variance += doubt
+        free = max(sum(int(sums[0]) for sums in joined.values()) - 1, 1)
+        half = (
+            distributions.student_quantile(free, (1 + CONFIDENCE) / 2) * math.sqrt(variance) / total
+        )
+        factor = math.exp(min(half, 700.0))
+        estimated = value - always
+        low = always + max(estimated / factor, recorded)
+        return min(low, value), max(min(always + estimated * factor, most_ns), value)
+
+    def _estimate(
+        self, population: Population, total: float, squares: float
+    ) -> tuple[float, float]:
+        """Return the estimated sum over all instances of a population, and its variance.
+
+        The variance has two terms. One is the spread of the sampled values, with 0 for instances of
+        other call sites. The other is the unknown number of instances after the last sampled one.
+        """
+        kept, instances = self.kept[population].count, self.instances(population)
+        mean = total / kept
+        spread = max(squares - kept * mean**2, 0.0) / max(kept - 1, 1)
+        of_sample = instances**2 * max(1 - kept / instances, 0.0) * spread / kept
+        return instances * mean, of_sample + mean**2 * self.every * (self.every - 1)
+
+
+def scales(trace: Trace) -> Float:
+    """Return the number of instances that each recorded instance of a call site represents."""
+    sums, keys = trace.aggregate
+    if sums.sampled is None:
+        return np.ones(len(keys))
+    found: Float = sums.sampled.scales(len(keys), float(trace.process_time_ns))
+    return found
+
+
+def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
+    """Return the columns with the confidence limits of estimated sums."""
+    sampled, found = trace.aggregate[0].sampled, {}
+    for name, values in totals.items():
+        low = high = values
+        if sampled is not None:
+            most = float(trace.process_time_ns)
+            pairs = [
+                sampled.interval(name, value, [i], most) for i, value in enumerate(values.tolist())
+            ]
+            low, high = np.array(pairs).reshape(-1, 2).T
+        found[f"total_{name}_low_ns"] = low.astype(np.int64)
+        found[f"total_{name}_high_ns"] = high.astype(np.int64)
+    return found
+
+
+def totals(trace: Trace) -> dict[str, Estimate]:
+    """Return the total time in calls (`elapsed`) and in waits (`wait`), in ns over all ranks."""
+    table, found = trace.callsites, {}
+    for name in SUMMED:
+        columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
+        value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
+        if trace.sample > 1 and trace.record != "summary":
+            sampled, keys = trace.aggregate
+            most = float(trace.process_time_ns)
+            low, high = sampled.sampled.interval(name, value, range(len(keys)), most)
+        found[name] = Estimate(value, low, high)
+    return found

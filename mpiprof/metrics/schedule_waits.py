@@ -1,0 +1,60 @@
+"""Wait dependences of mpiprof's algorithms: which ranks each rank waits for in a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.metrics.problem_size import problem_of
+from mpiprof.metrics.wait_states import Group
+from mpiprof.model.catalogue import catalogue
+from mpiprof.model.dependence import dependence
+from mpiprof.model.machine import of_table
+from mpiprof.model.variant import Variant
+from mpiprof.trace.types import Int
+
+Link = tuple[float, float]  # time of an empty message (ns) and per byte (ns)
+
+
+def link_of(table: Mapping[str, Any] | None) -> Link:
+    """Return the link that determined block sizes in the run; zeros if none was measured."""
+    try:
+        machine = of_table(table, "the trace's machine table")
+    except UsageError:
+        return 0.0, 0.0
+    return machine.alpha, machine.beta
+
+
+def follow(
+    group: Group,
+    base: str,
+    algorithm: str,
+    passed: tuple[Int, Int],
+    nodes: Sequence[str],
+    link: Link,
+) -> Group:
+    """Return the group with the dependence of an mpiprof algorithm; unchanged for other algorithms.
+
+    base: the operation. algorithm: name with parameters. passed: bytes sent and received by row, -1
+    if unknown. nodes: node name by row.
+    """
+    variant = Variant.read(algorithm)
+    known = [a for a in catalogue() if (a.operation, a.name) == (base, variant.name)]
+    if group.inter or group.root < 0 or not known or max(map(int, map(np.max, passed))) < 0:
+        return group
+    place = {name: number for number, name in enumerate(dict.fromkeys(nodes))}
+    alpha, beta = link
+    made = replace(
+        problem_of(base, (len(nodes), 0), group.root, *passed),
+        nodes=tuple(place[name] for name in nodes),
+        alpha=alpha,
+        beta=beta,
+    )
+    try:
+        return replace(group, through=dependence(known[0], variant.apply(made)))
+    except (MpiprofError, ValueError):  # parameters of another version
+        return group

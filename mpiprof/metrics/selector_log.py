@@ -1,0 +1,26 @@
+"""The selector's log as tables: its choices while the program ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from mpiprof.trace.selector_log import KINDS, NUMBERS, read
+from mpiprof.trace.trace import Trace
+
+
+def selection(trace: Trace) -> dict[str, pd.DataFrame]:
+    """Return a table for each type of log entry, in order of writing; all empty without `auto`.
+
+    The columns are KINDS and NUMBERS of trace/selector_log.py. Table `key` also has `sites` (list
+    of texts as in `events`).
+    """
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    for line in read(trace.path):
+        rows[line.pop("kind")].append(line)
+    more = {"key": ("sites",)}
+    return {
+        kind: pd.DataFrame(found, columns=[*KINDS[kind], *NUMBERS[kind], *more.get(kind, ())])
+        for kind, found in rows.items()
+    }

@@ -1,0 +1,384 @@
+"""DataFrames of a trace with one row per process, call or instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from mpiprof.errors import TraceError
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.wait_rules import STATES
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.match import EMPTY, is_nonblocking
+from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.rank_arrays import Block, column, join
+from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Float, Int
+
+BLOCK = 1 << 16  # records per read
+PIECE = 1 << 18  # rows per piece
+
+
+def processes(trace: Trace) -> pd.DataFrame:
+    """Return one row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason.
+
+    Times are on the joint clock, NA if unknown. end_reason is None for a rank that neither
+    finalised nor aborted.
+    """
+    known, ends = trace.tables.processes, trace.tables.ends
+    rows = []
+    for rank in range(trace.ranks):
+        process, end, clock = known.get(rank, {}), ends.get(rank), trace.clock_of(rank)
+        started = process.get("started_ns")
+        rows.append(
+            {
+                "rank": rank,
+                "host": process.get("host"),
+                "node": process.get("node"),
+                "pid": process.get("pid"),
+                "started_ns": None if started is None else started + clock.offset_at(started),
+                "ended_ns": None if end is None else end["at_ns"] + clock.offset_at(end["at_ns"]),
+                "end_reason": None if end is None else end["reason"],
+            }
+        )
+    types = {"pid": "Int64", "started_ns": "Int64", "ended_ns": "Int64"}
+    frame: pd.DataFrame = pd.DataFrame(rows).astype(types)
+    return frame
+
+
+def communicator_names(trace: Trace) -> list[str]:
+    """Return a name for each communicator: the program's name for it, else how it was created."""
+    found = []
+    for c in trace.tables.communicators:
+        name = trace.tables.names.get(c.index)
+        if name is None:
+            name = c.how if c.how in ("world", "self") else f"{c.how} {c.identity[:8]}"
+        found.append(name)
+    return found
+
+
+def site_labels(trace: Trace) -> list[str]:
+    """Return a label for each site of the tables; the last entry is for an unknown site."""
+    sites = trace.tables.sites
+    described = describe_sites(sites, [[i] for i in range(len(sites))])
+    return [site_label(d[0]) for d in described] + ["?"]
+
+
+def events(trace: Trace) -> pd.DataFrame:
+    """Return one row per call, by rank and in order.
+
+    rank, thread, operation, site (text), communicator (identity), sequence, start (n-th start of a
+    persistent operation, 0 for calls), enter_ns, exit_ns (NA while open; NA for a start because
+    MPI_Start is not timed), completion_enter_ns and completion_exit_ns (the completing Wait or
+    Test, NA without one), bytes (sent), received, root (NA without one), algorithm, flags,
+    outside_ns (time in point-to-point and completion calls since the rank's previous record),
+    choice (state of the selector that chose the algorithm: observe, probe, hold; empty without
+    one).
+    """
+    frame: pd.DataFrame = pd.concat(list(event_pieces(trace)), ignore_index=True)
+    return frame
+
+
+def event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+    """Yield the rows of `events` in order, in pieces of bounded length; at least one, maybe empty.
+
+    A rank with nonblocking or persistent operations is read as a whole, because calls and their
+    completions may be far apart.
+    """
+    columns = _EventColumns(trace)
+    held: list[_Part] = []
+    made = 0
+    for rank in range(trace.ranks):
+        for part in _rank_parts(trace, rank):
+            held.append(part)
+            if sum(len(p.block) for p in held) >= PIECE:
+                made += 1
+                yield columns.frame(held)
+                held = []
+    if held or not made:
+        yield columns.frame(held or [_Part(0, EMPTY, EMPTY.enter, EMPTY.exit)])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Calls and starts of one rank, with enter and exit of each completion (0 without one)."""
+
+    rank: int
+    block: Block
+    completion_enter: Int
+    completion_exit: Int
+
+
+class _EventColumns:
+    """Columns that follow from shapes, prepared for all events."""
+
+    def __init__(self, trace: Trace) -> None:
+        shapes, labels = trace.tables.shapes, site_labels(trace)
+        of = trace.tables.communicators
+        self.texts = {
+            "operation": [s.operation for s in shapes],
+            "site": [labels[s.site] for s in shapes],
+            "communicator": [of[s.communicator].identity for s in shapes],
+            "algorithm": [s.algorithm for s in shapes],
+            "flags": [" ".join(s.flags) for s in shapes],
+        }
+        self.categories = {name: pd.Categorical(values) for name, values in self.texts.items()}
+        self.sent = [s.sent for s in shapes]
+        self.received = [s.received for s in shapes]
+        self.root = [s.root for s in shapes]
+
+    def frame(self, parts: list[_Part]) -> pd.DataFrame:
+        """Return some parts as rows."""
+        block = join([p.block for p in parts])
+        shape = block.shape
+
+        def text(name: str) -> Any:
+            return self.categories[name].take(shape)
+
+        table: dict[str, Any] = {
+            "rank": np.repeat([p.rank for p in parts], [len(p.block) for p in parts]),
+            "thread": column(block, "thread"),
+            "operation": text("operation"),
+            "site": text("site"),
+            "communicator": text("communicator"),
+            "sequence": block.sequence.astype(np.int64),
+            "start": column(block, "start"),
+            "enter_ns": block.enter,
+            "exit_ns": nullable(block.exit, block.exit == 0),
+            "completion_enter_ns": _completion([p.completion_enter for p in parts]),
+            "completion_exit_ns": _completion([p.completion_exit for p in parts]),
+            "bytes": _bytes(shape, self.sent, column(block, "sent")),
+            "received": _bytes(shape, self.received, column(block, "received")),
+            "root": _bytes(shape, self.root, np.full(len(block), -1, np.int64)),
+            "algorithm": text("algorithm"),
+            "flags": text("flags"),
+            "outside_ns": column(block, "outside"),
+            "choice": _categories(list(CHOICES), column(block, "choice")),
+        }
+        frame: pd.DataFrame = pd.DataFrame(table)
+        return frame
+
+
+def nullable(values: Array, missing: Bool) -> Any:
+    """Return an Int64 column with NA where `missing`."""
+    return pd.arrays.IntegerArray(np.where(missing, 0, values).astype(np.int64), missing.copy())
+
+
+def _completion(parts: list[Int]) -> Any:
+    joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return nullable(joined, joined == 0)
+
+
+def _bytes(shape: Array, of_shape: list[int], given: Int) -> Any:
+    known = np.array([*of_shape, -1], np.int64)[shape]
+    values = np.where(given >= 0, given, known)
+    return nullable(values, values < 0)
+
+
+def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
+    """Yield a rank's calls and starts by block, or all at once if some complete later."""
+    blocks = trace.stream(rank).blocks(BLOCK)
+    ids = trace.tables.shape_map(rank)
+    names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
+    if any(is_nonblocking(name) or name.endswith("_init") for name in names):
+        every = list(blocks)
+        blocks = iter([join(every)] if every else [])
+    for block in blocks:
+        kind = column(block, "kind")
+        opener = block.take((kind == CALL) | (kind == START))
+        opener.exit = np.where(column(opener, "kind") == START, 0, opener.exit)
+        yield _Part(rank, opener, *_completions(trace, opener, block.take(kind == COMPLETION)))
+
+
+def _completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
+    """Return enter and exit of the completion of each call or start, 0 without one."""
+    enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
+    if len(closer):
+        communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
+        keys = np.concatenate([_key(communicator, opener), _key(communicator, closer)])
+        _, ids = np.unique(keys, axis=0, return_inverse=True)
+        ids = ids.reshape(-1)
+        where = np.full(int(ids.max()) + 1, -1, np.int64)
+        closing = ids[len(opener) :]
+        where[closing[::-1]] = np.arange(len(closer))[::-1]
+        at = where[ids[: len(opener)]]
+        found = at >= 0
+        enter[found], exit_[found] = closer.enter[at[found]], closer.exit[at[found]]
+    return enter, exit_
+
+
+def _key(communicator: Int, block: Block) -> Int:
+    return np.stack(
+        [communicator[block.shape], block.sequence.astype(np.int64), column(block, "start")], 1
+    )
+
+
+def instances(trace: Trace) -> pd.DataFrame:
+    """Return one row per instance, in order of first arrival.
+
+    communicator (identity), sequence, start (n-th start), operation, algorithm (with its
+    parameters), callsite (as in `callsites`), sites (text), size, complete, bytes (mean over
+    ranks), bytes_min, bytes_max, message_bytes; first_arrival_ns, last_arrival_ns, first_rank,
+    last_rank; average_imbalance_ns, worst_imbalance_ns, message_time_ns, average_factor,
+    worst_factor; exit_imbalance_ns, exit_factor; mean_elapsed_ns; wait_ns (summed over ranks),
+    wait_<state>_ns, completion_skew_ns, last_exit_ns, choice (as in `events`). Undefined values are
+    NA or NaN. An instance with an absent or open member is not complete.
+    """
+    pieces = list(instance_pieces(trace))
+    frame: pd.DataFrame = pd.concat(
+        [piece.drop(columns=list(INSTANCE_TEXTS)) for piece in pieces], ignore_index=True
+    )
+    for name, where in INSTANCE_TEXTS.items():
+        text: Any = union_categoricals([piece[name] for piece in pieces])
+        frame.insert(where, name, text)
+    ordered: pd.DataFrame = frame.sort_values("first_arrival_ns", kind="stable", ignore_index=True)
+    return ordered
+
+
+def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+    """Yield the rows of `instances` in matching order, in pieces; at least one, maybe empty.
+
+    Batches are joined, because a program may create thousands of communicators with one batch each.
+    """
+    measure = Measure(trace)
+    labels = site_labels(trace)
+    held: list[_Matched] = []
+    made = 0
+    for batch, rows in measure.batches():
+        held.append((batch, rows))
+        made += len(batch)
+        if made >= PIECE:
+            yield _instance_frame(measure, labels, held)
+            held, made = [], 0
+    if held or not measure.callsites:
+        yield _instance_frame(measure, labels, held or [_no_instance()])
+
+
+INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and columns
+_Matched = tuple[Batch, Rows]
+
+
+def _no_instance() -> _Matched:
+    none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
+    nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
+    matrices = (nothing, nothing, nothing, nothing, nothing)
+    batch = Batch(nobody, none, none, *matrices, sent=None, received=None, whole=True)
+    empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
+    return batch, Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
+
+
+def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -> pd.DataFrame:
+    keys = list(measure.callsites)
+    sites = [" | ".join(labels[i] for i in sorted(k.sites)) for k in keys]
+    batches, parts = [batch for batch, _ in held], [rows for _, rows in held]
+    communicators = [batch.communicator for batch in batches]
+    lengths = [len(batch) for batch in batches]
+
+    def of(name: str) -> Array:
+        return np.concatenate([getattr(rows, name) for rows in parts])
+
+    callsite, complete, last_rank = of("callsite"), of("complete"), of("last_rank")
+    identities = list(dict.fromkeys(c.identity for c in communicators))
+    numbers = {identity: i for i, identity in enumerate(identities)}
+    communicator = np.repeat([numbers[c.identity] for c in communicators], lengths)
+    table: dict[str, Any] = {
+        "communicator": _categories(identities, communicator),
+        "sequence": np.concatenate([batch.sequence for batch in batches]),
+        "start": np.concatenate([batch.start for batch in batches]),
+        "operation": _categories([k.operation for k in keys], callsite),
+        "algorithm": _categories(list(measure.algorithms), of("algorithm")),
+        "callsite": callsite,
+        "sites": _categories(sites, callsite),
+        "size": np.repeat([c.size for c in communicators], lengths).astype(np.int64),
+        "complete": complete,
+        **{name: of(name) for name in ("bytes", "bytes_min", "bytes_max", "message_bytes")},
+        "first_arrival_ns": of("first_arrival"),
+        "last_arrival_ns": nullable(of("last_arrival"), last_rank < 0),
+        "first_rank": of("first_rank"),
+        "last_rank": nullable(last_rank, last_rank < 0),
+        "average_imbalance_ns": of("average_imbalance"),
+        "worst_imbalance_ns": of("worst_imbalance"),
+        "message_time_ns": of("message_time"),
+        "average_factor": of("average_factor"),
+        "worst_factor": of("worst_factor"),
+        "exit_imbalance_ns": of("exit_imbalance"),
+        "exit_factor": of("exit_factor"),
+        "mean_elapsed_ns": of("mean_elapsed"),
+        "wait_ns": of("wait"),
+        **{
+            f"wait_{state}_ns": np.concatenate([_state(rows, state) for rows in parts])
+            for state in STATES
+        },
+        "completion_skew_ns": of("skew"),
+        "last_exit_ns": nullable(of("last_exit"), ~complete),
+        "choice": _categories(list(CHOICES), np.concatenate([_choice(b) for b in batches])),
+    }
+    frame: pd.DataFrame = pd.DataFrame(table)
+    return frame
+
+
+def _choice(batch: Batch) -> Array:
+    return np.zeros(len(batch), np.uint8) if batch.choice is None else batch.choice
+
+
+def _state(rows: Rows, state: str) -> Float:
+    values = rows.waits.get(state, np.zeros(len(rows.complete)))
+    return np.where(rows.complete, values, np.nan)
+
+
+def _categories(labels: list[str], index: Array) -> Any:
+    return pd.Categorical(labels).take(index) if labels else pd.Categorical([])
+
+
+def matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
+    """Return arrivals and exits of one call site: int64 ns, instances (by first arrival) x ranks.
+
+    The columns are the ranks of its communicator, or of all its communicators in world rank order
+    (`matrix_ranks`). An absent rank has arrival -1. An open or absent call has exit 0.
+    """
+    found = list(_of_callsite(trace, callsite))
+    ranks = np.unique(np.concatenate([members for members, *_ in found]))
+    arrivals, exits, first = [], [], []
+    for members, arrival, finish, first_arrival in found:
+        columns = np.searchsorted(ranks, members)
+        a = np.full((len(first_arrival), len(ranks)), -1, np.int64)
+        f = np.zeros((len(first_arrival), len(ranks)), np.int64)
+        a[:, columns], f[:, columns] = arrival.T, finish.T
+        arrivals.append(a)
+        exits.append(f)
+        first.append(first_arrival)
+    order = np.argsort(np.concatenate(first), kind="stable")
+    return np.concatenate(arrivals)[order], np.concatenate(exits)[order]
+
+
+def matrix_ranks(trace: Trace, callsite: int) -> Int:
+    """Return the world ranks of the columns of `matrix`, ascending."""
+    return np.unique(np.concatenate([ranks for ranks, *_ in _of_callsite(trace, callsite)]))
+
+
+def _of_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, Int]]:
+    """Yield ranks, arrivals (-1 if absent), exits and first arrivals of a call site per batch."""
+    measure = Measure(trace)
+    any_found = False
+    for batch, rows in measure.batches():
+        index = np.flatnonzero(rows.callsite == callsite)
+        if len(index):
+            any_found = True
+            here = batch.shape[:, index] >= 0
+            yield (
+                batch.communicator.ranks,
+                np.where(here, batch.arrival[:, index], -1),
+                batch.finish[:, index],
+                rows.first_arrival[index],
+            )
+    if not any_found:
+        raise TraceError(
+            f"{trace.path}: no call site {callsite}; there are {len(measure.callsites)}"
+        )

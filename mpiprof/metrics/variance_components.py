@@ -1,0 +1,195 @@
+"""Shares of a variance, with confidence intervals from the delete-a-group jackknife.
+
+Arrivals of consecutive instances are not independent: a disturbance lasts and a program has phases.
+Intervals from single instances would be too narrow. So the run is cut into GROUPS stretches, and
+each statistic is also computed without each stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics import distributions
+from mpiprof.trace.types import Bool, Float, Int
+
+GROUPS = 20
+CONFIDENCE = 0.95
+SIGNIFICANT = 0.01
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % confidence interval; NaN if unknown."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
+
+
+def stretches(instances: int) -> Int:
+    """Return the stretch of the run of each of `instances` consecutive instances."""
+    return np.arange(instances) * min(GROUPS, instances) // max(instances, 1)
+
+
+def jackknife(
+    sums: Float, statistic: Callable[[Float], Float], bounds: tuple[float, float] | None = None
+) -> list[Estimate]:
+    """Return a statistic of sums (stretches x K) over all stretches, with confidence intervals.
+
+    The statistic maps K sums to some values. With fewer than 3 stretches the intervals are NaN.
+    Intervals are cut at `bounds` but always include their value.
+    """
+    whole = sums.sum(0)
+    value = statistic(whole)
+    count = len(sums)
+    half: Float = np.full(len(value), np.nan)
+    if count >= 3:
+        without = np.stack([statistic(whole - part) for part in sums])
+        spread = ((without - without.mean(0)) ** 2).sum(0) * (count - 1) / count
+        half = distributions.student_quantile(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
+    low, high = value - half, value + half
+    if bounds is not None:
+        least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
+        low, high = np.maximum(low, least), np.minimum(high, most)
+    return [Estimate(*found) for found in np.stack([value, low, high], 1).tolist()]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Analysis of variance of sums of lateness by rank and by stretch of constant conditions.
+
+    node: the node of each rank. groups: number of rank sets (communicators), each of which centres
+    its lateness.
+    """
+
+    node: Int
+    ranks: int
+    groups: int
+
+    def shares(self, sums: Float, nodes: bool) -> Float:
+        """Return the shares of the variance by rank, by node and at random.
+
+        sums: number of instances, sum of squares, then counts and sums of lateness per rank (phases
+        flattened). Lateness is after the mean arrival of the instance. This is a nested analysis of
+        variance with ranks within nodes. A node's effect is the median of its ranks' means, so that
+        one late rank does not make a slow node. The share that chance gives to an effect (its
+        degrees of freedom times the random mean square) moves to the random share.
+        """
+        instances, total = sums[0], sums[1]
+        count, mean = self.means(sums[2:])
+        between = float((count * mean**2).sum())
+        seen = (count > 0).sum()
+        phases = (count > 0).any(1).sum()
+        by_rank = max(float(seen - self.groups * phases), 0.0)
+        left = float(count.sum() - instances - by_rank)
+        if total <= 0 or left <= 0:
+            return np.full(3, np.nan)
+        chance = max(total - between, 0.0) / left
+        of_node = np.zeros_like(mean)
+        if nodes:
+            of_node = self.node_effects(count, mean)
+        node = min(max(float((count * of_node * mean).sum()), 0.0), between)
+        rank = between - node
+        surplus = by_rank * chance
+        rank, surplus = max(rank - surplus, 0.0), max(surplus - rank, 0.0)
+        node = max(node - surplus, 0.0)
+        parts = np.array([rank, node, max(total - rank - node, 0.0)])
+        share: Float = parts / parts.sum()
+        return share
+
+    def means(self, sums: Float) -> tuple[Float, Float]:
+        """Return counts and mean lateness, phases x ranks."""
+        count, lateness = sums.reshape(2, -1, self.ranks)
+        return count, lateness / np.maximum(count, 1)
+
+    def node_effects(self, count: Float, mean: Float) -> Float:
+        """Return the effect of the node of each rank, phases x ranks."""
+        found = np.zeros_like(mean)
+        for phase, weight in enumerate(count):
+            there = np.flatnonzero(weight > 0)
+            for node in np.unique(self.node[there]):
+                of = there[self.node[there] == node]
+                found[phase, of] = np.median(mean[phase, of])
+            if len(there):
+                found[phase, there] -= np.average(found[phase, there], weights=weight[there])
+        return found
+
+    def node_lateness(self, sums: Float, nodes: int) -> Float:
+        """Return how much later each node (median of its ranks) is than the other nodes."""
+        count, mean = self.means(sums)
+        whole = np.maximum(count.sum(0), 1)
+        values = (count * mean).sum(0) / whole
+        median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
+        return np.asarray(median - (median.sum() - median) / (nodes - 1))
+
+    def nodes_differ(self, sums: Float, least: float) -> bool:
+        """Return whether nodes differ significantly and by more than `least` ns."""
+        count, mean = self.means(sums[2:])
+        whole = count.sum(0)
+        there = np.flatnonzero(whole > 0)
+        return nodes_differ((count * mean).sum(0)[there] / whole[there], self.node[there], least)
+
+
+def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
+    """Return whether the lateness of ranks differs between nodes, significantly and by `least` ns.
+
+    Uses Fisher's test with one value per rank. Values far from their node's median are pulled in,
+    because one late rank would otherwise hide a slow node. At least one node must have two ranks.
+    """
+    groups = [lateness[node == number] for number in np.unique(node)]
+    if len(groups) < 2 or max(map(len, groups)) < 2:
+        return False
+    if np.ptp([np.median(group) for group in groups]) <= least:
+        return False
+    groups = [_drawn_in(group) for group in groups]
+    drawn = np.concatenate(groups)
+    within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    between = float(((drawn - drawn.mean()) ** 2).sum()) - within
+    if all(np.ptp(group) == 0 for group in groups):
+        return True
+    free = len(groups) - 1, len(drawn) - len(groups)
+    ratio = (between / free[0]) / (within / free[1])
+    return bool(distributions.fisher(*free, ratio) < SIGNIFICANT)
+
+
+def _drawn_in(values: Float) -> Float:
+    """Return values with outliers clipped to three (robust) standard deviations from the median."""
+    median = np.median(values)
+    reach = 3 * np.median(np.abs(values - median)) / 0.6745
+    return np.asarray(np.clip(values, median - reach, median + reach))
+
+
+def centred(values: Float) -> Float:
+    """Return ranks x instances minus the mean of each instance."""
+    difference: Float = values - values.mean(0)
+    return difference
+
+
+def grouped(values: Float, group: Int, groups: int) -> Float:
+    """Return sums over the instances of each group: groups x ranks from ranks x instances."""
+    return np.stack([np.bincount(group, row, groups) for row in values], 1)
+
+
+def after_median_of_others(values: Float) -> Float:
+    """Return each value minus the median of the other values of its column."""
+    count = len(values)
+    if count < 2:
+        return np.zeros_like(values)
+    if count == 2:
+        return np.asarray(values - values[::-1])
+    order = np.sort(values, axis=0)
+    middle = count // 2
+    if count % 2 == 0:
+        lower: Bool = values <= order[middle - 1]
+        return np.asarray(values - np.where(lower, order[middle], order[middle - 1]))
+    at, below, above = order[middle], order[middle - 1], order[middle + 1]
+    median = np.where(
+        values < at, (at + above) / 2, np.where(values > at, (below + at) / 2, (below + above) / 2)
+    )
+    return np.asarray(values - median)

@@ -1,0 +1,318 @@
+"""Library choice: the algorithm that an MPI library took, determined from its settings.
+
+The recorder reads the settings in MPI_Init. A name is returned only if it is certain. This requires
+a version with decisions that were read and tested. It also requires that these algorithms run (no
+other component, no division by nodes). For a forced algorithm, its conditions must be known to be
+met, or its replacement must be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mpiprof.libraries import Own, own
+from mpiprof.libraries.table import MPICH, OPENMPI
+
+UNKNOWN = ""
+VERSIONS = {MPICH: r"MPICH Version:\s+5\.0\.", OPENMPI: r"Open MPI v5\.0\."}
+
+# Replacement for a forced algorithm with unmet conditions.
+INSTEAD = {
+    (OPENMPI, "allgather", "recursive_doubling"): "bruck",
+    (OPENMPI, "allgather", "neighbor"): "ring",
+    (OPENMPI, "allgatherv", "neighbor"): "ring",
+    (OPENMPI, "allreduce", "ring"): "recursive_doubling",
+    (OPENMPI, "allreduce", "rabenseifner"): "basic_linear",
+    (OPENMPI, "bcast", "scatter_allgather"): "basic_linear",
+    (OPENMPI, "bcast", "scatter_allgather_ring"): "basic_linear",
+    (OPENMPI, "reduce", "rabenseifner"): "linear",
+    (OPENMPI, "reduce_scatter_block", "recursive_halving"): "basic_linear",
+}
+# Open MPI's components that precede `tuned` and leave calls with several processes on one node to
+# it. `han` takes calls across nodes for the operations below. MPICH divides its operations below by
+# nodes.
+ASIDE = ("tuned", "self", "inter", "sync", "ftagree", "han")
+BY_NODES = {
+    OPENMPI: ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter"),
+    MPICH: ("allreduce", "barrier", "bcast", "reduce"),
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """An MPI library and its settings in a job.
+
+    on_node: number of the job's `ranks` that its launcher started on a node, 0 if unknown.
+    multiple: True if several threads may call MPI. settings: control variables that are not 0 or
+    empty.
+    """
+
+    family: str
+    ranks: int
+    on_node: int
+    multiple: bool
+    settings: Mapping[str, int | str]
+
+    def number(self, name: str) -> int:
+        """Return the value of a numeric control variable, else 0."""
+        value = self.settings.get(name, 0)
+        return value if isinstance(value, int) else 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A blocking collective on an intra-communicator of two or more processes.
+
+    bytes: size of a block, vector or message, for allgatherv and reduce_scatter the total; -1 if
+    unknown. element: bytes per element, 0 if unknown. builtin: True for a predefined reduction. All
+    predefined reductions commute.
+    """
+
+    operation: str
+    size: int
+    bytes: int
+    element: int = 0
+    builtin: bool = False
+    in_place: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of elements, -1 if unknown."""
+        return self.bytes // self.element if self.element and self.bytes >= 0 else -1
+
+
+def family_of(version: str) -> str | None:
+    """Return the library of a version text, or None for untested releases."""
+    return next((f for f, text in VERSIONS.items() if re.match(text, version)), None)
+
+
+def library_of(version: str, ranks: int, told: object) -> Library | None:
+    """Return the library of a job, or None if its choices are unknown.
+
+    version: the library's version text. told: the trace's record of its settings.
+    """
+    family = family_of(version)
+    if family is None or not isinstance(told, dict):
+        return None
+    settings, on_node = told.get("settings"), told.get("on_node")
+    if not isinstance(settings, dict) or not isinstance(on_node, int):
+        return None
+    known = {str(k): v for k, v in settings.items() if isinstance(v, int | str)}
+    if family == OPENMPI and not known.get("coll_tuned_use_dynamic_rules"):
+        return None  # fixed decisions are not modelled
+    return Library(family, ranks, on_node, told.get("multiple") is True, known)
+
+
+def ran(library: Library, call: Call) -> str:
+    """Return the name of the algorithm that a call took, or UNKNOWN if it is uncertain."""
+    if call.bytes == 0 and call.operation != "barrier":
+        return UNKNOWN  # no data is sent
+    return _of_openmpi(library, call) if library.family == OPENMPI else _of_mpich(library, call)
+
+
+def _holds(need: str, call: Call) -> bool | None:
+    """Return whether an algorithm's condition is met; None if unknown."""
+    power = 1 << (call.size.bit_length() - 1)
+    least = {"elements": call.size, "half_elements": power}
+    if need in least:
+        if call.count < 0:
+            return False if 0 <= call.bytes < least[need] else None
+        return call.count >= least[need]
+    known = {
+        "pow2": call.size == power,
+        "even": call.size % 2 == 0,
+        "two": call.size == 2,
+        "in_place": call.in_place,
+        "not_in_place": not call.in_place,
+        "commutes": call.builtin or None,
+        "builtin": call.builtin or None,
+    }
+    return known.get(need)
+
+
+def _every(needs: tuple[str, ...], call: Call) -> bool | None:
+    found = [_holds(need, call) for need in needs]
+    return False if False in found else None if None in found else True
+
+
+def _forced(library: Library, call: Call, number: int) -> Own | None:
+    rows = own(library.family, call.operation)
+    return rows[number - 1] if 0 < number <= len(rows) else None
+
+
+# ---- Open MPI
+
+
+def _of_openmpi(library: Library, call: Call) -> str:
+    head = f"coll_tuned_{call.operation}_algorithm"
+    row = _forced(library, call, library.number(head))
+    if row is None or not _is_tuned(library, call.operation):
+        return UNKNOWN
+    if call.operation in ("alltoall", "alltoallv") and call.in_place:
+        return UNKNOWN  # one unnumbered algorithm for all settings
+    segment = library.number(f"{head}_segmentsize")
+    if row.name == "segmented_ring":
+        return _segmented_ring(call, segment)
+    if row.name == "split_binary_tree":
+        return _split_binary_tree(call, segment)
+    return _guarded(row, call)
+
+
+def _is_tuned(library: Library, operation: str) -> bool:
+    """Return whether the component `tuned` runs an operation."""
+    own_priority = library.number("coll_tuned_priority")
+    if "coll" in library.settings or any(n.startswith("coll_sync_b") for n in library.settings):
+        return False
+    for name in library.settings:
+        component = name.removeprefix("coll_").removesuffix("_priority")
+        if name.endswith("_priority") and library.number(name) >= own_priority:
+            if component not in ASIDE:
+                return False
+            several = library.on_node != library.ranks
+            if component == "han" and several and operation in BY_NODES[OPENMPI]:
+                return False
+    return own_priority > 0
+
+
+def _guarded(row: Own, call: Call) -> str:
+    checked = tuple(need for need in row.needs if need not in row.unchecked or need == "two")
+    holds = _every(checked, call)
+    if holds:
+        return row.name
+    name = INSTEAD.get((row.library, row.operation, row.name))
+    if holds is None or name is None:
+        return UNKNOWN
+    return name
+
+
+def _segmented_ring(call: Call, segment: int) -> str:
+    if call.count < 0:
+        return UNKNOWN
+    in_segment = segment // call.element if call.element <= segment < call.bytes else call.count
+    if call.count >= call.size * in_segment:
+        return "segmented_ring"
+    return "ring" if call.count >= call.size else "recursive_doubling"
+
+
+def _split_binary_tree(call: Call, segment: int) -> str:
+    """Return the algorithm: a chain of all members if halves or segments are too few."""
+    if call.count < 0:
+        return UNKNOWN
+    half = call.count // 2 * call.element
+    return "split_binary_tree" if half and max(segment, call.element) <= half else "chain"
+
+
+# ---- MPICH
+
+
+def _of_mpich(library: Library, call: Call) -> str:
+    if not _reaches(library, call):
+        return UNKNOWN
+    number = library.number(f"MPIR_CVAR_{call.operation.upper()}_INTRA_ALGORITHM")
+    row = _forced(library, call, number)
+    if row is None:
+        return _chosen(library, call) if number == 0 else UNKNOWN
+    if row.name in ("smp", "ccl"):
+        return UNKNOWN  # depends on the number of nodes, or on another library
+    holds = _every(row.needs, call)
+    if holds:
+        return row.name
+    return UNKNOWN if holds is None else _chosen(library, call)
+
+
+def _reaches(library: Library, call: Call) -> bool:
+    """Return whether the table's algorithms run a call as a whole.
+
+    The device layer above them divides some operations by nodes. On one node it has shared-memory
+    algorithms, but does not use them if several threads may call MPI.
+    """
+    head = f"MPIR_CVAR_{call.operation.upper()}_"
+    others = ("UCC", "HCOLL", "CH4_COLL_SELECTION", "POSIX_COLL_SELECTION", "ODD_EVEN_CLIQUES")
+    if f"{head}COMPOSITION" in library.settings or any(
+        other in name for name in library.settings for other in others
+    ):
+        return False
+    in_memory = library.number(f"{head}POSIX_INTRA_ALGORITHM")
+    if call.operation not in BY_NODES[MPICH]:
+        return in_memory == 0
+    if library.number("MPIR_CVAR_NOLOCAL"):
+        # Under libfabric the netmod has its own broadcasts.
+        return call.operation != "bcast" or library.settings.get("MPIR_CVAR_CH4_NETMOD") == "ucx"
+    if library.number("MPIR_CVAR_NUM_CLIQUES") > 1 or library.on_node != library.ranks:
+        return False
+    auto = 2
+    return call.operation == "allreduce" and (
+        in_memory == 0 or (in_memory == auto and library.multiple)
+    )
+
+
+def _chosen(library: Library, call: Call) -> str:
+    """Return the choice of MPICH's decision tree (maint/tuning/coll/mpir/generic.json of 5.0)."""
+    if "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE" in library.settings:
+        return UNKNOWN
+    choose = CHOOSE.get(call.operation)
+    # Some calls have unknown sizes; some operations are decided without the size.
+    return choose(call) if choose and (call.bytes >= 0 or call.operation in SIZELESS) else UNKNOWN
+
+
+def _allgather(call: Call) -> str:
+    total = call.bytes * (call.size if call.operation == "allgather" else 1)
+    if _holds("pow2", call):
+        return "recursive_doubling" if total < 512 << 10 else "ring"
+    return "brucks" if total < 80 << 10 else "ring"
+
+
+def _allreduce(call: Call) -> str:
+    if call.bytes <= 8 or not call.builtin:
+        return "recursive_doubling"
+    enough = _holds("half_elements", call)
+    if enough is None:
+        return UNKNOWN
+    return "reduce_scatter_allgather" if enough else "recursive_doubling"
+
+
+def _alltoall(call: Call) -> str:
+    if call.in_place:
+        return "pairwise_sendrecv_replace"
+    if call.size > 8 and call.bytes <= 256:
+        return "brucks"
+    return "scattered" if call.bytes <= 32 << 10 else "pairwise"
+
+
+def _alltoallv(call: Call) -> str:
+    return "pairwise_sendrecv_replace" if call.in_place else "scattered"
+
+
+def _reduce(call: Call) -> str:
+    if call.bytes <= 2048:
+        return "binomial"
+    enough = _holds("half_elements", call) if call.builtin else False
+    if enough is None:
+        return UNKNOWN
+    return "reduce_scatter_gather" if enough else "binomial"
+
+
+def _reduce_scatter(call: Call) -> str:
+    if not call.builtin:
+        return UNKNOWN
+    total = call.bytes * (1 if call.operation == "reduce_scatter" else call.size)
+    return "recursive_halving" if total < 512 << 10 else "pairwise"
+
+
+SIZELESS = ("alltoallv", "gatherv", "scatterv")
+CHOOSE: dict[str, Callable[[Call], str]] = {
+    "allgather": _allgather,
+    "allgatherv": _allgather,
+    "allreduce": _allreduce,
+    "alltoall": _alltoall,
+    "alltoallv": _alltoallv,
+    "gather": lambda _: "binomial",
+    "gatherv": lambda _: "linear",
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "reduce_scatter_block": _reduce_scatter,
+    "scatter": lambda _: "binomial",
+    "scatterv": lambda _: "linear",
+}

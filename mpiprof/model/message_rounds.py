@@ -1,0 +1,115 @@
+"""Messages of all processes by round: schedules without their buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model import buffer_contract
+from mpiprof.model.schedule import Algorithm, Problem, Schedule, traffic
+
+FACTS = 4  # per process: sends, receives, bytes reduced, barriers
+FIRST_ROOM = 1024
+
+
+def applies(algorithm: Algorithm, problem: Problem) -> bool:
+    """Return whether an algorithm can solve a problem."""
+    try:
+        Schedule(algorithm, problem, 0).close()
+    except MpiprofError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of all processes. Sends are in order of the sender, then of emission."""
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    sends: NDArray[np.int64]
+    receives: NDArray[np.int64]
+    reduced: NDArray[np.int64]
+    barriers: NDArray[np.int64]
+
+
+class Traffic:
+    """Schedules of all processes, as a resource for `with`.
+
+    On an inter-communicator, the processes of the remote group follow the local group.
+    """
+
+    def __init__(self, algorithm: Algorithm, problem: Problem) -> None:
+        self.size = problem.size + problem.remote_size
+        self._numbers = np.arange(self.size)
+        self.schedules: list[Schedule] = []
+        self._groups: list[tuple[NDArray[np.uint64], int, int]] = []
+        self.groups = [(0, problem.size), (problem.size, self.size)][
+            : 2 if problem.remote_size else 1
+        ]
+        self._peers = np.empty(FIRST_ROOM, np.int32)
+        self._lengths = np.empty(FIRST_ROOM, np.int64)
+        self._facts = np.zeros((self.size, FACTS), np.int64)
+        sides = [(problem, 0, problem.size)]
+        if problem.remote_size:
+            sides.append((buffer_contract.mirrored(problem), problem.size, 0))
+        try:
+            for side, first, remote_first in sides:
+                for rank in range(side.size):
+                    self.schedules.append(Schedule(algorithm, side, rank))
+                mine = self.schedules[first:]
+                handles = np.array([s.handle for s in mine], np.uint64)
+                self._groups.append((handles, first, remote_first))
+        except BaseException:
+            self.close()
+            raise
+        self.rounds = max(s.rounds for s in self.schedules)
+
+    def __enter__(self) -> Traffic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release all contexts."""
+        for schedule in self.schedules:
+            schedule.close()
+        self.schedules = []
+
+    def round(self, r: int) -> Round | None:
+        """Return round r, or None if its messages do not match within the round."""
+        begin, balance = 0, np.zeros(1, np.uint64)
+        for handles, first, remote_first in self._groups:
+            facts = self._facts[first : first + len(handles)]
+            while True:
+                before = balance.copy()
+                arrays = (facts, self._peers[begin:], self._lengths[begin:])
+                count = traffic(handles, r, first, remote_first, arrays, balance)
+                if begin + count <= len(self._peers):
+                    break
+                balance = before
+                self._grow(begin, begin + count)
+            begin += count
+        if balance[0]:
+            return None
+        sends, receives, reduced, barriers = self._facts.T
+        sources = np.repeat(self._numbers, sends)
+        return Round(
+            sources,
+            self._peers[:begin],
+            self._lengths[:begin],
+            sends,
+            receives,
+            reduced,
+            barriers,
+        )
+
+    def _grow(self, kept: int, room: int) -> None:
+        peers, lengths = np.empty(room, np.int32), np.empty(room, np.int64)
+        peers[:kept], lengths[:kept] = self._peers[:kept], self._lengths[:kept]
+        self._peers, self._lengths = peers, lengths

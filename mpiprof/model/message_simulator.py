@@ -1,0 +1,239 @@
+"""Message simulation: message by message, for rounds that do not match and for node ports.
+
+The model is that of model/simulate.py. Every sender offers at most one message. An offer that
+cannot start is parked at its obstacle. The obstacle is its pair of processes until the receive is
+posted, else a busy port.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from mpiprof.errors import MpiprofError
+from mpiprof.model.machine import Machine, Numbers, Times
+from mpiprof.model.pipeline_formulas import doublings
+from mpiprof.model.schedule import BARRIER, RECEIVE, REDUCE, REMOTE, SEND, Schedule
+
+ROUNDS_AT_ONCE = 64
+Offer = tuple[float, int]
+Pair = tuple[int, int]
+
+
+class Message(NamedTuple):
+    """One simulated message; times in ns, processes numbered over both groups."""
+
+    source: int
+    target: int
+    start: float
+    end: float
+    bytes: int
+    round: int
+
+
+class Steps(NamedTuple):
+    """One round of a process: (peer, bytes) of sends, peers of receives, and local work."""
+
+    sends: list[tuple[int, int]]
+    receives: list[int]
+    reduced: int
+    barrier: bool
+
+
+NO_STEPS = Steps([], [], 0, False)
+
+
+@dataclass
+class _Process:
+    rounds: Iterator[Steps]
+    group: range
+    round: int = -1
+    steps: Steps = NO_STEPS
+    sends: list[tuple[int, int]] = field(default_factory=list)
+    sent: int = 0
+    open: int = 0
+    at_barrier: float | None = None  # time of arrival at the barrier
+    done: bool = False
+
+
+def _rounds(schedule: Schedule, first: int, group: range, remote: range) -> Iterator[Steps]:
+    for begin in range(first, schedule.rounds, ROUNDS_AT_ONCE):
+        end = min(begin + ROUNDS_AT_ONCE, schedule.rounds)
+        rows = schedule.steps(begin, end)
+        rows = rows[np.isin(rows[:, 1], (SEND, RECEIVE, REDUCE, BARRIER))]
+        edges = np.searchsorted(rows[:, 0], np.arange(begin, end + 1))
+        for i in range(end - begin):
+            steps = Steps([], [], 0, False)
+            for _, kind, peer, _, _, length, _, _, flags in rows[edges[i] : edges[i + 1]].tolist():
+                other = peer + (remote if flags & REMOTE else group).start
+                if kind == SEND:
+                    steps.sends.append((other, length))
+                elif kind == RECEIVE:
+                    steps.receives.append(other)
+                elif kind == REDUCE:
+                    steps = steps._replace(reduced=steps.reduced + length)
+                else:
+                    steps = steps._replace(barrier=True)
+            yield steps
+
+
+def run(
+    schedules: Sequence[Schedule],
+    machine: Machine,
+    begin: Times,
+    nodes: Numbers,
+    first_round: int = 0,
+    messages: list[Message] | None = None,
+) -> Times:
+    """Return the end of each process, if it enters `first_round` at `begin`."""
+    return _Run(schedules, machine, nodes, first_round, messages).run(begin)
+
+
+class _Run:
+    def __init__(
+        self,
+        schedules: Sequence[Schedule],
+        machine: Machine,
+        nodes: Numbers,
+        first_round: int,
+        messages: list[Message] | None,
+    ) -> None:
+        self.machine, self.nodes, self.messages = machine, nodes.tolist(), messages
+        size, own = len(schedules), schedules[0].problem.size
+        self.size = size
+        groups = [range(own), range(own, size)]
+        self.processes = []
+        for i, schedule in enumerate(schedules):
+            mine, other = groups if i < own else reversed(groups)
+            steps = _rounds(schedule, first_round, mine, other)
+            self.processes.append(_Process(steps, mine, first_round - 1))
+        # Port numbers: the receiving sides of processes, then out and in of each node.
+        self.busy = [False] * (size + 2 * (max(self.nodes) + 1))
+        self.parked: defaultdict[int | Pair, list[Offer]] = defaultdict(list)
+        self.posted: defaultdict[Pair, int] = defaultdict(int)
+        self.ready: list[tuple[float, int, int | Pair | None]] = []
+        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `happen`
+        self.finish = np.zeros(size)
+
+    def run(self, begin: Times) -> Times:
+        for i, time in enumerate(begin.tolist()):
+            self.leave(i, time)
+        while self.agenda:
+            now = self.agenda[0][0]
+            while self.agenda and self.agenda[0][0] == now:
+                _, who, what = heapq.heappop(self.agenda)
+                self.happen(who, what, now)
+            while self.ready:
+                offer, who, woken_by = heapq.heappop(self.ready)
+                self.start((offer, who), woken_by, now)
+        stuck = [i for i, p in enumerate(self.processes) if not p.done]
+        if stuck:
+            raise MpiprofError(
+                f"rank {stuck[0]} waits for ever in round {self.processes[stuck[0]].round}"
+            )
+        return self.finish
+
+    def happen(self, who: int, what: int, now: float) -> None:
+        """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
+        process = self.processes[who]
+        if what < 0:
+            self.enter(who, now)
+            return
+        for port in self.ports(who, what):
+            self.busy[port] = False
+            self.wake(port)
+        process.sent += 1
+        self.offer(who, now)
+        for i in (who, what):
+            self.processes[i].open -= 1
+            if self.processes[i].open == 0:
+                self.leave(i, now)
+
+    def leave(self, who: int, now: float) -> None:
+        """Move a process from a finished round to its next round with messages or a barrier."""
+        process = self.processes[who]
+        for steps in process.rounds:
+            process.round += 1
+            if steps.barrier:
+                process.steps, process.at_barrier = steps, now
+                self.meet(process.group)
+                return
+            now += steps.reduced * self.machine.gamma
+            if steps.sends or steps.receives:
+                process.steps = steps
+                heapq.heappush(self.agenda, (now, who, -1))
+                return
+        process.done = True
+        self.finish[who] = now
+
+    def meet(self, group: range) -> None:
+        """Release a group from a barrier after its last arrival."""
+        came = [self.processes[i].at_barrier for i in group]
+        times = [time for time in came if time is not None]
+        if len(times) < len(group):
+            return
+        now = max(times) + doublings(len(group)) * self.machine.alpha
+        for i in group:
+            self.processes[i].at_barrier = None
+            reduced = self.processes[i].steps.reduced
+            heapq.heappush(self.agenda, (now + reduced * self.machine.gamma, i, -1))
+
+    def enter(self, who: int, now: float) -> None:
+        process = self.processes[who]
+        process.sends, process.sent = process.steps.sends, 0
+        process.open = len(process.sends) + len(process.steps.receives)
+        if not process.open:
+            self.leave(who, now)
+            return
+        for source in process.steps.receives:
+            self.posted[source, who] += 1
+            self.wake((source, who))
+        self.offer(who, now)
+
+    def offer(self, who: int, now: float) -> None:
+        process = self.processes[who]
+        if process.sent < len(process.sends):
+            heapq.heappush(self.ready, (now, who, None))
+
+    def wake(self, place: int | Pair) -> None:
+        waiting = self.parked.get(place)
+        if waiting:
+            offer, who = heapq.heappop(waiting)
+            heapq.heappush(self.ready, (offer, who, place))
+
+    def ports(self, source: int, target: int) -> tuple[int, ...]:
+        here, there = self.nodes[source], self.nodes[target]
+        if here == there or not self.machine.node_port:
+            return (target,)
+        return (target, self.size + 2 * here, self.size + 2 * there + 1)
+
+    def start(self, offer: Offer, woken_by: int | Pair | None, now: float) -> None:
+        """Start a message, or park it at its obstacle."""
+        source = offer[1]
+        process = self.processes[source]
+        target, length = process.sends[process.sent]
+        ports = self.ports(source, target)
+        pair = (source, target)
+        obstacle: int | Pair | None = next((port for port in ports if self.busy[port]), None)
+        if not self.posted[pair]:
+            obstacle = pair
+        if obstacle is not None:
+            heapq.heappush(self.parked[obstacle], offer)
+            if woken_by not in (None, obstacle) and isinstance(woken_by, int):
+                self.wake(woken_by)
+            return
+        for port in ports:
+            self.busy[port] = True
+        self.posted[pair] -= 1
+        within = self.nodes[source] == self.nodes[target]
+        alpha = self.machine.alpha_within if within else self.machine.alpha
+        beta = self.machine.beta_within if within else self.machine.beta
+        end = now + (alpha + length * beta)
+        heapq.heappush(self.agenda, (end, source, target))
+        if self.messages is not None:
+            self.messages.append(Message(source, target, now, end, length, process.round))

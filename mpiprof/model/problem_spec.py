@@ -1,0 +1,181 @@
+"""Algorithms by the names that users give, and the problems to show them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.libraries import own
+from mpiprof.libraries.table import MPICH, OPENMPI
+from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
+from mpiprof.model.distributions import DISTRIBUTIONS
+from mpiprof.model.machine import DEFAULT, Machine
+from mpiprof.model.schedule import Problem
+from mpiprof.model.variant import Variant
+from mpiprof.operations import OPERATIONS
+
+DOUBLE = 8  # bytes per element of a reduction
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Specification of a problem; `bytes` is the operation's size or a distribution's base."""
+
+    size: int
+    remote_size: int = 0
+    bytes: int = 65536
+    root: int = 0
+    distribution: str = "regular"
+    nodes: tuple[int, ...] = ()
+    machine: Machine = DEFAULT
+
+
+def nodes_of(size: int, remote_size: int, per_node: int) -> list[int]:
+    """Return the node of each process, with `per_node` on each and no node shared by groups."""
+    behind = -(-size // per_node)
+    own = [i // per_node for i in range(size)]
+    return own + [behind + i // per_node for i in range(remote_size)]
+
+
+def operations() -> list[str]:
+    """Return the operations that have algorithms, in the catalogue's order."""
+    return list(dict.fromkeys(a.operation for a in catalogue()))
+
+
+def algorithms(operation: str = "") -> list[Algorithm]:
+    """Return an operation's algorithms, or all; raises UsageError naming the nearest operation."""
+    if not operation:
+        order = operations()
+        return sorted(catalogue(), key=lambda a: (order.index(a.operation), a.intercommunicator))
+    if operation not in operations():
+        raise UsageError(_unknown("operation", operation, operations()))
+    return [a for a in algorithms() if a.operation == operation]
+
+
+def named(operation: str, name: str) -> list[Algorithm]:
+    """Return the algorithms of a name, for one group and for two; raises UsageError if none."""
+    known = algorithms(operation)
+    found = [a for a in known if a.name == name]
+    if not found:
+        raise UsageError(_unknown(f"{operation} algorithm", name, [a.name for a in known]))
+    return found
+
+
+def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
+    """Return one algorithm, for two groups or for one; raises UsageError."""
+    fitting = [a for a in named(operation, name) if a.intercommunicator == groups]
+    if not fitting and groups:
+        raise UsageError(f"{operation} {name} is not for two groups of processes: leave out -q")
+    if not fitting:
+        raise UsageError(
+            f"{operation} {name} is for inter-communicators: give the remote group's size with -q"
+        )
+    return fitting[0]
+
+
+def row_of(a: Algorithm) -> dict[str, Any]:
+    """Return a catalogue entry as data."""
+    return {
+        "operation": a.operation,
+        "name": a.name,
+        "intercommunicator": a.intercommunicator,
+        "restrictions": a.restrictions,
+        "cost": a.cost,
+        "parameters": a.parameters,
+        "source": a.source,
+        "library": None,
+        "number": None,
+        "same_as": [],
+    }
+
+
+def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
+    """Return the algorithms of an operation in MPI libraries, as data."""
+    return [
+        {
+            "operation": one.operation,
+            "name": one.name,
+            "intercommunicator": False,
+            "restrictions": one.restrictions,
+            "cost": None,
+            "parameters": None,
+            "source": None,
+            "library": one.library,
+            "number": one.number,
+            "same_as": [word.partition(":")[0] for word in one.ours.split()],
+        }
+        for library in (OPENMPI, MPICH)
+        for one in own(library, operation)
+    ]
+
+
+def problem(operation: str, setting: Setting) -> Problem:
+    """Return the problem of an operation for a specification."""
+    s = setting
+    if not 0 <= s.root < s.size:
+        raise UsageError(f"--root {s.root}: there are the ranks 0 to {s.size - 1}")
+    if s.distribution not in DISTRIBUTIONS:
+        raise UsageError(_unknown("distribution", s.distribution, DISTRIBUTIONS))
+    facts = OPERATIONS[operation]
+    if s.distribution != "regular" and not facts.irregular:
+        irregular = ", ".join(name for name in operations() if OPERATIONS[name].irregular)
+        raise UsageError(f"--distribution is for {irregular}: {operation} is regular")
+    unit = DOUBLE if facts.reduces else 1
+    counts, remote_counts = (
+        tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
+        for n in (s.size, s.remote_size)
+    )
+    made = Problem(
+        s.size,
+        s.bytes // unit * unit,
+        s.root,
+        s.remote_size,
+        s.bytes if s.remote_size else 0,
+        unit,
+        nodes=s.nodes[: s.size],
+        alpha=s.machine.alpha,
+        beta=s.machine.beta,
+    )
+    if operation == "alltoallv":
+        return replace(made, rows=tuple((m,) * s.size for m in counts))
+    if facts.irregular:
+        return replace(made, counts=counts, remote_counts=remote_counts)
+    return made
+
+
+def parameters_for(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Return the given parameters that an algorithm has.
+
+    Raises UsageError if no algorithm of the operation has a parameter.
+    """
+    known = {name for b in algorithms(a.operation) for name in parameters_of(b)}
+    for name in values:
+        if name not in known:
+            raise UsageError(_unknown(f"parameter of {a.operation}", name, sorted(known)))
+    return {name: value for name, value in values.items() if name in parameters_of(a)}
+
+
+def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
+    """Return a problem with an algorithm's parameters set; raises UsageError for wrong ones."""
+    known = parameters_of(a)
+    for name, value in values.items():
+        if name not in known:
+            raise UsageError(_unknown(f"parameter of {a.operation} {a.name}", name, known))
+        number = int(value) if str(value).isdecimal() and len(str(value)) < 16 else None
+        if known[name] == RANK:
+            if number is None or number >= given.size:
+                raise UsageError(f"{name}={value}: give a rank, from 0 to {given.size - 1}")
+        elif known[name] == BYTES:
+            if number is None:
+                raise UsageError(f"{name}={value}: not a number of bytes")
+        elif value not in known[name]:
+            raise UsageError(_unknown(f"value of {name}", str(value), known[name]))
+    words = tuple((name, str(value)) for name, value in values.items())
+    return Variant(a.name, words).apply(given)
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    return f"no {what} {name!r}: {nearest(name, known)}"

@@ -1,0 +1,240 @@
+"""Advice for a finding: where to look, what to change, which command to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.diagnosis.delay_chain import START
+from mpiprof.interface.format_units import capital, named, share
+from mpiprof.interface.shell_hints import quoted, switched
+from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.reports.site_labels import pattern_of, where
+from mpiprof.trace.sites import site_label
+
+if TYPE_CHECKING:
+    from mpiprof.diagnosis.findings import Finding
+    from mpiprof.trace import Trace
+
+MOSTLY = 0.5  # minimum share of the instances
+TALKED = "point_to_point"  # origin of lateness in messages
+LOAD = ("rank", "early", "gradient", "periodic", "moving")  # causes that no algorithm can remove
+
+
+def action(trace: Trace, found: Finding) -> str:
+    """Return the advice for a finding."""
+    return _ACTION[found.cause](trace, found)
+
+
+def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+    """Return where to look for the cause of the lateness, and what was observed there."""
+    looked = _between(trace, known, members)
+    doing = known.get("doing")
+    if doing is None or known["origin_rank"] not in members:
+        return looked
+    it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
+    return (
+        f"{looked} {share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
+    )
+
+
+def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+    """Return the two calls between which to look."""
+    if known.get("origin_how", "unknown") == "unknown":
+        return f"Look at what {named(members)} does before this call."
+    origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
+    rank = members[0] if len(members) == 1 else known["origin_rank"]
+    does, end = "does", ""
+    if known["origin_how"] == TALKED:
+        does, end = "exchanges", ", and for who sends late to it"
+    if after == known["origin_callsite"]:
+        return f"Look at what rank {rank} {does} between two calls of {origin}{end}."
+    if after not in trace.callsites.index and after != START:
+        return f"Look at what rank {rank} {does} before {origin}{end}."
+    return f"Look at what rank {rank} {does} from {where(trace, after)} to {origin}{end}."
+
+
+def _do_ranks(trace: Trace, found: Finding) -> str:
+    known, (workers, talkers) = found.evidence, parted(found)
+    if not talkers:
+        more = ""
+        if known.get("each"):
+            more = " All that waiting ends only where all ranks come together."
+        elif "grows" in known and known["grows"][1] > known["grows"][0]:
+            more = " Something grows there, such as a list, a file or memory that is kept."
+        return _look(trace, known, found.ranks) + more
+    known = {**known, "origin_how": "outside"}
+    if known["origin_rank"] not in workers:
+        known |= {"origin_rank": workers[0], "doing": None}
+    return f"{_look(trace, known, workers)} {capital(named(talkers))} may only wait for a message."
+
+
+def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
+    """Split a finding's ranks into ranks that work longer and ranks that wait for messages.
+
+    Sending and receiving count as waiting for messages. If all ranks do the same, the first list
+    has all ranks and the second is empty.
+    """
+    talkers = found.evidence.get("in_messages", [])
+    workers = [rank for rank in found.ranks if rank not in talkers]
+    return (workers, talkers) if workers and talkers else (found.ranks, [])
+
+
+def by_messages(found: Finding) -> bool:
+    """Return whether messages make the finding's ranks late, or the other ranks early."""
+    known = found.evidence
+    if found.cause == "early":
+        return "point_to_point" in known
+    sure = found.cause == "rank" or known.get("origin_share", 0.0) >= MOSTLY
+    _, talkers = parted(found)
+    return found.cause in LOAD and known.get("origin_how") == TALKED and sure and not talkers
+
+
+def _here(trace: Trace, found: Finding) -> str:
+    """Return the call site with most of the waiting."""
+    return where(trace, found.callsites[0])
+
+
+def _do_early(trace: Trace, found: Finding) -> str:
+    if by_messages(found):
+        return f"Look at who sends late to the others before {_here(trace, found)}."
+    if "let_go_early" in found.evidence:
+        return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
+    it = "them" if len(found.ranks) > 1 else "it"
+    return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
+
+
+def _do_periodic(trace: Trace, found: Finding) -> str:
+    place = elsewhere(found)
+    if by_messages(found):
+        before = _here(trace, found) if place is None else where(trace, place)
+        return f"Look for who sends late to {named(found.ranks)} before {before}."
+    if place is not None:
+        return _look(trace, found.evidence, found.ranks)
+    who = named(found.ranks) or "the program"
+    verb = "do" if len(found.ranks) > 1 else "does"
+    return (
+        f"Look at what {who} {verb} before these instances and not before others, such as output "
+        "or a check."
+    )
+
+
+def elsewhere(found: Finding) -> int | None:
+    """Return the other call site before which most of a finding's lateness arose, or None.
+
+    Ranks compute longer or wait for messages there, and few or no ranks wait for them at that call
+    site.
+    """
+    known = found.evidence
+    place, how = known.get("origin_callsite"), known.get("origin_how")
+    mostly = known.get("origin_share", 0.0) >= MOSTLY and how in ("outside", TALKED)
+    return place if found.ranks and mostly and place != found.callsites[0] else None
+
+
+def _do_moving(*_: Any) -> str:
+    return "Look for work that is handed from rank to rank, such as a token or output in turn."
+
+
+def _do_gradient(trace: Trace, found: Finding) -> str:
+    if by_messages(found):
+        here = _here(trace, found)
+        return (
+            f"Look at the messages before {here}: a rank may wait for a message of the one before."
+        )
+    return "Look at what grows with the rank: its share of the work, or the order of being served."
+
+
+def _do_outlier(trace: Trace, found: Finding) -> str:
+    known, here = found.evidence, found.callsites[0]
+    began, origin = "", known.get("origin_callsite", here)
+    if origin != here and known["origin_how"] != "unknown" and known["origin_share"] >= MOSTLY:
+        began = f"Most of that arose before {where(trace, origin)}. "
+    what = "other jobs, files, a first use"
+    if trace.callsites["operation"][here] == "finalize":
+        what = "what the program does at its end, files, other jobs"
+    return f"{began}{_look_when(trace, found)}: {what}."
+
+
+def _look_when(trace: Trace, found: Finding) -> str:
+    """Return where to look for an event at a given time."""
+    pattern = pattern_of(_sites(trace, found.callsites[0]))
+    does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
+    site = f" (`report --site {quoted(pattern)}` {does})" if pattern else ""
+    return f"Look at that time in the timeline{site}"
+
+
+def _do_inside(trace: Trace, found: Finding) -> str:
+    source = where(trace, found.evidence["origin_callsite"])
+    if found.evidence["instances"] == 1:
+        return f"{_look_when(trace, found)}: other jobs, or how {source} ran then."
+    operation = trace.callsites["operation"][found.evidence["origin_callsite"]]
+    if WAITS.get(base_operation(operation)) in ("barrier", "nxn"):
+        return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
+    return (
+        f"Look at the algorithm and the sizes of {source}, and at who else comes late to it: data "
+        "may go through other ranks, and how the library sends it is not known."
+    )
+
+
+def _do_node(*_: Any) -> str:
+    return "Look there for a slower processor, other jobs, or a network that is shared."
+
+
+def _do_noise(trace: Trace, found: Finding) -> str:
+    known = found.evidence
+    place = known.get("origin_callsite", found.callsites[0])
+    if known["instances"] == 1:
+        return "Record another run to tell."
+    if "inside" in known:
+        source = where(trace, known["inside"]["callsite"])
+        return (
+            f"Most of it is made inside {source}, which keeps now this rank longer and now that: "
+            "look at its algorithm, its sizes, and whether each rank has a processor."
+        )
+    often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
+    if often and known["origin_how"] != "unknown":
+        return f"It mostly begins before {where(trace, place)}: look there."
+    if known["mostly_last"] is not None:
+        rank, _ = known["mostly_last"]
+        if known["besides"]:
+            return f"Look at rank {rank} first: how late it comes varies too much for a pattern."
+        return (
+            f"Look at rank {rank} first: how late it comes varies too much to be sure. Another run "
+            "would tell whether it is this rank again."
+        )
+    return "Look for other work on the nodes, or for work whose amount changes at random."
+
+
+def _do_algorithm(trace: Trace, found: Finding) -> str:
+    rule = switched(pattern_of(_sites(trace, found.callsites[0])), found.algorithm)
+    return f"Try: run --switch {quoted(rule)}"
+
+
+def _do_barrier(*_: Any) -> str:
+    return "Remove the barrier if nothing depends on it, such as files or one-sided access."
+
+
+def _do_clock(*_: Any) -> str:
+    return "Record longer, to MPI_Finalize, with synchronising collectives over all nodes."
+
+
+def _sites(trace: Trace, callsite: int) -> Sequence[Mapping[str, Any]]:
+    row: Any = trace.callsites.loc[callsite]
+    found: Sequence[Mapping[str, Any]] = row["sites"]
+    return found
+
+
+_ACTION: dict[str, Callable[[Trace, Finding], str]] = {
+    "rank": _do_ranks,
+    "early": _do_early,
+    "periodic": _do_periodic,
+    "moving": _do_moving,
+    "gradient": _do_gradient,
+    "outlier": _do_outlier,
+    "inside": _do_inside,
+    "node": _do_node,
+    "noise": _do_noise,
+    "algorithm": _do_algorithm,
+    "barrier": _do_barrier,
+    "clock": _do_clock,
+}

@@ -1,0 +1,168 @@
+"""The catalogue of algorithms and their predicted times, as text and as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from mpiprof.interface.format_units import count, duration, ranks, size
+from mpiprof.reports.table import Column, paragraph, render
+
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+PROVED = (
+    "proved: on labels in place of data every rank ends with the right result, every byte of it is "
+    "written once, nothing waits for ever though each send waits for its receive, nothing depends "
+    "on timing, and reductions associate their operands alike on all ranks. roots: pairs of a "
+    "number of processes and a root. data: a vector, a rank's block, or all contributions together"
+)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictions (name, end, end after the last arrival) in ns, and the excluded algorithms.
+
+    Each excluded algorithm has its reason.
+    """
+
+    rows: Sequence[tuple[str, float, float]]
+    left_out: Sequence[tuple[str, str]]
+    bound: float
+    last_arrival: float
+
+
+def listing(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the catalogue's entries as text, by operation, with the MPI libraries' last."""
+    parts = []
+    for (operation, inter, library), group in groupby(
+        rows, key=lambda row: (row["operation"], row["intercommunicator"], row["library"])
+    ):
+        head = f"{operation} on inter-communicators" if inter else str(operation)
+        head += f" in {FAMILIES[library]} itself" if library else ""
+        entry = _own if library else _entry
+        parts.append("\n".join([head, *(entry(row) for row in group)]))
+    return "\n\n".join(parts)
+
+
+def _own(row: Mapping[str, Any]) -> str:
+    number = "" if row["number"] is None else f"{row['number']} "
+    same = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
+    needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
+    words = ", ".join(text for text in (same, needs) if text)
+    return _named(number + row["name"], words)
+
+
+def _entry(row: Mapping[str, Any]) -> str:
+    lines = [_named(str(row["name"]), str(row["cost"]))]
+    needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
+    lines += [
+        paragraph(text, 30) for text in (needs, f"from {row['source']}", row["parameters"]) if text
+    ]
+    return "\n".join(lines)
+
+
+def _named(name: str, words: str) -> str:
+    """Return a name and its description, wrapped to the terminal's width."""
+    text = paragraph(f"{name:<27} {words}", 2, 30)
+    return f"  {name:<27} {text.strip()[len(name) :].strip()}".rstrip()
+
+
+def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
+    """Return one line that describes the simulated case."""
+    text = f"{operation} {name}".strip() + f" on {asked['processes']}"
+    text += f" and {asked['remote']} processes" if asked["remote"] else " processes"
+    if operation != "barrier":
+        text += f", {size(asked['bytes'])}"
+    if asked["distribution"] != "regular":
+        text += f" as base of {asked['distribution']}"
+    if asked["root"]:
+        text += f", root {asked['root']}"
+    if asked["parameters"]:
+        text += ", " + ", ".join(asked["parameters"])
+    return text
+
+
+def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
+    """Return alpha, beta and gamma as one line of text."""
+
+    def link(alpha: float, beta: float) -> str:
+        return f"alpha {duration(alpha)}, beta {beta:.3g} ns/B"
+
+    text = link(values["alpha"], values["beta"])
+    if per_node > 1:
+        text += f" between nodes; {link(values['alpha_within'], values['beta_within'])} within"
+        text += f"; {per_node} processes a node" + ", which share its port" * values["node_port"]
+    return f"{text}; gamma {values['gamma']:.3g} ns/B ({origin})"
+
+
+def times(end: float, after: float) -> str:
+    """Return as text when the last process ends."""
+    text = f"The last process ends at {duration(end)}"
+    return text + (f", {duration(after)} after the last arrival" if after != end else "")
+
+
+def predictions(found: Prediction) -> str:
+    """Return the table of predicted times, with the lower bound below it."""
+    late = found.last_arrival > 0
+    columns = [
+        Column("algorithm", [*(row[0] for row in found.rows), "lower bound"], left=True),
+        Column("ends at", [*(duration(row[1]) for row in found.rows), duration(found.bound)]),
+    ]
+    if late:
+        rest = max(0.0, found.bound - found.last_arrival)
+        after = [*(duration(row[2]) for row in found.rows), duration(rest)]
+        columns.append(Column("after the last arrival", after))
+    columns.append(Column("of the bound", [*(_ratio(row[1], found) for row in found.rows), ""]))
+    text = render(columns)
+    text += "\n" + paragraph(
+        "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
+    )
+    for name, why in found.left_out:
+        text += "\n" + paragraph(f"not applicable: {name}, which {why}")
+    return text
+
+
+def _ratio(time: float, found: Prediction) -> str:
+    return f"{time / found.bound:.2f}" if found.bound > 0 else ""
+
+
+def as_data(found: Prediction) -> dict[str, Any]:
+    """Return predictions as JSON data."""
+    return {
+        "lower_bound_ns": found.bound,
+        "last_arrival_ns": found.last_arrival,
+        "algorithms": [
+            {"name": name, "end_ns": end, "after_last_arrival_ns": after}
+            for name, end, after in found.rows
+        ],
+        "not_applicable": [{"name": name, "why": why} for name, why in found.left_out],
+    }
+
+
+def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of what was proved for each algorithm, and below it what was not proved."""
+    good = [row for row in rows if not row["failure"]]
+    parts = []
+    if good:
+        names = [row["operation"] + " between groups" * row["intercommunicator"] for row in good]
+        spans = [_span(row["least_bytes"], row["most_bytes"]) for row in good]
+        columns = [
+            Column("operation", names, left=True),
+            Column("algorithm", [row["algorithm"] for row in good], left=True),
+            Column("processes", [ranks(row["processes"], 10) for row in good], left=True),
+            Column("roots", [count(row["roots"]) if row["roots"] else "" for row in good]),
+            Column("data", spans),
+            Column("problems", [count(row["problems"]) for row in good]),
+        ]
+        parts.append("Proved\n" + render(columns))
+    broken = [row for row in rows if row["failure"]]
+    if broken:
+        lines = [paragraph(row["failure"]) for row in broken]
+        parts.append("Not proved\n" + "\n".join(lines))
+    parts.append(paragraph(PROVED))
+    return "\n\n".join(parts)
+
+
+def _span(least: int, most: int) -> str:
+    return f"{least} to {size(most)}" if most else ""

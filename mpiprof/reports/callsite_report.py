@@ -1,0 +1,171 @@
+"""One call site over its instances: when ranks were late, and which ranks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.interface.format_units import count, duration, factor, share
+from mpiprof.metrics.quantiles import LEVELS
+from mpiprof.reports.site_labels import routine_at
+from mpiprof.reports.table import Column, bar, render
+
+SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
+
+if TYPE_CHECKING:
+    from mpiprof.diagnosis.causes import Causes
+    from mpiprof.metrics.variance_components import Estimate
+
+
+def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) -> str:
+    """Return at most `most` rows, each the mean over consecutive instances.
+
+    series: the instance series of the call site. total: its number of instances. first: the number
+    of its first instance. If the series is thinned, rows average the available instances, and sums
+    are scaled up.
+    """
+    edges = first + np.linspace(0, total, min(most, total) + 1).astype(int)
+    at = np.searchsorted(series["number"].to_numpy(), edges)
+    parts = [series.iloc[a:b] for a, b in itertools.pairwise(at.tolist())]
+    spread = [float(part["worst_imbalance_ns"].mean()) for part in parts]
+    largest = float(np.nanmax([0.0, *spread])) or 1.0
+    bounds = list(itertools.pairwise(edges.tolist()))
+    names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in bounds]
+    waited = [
+        float(part["wait_ns"].sum()) * (b - a) / len(part) if len(part) else math.nan
+        for part, (a, b) in zip(parts, bounds, strict=True)
+    ]
+    ran = ["+".join(dict.fromkeys(part["algorithm"])) for part in parts]
+    shown = [Column("algorithm", ran, left=True)] if {*ran} - {"native", ""} else []
+    return render(
+        [
+            Column("instance", names),
+            *shown,
+            Column("δ", [duration(float(p["average_imbalance_ns"].mean())) for p in parts]),
+            Column("ω", [duration(value) for value in spread]),
+            Column("ω/T", [factor(float(p["worst_factor"].mean())) for p in parts]),
+            Column("Σ wait", [duration(value) for value in waited]),
+            Column("latest", [most_frequent(p) for p in parts]),
+            Column("ω", [bar(value / largest) for value in spread], left=True),
+        ]
+    )
+
+
+def quantile_table(row: dict[str, Any]) -> str:
+    """Return the 50 %, 90 % and 99 % quantiles over a call site's instances."""
+    rows = [
+        ("time in the call, mean over ranks", row["mean_elapsed_ns"], "elapsed"),
+        ("waiting, all ranks together", row["wait_ns"], "wait"),
+    ]
+    levels = [
+        Column(f"{percent} %", [duration(float(row[f"{of}_{level}_ns"])) for _, _, of in rows])
+        for level, percent in LEVELS.items()
+    ]
+    return render(
+        [
+            Column("of an instance", [name for name, _, _ in rows], left=True),
+            Column("mean", [duration(float(mean)) for _, mean, _ in rows]),
+            *levels,
+        ]
+    )
+
+
+def most_frequent(part: Any) -> str:
+    """Return the rank that is most often last in some instances."""
+    known = part["last_rank"].dropna()
+    known = known[known >= 0]
+    return f"{known.mode().iloc[0]:.0f}" if len(known) else "–"
+
+
+def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
+    """Return the lateness and the time in the call for each rank, the latest rank first.
+
+    totals: the rows of `rank_totals` of one call site. scale: instances per recorded instance, a
+    factor for the sums of times.
+    """
+    of = totals.groupby("rank").agg(dict.fromkeys(SUMS, "sum") | {"most_late_ns": "max"})
+    of = of[of["instances"] > 0]
+    if not len(of):
+        return "  no instance has been reached by all its ranks"
+    of["late_ns"] = of["lateness_ns"] / of["instances"] / scale
+    of = of.sort_values("late_ns", ascending=False, kind="stable").head(most)
+    inside = of["elapsed_ns"] / of["calls"] / scale
+    return render(
+        [
+            Column("rank", [str(rank) for rank in of.index]),
+            Column("mean lateness", [duration(float(ns)) for ns in of["late_ns"]]),
+            Column("greatest", [duration(float(ns)) for ns in of["most_late_ns"]]),
+            Column("last in", [share(float(part)) for part in of["last"] / of["instances"]]),
+            Column("mean time inside", [duration(float(ns)) for ns in inside]),
+        ]
+    )
+
+
+def cause_table(found: Causes) -> str:
+    """Return the imbalances of exit, between and arrival (Faraj et al., Tables 6 and 7)."""
+    rows = [
+        ("exit from the collective before", found.exit_ns),
+        ("time between", found.between_ns),
+        ("of it point-to-point", found.point_to_point_ns),
+        ("arrival", found.arrival_ns),
+    ]
+    return render(
+        [
+            Column("last less first rank", [name for name, _ in rows], left=True),
+            Column("mean", [duration(value.value) for _, value in rows]),
+            Column("95 %", [_interval(value) for _, value in rows]),
+        ]
+    )
+
+
+def _interval(value: Estimate) -> str:
+    half = (value.high - value.low) / 2
+    return "" if np.isnan(half) else f"± {duration(half)}"
+
+
+def chain_table(chain: pd.DataFrame, most: int) -> str:
+    """Return the origins of the last rank's lateness, the most frequent origin first."""
+    rows = chain.head(most).to_dict("records")
+    how = {"point_to_point": "messages", "outside": "between", "inside": "inside"}
+    return render(
+        [
+            Column("rank", [str(row["rank"]) for row in rows]),
+            Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
+            Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
+            Column("at", [row["site"] for row in rows], left=True, shrink=True),
+            Column("instances", [share(row["share"]) for row in rows]),
+            Column("late by", [duration(row["late_ns"]) for row in rows]),
+            Column("through", [f"{row['hops']:.1f}" for row in rows]),
+        ]
+    )
+
+
+def phase_table(phases: pd.DataFrame) -> str:
+    """Return one row per phase of a call site."""
+    rows = phases.to_dict("records")
+    spans = [f"{row['first_instance']}-{row['last_instance']}" for row in rows]
+    late = [f"{r['latest_rank']} in {share(r['latest_share'])}" for r in rows]
+    unknown = [bool(pd.isna(row["latest_rank"])) for row in rows]
+    return render(
+        [
+            Column("instances", spans),
+            Column("δ", [duration(row["average_imbalance_ns"]) for row in rows]),
+            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
+            Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
+            Column("latest", ["–" if n else t for n, t in zip(unknown, late, strict=True)]),
+        ]
+    )
+
+
+def title(row: dict[str, Any]) -> str:
+    """Return one line that names a call site and its key figures."""
+    total, recorded = row["total_instances"], row["instances"]
+    where = routine_at(row)
+    if recorded < total:
+        return f"{where}: about {count(total)} instances, of which {count(recorded)} recorded"
+    return f"{where}: {count(total)} instance{'s' * (total != 1)}"

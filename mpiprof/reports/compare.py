@@ -1,0 +1,179 @@
+"""Comparison of two or more recordings side by side, as text and as JSON data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.diagnosis.compare import COLUMNS, MEANS
+from mpiprof.diagnosis.compare_verdict import Difference, difference
+from mpiprof.interface.format_units import change, count, duration
+from mpiprof.reports import phrases
+from mpiprof.reports.compare_sentences import verdict as in_words
+from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
+from mpiprof.reports.site_labels import places
+from mpiprof.reports.table import Column, render
+from mpiprof.reports.text import held_time, percent, total_time
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+
+TEXTS = ("operation", "matched", "algorithm", "other_algorithm")
+NUMBERS = tuple(name for name in COLUMNS if name not in (*TEXTS, "sites"))
+# Totals of the runs: of the first run, of the other run, and the change.
+RUNS = tuple(
+    name
+    for total in TOTALS
+    for name in (f"run.{total}", f"run.other_{total}", f"run.{total}_change")
+)
+LEGEND = (
+    "ē: mean time in the call. wait: of all ranks in an instance, and ω: last minus first arrival; "
+    "means over instances; Δ: change. *: differs by more than chance (95 %, over the whole table); "
+    "(): too few instances to tell."
+)
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a comparison as data, with None for unknown values."""
+    return [
+        {
+            name: row[name]
+            if name in TEXTS
+            else places_of(row["sites"])
+            if name == "sites"
+            else plain(row[name])
+            for name in COLUMNS
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
+    """Return RUNS of two traces; a change is other / first - 1, or None if either is unknown."""
+    found: dict[str, Any] = {}
+    after = totals(other)
+    for name, value in totals(first).items():
+        found |= {f"run.{name}": value, f"run.other_{name}": after[name]}
+        known = value and after[name] is not None
+        found[f"run.{name}_change"] = after[name] / value - 1 if known else None
+    return found
+
+
+def verdicts(
+    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
+) -> dict[int, tuple[Difference, list[str]]]:
+    """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
+    found = {}
+    for number in sorted(set(table["other"].tolist())) or [1]:
+        one = difference(table[table["other"] == number])
+        name = chr(ord("A") + number)
+        before, other = (traces, to) if to else (traces[:1], traces[number : number + 1])
+        words = in_words(one, other, len(before), name, before=before)
+        found[number] = one, words
+    return found
+
+
+def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
+    """Return a comparison as data: verdicts, runs, and one row per call site and other trace."""
+    return {
+        "version": VERSION,
+        "verdicts": [
+            {
+                "other": number,
+                "text": words,
+                "outcome": one.outcome,
+                "effect_ns": round(one.effect_ns),
+                "certainty": one.certainty,
+                "sites": [
+                    {"operation": c.row["operation"], "sites": places_of(c.row["sites"])}
+                    for c in one.changed
+                ],
+            }
+            for number, (one, words) in verdicts(traces, to, table).items()
+        ],
+        "traces": [run_of(trace) for trace in [*traces, *to]],
+        "callsites": rows_of(table),
+    }
+
+
+def lacking(traces: Sequence[Trace]) -> list[str]:
+    """Return one line for each defect of the traces, or an empty list if all are complete."""
+    return [
+        f"{trace.path}: {line}"
+        for trace in traces
+        if not trace.complete
+        for line in phrases.completeness(trace)
+    ]
+
+
+def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
+    """Return one row per run, labelled A, B, ... or, for groups, A1, A2, ..., B1, ..."""
+    names = [chr(ord("A") + i) for i in range(len(traces))]
+    if to:
+        names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
+                 for i in range(1, len(of) + 1)]  # fmt: skip
+    traces = [*traces, *to]
+    collective = [trace.totals["elapsed"].value for trace in traces]
+    waiting = [
+        math.nan if phrases.lacks_ranks(trace) else trace.totals["wait"].value for trace in traces
+    ]
+    whole = [total_time(trace) for trace in traces]
+    parts = list(zip(traces, collective, waiting, whole, strict=True))
+    held = [trace.derive("held") for trace in traces]
+    kept = ["all" if one is None else held_time(one) for one in held]
+    shown = [Column("held", kept, left=True)] if any(held) else []
+    return render(
+        [
+            Column("", names, left=True),
+            Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
+            Column("ranks", [count(trace.ranks) for trace in traces]),
+            Column("run time", [duration(trace.run_ns) for trace in traces]),
+            *shown,
+            Column("in collectives", [f"{duration(c)} {percent(c, w)}" for _, c, _, w in parts]),
+            Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, _, v, w in parts]),
+        ]
+    )
+
+
+def change_table(table: pd.DataFrame) -> str:
+    """Return the call sites of the first trace and another trace, with their changes."""
+    rows: list[dict[Any, Any]] = table.to_dict("records")
+    columns = [
+        Column("routine", [row["operation"] for row in rows], left=True),
+        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        Column("count", _counts(rows), drop=1),
+        Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
+    ]
+    heads = dict(zip(MEANS, ("ē", "wait", "ω"), strict=True))
+    for name, head in heads.items():
+        columns.append(Column(head, [_both(row, name, duration) for row in rows], drop=2))
+        columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))
+    if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
+        columns.append(Column("algorithm", [_both(row, "algorithm", str) for row in rows], True))
+    return render(columns)
+
+
+def _counts(rows: list[dict[Any, Any]]) -> list[str]:
+    return [_both({**row, **phrases.counts(row)}, "count", str) for row in rows]
+
+
+def _both(row: dict[Any, Any], name: str, shown: Any) -> str:
+    before, after = row[name], row[f"other_{name}"]
+    if row["callsite"] < 0 or row["other_callsite"] < 0:
+        return f"- → {shown(after)}" if row["callsite"] < 0 else f"{shown(before)} → -"
+    if shown(before) == shown(after):
+        return str(shown(before))
+    return f"{shown(before)} → {shown(after)}"
+
+
+def _change(row: dict[Any, Any], name: str) -> str:
+    value, p = row[f"{name}_change"], row[f"{name}_p"]
+    if math.isnan(value):
+        return ""
+    text = change(value)
+    if math.isnan(p):
+        return f"({text})"
+    return text + ("*" if row["significant"] and p < 0.05 else "")

@@ -1,0 +1,215 @@
+"""The verdict on a comparison as text: the change, its location, its certainty and the advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpiprof.diagnosis.compare import FEWEST, FEWEST_RUNS
+from mpiprof.interface.format_units import capital, change, continued, duration
+from mpiprof.interface.shell_hints import quoted, switched
+from mpiprof.reports.advice import action
+from mpiprof.reports.conclusion import portion
+from mpiprof.reports.sentences import claim
+from mpiprof.reports.site_labels import pattern_of, routine_at
+from mpiprof.reports.text import held_time
+
+if TYPE_CHECKING:
+    from mpiprof.diagnosis.compare_verdict import Changed, Difference
+    from mpiprof.metrics.coverage import Held
+    from mpiprof.trace import Trace
+
+NOTABLE = 0.1  # share of the time in collectives; a larger difference may be significant
+MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
+
+
+def verdict(
+    found: Difference,
+    other: Sequence[Trace],
+    runs: int = 1,
+    name: str = "B",
+    first: str = "A",
+    before: Sequence[Trace] = (),
+) -> list[str]:
+    """Return the verdict in paragraphs: the change, its location, its certainty and the advice.
+
+    other: the runs compared with `runs` earlier runs. before: the earlier traces, if available.
+    """
+    sums = _sums(((first, before), (name, other)), runs)
+    lines = [_what(found, first, name), *_where(found, name)]
+    lines.append(sums or _sure(found, runs, len(other)))
+    held = [trace.derive("held") for trace in (*before, *other)]
+    lines.append(_parts([*before, *other], held))
+    unlike = len({None if one is None else one.why for one in held}) > 1
+    if not (unlike and found.outcome == "faster"):  # the other parts of the run may be slower
+        lines.append(_do(found, other, runs, name, bool(sums)))
+    return [line for line in lines if line]
+
+
+def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
+    """Return which of two single runs are summaries, which permit no test; "" if none is."""
+    names = [name for name, of in sides if any(trace.record == "summary" for trace in of)]
+    if not names or max(runs, *(len(of) for _, of in sides)) > 1:
+        return ""
+    which = f"{' and '.join(names)} {'are summaries' if len(names) > 1 else 'is a summary'}"
+    return f"{which}: sums don't tell by how much instances differ by chance."
+
+
+def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
+    """Return which traces are compared only in part, or "" if all are complete."""
+    told = [
+        f"{trace.path.name} holds {held_time(one)} of {duration(trace.run_ns)} ({one.why})"
+        for trace, one in zip(traces, held, strict=True)
+        if one is not None
+    ]
+    if not told:
+        return ""
+    return (
+        f"{'; '.join(told)}. The rest is not compared, and may differ: record whole runs to tell."
+    )
+
+
+def _what(found: Difference, first: str, name: str) -> str:
+    before, after = found.before_ns, found.after_ns
+    if found.outcome in ("slower", "faster", "mixed"):
+        more = "more" if found.effect_ns > 0 else "less"
+        part = f" ({change(found.effect_ns / before)})" if before > 0 else ""
+        amount = (
+            f"{duration(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
+            "over as many instances."
+        )
+        if found.outcome == "mixed":
+            return (
+                f"{name} is slower than {first} here and faster there; together it takes {amount}"
+            )
+        return f"{name} is {found.outcome} than {first}: it takes {amount}"
+    if found.outcome == "unknown":
+        if not found.compared:
+            return f"{first} and {name} have no call site in common."
+        return f"There is too little to tell {name} from {first}.{_seldom(found)}"
+    together = f"{duration(after)} instead of {duration(before)}"
+    text = (
+        f"The times of {name} and {first} differ by no more than chance: all collectives together "
+        f"take {together} of all ranks' time."
+    )
+    for one in found.changed[:1]:
+        text += f" But the arrivals do at {_place(one)}. {_measure(one)}"
+    return text
+
+
+def _seldom(found: Difference) -> str:
+    """Return the largest difference with too few calls for a test, or "" if there is none."""
+    row = found.untested
+    if row is None:
+        return ""
+    before, after = (duration(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
+    text = (
+        f" {capital(routine_at(row))} takes {after} instead of {before} "
+        "of all ranks' time, and was called too seldom for a test."
+    )
+    for one in found.changed[:1]:
+        text += f" More than by chance differ the arrivals at {_place(one)}. {_measure(one)}"
+    return text
+
+
+def _where(found: Difference, name: str) -> list[str]:
+    chosen = {"slower": [found.worst], "faster": [found.best], "mixed": [found.worst, found.best]}
+    lines = []
+    for one in chosen.get(found.outcome, []):
+        assert one is not None
+        mine = [c.effect_ns for c in found.changed if c.effect_ns * one.effect_ns > 0]
+        part = portion(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
+        of = _side(one) if found.outcome == "mixed" else "it"
+        lines.append(f"{part} of {of}: {_place(one)}. {_measure(one)}{_algorithm(one, name)}")
+    return lines
+
+
+def _side(one: Changed) -> str:
+    return "what was added" if one.effect_ns > 0 else "what was saved"
+
+
+def _place(one: Changed) -> str:
+    return routine_at(one.row)
+
+
+def _measure(one: Changed) -> str:
+    """Return the difference at a call site and its components."""
+    before, after = (duration(float(one.row[p + one.measure])) for p in ("", "other_"))
+    values = f"{after} instead of {before} ({change(float(one.row[f'{one.measure}_change']))})"
+    if one.measure == "wait_ns":
+        return f"All ranks together wait {values} in an instance."
+    if one.measure == "worst_imbalance_ns":
+        return f"The last rank comes {values} after the first."
+    most = "Most of" if one.waiting else "Less than half of"
+    return f"A call takes {values} on average. {most} {_side(one)} is waiting."
+
+
+def _algorithm(one: Changed, name: str) -> str:
+    before, after = one.row["algorithm"], one.row["other_algorithm"]
+    return f" {name} ran it on {after} instead of {before}." if before != after else ""
+
+
+def _sure(found: Difference, runs: int, others: int) -> str:
+    many = max(runs, others) > 1
+    if found.outcome == "unknown":
+        if not found.compared:
+            return ""
+        least = f"{FEWEST_RUNS} runs of each" if many else f"{FEWEST} instances in both"
+        return f"A test needs at least {least}.{_apart(found)}"
+    sites = f"call site{'s' * (found.compared != 1)}"
+    number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
+    text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
+    text += "(95 %, over all of them together)"
+    if found.tested < found.compared:
+        text += f"; {found.compared - found.tested} could not be tested"
+    if found.only:
+        text += f"; {found.only} more {'are' if found.only > 1 else 'is'} only in one of the two"
+    if many:
+        return (
+            f"{text}. Times are means over {runs} and {others} runs, and chance is what these runs "
+            "differ by among themselves."
+        )
+    return (
+        f"{text}. Only chance within each run is counted: how much runs differ among themselves is "
+        f"not known. {MORE_RUNS}"
+    )
+
+
+def _apart(found: Difference) -> str:
+    """Return a sentence that most call sites occur in one trace only, or "" if most are in both."""
+    if found.only <= found.compared:
+        return ""
+    sites = f"call site{'s' * (found.compared != 1)}"
+    return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
+
+
+def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed: bool) -> str:
+    one = found.worst if found.outcome in ("slower", "mixed") else None
+    if found.outcome == "faster":
+        return f"Keep what was changed in {name}."
+    if found.outcome == "same":
+        if abs(found.after_ns - found.before_ns) < NOTABLE * found.before_ns:
+            return "There is nothing to do."
+        return "More runs of each would tell whether that is a change."
+    if found.outcome == "unknown" and (not found.compared or found.only > found.compared):
+        return "Compare recordings of one program: call sites are told by operation and place."
+    if found.outcome == "unknown":
+        if max(runs, len(other)) > 1 or found.untested is not None:
+            return MORE_RUNS
+        single = "Record events in both" if summed else "Record longer"
+        return f"{single}, or {continued(MORE_RUNS)}"
+    assert one is not None
+    row, trace = one.row, other[0]
+    if one.waiting is not False and trace.record != "summary":
+        known = trace.conclusions(int(row["other_callsite"]))
+        if known:
+            said = continued(claim(trace, known[0]))
+            which = f"{name}1" if len(other) > 1 else name
+            return f"In {which}, {said}. {action(trace, known[0])}"
+    if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
+        rule = switched(pattern_of(row["sites"]), row["algorithm"])
+        return f"Run it on {row['algorithm']} again: run --switch {quoted(rule)}"
+    return (
+        "The waiting does not account for it: look at the sizes of its messages, at the algorithm "
+        "and at the network."
+    )

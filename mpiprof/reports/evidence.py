@@ -1,0 +1,137 @@
+"""The evidence for a finding, as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.interface.format_units import capital, count, duration, share
+from mpiprof.reports.site_labels import where
+
+if TYPE_CHECKING:
+    from mpiprof.diagnosis.findings import Finding
+    from mpiprof.trace import Trace
+
+# The waiting ranks in each wait state.
+WHO_WAITS = {
+    "nxn": "all others wait for the last",
+    "barrier": "all others wait for the last",
+    "late_root": "those who receive wait for the root only",
+    "early_root": "only the root waits, for its last sender",
+    "early_scan": "ranks wait for those below them",
+    "neighbor": "ranks wait for their neighbours",
+    "gathering": "all others wait for the last",
+}
+# Text for a rooted operation that ran on one of mpiprof's algorithms.
+FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
+MOST_SPANS = 3
+MOST_NAMED = 3  # call sites
+SOME = 0.1  # minimum share of exceptional instances that are reported
+
+
+def why(trace: Trace, found: Finding) -> str:
+    """Return the evidence for a finding."""
+    known = found.evidence
+    if found.cause == "algorithm":
+        return (
+            f"That is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
+        )
+    if found.cause == "barrier":
+        earlier = duration(found.cost_ns / known["size"])
+        return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
+    if found.cause == "clock":
+        bound = duration(known["clock_error_ns"])
+        return f"Arrivals differ by less than the clocks may be off, ± {bound}."
+    who = FOLLOWED if known.get("followed") else WHO_WAITS[known["state"]]
+    parts = [_basis(found), f"{capital(who)}.", _also(trace, found)]
+    return " ".join(part for part in parts if part)
+
+
+def _basis(found: Finding) -> str:
+    known = found.evidence
+    instances = known["instances"]
+    if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
+        return _of_collected(known["collected"])
+    if instances == 1:
+        return "One instance does not tell a habit from an accident."
+    if found.cause == "noise":
+        return _of_spread(found)
+    if found.cause == "outlier":
+        more = known["also_costly"]
+        if more > SOME * instances:
+            return ""  # other findings explain the waiting of these ranks
+        others = f"All but {count(more)} of the" if more else "The"
+        return f"{others} other instances wait less than a tenth of that."
+    if known.get("grows") or known.get("levels"):
+        return _of_change(known)
+    late = known.get("late_instances")
+    if not late or len(known["spans"]) > MOST_SPANS:
+        return ""
+    if found.cause in ("node", "gradient"):
+        return f"That is the mean over {count(instances)} instances."
+    return (
+        f"It is so in {count(late)} of {count(known['taken_instances'])} instances{_part(known)}."
+    )
+
+
+def _of_change(known: Mapping[str, Any]) -> str:
+    """Return how lateness changes over the run."""
+    if "grows" in known:
+        first, last = known["grows"]
+        how = "grows" if last > first else "shrinks"
+        ends = (duration(late) if late >= 1 else "nothing" for late in (first, last))
+        return f"That {how} steadily, from {' at first to '.join(ends)} at last."
+    levels, (begin, end) = known["levels"], known["recorded"]
+    if len(levels) > MOST_SPANS:
+        least, most = (duration(f(late for *_, late in levels)) for f in (min, max))
+        return f"That changes {len(levels) - 1} times, between {least} and {most}."
+    parts = [
+        f"{duration(late)}{of_instances(first, last, begin, end)}" for first, last, late in levels
+    ]
+    return f"It is {', then '.join(parts)}."
+
+
+def of_instances(first: int, last: int, begin: int, end: int) -> str:
+    """Return the range of instances from `begin` to `end` as the end of a clause."""
+    if first == last:
+        return f" in instance {first}"
+    if last >= end:
+        return f" from instance {first} on"
+    return f" up to instance {last}" if first <= begin else f" in instances {first} to {last}"
+
+
+def _of_collected(known: Mapping[str, Any]) -> str:
+    """Return the evidence for lateness that accumulated once, over many instances."""
+    mean = duration(known["late_ns"] / known["instances"])
+    more = " How it was before these is not known." if known["cut"] else ""
+    return f"Each of these adds {mean} on average.{more}"
+
+
+def _part(known: Mapping[str, Any]) -> str:
+    """Return a note if a rank takes part in some instances only, otherwise ""."""
+    some = known["taken_instances"] < known["instances"]
+    return f" that it takes part in, of {count(known['instances'])}" if some else ""
+
+
+def _of_spread(found: Finding) -> str:
+    """Return the evidence for waiting without a pattern."""
+    known = found.evidence
+    if known["besides"]:
+        return "That is what the other findings leave unexplained."
+    if known["random"] is None or math.isnan(known["random"]):
+        return f"That is from {count(known['instances'])} instances."
+    return (
+        f"The same ranks or nodes make {share(1 - known['random'])} of the spread over its "
+        f"{count(known['instances'])} instances."
+    )
+
+
+def _also(trace: Trace, found: Finding) -> str:
+    """Return the other call sites that the finding affects."""
+    others = [where(trace, one) for one in found.callsites[1:]]
+    if found.cause == "inside" or not others:
+        return ""
+    more = len(others) - MOST_NAMED
+    tail = f" and {more} more" if more > 0 else ""
+    return f"It also costs time at {', '.join(others[:MOST_NAMED])}{tail}."

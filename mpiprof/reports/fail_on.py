@@ -1,0 +1,218 @@
+"""Conditions such as "total_wait > 1s and (size > 8 or latest_share > 30%)" over rows of data.
+
+A condition compares columns with values, joined by `and`, `or` and brackets; `and` binds first. A
+column of times may be written without its `_ns`. Values carry a unit of the column's quantity: a
+time, a size or a share. A number without a unit is in ns, in bytes, or the share itself.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.parse_units import SIZES, TIMES
+from mpiprof.reports.json import NUMBERS, RUN, TEXTS
+from mpiprof.reports.site_labels import routine_at
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+THRESHOLD_MET = 3  # the exit code of --fail-on
+TOKEN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
+VALUE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
+# The units of each type of column, and an example of a value.
+UNITS: dict[str, tuple[Mapping[str, float], str]] = {
+    "time": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
+    "size": (SIZES, "a size, such as 100, 64K or 1M"),
+    "share": ({"": 1.0, "%": 0.01}, "a share, such as 30% or 0.3"),
+    "number": ({"": 1.0}, "a number"),
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One comparison of a column with a value."""
+
+    column: str
+    operator: str
+    value: float | str
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row meets the comparison; an unknown value meets no comparison."""
+        found = row.get(self.column)
+        return found is not None and OPERATORS[self.operator](found, self.value)
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns that the comparison uses."""
+        yield self.column
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Conditions of which all (if `every` is set) or at least one must hold."""
+
+    every: bool
+    parts: tuple[Term | Joined, ...]
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row meets the joined conditions."""
+        return (all if self.every else any)(part.holds(row) for part in self.parts)
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns that the conditions use."""
+        for part in self.parts:
+            yield from part.columns()
+
+
+Condition = Term | Joined
+
+
+def columns(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+    """Return each column by its names: a column of times has a second name without `_ns`."""
+    known = {column: column for column in (*numbers, *texts)}
+    return known | {column[:-3]: column for column in numbers if column.endswith("_ns")}
+
+
+def parse(
+    expression: str, numbers: Sequence[str] = (*NUMBERS, *RUN), texts: Sequence[str] = TEXTS
+) -> Condition:
+    """Parse an expression over columns into a condition; raises UsageError if it is wrong.
+
+    By default, the columns of the JSON report are known.
+    """
+    return _Parser(expression, numbers, texts).whole()
+
+
+class _Parser:
+    """Parser of an expression, from left to right."""
+
+    def __init__(self, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> None:
+        self.expression = expression
+        self.left = [found[1] for found in TOKEN.finditer(expression)]
+        self.numbers, self.texts = numbers, texts
+
+    def whole(self) -> Condition:
+        if not self.left:
+            raise UsageError("--fail-on '': say when to fail, such as 'total_wait > 1s'")
+        found = self.joined()
+        if self.left:
+            raise self.unreadable(f"{self.left[0]!r} is one too many")
+        return found
+
+    def joined(self, every: bool = False) -> Condition:
+        parts = [self.one() if every else self.joined(every=True)]
+        while self.left[:1] == ["and" if every else "or"]:
+            del self.left[0]
+            parts.append(self.one() if every else self.joined(every=True))
+        return parts[0] if len(parts) == 1 else Joined(every, tuple(parts))
+
+    def one(self) -> Condition:
+        if self.left[:1] == ["("]:
+            del self.left[0]
+            found = self.joined()
+            if self.left[:1] != [")"]:
+                raise self.unreadable("a bracket is not closed")
+            del self.left[0]
+            return found
+        if len(self.left) < 3 or self.left[1] not in OPERATORS:
+            raise self.unreadable(f"no comparison at {' '.join(self.left[:3])!r}")
+        name, sign, value = self.left[:3]
+        del self.left[:3]
+        column = self.column(name)
+        if column in self.texts:
+            if sign not in ("==", "!="):
+                raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
+            return Term(column, sign, value.strip("'\""))
+        if self.left and self.left[0] in (*TIMES, *SIZES, "%"):  # "1 s"
+            value += self.left.pop(0)
+        return Term(column, sign, self.number(column, value))
+
+    def column(self, name: str) -> str:
+        known = columns(self.numbers, self.texts)
+        if name in known:
+            return known[name]
+        raise UsageError(f"no column {name!r} in {self.expression!r}; {nearest(name, known)}")
+
+    def number(self, column: str, text: str) -> float:
+        units, wanted = UNITS[kind_of(column)]
+        found = VALUE.fullmatch(text)
+        unit = None
+        if found is not None:
+            unit = next((unit for unit in (found[2], found[2].upper()) if unit in units), None)
+        value = float(found[1]) * units[unit] if found and unit is not None else math.nan
+        if not math.isfinite(value):
+            raise UsageError(f"{text!r} in {self.expression!r}: {column} is {wanted}")
+        return value
+
+    def unreadable(self, why: str) -> UsageError:
+        return UsageError(
+            f"can't read {self.expression!r}: {why}; write COLUMN OP VALUE, OP one of "
+            f"{' '.join(OPERATORS)}, joined by 'and', 'or' and brackets"
+        )
+
+
+def kind_of(column: str) -> str:
+    """Return the type of number in a column: a key of UNITS."""
+    if column.endswith(("_share", "_change", "_p")):
+        return "share"
+    if column.endswith("_ns"):
+        return "time"
+    return "size" if "bytes" in column else "number"
+
+
+def judge(
+    expression: str,
+    condition: Condition,
+    rows: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any],
+) -> int:
+    """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
+    _warn_of_unknown(expression, condition, rows, run)
+    if all(column in run for column in condition.columns()):
+        met, by = condition.holds(run), "the run"
+    else:
+        found = [row for row in rows if condition.holds({**run, **row})]
+        met, by = bool(found), f"{len(found)} call site" + "s" * (len(found) > 1)
+        if found:
+            by += f", first {routine_at(found[0])}"
+    if met:
+        print(f"mpiprof: --fail-on {expression!r} is met by {by}", file=sys.stderr)
+    return THRESHOLD_MET if met else 0
+
+
+def _warn_of_unknown(
+    expression: str,
+    condition: Condition,
+    rows: Sequence[Mapping[str, Any]],
+    run: Mapping[str, Any],
+) -> None:
+    """Warn about columns without any known value: no limit on them can be met."""
+    for column in dict.fromkeys(condition.columns()):
+        if rows and all({**run, **row}.get(column) is None for row in rows):
+            print(
+                f"mpiprof: --fail-on {expression!r}: {column} is not known here, so nothing meets "
+                "it",
+                file=sys.stderr,
+            )
+
+
+def refuse_incomplete(trace: Any) -> None:
+    """Raise TraceError if a trace is incomplete, because its numbers may then be too small."""
+    if not trace.complete:
+        why = next(iter(trace.problems), "not all of it was recorded")
+        raise TraceError(
+            f"{trace.path}: incomplete, so --fail-on can't judge it ({why}); "
+            "--incomplete has it judged all the same"
+        )

@@ -1,0 +1,152 @@
+"""Figures as text: cost of waiting, spread of arrivals, certainty of clocks and traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from mpiprof.interface.format_units import count, counted, duration, factor, ordinal, share, size
+from mpiprof.reports.site_labels import routine_at
+
+if TYPE_CHECKING:
+    from mpiprof.diagnosis.causes import Causes
+    from mpiprof.metrics.variance_components import Estimate
+    from mpiprof.trace import Trace
+
+
+NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
+
+
+def sentence(row: dict[str, Any], total_ns: float) -> str:
+    """Return the cost of the waiting at one call site, and the spread of its arrivals."""
+    where = routine_at(row)
+    cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
+    if total_ns > 0:
+        cost += f", {share(row['total_wait_ns'] / total_ns)} of all ranks' time"
+    return " ".join(part for part in (f"{where} {cost}.", _spread(row)) if part)
+
+
+def between(low: float, high: float, shown: Callable[[float], str]) -> str:
+    """Return the bounds of an estimate ("31 % to 38 %"), or "" if it is exact."""
+    ends = shown(low), shown(high)
+    return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
+
+
+def waiting_between(row: Mapping[str, Any]) -> str:
+    """Return the bounds of a call site's waiting in brackets after a blank, or "" if exact."""
+    found = between(row["total_wait_low_ns"], row["total_wait_high_ns"], duration)
+    return f" ({found})" if found else ""
+
+
+def lacks_ranks(trace: Trace) -> bool:
+    """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
+    return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+
+
+def share_between(trace: Trace, name: str) -> str:
+    """Return the bounds of one of `totals` as shares of all ranks' time, or "" if it is exact."""
+    estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
+    return between(estimate.low / whole, estimate.high / whole, share)
+
+
+def counts(row: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the instances of both compared call sites, as `count` and `other_count`."""
+    return {
+        f"{side}count": counted(row[f"{side}total_instances"], row[f"{side}instances"])
+        for side in ("", "other_")
+    }
+
+
+def instances(row: dict[str, Any]) -> str:
+    """Return a call site's number of instances, and how many are complete if not all are."""
+    total, known = row["total_instances"], row["complete_instances"]
+    all_ = counted(total, row["instances"])
+    return f"{all_}, {count(known)} known" if 0 < known < total else all_
+
+
+def _spread(row: dict[str, Any]) -> str:
+    spread, ratio = row["worst_imbalance_ns"], row["worst_factor"]
+    if math.isnan(spread):
+        return ""
+    text = f"The last process comes {duration(spread)} after the first"
+    text += ", on average" if row["instances"] > 1 else ""
+    if not math.isnan(ratio):
+        message = row["message_bytes"]
+        what = f"of {size(message)}" if message > 0 else "without data"
+        text += f", the time of {factor(ratio)} messages {what}"
+    return text + "."
+
+
+def causes(found: Causes) -> list[str]:
+    """Return sentences about why the arrivals at a call site differ."""
+    parts = []
+    if not math.isnan(found.inherited.value):
+        parts.append(
+            f"Of the spread of the arrivals (its variance) {_between(found.inherited)} came in "
+            f"with the exits from the collective before; {_between(found.outside)} arose since "
+            f"then outside MPI collectives and {_between(found.point_to_point)} in point-to-point "
+            "messages."
+        )
+    if found.compensated.value >= NOTABLE:
+        parts.append(f"Ranks make up for {_between(found.compensated)} of it before they arrive.")
+    if not math.isnan(found.random.value):
+        nodes = f", {_between(found.by_node)} by node" if len(found.nodes) > 1 else ""
+        parts.append(
+            f"{_between(found.by_rank)} is systematic by rank{nodes}, {_between(found.random)} "
+            "changes from instance to instance."
+        )
+    if found.instances < found.complete_instances:
+        seen, there = count(found.instances), count(found.complete_instances)
+        parts.append(f"This is from {seen} of {there} instances.")
+    return parts
+
+
+def period(phases: pd.DataFrame) -> str:
+    """Return which instances of a call site differ periodically, or "" if none do."""
+    if not len(phases) or not phases["period"].iloc[0]:
+        return ""
+    every, offset = int(phases["period"].iloc[0]), int(phases["period_offset"].iloc[0])
+    spread = float(phases["period_worst_imbalance_ns"].mean())
+    numbers = ", ".join(str(offset + i * every) for i in range(3))
+    return (
+        f"Every {ordinal(every)} instance ({numbers}, ...) is different: it spreads over "
+        f"{duration(spread)}."
+    )
+
+
+def _between(found: Estimate) -> str:
+    """Return a share with its confidence interval, in percent."""
+    value, low, high = (
+        f"{100 * v + 0.0:.0f}".replace("-0", "0") if abs(100 * v) < 1 else f"{100 * v:.0f}"
+        for v in (found.value, found.low, found.high)
+    )
+    return f"{value} %" if low in (high, "nan") else f"{value} % ({low} to {high})"
+
+
+def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
+    """Return how far the clocks of different nodes can be trusted."""
+    if nodes <= 1:
+        return "one node, one clock: times of different ranks compare exactly"
+    if partial:
+        return "not synchronised (--partial): times of different nodes don't compare"
+    if math.isnan(error_ns) or error_ns < 0:
+        return f"error between the {nodes} nodes unknown: their times don't compare"
+    return f"{nodes} nodes, error at most ±{duration(error_ns)}: smaller differences mean nothing"
+
+
+def completeness(trace: Any) -> list[str]:
+    """Return a line for each missing part of a trace, or an empty list if it is complete."""
+    lines = []
+    if trace.dropped:
+        lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
+    if not trace.sound:
+        lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
+    notes = {*trace.notes, trace.dropped_note}  # these are reported separately
+    problems = [str(problem) for problem in trace.problems if problem not in notes]
+    lines += problems[:5]
+    if len(problems) > 5:
+        lines.append(f"and {len(problems) - 5} more problems of this kind")
+    return lines

@@ -1,0 +1,139 @@
+"""Candidates and choices of `--switch auto` for each key, as data and as text."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.interface.format_units import count, duration, size
+from mpiprof.reports.json import plain
+from mpiprof.reports.table import Column, paragraph, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+
+    from mpiprof.trace import Trace
+
+Rows = list[dict[str, Any]]
+NATIVE = "native"
+
+
+def keys(trace: Trace) -> Rows:
+    """Return the keys (groups of instances that share a choice), most time saved first.
+
+    Columns: key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm
+    (the final choice), instances, probes, saved_ns, phases. `saved_ns` is per rank, against the
+    library's algorithm, by the selector's estimate. Each phase has: phase, instance (its first,
+    counted from 1), why, imbalance_ns, score_ns, and its trials and choices as in
+    trace/selector_log.py. Unknown values are None.
+    """
+    tables = trace.selection
+    of = {kind: _by_key(table) for kind, table in tables.items()}
+    found: Rows = []
+    for key, lines in of["key"].items():
+        choices, ends = of["choice"].get(key, []), of["end"].get(key, [])
+        end = ends[-1] if ends else {}
+        last = end or (choices[-1] if choices else {})
+        row = {"key": key, **lines[0], "algorithm": last.get("algorithm", NATIVE)}
+        row |= {name: end.get(name) for name in ("instances", "probes", "saved_ns")}
+        row["phases"] = _phases(of["phase"].get(key, []), of["trial"].get(key, []), choices)
+        found.append(row)
+    return sorted(found, key=lambda row: -(row["saved_ns"] or 0))
+
+
+def _by_key(table: pd.DataFrame) -> dict[str, Rows]:
+    """Return the rows of each key without the key column; unknown values are None."""
+    found: dict[str, Rows] = {}
+    for line in table.to_dict("records"):
+        row = {str(n): v if isinstance(v, str | list) else plain(v) for n, v in line.items()}
+        found.setdefault(str(row.pop("key")), []).append(row)
+    return found
+
+
+def _phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
+    known = {row["phase"]: row for row in phases}
+    empty = dict.fromkeys(("instance", "why", "imbalance_ns", "score_ns"))
+    numbers = sorted({row["phase"] for row in [*phases, *trials, *choices]})
+    return [
+        {"phase": number}
+        | (known.get(number) or empty)
+        | {
+            name: _of_phase(rows, number)
+            for name, rows in (("trials", trials), ("choices", choices))
+        }
+        for number in numbers
+    ]
+
+
+def _of_phase(rows: Rows, phase: int) -> Rows:
+    return [{n: v for n, v in row.items() if n != "phase"} for row in rows if row["phase"] == phase]
+
+
+def text(found: Sequence[dict[str, Any]], top: int) -> str:
+    """Return the candidates and choices of the first `top` keys, or "" without keys."""
+    parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
+    if len(found) > top:
+        parts.append(f"  and {len(found) - top} more (see --json)")
+    return "\n".join(parts)
+
+
+def _key_text(number: int, row: dict[str, Any]) -> str:
+    where = ", ".join(row["sites"][:2]) or "an unknown place"
+    where += f" (+{len(row['sites']) - 2})" if len(row["sites"]) > 2 else ""
+    of = f" of {size(row['bytes'])}" if row["bytes"] else ""
+    on = f" on {row['size']} ranks" if row["size"] else ""
+    head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
+    if row["instances"] is not None:
+        head += f" {count(row['instances'])} instances, {count(row['probes'] or 0)} of them probes"
+        head += f"; {_saved(row)}." if row["saved_ns"] else "."
+    lines = [paragraph(head, 2, 5)]
+    lines += [paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
+    table = _trial_table(row["phases"])
+    return "\n".join([*lines, table] if table else lines)
+
+
+def _saved(row: dict[str, Any]) -> str:
+    verb = "saved" if row["saved_ns"] > 0 else "lost"
+    return f"{verb} {duration(abs(row['saved_ns']))} a rank against native, by its own estimate"
+
+
+def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
+    head = f"phase {phase['phase']}"
+    if phase["instance"] is not None:
+        head += f" from instance {phase['instance']}"
+        head += "" if phase["why"] == "start" else f", as the {phase['why']} changed"
+        if phase["imbalance_ns"]:
+            head += f" (the last process comes {duration(phase['imbalance_ns'])} after the first)"
+    for choice in phase["choices"]:
+        yield f"{head}; {choice['algorithm']} from instance {choice['instance']}: {choice['why']}"
+    if not phase["choices"]:
+        yield f"{head}; nothing was chosen before the end"
+
+
+def _trial_table(phases: Rows) -> str:
+    rows = [(phase["phase"], trial) for phase in phases for trial in phase["trials"]]
+    if not rows:
+        return ""
+
+    def times(name: str) -> list[str]:
+        return [duration(trial[name] or math.nan) for _, trial in rows]
+
+    return render(
+        [
+            Column("phase", [str(phase) for phase, _ in rows]),
+            Column("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
+            Column("instances", [count(trial["instances"]) for _, trial in rows]),
+            Column("score", times("score_ns")),
+            Column("±", times("error_ns")),
+            Column("predicted", times("predicted_ns"), drop=1),
+        ],
+        indent="       ",
+    )
+
+
+LEGEND = (
+    "score: time in the call after the operation's semantics let a rank leave, mean over ranks; "
+    "±: the median distance of single scores from their median; instances: in all phases so far."
+)

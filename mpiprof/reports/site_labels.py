@@ -1,0 +1,61 @@
+"""Short labels of call sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.diagnosis.delay_chain import START
+from mpiprof.trace.sites import Site, describe_sites, matches, place
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+__all__ = ["matches", "place"]
+
+
+def places(sites: Sequence[Site]) -> str:
+    """Return the label of one row's sites: the first site, and the number of further sites."""
+    if not sites:
+        return "unknown place"
+    more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
+    return place(sites[0]) + more
+
+
+def routine_at(row: Mapping[str, Any]) -> str:
+    """Return a row's operation and sites: "allreduce at app.py:12 step", "finalize at exit"."""
+    text = places(row["sites"])
+    return f"{row['operation']} {text if text.startswith('at exit') else f'at {text}'}"
+
+
+def pattern_of(sites: Sequence[Site]) -> str:
+    """Return the pattern that selects these sites with --site."""
+    if not sites:
+        return ""
+    return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
+
+
+def where(trace: Trace, callsite: int) -> str:
+    """Return a call site as "allreduce at app.py:12 step", or "the start of the run" for START."""
+    if callsite not in trace.callsites.index:
+        return "the start of the run" if callsite == START else "an unknown place"
+    row: Any = trace.callsites.loc[callsite]
+    return routine_at(row)
+
+
+def site_of(trace: Trace, site: int) -> dict[str, Any]:
+    """Return the known ones of file, line and function of a site."""
+    return describe_sites(trace.tables.sites, [[site]])[0][0]
+
+
+def communicator_name(trace: Trace, index: int) -> str:
+    """Return the program's name of a communicator, or a description if it has no name."""
+    known = trace.tables.communicators[index]
+    if index in trace.tables.like:
+        of = communicator_name(trace, trace.tables.like[index])
+        return of if known.how == "maker" else f"{known.how} {known.identity[:8]} of {of}"
+    if index in trace.tables.names:
+        return trace.tables.names[index]
+    if known.how in ("world", "self"):
+        return f"MPI_COMM_{known.how.upper()}"
+    return f"{known.how} {known.identity[:8]}"

@@ -1,0 +1,118 @@
+"""Results of tuning as text: a table of call sites, and the summary by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mpiprof.interface.format_units import count, duration, share, size
+from mpiprof.reports.phrases import lacks_ranks
+from mpiprof.reports.table import Column, paragraph, render
+
+if TYPE_CHECKING:
+    from mpiprof.trace import Trace
+
+Rows = Sequence[Mapping[str, Any]]
+MARKS = {"yes": "use it", "doubtful": "measure it"}
+WIDTH = 30
+
+
+def works(rows: Rows, top: int) -> str:
+    """Return the table of the first `top` tuning tasks, with the meaning of its words."""
+    shown = rows[:top]
+    table = render(
+        [
+            Column("operation", [r["operation"] for r in shown], left=True),
+            Column("call site", [r["place"] for r in shown], left=True, shrink=True),
+            Column("count", [count(r["instances"]) for r in shown], drop=2),
+            Column("ranks", [str(r["size"]) for r in shown], drop=3),
+            Column("bytes", [_bytes(r["bytes"]) for r in shown], drop=1),
+            Column("now", [duration(r["base_ns"]) for r in shown], drop=-1),
+            Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
+            Column("then", [duration(r["best_ns"]) for r in shown]),
+            Column("saves", [_range(r) for r in shown], left=True, drop=-2),
+            Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True, drop=-4),
+        ]
+    )
+    left = f", the first {top} of {len(rows)}" if len(rows) > top else ""
+    how = {r["how"] for r in rows}
+    head = "measured" if how == {"replay"} else "predicted"
+    parts = [f"Call sites by time{left}: what another algorithm is {head} to save\n{table}"]
+    parts.append(
+        paragraph(
+            "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
+            "takes. saves: an instance, 95 % interval."
+        )
+    )
+    reasons = [r for r in shown if r["worth"] != "yes" and r["reason"]]
+    if reasons:
+        lines = [f"  {r['operation']} at {r['place']}: {r['reason']}" for r in reasons]
+        parts.append("Why not\n" + "\n".join(dict.fromkeys(lines)))
+    return "\n".join(parts[:2]) + "".join(f"\n\n{part}" for part in parts[2:])
+
+
+def summary(rows: Rows) -> str:
+    """Return the possible gain of each operation, as a table with bars."""
+    total = sum(r["elapsed_ns"] for r in rows) or 1.0
+    saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
+    most = max((r["elapsed_ns"] for r in rows), default=0.0) or 1.0
+    table = render(
+        [
+            Column("operation", [r["operation"] for r in rows], left=True),
+            Column("count", [count(r["calls"]) for r in rows]),
+            Column("time", [duration(r["elapsed_ns"]) for r in rows]),
+            Column("of all", [share(r["elapsed_ns"] / total) for r in rows]),
+            Column("waiting", [share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]),
+            Column("less", [_part(r, "saved_ns") for r in rows]),
+            Column("perhaps", [_part(r, "perhaps_ns") for r in rows]),
+            Column("", [_bar(r, most) for r in rows], left=True),
+        ]
+    )
+    text = (
+        f"With the best algorithm at each call site {share(saved / total)} less time in "
+        f"collectives ({duration(saved)} over all ranks)"
+    )
+    if perhaps:
+        text += f", and perhaps {share(perhaps / total)} more, which only measuring can tell"
+    return (
+        f"What the program could gain, by operation\n{table}\n"
+        "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved\n\n"
+        + paragraph(text + ".", 0)
+    )
+
+
+def _part(r: Mapping[str, Any], name: str) -> str:
+    if not r["candidates"]:
+        return "–"
+    return share(r[name] / (r["elapsed_ns"] or 1.0)) if r[name] else "0 %"
+
+
+def _bar(r: Mapping[str, Any], most: float) -> str:
+    left = whole = round(WIDTH * float(r["elapsed_ns"]) / most)
+    parts = []
+    for name in ("total_wait_ns", "saved_ns", "perhaps_ns"):
+        parts.append(min(round(WIDTH * float(r[name]) / most), left))
+        left -= parts[-1]
+    waiting, saved, perhaps = parts
+    busy = whole - sum(parts)
+    return "#" * busy + "-" * waiting + "+" * perhaps + "." * saved
+
+
+def _bytes(span: Sequence[int] | None) -> str:
+    return "–" if span is None else size(span[1])
+
+
+def _range(r: Mapping[str, Any]) -> str:
+    low, high = r["gain_low_ns"], r["gain_high_ns"]
+    if r["gain_ns"] != r["gain_ns"]:
+        return "–"
+    if low in (float("inf"), float("-inf")):
+        return f"{duration(r['gain_ns'])}, no interval"
+    return f"{duration(r['gain_ns'])} ({duration(low)} to {duration(high)})"
+
+
+def nothing(trace: Trace) -> str:
+    """Return why there is nothing to tune."""
+    if lacks_ranks(trace):
+        return "No call was recorded of all its ranks, so that none can be replayed."
+    return "No blocking collective with another algorithm was recorded."

@@ -1,0 +1,132 @@
+"""Traces with derived tables that are read from the cache if possible."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from mpiprof.diagnosis.lazy_tables import DERIVED
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.formats.otf2 import opened
+from mpiprof.interface.shell_hints import command
+from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.store import cache, values
+from mpiprof.trace import Trace, dataset
+from mpiprof.trace.clock import Clock
+from mpiprof.trace.malloc_tuning import keep_freed
+from mpiprof.trace.records import Records
+from mpiprof.trace.trace import Workers
+
+# Small tables that take a pass over the trace. Values of unsupported types are not cached.
+KEPT = frozenset(
+    (
+        "callsites",
+        "causes",
+        "conclusions",
+        "findings",
+        "hot",
+        "instances",
+        "matrix_ranks",
+        "phases",
+        "point_to_point",
+        "rank_totals",
+        "series",
+        "summary",
+        "totals",
+        "waiting_for",
+        "wrong",
+    )
+)
+LONGEST = 100  # maximum number of characters of an entry's name
+
+
+def open_trace(
+    path: Path, workers: Workers | None = None, machine: dict[str, Any] | None = None
+) -> Trace:
+    """Open a trace for a verb; what it derives is kept in files (see cache).
+
+    workers: those that pass over the partitions of a data set; UsageError where it is none.
+    machine: a usable machine table that replaces the recorded one; None keeps that.
+    """
+    keep_freed()
+    kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
+    folder = opened(path)
+    if workers is not None:
+        refuse_plain(folder)
+    trace = _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+    trace.given_machine = machine
+    return trace
+
+
+def refuse_unread(trace: Trace) -> None:
+    """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
+    if not len(trace.callsites) and trace.logs.cut:
+        why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
+        raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
+
+
+def refuse_plain(folder: Path) -> None:
+    """Raise UsageError for a trace that is no data set."""
+    if not (folder / dataset.NAME).exists():
+        raise UsageError(
+            f"{folder}: --dask is for data sets; make one: "
+            f"{command('export', folder, '--to', 'dataset')}"
+        )
+
+
+class _Trace(Trace):
+    """A trace with cached clocks, which take a pass over the trace if it has several nodes."""
+
+    @cached_property
+    def clocks(self) -> dict[str, Clock]:
+        make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
+        if self.nodes < 2:
+            return make(self)
+        found: dict[str, Clock] = _kept(self, "clocks", lambda: make(self))
+        return found
+
+
+def key_of(trace: Trace) -> str:
+    """Return the key of a trace's entries, computed at the first request."""
+    known: dict[str, str] = trace.__dict__
+    if "_cache_key" not in known:
+        known["_cache_key"] = cache.key_of(trace)
+    return known["_cache_key"]
+
+
+def _derived(name: str, trace: Trace, *arguments: Any) -> Any:
+    make: Callable[..., Any] = DERIVED[name]
+    numbers = [a if isinstance(a, tuple) else (a,) for a in arguments]
+    if any(type(n) is not int for of in numbers for n in of):
+        return make(trace, *arguments)
+    entry_name = ".".join([name, *("_".join(map(str, of)) for of in numbers if of)])
+    if len(entry_name) > LONGEST:
+        return make(trace, *arguments)
+    return _kept(trace, entry_name, lambda: make(trace, *arguments))
+
+
+def _kept(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
+    key = key_of(trace)
+    entry = cache.find(trace.path, name, key)
+    if entry is not None:
+        try:
+            found = values.read(entry)
+            for problem in entry.meta["problems"]:
+                trace.problems.note(str(problem))
+            return found
+        except (cache.DamagedError, KeyError, TypeError):
+            pass
+        finally:
+            entry.close()
+    found = make()
+
+    def fill(writer: cache.Writer) -> dict[str, Any]:
+        return values.write(found, writer) | {"problems": list(trace.problems)}
+
+    # Without a writable folder, or for an unsupported type, the value is derived each time.
+    with contextlib.suppress(OSError, TypeError):
+        cache.make(trace.path, name, key, fill).close()
+    return found

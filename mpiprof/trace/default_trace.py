@@ -1,0 +1,52 @@
+"""Selects the trace of a verb if the user names none."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import errno
+import os
+from pathlib import Path
+
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.interface.nearest_name import ALIKE
+from mpiprof.interface.shell_hints import quoted
+
+OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
+
+
+def chosen(named: Path | None) -> Path:
+    """Return the named trace folder, or the newest one below the current folder."""
+    if named is not None:
+        if not named.exists():
+            raise UsageError(
+                f"{named}: no such trace folder (seen from {Path.cwd()}){_meant(named)}"
+            )
+        if not named.is_dir() and named.suffix != OTF2:
+            raise UsageError(f"{named}: not a folder; give the trace folder, not a file in it")
+        return named
+    found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
+    if not found:
+        for folder in (Path.cwd(), *Path().glob("mpiprof-*")):
+            if not os.access(folder, os.R_OK):
+                raise TraceError(f"{folder}: cannot be read: {os.strerror(errno.EACCES)}")
+        raise TraceError(
+            f"no trace in {Path.cwd()}: name one, or make one with `python -m mpiprof run app.py`"
+        )
+    return max(found, key=_started)
+
+
+def _meant(named: Path) -> str:
+    """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
+    with contextlib.suppress(OSError):
+        beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
+        close = difflib.get_close_matches(named.name, beside, 1, ALIKE)
+        return f"; did you mean {quoted(named.parent / close[0])}?" if close else ""
+    return ""
+
+
+def _started(folder: Path) -> float:
+    """Return when a trace was started, or 0 for a folder without a trace."""
+    names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log", "*.pack")
+    times = [path.stat().st_mtime for name in names for path in folder.glob(name)]
+    return times[0] if times else 0.0

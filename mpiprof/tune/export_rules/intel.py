@@ -1,0 +1,37 @@
+"""Intel MPI's environment: `I_MPI_ADJUST_<OPERATION>="<id>:<from>-<to>@<p>-<q>;..."`.
+
+The source is the reference manual of 2019 and 2020. Later versions number presets, not algorithms.
+This module has not been tested with Intel MPI. Its sizes equal a plan's: a block, a vector or
+message, or all counts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.export_rules.cells import Cell, Refusals
+
+MOST_BYTES = (1 << 31) - 1
+
+
+def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
+    """Return the cells that Intel MPI can express; add the others to `refusals`."""
+    kept = []
+    for cell in cells:
+        if cell.first > MOST_BYTES:
+            refusals.add(cell.where, cell.what, f"begins above {MOST_BYTES} bytes", cell.size)
+        else:
+            kept.append(cell)
+    return kept
+
+
+def environment(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the variables for possible cells."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        last = min(cell.last, MOST_BYTES)
+        span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MOST_BYTES}"
+        condition = f"{cell.own.number}:{span}@{cell.size}-{cell.size}"
+        found.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
+    return {name: ";".join(conditions) for name, conditions in found.items()}

@@ -1,0 +1,276 @@
+"""MPICH's selection tree, for `MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE` (csel.c, 5.0).
+
+A node's keys are tried in order: `comm_size<=8`, `total_msg_size<=4096`, `is_commutative=yes`,
+`comm_size=any`. A leaf is `algorithm=MPIR_<Operation>_intra_<name>`. The tree must be complete: an
+unknown name, or a call without a branch, ends the job. So the tree is the library's own, which is
+compiled into the library as text, with branches for single communicator sizes inserted first.
+
+The library descends a tree twice. When a communicator is created, it evaluates the conditions on
+the communicator; at each call, it evaluates the rest. At a call, `comm_size<8` is true for 8 as
+well. So no `comm_size` may be below a choice by bytes. For one size, all such conditions can be
+evaluated here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpiprof.errors import MpiprofError
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals
+
+Tree = dict[str, Any]
+MOST = (1 << 31) - 2  # bytes; thresholds are of type int
+# Measure of a choice by bytes, and whether it is a plan's bytes times the processes.
+MEASURES = {
+    "allgather": ("total_msg_size", True),
+    "allgatherv": ("total_msg_size", False),
+    "alltoall": ("avg_msg_size", False),
+    "alltoallv": ("", False),
+    "reduce_scatter": ("total_msg_size", False),
+    "reduce_scatter_block": ("total_msg_size", True),
+}
+LEFT = {
+    **dict.fromkeys(
+        ("allreduce", "barrier", "bcast", "reduce"),
+        "MPICH divides it by nodes before it looks into the tree, whose rules would then hold for "
+        "the parts, on other numbers of processes",
+    ),
+    **dict.fromkeys(
+        ("gather", "gatherv", "scatter", "scatterv"), "MPICH always takes the same algorithm"
+    ),
+}
+UNSAID = ("k_brucks", "recexch_doubling", "recexch_halving", "noncommutative")
+BEGIN = b'{"collective='
+LEAF = "algorithm=MPIR_{}_intra_{}"
+
+
+def own_tree(library: Path) -> Tree:
+    """Return the tree that is compiled into a library; raises MpiprofError if there is none."""
+    content = library.read_bytes()
+    for found in re.finditer(re.escape(BEGIN), content):
+        text = content[found.start() : content.index(b"\0", found.start())]
+        if b'"algorithm=MPIR_Allgather_intra_' in text:
+            tree: Tree = json.loads(text)
+            if all(f"collective={name}" in tree for name in MEASURES):
+                return tree
+    raise MpiprofError(
+        f"{library} has no tree of choices that can be read: nothing is handed over to it"
+    )
+
+
+def possible(cells: Sequence[Cell], library: Path, refusals: Refusals) -> list[Cell]:
+    """Return the cells that a tree can express; add the others to `refusals`."""
+    names = library.read_bytes()
+    kept = []
+    for cell in cells:
+        why = _obstacle(cell, names)
+        if why:
+            refusals.add(cell.where, cell.what, why, cell.size)
+        else:
+            kept.append(cell)
+    return kept
+
+
+def _obstacle(cell: Cell, names: bytes) -> str:
+    if cell.operation in LEFT:
+        return LEFT[cell.operation]
+    if f"\0{_leaf(cell)}\0".encode() not in names:
+        return f"this MPICH has no {_leaf(cell)}"
+    if cell.own.name in UNSAID or "in_place" in cell.own.needs:
+        return f"{cell.own.name} needs more than a plan says"
+    first, last = _span(cell)
+    if first > MOST or MOST < last < NO_END:
+        return f"MPICH can't tell sizes above {MOST} bytes"
+    return ""
+
+
+def _leaf(cell: Cell) -> str:
+    return LEAF.format(cell.operation.capitalize(), cell.own.name)
+
+
+def _span(cell: Cell) -> tuple[int, int]:
+    """Return a cell's byte range as the library counts it, with NO_END for an open end."""
+    times = cell.size if MEASURES[cell.operation][1] else 1
+    return cell.first * times, NO_END if cell.last == NO_END else cell.last * times
+
+
+# ---- writing
+
+
+def merged(tree: Tree, cells: Sequence[Cell]) -> Tree:
+    """Return a tree that obeys the cells, and elsewhere selects as before."""
+    by_operation: dict[str, dict[int, list[Cell]]] = {}
+    for cell in cells:
+        by_operation.setdefault(cell.operation, {}).setdefault(cell.size, []).append(cell)
+    made = dict(tree)
+    for operation, sizes in by_operation.items():
+        branches = tree[f"collective={operation}"]
+        intra = branches["comm_type=intra"]
+        before: Tree = {}
+        for size in sorted(sizes):
+            before.setdefault(f"comm_size<={size - 1}", intra)
+            before[f"comm_size<={size}"] = _of_size(answered(intra, size), sizes[size])
+        made[f"collective={operation}"] = branches | {
+            "comm_type=intra": before | {"comm_size=any": intra}
+        }
+    return made
+
+
+def _of_size(intra: Tree, cells: Sequence[Cell]) -> Tree:
+    measure, _ = MEASURES[cells[0].operation]
+    if not measure:
+        return _guarded(cells[0], intra)
+    made: Tree = {}
+    for cell in cells:
+        first, last = _span(cell)
+        if first:
+            made.setdefault(f"{measure}<={first - 1}", intra)
+        made[f"{measure}={'any'}" if last == NO_END else f"{measure}<={last}"] = _guarded(
+            cell, intra
+        )
+    made.setdefault(f"{measure}=any", intra)
+    return made
+
+
+def _guarded(cell: Cell, intra: Tree) -> Tree:
+    """Return an algorithm behind branches that check its requirements."""
+    made: Tree = {_leaf(cell): {}}
+    if "commutes" in cell.own.needs:
+        return {"is_commutative=yes": made, "is_commutative=no": intra}
+    if "not_in_place" in cell.own.needs:
+        return {"is_sendbuf_inplace=yes": intra, "is_sendbuf_inplace=no": made}
+    return made
+
+
+def answered(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
+    """Return a tree for one communicator size, without any condition on the size.
+
+    at_call: whether the tree is below a condition that is evaluated at each call.
+    """
+    made: Tree = {}
+    for key, below in tree.items():
+        holds = _holds(key, size, at_call=at_call)
+        if holds is None:
+            made[key] = answered(below, size, at_call=True)
+        elif holds:
+            # Earlier keys stay, because they are tried first. Later keys are never reached.
+            rest = answered(below, size, at_call=at_call)
+            return made | {"comm_size=any": rest} if made else rest
+    return made
+
+
+def _holds(key: str, size: int, *, at_call: bool) -> bool | None:
+    """Evaluate a condition on the communicator's size; returns None for other conditions."""
+    if key in ("comm_size=any", "comm_size=pow2"):
+        return key.endswith("any") or size & (size - 1) == 0
+    found = re.fullmatch(r"comm_size<(=?)([0-9]+)", key)
+    if found is None:
+        return None
+    return size <= int(found[2]) if found[1] or at_call else size < int(found[2])
+
+
+# ---- reading the tree as the library does
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A call as the tree sees it; count: bytes as a plan counts them."""
+
+    operation: str
+    size: int
+    count: int
+    in_place: bool = False
+    commutes: bool = True
+
+
+def decides(tree: Tree, asking: Asking) -> str:
+    """Return the leaf for a call; raises MpiprofError if the library would end the job."""
+    node = _pruned(tree[f"collective={asking.operation}"], asking.size)
+    while True:
+        for key, below in node.items():
+            if key.startswith("algorithm="):
+                return key
+            if _is_met(key, asking):
+                node = below
+                break
+        else:
+            raise MpiprofError(f"no branch for {asking}")
+
+
+def _pruned(node: Tree, size: int) -> Tree:
+    """Descend as far as the communicator alone decides."""
+    while True:
+        for key, below in node.items():
+            holds = _holds(key, size, at_call=False)
+            if holds is None and key.startswith("comm_type="):
+                holds = key == "comm_type=intra"
+            if holds is None:
+                return node
+            if holds:
+                node = below
+                break
+        else:
+            raise MpiprofError(f"no branch for {size} processes")
+
+
+def _is_met(key: str, asking: Asking) -> bool:
+    of_size = _holds(key, asking.size, at_call=True)
+    if of_size is not None or key.endswith("=any"):
+        return of_size is not False
+    name, sign, value = re.fullmatch(r"(\w+)(<=|<|=)(\w+)", key).groups()  # type: ignore[union-attr]
+    if sign == "=":
+        facts = {"is_commutative": asking.commutes, "is_sendbuf_inplace": asking.in_place}
+        facts["is_block_regular"] = True
+        if name not in facts:
+            raise MpiprofError(f"{key} is not known")
+        return facts[name] == (value == "yes")
+    if name != MEASURES[asking.operation][0]:
+        raise MpiprofError(f"{key} is not for {asking.operation}")
+    count = asking.count * (asking.size if MEASURES[asking.operation][1] else 1)
+    return count <= int(value) if sign == "<=" else count < int(value)
+
+
+def differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield each call for which the changed tree disobeys the cells, or else the old tree."""
+    for key in {*tree, *changed}:
+        if key.removeprefix("collective=") not in MEASURES and tree.get(key) != changed.get(key):
+            yield key
+    for operation, (_, times) in MEASURES.items():
+        if tree[f"collective={operation}"].get("comm_type=inter") != changed[
+            f"collective={operation}"
+        ].get("comm_type=inter"):
+            yield f"{operation} on inter-communicators"
+        there = [cell for cell in cells if cell.operation == operation]
+        near = {7, 8, 9, *(size + step for c in there for size in [c.size] for step in (-1, 0, 1))}
+        for size in sorted(near - {0, 1}):
+            for count in _edges(tree[f"collective={operation}"], there, size if times else 1):
+                for in_place, commutes in ((False, True), (True, True), (False, False)):
+                    asking = Asking(operation, size, count, in_place, commutes)
+                    if decides(changed, asking) != _expected(tree, there, asking):
+                        yield str(asking)
+
+
+def _expected(tree: Tree, cells: Sequence[Cell], asking: Asking) -> str:
+    for cell in cells:
+        if cell.size == asking.size and cell.covers(asking.count):
+            if asking.in_place and "not_in_place" in cell.own.needs:
+                break
+            if not asking.commutes and "commutes" in cell.own.needs:
+                break
+            return _leaf(cell)
+    return decides(tree, asking)
+
+
+def _edges(tree: Tree, cells: Sequence[Cell], times: int) -> list[int]:
+    """Return byte counts, in a plan's measure, near the ends of cells and of the tree's ranges."""
+    if cells and not OPERATIONS[cells[0].operation].sized:
+        return [0]
+    ends = {0, *(end for cell in cells for end in (cell.first, cell.last) if end < NO_END)}
+    ends |= {int(n) // times for n in re.findall(r"msg_size<=?([0-9]+)", json.dumps(tree))}
+    return sorted({max(0, end + step) for end in ends for step in (-1, 0, 1)})

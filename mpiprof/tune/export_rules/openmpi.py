@@ -1,0 +1,223 @@
+"""Open MPI's rules file, in the format of its component tuned (coll_tuned_dynamic_file.c, 5.0).
+
+    number of operations; for each operation: its number, number of communicator sizes; for each
+    size: the size, number of lines; for each line: bytes, algorithm, fan, bytes of a segment
+
+A size is valid up to the next one, and the first size also below itself; the same holds for bytes.
+Algorithm 0 is the library's own choice. It is written below and above each exported range. The
+library silently ignores a file that it cannot parse, so `read` is as strict as the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mpiprof.errors import MpiprofError
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals, RefusedError
+
+NUMBERS = {
+    "allgather": 0,
+    "allgatherv": 1,
+    "allreduce": 2,
+    "alltoall": 3,
+    "alltoallv": 4,
+    "barrier": 6,
+    "bcast": 7,
+    "gather": 9,
+    "reduce": 11,
+    "reduce_scatter": 12,
+    "reduce_scatter_block": 13,
+    "scatter": 15,
+}
+MOST_NUMBER = 21  # of an operation
+MEAN = ("allgatherv",)  # all bytes divided by the processes
+# A block's bytes times the processes.
+TIMES = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
+# Some of the library's algorithms consist of other operations, which obey their rules too.
+INSIDE = {
+    "allgather": ("gather", "bcast"),
+    "allgatherv": ("bcast",),
+    "allreduce": ("reduce", "bcast"),
+    "reduce_scatter": ("reduce",),
+    "reduce_scatter_block": ("reduce", "scatter"),
+}
+# Members do not see the same size: on the root, or on all other ranks, it comes from an argument
+# that is not significant there.
+UNEVEN = ("gather", "scatter")
+
+
+@dataclass(frozen=True)
+class Line:
+    """An algorithm, or 0 for the library's choice, from so many library-counted bytes on."""
+
+    first: int
+    algorithm: int
+    fan: int
+    segment: int
+
+
+Sizes = tuple[tuple[int, tuple[Line, ...]], ...]
+Rules = dict[int, Sizes]
+FREE = Line(0, 0, 0, 0)
+
+
+def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
+    """Return the cells that a rules file can express; add the others to `refusals`."""
+    return [cell for cell in cells if _is_possible(cell, refusals)]
+
+
+def _is_possible(cell: Cell, refusals: Refusals) -> bool:
+    try:
+        _lines(cell)
+    except RefusedError as error:
+        refusals.add(cell.where, cell.what, str(error), cell.size)
+        return False
+    return True
+
+
+def write(cells: Sequence[Cell]) -> str:
+    """Return the file for possible cells without overlaps."""
+    found: dict[str, dict[int, list[Line]]] = {}
+    for cell in cells:
+        sizes = found.setdefault(cell.operation, {})
+        sizes.setdefault(cell.size, []).extend(_lines(cell))
+    text = ["# Open MPI: coll_tuned_dynamic_rules_filename", f"{len(found)} # operations"]
+    for operation, of_sizes in found.items():
+        table = _guarded({size: _joined(lines) for size, lines in of_sizes.items()})
+        text += [f"{NUMBERS[operation]} # {operation}", f"{len(table)} # sizes of communicators"]
+        for size, lines in table:
+            text += [f"{size} {len(lines)} # processes, lines"]
+            text += [f"{x.first} {x.algorithm} {x.fan} {x.segment}" for x in lines]
+    return "\n".join(text) + "\n"
+
+
+def counted(operation: str, size: int, count: int) -> int:
+    """Convert the bytes of a plan to the library's count."""
+    if not OPERATIONS[operation].sized:
+        return 0
+    if operation in MEAN:
+        return count // size
+    return count * size if operation in TIMES else count
+
+
+def _lines(cell: Cell) -> list[Line]:
+    """Return a cell's first line, and the line that ends it."""
+    size, whole = cell.size, cell.first == 0 and cell.last == NO_END
+    if cell.operation in UNEVEN and not whole:
+        raise RefusedError(
+            "its members would not choose alike: Open MPI takes the bytes from an argument that "
+            "is not significant on all of them, so that only all sizes can be handed over"
+        )
+    first, end = cell.first, cell.last + 1
+    if cell.operation in MEAN:
+        first, end = -(-first // size), end // size
+    elif cell.operation in TIMES:
+        # A call in place counts as many bytes as its unused arguments have, mostly 0.
+        first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
+    if first >= end:
+        raise RefusedError(f"Open MPI can't tell {cell.first} to {cell.last} bytes from others")
+    made = [Line(first, cell.own.number or 0, 0, cell.segment)]
+    return made if cell.last == NO_END else [*made, Line(end, 0, 0, 0)]
+
+
+def _joined(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return the lines in order from 0 bytes on; a begin replaces an end at the same bytes."""
+    found = {0: FREE}
+    for line in sorted(lines, key=lambda x: (x.first, x.algorithm)):
+        found[line.first] = line
+    return tuple(found.values())
+
+
+def _guarded(sizes: dict[int, tuple[Line, ...]]) -> Sizes:
+    """Return the lines of all sizes, with the library's choice below, between and above them."""
+    guards = {0, *(size + 1 for size in sizes)}
+    return tuple(sorted((dict.fromkeys(guards, (FREE,)) | sizes).items()))
+
+
+# ---- reading back
+
+
+def read(text: str) -> Rules:
+    """Return the rules of a file; raises MpiprofError if the library would ignore the file."""
+    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
+    if words and words[0].startswith("rule-file-version-"):
+        raise MpiprofError("a rules file of another version than 1: write it anew")
+    numbers = iter(words)
+
+    def number(what: str, most: int = NO_END) -> int:
+        word = next(numbers, "")
+        if not word.isdecimal() or (len(word) > 1 and word[0] == "0") or int(word) > most:
+            raise MpiprofError(f"no rules file of Open MPI: {word!r} in place of {what}")
+        return int(word)
+
+    found: Rules = {}
+    for _ in range(number("the number of operations", MOST_NUMBER + 1)):
+        operation = number("an operation", MOST_NUMBER)
+        sizes = []
+        for _ in range(number("a number of sizes")):
+            size = number("a size")
+            lines = tuple(
+                Line(*(number(what) for what in ("bytes", "an algorithm", "a fan", "a segment")))
+                for _ in range(number("a number of lines"))
+            )
+            if not lines or lines[0].first or not _ascend([line.first for line in lines]):
+                raise MpiprofError(f"operation {operation}, size {size}: bytes must ascend from 0")
+            sizes.append((size, lines))
+        if not _ascend([size for size, _ in sizes]):
+            raise MpiprofError(f"operation {operation}: sizes must ascend")
+        found[operation] = tuple(sizes)
+    if next(numbers, None) is not None:
+        raise MpiprofError("a rules file of Open MPI that goes on after its end")
+    return found
+
+
+def _ascend(numbers: Sequence[int]) -> bool:
+    return all(a < b for a, b in pairwise(numbers))
+
+
+def fires(rules: Rules, operation: str, size: int, count: int) -> Line:
+    """Return the rule that the library applies to a call of so many bytes, in its own count."""
+    sizes = rules.get(NUMBERS[operation], ())
+    if not sizes:
+        return FREE
+    lines = next((x for s, x in reversed(sizes) if s <= size), sizes[0][1])
+    return next((x for x in reversed(lines) if x.first <= count), lines[0])
+
+
+def differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the calls, at all edges, for which a file's rule differs from the cells."""
+    sizes = {2} | {near for cell in cells for near in (cell.size - 1, cell.size, cell.size + 1)}
+    for operation, number in NUMBERS.items():
+        lines = [line.first for _, several in rules.get(number, ()) for line in several]
+        there = [cell for cell in cells if cell.operation == operation]
+        for size in sorted(sizes - {0, 1}):
+            here = [cell for cell in there if cell.size == size]
+            for count in _edges(operation, there, lines, size):
+                line = fires(rules, operation, size, counted(operation, size, count))
+                cell = next((c for c in here if c.covers(count)), None)
+                if not _agree(line, cell, count):
+                    yield f"{operation} on {size} processes, {count} bytes: {line}"
+
+
+def _edges(operation: str, cells: Sequence[Cell], lines: Sequence[int], size: int) -> list[int]:
+    """Return byte counts, in a plan's measure, near the ends of cells and of a file's lines."""
+    scale = size if operation in MEAN else 1
+    over = size if operation in TIMES else 1
+    ends = {0, NO_END, *(end for cell in cells for end in (cell.first, cell.last))}
+    ends |= {first * scale // over for first in lines}
+    near = {end + step for end in ends for step in (-size, -1, 0, 1, size)}
+    return sorted(count for count in near if 0 <= count <= NO_END)
+
+
+def _agree(line: Line, cell: Cell | None, count: int) -> bool:
+    if cell is None:
+        return line.algorithm == 0
+    if line.algorithm == 0:
+        # The library's resolution is one byte per process.
+        near = (count - cell.size, count + cell.size)
+        edge = cell.operation in MEAN and not all(cell.covers(n) for n in near)
+        return edge or (cell.operation in TIMES and count == 0)
+    return (line.algorithm, line.segment) == (cell.own.number, cell.segment)

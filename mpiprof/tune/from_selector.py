@@ -1,0 +1,135 @@
+"""Converts the selector's log of a trace (selection.jsonl) to the entries of a plan.
+
+The lines are those of trace/selector_log.py: a key, its phases, the trials of each phase, the
+choices, and the final totals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError
+from mpiprof.metrics.problem_size import class_span, size_classes
+from mpiprof.model.catalogue import catalogue
+from mpiprof.operations import OPERATIONS
+from mpiprof.trace import selector_log
+from mpiprof.tune import plan_entries
+from mpiprof.tune.plan_entries import Entry
+from mpiprof.tune.rules import NATIVE, SITE
+
+Line = Mapping[str, Any]
+
+
+@dataclass
+class Found:
+    """All lines about one key."""
+
+    key: Line
+    trials: list[Line] = field(default_factory=list)
+    choices: list[Line] = field(default_factory=list)
+    end: Line | None = None
+
+    @property
+    def algorithm(self) -> str:
+        """The final algorithm, as far as it is known."""
+        if self.end is not None:
+            return str(self.end["algorithm"])
+        return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
+
+    def scores(self) -> dict[str, Line]:
+        """Return the last trial of each algorithm, in the last phase with trials."""
+        last = max((int(t["phase"]) for t in self.trials), default=0)
+        return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
+
+
+def read(folder: Path) -> list[Found]:
+    """Return the lines by key; raises TraceError if the trace has no selector log."""
+    if not (folder / selector_log.FILE).is_file():
+        raise TraceError(
+            f"{folder}: its program did not choose for itself: record it with --switch auto, or "
+            "tune without --from-selection"
+        )
+    found: dict[str, Found] = {}
+    for line in selector_log.read(folder):
+        with suppress(ValueError, KeyError):
+            _add(found, line)  # skip a line without a number or a known key
+    return list(found.values())
+
+
+def _add(found: dict[str, Found], line: Line) -> None:
+    kind, key = line["kind"], line["key"]
+    if kind == "key":
+        found.setdefault(key, Found(dict(line, bytes=int(line["bytes"]), size=int(line["size"]))))
+    elif kind == "trial":
+        found[key].trials.append(line)
+    elif kind == "choice":
+        found[key].choices.append(line)
+    elif kind == "end":
+        totals = {name: _whole(line[name]) for name in ("instances", "probes", "saved_ns")}
+        found[key].end = {**line, **totals}
+
+
+def _whole(number: float) -> int:
+    return 0 if math.isnan(number) else int(number)
+
+
+def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
+    """Return entries for keys that ended on another algorithm than native, best saving first."""
+    chosen = [f for f in found if f.algorithm != NATIVE]
+    chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
+    made = []
+    for f in chosen:
+        sites = [site.split(" ")[0] for site in map(str, f.key["sites"])]
+        known = [site for site in sites if SITE.fullmatch(site)]
+        made.append(
+            plan_entries.entry(
+                f.key["operation"],
+                f.key["size"],
+                _span(f),
+                known if len(known) == len(sites) else (),
+                f.algorithm,
+                why(f),
+                measured,
+            )
+        )
+    return plan_entries.fitting(made)
+
+
+def _span(f: Found) -> tuple[int, int] | None:
+    operation, name = f.key["operation"], f.algorithm.partition(":")[0]
+    between = any(
+        a.intercommunicator and (a.operation, a.name) == (operation, name) for a in catalogue()
+    )
+    # For two groups a plan counts the bytes of both, but the log has only the own group's.
+    if not OPERATIONS[operation].sized or between:
+        return None
+    return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
+
+
+def _score(trial: Line, unit: str = "") -> str:
+    noise = "" if math.isnan(trial["error_ns"]) else f"± {trial['error_ns'] / 1e3:.2g}, "
+    return f"{trial['score_ns'] / 1e3:.4g} us ({noise}{trial['instances']:.0f}{unit})"
+
+
+def why(f: Found) -> str:
+    """Return the numbers in favour of a choice."""
+    scores = f.scores()
+    own, native = scores.get(f.algorithm), scores.get(NATIVE)
+    parts = []
+    if own is not None and native is not None:
+        parts.append(
+            f"score {_score(own, ' instances')} against {_score(native)} of the library's own"
+        )
+    if f.end is not None:
+        parts.append(
+            f"{f.end['probes']} of {f.end['instances']} instances probed, "
+            f"{f.end['saved_ns'] / 1e6:.3g} ms saved by its own estimate"
+        )
+    return "; ".join(parts) or "chosen while it ran"

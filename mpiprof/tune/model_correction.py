@@ -1,0 +1,98 @@
+"""Corrections of the model that `--switch auto` learns on a machine (`--learn FILE`).
+
+core/selection/online/model_correction.c writes a line for each algorithm that a phase has tried, at
+the end of a job. Jobs may append at the same time. A later job starts with the means over the lines
+recorded under its MPI.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.output_files import check_output
+from mpiprof.tune.rules import own_name
+
+NEWEST = 4096  # lines read, from the end of the file
+MOST_ENTRIES = 512  # capacity of the recorder
+MOST_RUNS = 16  # maximum weight of an entry, as in the recorder
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
+
+    operation: str
+    algorithm: str
+    bytes: int
+    members: int
+    ratio: float
+    runs: int
+    mpi: str = ""
+
+    def and_then(self, later: Lesson) -> Lesson:
+        """Return the recorder's start values, means of lessons under this MPI, or None."""
+        runs = self.runs + later.runs
+        ratio = (self.ratio * self.runs + later.ratio * later.runs) / runs
+        return Lesson(
+            self.operation, self.algorithm, self.bytes, self.members, ratio, min(runs, MOST_RUNS)
+        )
+
+    def text(self) -> str:
+        """Return the recorder's start values, means of lessons under this MPI, or None."""
+        where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
+        return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
+
+
+def lesson_of(line: str) -> Lesson | None:
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
+    try:
+        found = json.loads(line)
+        lesson = Lesson(
+            str(found["operation"]),
+            str(found["algorithm"]),
+            int(found["bytes"]),
+            int(found["members"]),
+            float(found["ratio"]),
+            int(found["runs"]),
+            str(found["measured"]["mpi"]),
+        )
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    own = own_name(lesson.algorithm)
+    names = lesson.operation.isidentifier() and (own or lesson.algorithm.isidentifier())
+    counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
+    return lesson if names and counts and 0 < lesson.ratio < math.inf else None
+
+
+def read(path: Path) -> list[Lesson]:
+    """Return the newest lessons of a file, or [] if the file does not exist yet.
+
+    Raises UsageError if the file has another format, or is not readable and writable.
+    """
+    check_output("--learn", path, "learned.jsonl")
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST:]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(f"--learn {path} can't be read: {error.strerror}") from None
+    found = [lesson for line in lines if (lesson := lesson_of(line)) is not None]
+    if lines and not found:
+        raise UsageError(f"--learn {path} exists and holds nothing that was learned: name another")
+    return found
+
+
+def text_of(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
+    """Return the recorder's start values, means of lessons under this MPI, or None."""
+    means: dict[tuple[str, str, int, int], Lesson] = {}
+    for one in lessons:
+        if is_here(one.mpi):
+            key = (one.operation, one.algorithm, one.bytes.bit_length(), one.members.bit_length())
+            before = means.pop(key, None)
+            means[key] = before.and_then(one) if before else one
+    return "".join(one.text() for one in list(means.values())[-MOST_ENTRIES:]) or None

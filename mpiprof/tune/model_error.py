@@ -1,0 +1,92 @@
+"""Estimates the error of the model by comparing its predictions with the recorded times.
+
+If a recorded call ran on an mpiprof algorithm, its recorded time is compared with the model's time
+of that algorithm. The library's algorithm is unknown, and among several candidates one would match
+any single time by chance. So the library's calls are taken together. One algorithm must explain the
+times at all sizes of an operation, and also the ranks' times, if these distinguish algorithms. Each
+size or rank distribution is one comparison, and the choice of the algorithm costs one degree of
+freedom. By Student's t, few comparisons result in a wide doubt, and none in an infinite one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpiprof.metrics import distributions
+from mpiprof.trace.types import Float
+
+CONFIDENCE = 0.95
+TELLS_APART = 0.25  # ranks' times count if a misfit is below this share of the others' median
+UNKNOWN = (
+    "how far the model is off is not known, as nothing that ran is like one of ours: measure it"
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Recorded time of calls, and the model's time for each algorithm.
+
+    key: operation, processes and size class; calls with equal keys are one comparison.
+    recorded: the algorithm, or None if it is not one of mpiprof.
+    time: its score.
+    times: model score by algorithm.
+    misfits: by algorithm, relative error of the model's rank times.
+    """
+
+    key: tuple[object, ...]
+    recorded: str | None
+    time: float
+    times: Mapping[str, float]
+    misfits: Mapping[str, float]
+
+
+def misfit(recorded: Float, modelled: Float) -> float:
+    """Return the relative RMS error of the ranks' times, after scaling to equal sums."""
+    whole, said = float(recorded.sum()), float(modelled.sum())
+    size: float = float(np.square(recorded).mean()) ** 0.5
+    if min(whole, said, size) <= 0:
+        return math.inf
+    apart: float = float(np.square(recorded - modelled * (whole / said)).mean()) ** 0.5
+    return apart / size
+
+
+def doubt(calls: Sequence[Compared]) -> float:
+    """Return the factor by which model times of one operation may be off.
+
+    The factor is infinite without comparisons.
+    """
+    own = [_ratio(c, c.recorded) for c in calls if c.recorded is not None]
+    library = [c for c in calls if c.recorded is None]
+    known = set.intersection(*(set(c.times) for c in library)) if library else set()
+    found = min((_errors(library, name) for name in known), key=_size, default=[])
+    errors = [*own, *found]
+    freedom = len(errors) - bool(found)
+    if freedom < 1:
+        return math.inf
+    spread = (sum(e * e for e in errors) / freedom) ** 0.5
+    return math.exp(min(distributions.student_quantile(freedom, CONFIDENCE) * spread, 700.0))
+
+
+def _errors(calls: Sequence[Compared], name: str) -> list[float]:
+    """Return an algorithm's errors: for each size its time, and the ranks' times if they count."""
+    of_size: dict[tuple[object, ...], list[float]] = {}
+    for call in calls:
+        of_size.setdefault(call.key, []).append(_ratio(call, name))
+    found = [sum(ratios) / len(ratios) for ratios in of_size.values()]
+    for call in calls:
+        others = [value for other, value in call.misfits.items() if other != name]
+        if others and call.misfits[name] < TELLS_APART * float(np.median(others)):
+            found.append(call.misfits[name])
+    return found
+
+
+def _size(errors: Sequence[float]) -> float:
+    return sum(e * e for e in errors) / max(len(errors) - 1, 0.5)
+
+
+def _ratio(call: Compared, name: str | None) -> float:
+    return math.log(call.time / call.times[str(name)])

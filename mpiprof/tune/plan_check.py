@@ -1,0 +1,180 @@
+"""Checks a plan for consistency, and whether it fits its environment.
+
+`run` imports this module, so the module must not import numpy.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.libraries import FAMILIES, own
+from mpiprof.model.catalogue import Algorithm, applies, catalogue
+from mpiprof.tune.plan import Plan, tolerance
+from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
+
+MOST_SIZES = 64  # maximum width of a range in which each size is checked
+MOST_PROCESSES = 4096
+
+
+def checked(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
+    """Return a plan without its files' unusable entries, with remarks on them.
+
+    `ranks`: number of ranks of the job, None if unknown. strict: raise UsageError instead.
+    """
+    remarks: list[str] | None = None if strict else list(plan.remarks)
+    kept = []
+    for rule in plan.rules:
+        problem = unusable(rule, ranks) if rule.file else None
+        if problem is None:
+            kept.append(rule)
+            continue
+        with tolerance(remarks):
+            raise UsageError(f"{rule.where}: {problem}")
+    for text in overlaps(kept):
+        if remarks is None:
+            raise UsageError(text)
+        remarks.append(text)
+    return replace(plan, rules=tuple(kept), remarks=tuple(dict.fromkeys(remarks or ())))
+
+
+def unusable(rule: Rule, ranks: int | None) -> str | None:
+    """Return why a rule cannot take effect in a job, or None if it may."""
+    if not rule.sizes:
+        return None
+    sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
+    found = [
+        a for a in catalogue() if a.name == rule.algorithm and rule.operation in (a.operation, None)
+    ]
+    restricted = found and all(a.restrictions and not a.intercommunicator for a in found)
+    if restricted and not any(_may_apply(found, first, last) for first, last in rule.sizes):
+        return f"{rule.algorithm} can't run on {sizes} processes: it needs {found[0].restrictions}"
+    if ranks is not None and all(first > ranks for first, _ in rule.sizes):
+        return f"is for communicators of {sizes}, and the job has {ranks} ranks"
+    return None
+
+
+def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
+    if last - first >= MOST_SIZES or last > MOST_PROCESSES:
+        return True
+    return any(applies(a, size) for size in range(first, last + 1) for a in found)
+
+
+def overlaps(rules: Sequence[Rule]) -> Iterator[str]:
+    """Yield a message for each pair of entries with different algorithms for the same calls."""
+    said = set()
+    for one, other in combinations(rules, 2):
+        pair = (one.file, one.entry, other.file, other.entry)
+        if not (one.file and other.file) or pair in said or not _meet(one, other):
+            continue
+        if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
+            said.add(pair)
+            of = one.site or one.operation
+            yield f"{other.where}: overlaps with entry {one.entry} ({of}), which goes first"
+
+
+def _meet(one: Rule, other: Rule) -> bool:
+    both = None not in (one.operation, other.operation)
+    if one.site != other.site or (both and one.operation != other.operation):
+        return False
+    ends = [r.last_byte if r.last_byte is not None else 1 << 62 for r in (one, other)]
+    if max(one.first_byte, other.first_byte) > min(ends):
+        return False
+    if not one.sizes or not other.sizes:
+        return True
+    return any(max(a[0], b[0]) <= min(a[1], b[1]) for a in one.sizes for b in other.sizes)
+
+
+# ---- environment of the measurement
+
+
+def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tuple[Plan, list[str]]:
+    """Return the plan for use here, and messages on entries that were measured elsewhere.
+
+    `versions`: recorded MPI versions that match the MPI here, from selection_option.is_mpi. Entries
+    with algorithms of another library are dropped.
+    """
+    said: dict[tuple[str, Measured], list[int]] = {}
+    kept = []
+    for rule in plan.rules:
+        m = rule.measured
+        other = m.mpi and m.mpi not in versions
+        if rule.file and (other or (m.hosts and host not in m.hosts)):
+            entries = said.setdefault((rule.file, m), [])
+            if rule.entry not in entries:
+                entries.append(rule.entry)
+        if not (other and NATIVE_VARIANT.fullmatch(rule.algorithm) and family not in m.mpi):
+            kept.append(rule)
+    texts = []
+    for (file, m), entries in said.items():
+        under = f" under {m.mpi}" if m.mpi else ""
+        on = f" on {', '.join(m.hosts[:3])}{' ...' if m.hosts[3:] else ''}" if m.hosts else ""
+        here = family if m.mpi and m.mpi not in versions else host
+        numbers = ", ".join(map(str, entries[:6])) + (" ..." if entries[6:] else "")
+        word = "entry" if len(entries) == 1 else "entries"
+        texts.append(
+            f"{file}, {word} {numbers}: measured{under}{on}, and this is {here}: "
+            "`tune` the program here"
+        )
+    return replace(plan, rules=tuple(kept)), texts
+
+
+def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
+    """Return the plan without rules that a library cannot obey, and a message for each.
+
+    family: the library's name. Rules may select algorithms listed in `libraries`. An algorithm of
+    an unknown library is not checked, because that library reports itself whether it can be set.
+    """
+    library = next((key for key, name in FAMILIES.items() if name == family), None)
+    kept, texts = [], []
+    for rule in plan.rules:
+        name = own_name(rule.algorithm)
+        possible = [one for one in own(library or "") if rule.operation in (one.operation, None)]
+        can = [one.name for one in possible if one.told]
+        if not name or library is None or name in can or name.isdigit():
+            kept.append(rule)
+            continue
+        has = any(one.name == name for one in possible)
+        why = "can't be told to run" if has else "has no"
+        asked = f"{rule.site or rule.operation}={rule.variant}"
+        where = rule.where if rule.file else f"--switch {asked}"
+        texts.append(f"{where}: {family} {why} {name!r}; {nearest(name, can)} (left out)")
+    return replace(plan, rules=tuple(kept)), texts
+
+
+# ---- call sites of a Python program
+
+
+def missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
+    """Yield the rules that name script lines without a call, each with a message."""
+    wanted = [r for r in plan.rules if r.site and _same(r.site.rpartition(":")[0], script)]
+    lines = _calling_lines(script) if wanted else None
+    for rule in wanted:
+        line = int(str(rule.site).rpartition(":")[2])
+        if lines is None or line in lines:
+            continue
+        near = sorted(sorted(lines, key=lambda n: abs(n - line))[:3])
+        nearest = f"; the nearest: {', '.join(map(str, near))}" if near else ""
+        yield rule, f"{rule.site}: nothing is called in that line of {script}{nearest}"
+
+
+def _same(path: str, script: Path) -> bool:
+    full = str(script.absolute())
+    return full == path or full.endswith(f"/{path}")
+
+
+def _calling_lines(script: Path) -> set[int] | None:
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines

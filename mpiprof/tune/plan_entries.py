@@ -1,0 +1,92 @@
+"""Builds, merges and writes the entries of a plan file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpiprof.interface.output_files import write_whole
+from mpiprof.model.variant import Variant
+
+Entry = dict[str, Any]
+MOST_HOSTS = 64
+
+
+def origin(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
+    """Return the provenance of entries; hosts are omitted if there are very many."""
+    named = sorted(set(hosts)) if len(set(hosts)) <= MOST_HOSTS else []
+    return {"how": how, "mpi": mpi, "hosts": named, "date": date}
+
+
+def entry(
+    operation: str,
+    size: int,
+    span: tuple[int, int] | None,
+    sites: Sequence[str],
+    choice: str,
+    why: str,
+    measured: Mapping[str, Any],
+) -> Entry:
+    """Return one entry. `choice` has the syntax of `run --switch`; span is the range of bytes."""
+    variant = Variant.read(choice)
+    made: Entry = {"operation": operation, "size": size}
+    if span is not None:
+        made["bytes"] = {"from": span[0], "to": span[1]}
+    if sites:
+        made["call_sites"] = list(sites)
+    made["algorithm"] = variant.name
+    if variant.parameters:
+        made["parameters"] = {n: int(v) if v.isdigit() else v for n, v in variant.parameters}
+    return made | {"why": why, "measured": dict(measured)}
+
+
+def fitting(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries without overlaps; of two entries for the same calls the first stays.
+
+    Adjacent size classes with the same call sites and the same choice become one entry.
+    """
+    kept: list[Entry] = []
+    for one in entries:
+        sites = [s for s in one.get("call_sites", [None]) if not _taken(kept, one, s)]
+        if not sites:
+            continue
+        if sites != [None]:
+            one = one | {"call_sites": sites}
+        other = next((k for k in kept if _follows(k, one)), None)
+        if other is None:
+            kept.append(one)
+            continue
+        spans = (one["bytes"], other["bytes"])
+        other["bytes"] = {"from": min(s["from"] for s in spans), "to": max(s["to"] for s in spans)}
+        other["why"] += "; " + one["why"]
+    return kept
+
+
+def _taken(kept: Sequence[Entry], one: Entry, site: str | None) -> bool:
+    for k in kept:
+        if (k["operation"], k["size"]) != (one["operation"], one["size"]):
+            continue
+        if site not in k.get("call_sites", [None]):
+            continue
+        ours, theirs = one.get("bytes"), k.get("bytes")
+        if ours is None or theirs is None:
+            return True
+        if max(ours["from"], theirs["from"]) <= min(ours["to"], theirs["to"]):
+            return True
+    return False
+
+
+def _follows(k: Entry, one: Entry) -> bool:
+    same = ("operation", "size", "call_sites", "algorithm", "parameters")
+    if "bytes" not in k or "bytes" not in one or any(k.get(n) != one.get(n) for n in same):
+        return False
+    return bool(
+        k["bytes"]["to"] + 1 == one["bytes"]["from"] or one["bytes"]["to"] + 1 == k["bytes"]["from"]
+    )
+
+
+def write(path: Path, entries: Sequence[Entry]) -> None:
+    """Write a plan file; MpiprofError if it cannot be written."""
+    write_whole(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")

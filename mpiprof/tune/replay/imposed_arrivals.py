@@ -1,0 +1,296 @@
+"""Imposes recorded arrival patterns on the ranks of a job, and measures each candidate under them.
+
+Runs inside MPI with the recorder preloaded, as the studies do (bench/harness/timing.py). A lap
+takes one pattern of each task and runs all remaining candidates in a random order, so that drift
+affects all equally. After some laps the slower half of a task's candidates is dropped; the choice
+without a plan always remains. Instances with arrival errors above NEAR_NS are excluded, unless too
+few instances are left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.timing import Ranks, agreed_start
+from mpiprof.errors import MpiprofError
+from mpiprof.interface.progress import Progress
+from mpiprof.metrics.algorithm_score import score
+from mpiprof.metrics.wait_states import Group
+from mpiprof.model.schedule import Problem
+
+Int = NDArray[np.int64]
+NATIVE = "native"
+NEAR_NS = 50_000
+LEAST_LAPS = 4  # laps that must fit into the budget
+MOST_LAPS = 40
+HALVE_AFTER = (4, 8, 16)  # laps
+FACTOR = 1.5  # candidates with scores above this multiple of the best score are dropped
+PR_SET_TIMERSLACK = 29
+SPIN_NS = 100_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """The problems of one operation to replay, each with its arrivals (ns by member).
+
+    ranks: world ranks of the members. For two groups, they are the world's first ranks in order.
+    choices: in the syntax of `run --switch`, `native` first.
+    """
+
+    operation: str
+    choices: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    arrivals: tuple[Int, ...]
+    ranks: tuple[int, ...]
+
+    @property
+    def members(self) -> str:
+        """Key of the task's communicator in `Ranks.made`."""
+        p = self.problems[0]
+        if p.remote_size:
+            return f"{p.size}+{p.remote_size}"
+        return "ranks " + ",".join(map(str, self.ranks))
+
+    def score(self, shot: Shot) -> float:
+        """Return the score of one instance in ns."""
+        p = self.problems[shot.pattern]
+        group = Group.of(p.size, p.remote_size, p.root)
+        return float(score(self.operation, shot.arrivals, shot.exits, group))
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One measured instance: its pattern, arrivals and exits (joint clock) by member.
+
+    error_ns: largest deviation of an arrival from its target.
+    """
+
+    lap: int
+    pattern: int
+    arrivals: Int
+    exits: Int
+    error_ns: int
+
+
+@dataclass
+class Replayed:
+    """Measurements of a task; `alive`: the remaining choices, which ran correctly."""
+
+    task: Task
+    shots: dict[str, list[Shot]] = field(default_factory=dict)
+    alive: list[str] = field(default_factory=list)
+    cost_s: float = 0.0
+
+    def score(self, choice: str) -> float:
+        """Return the mean score of a choice in ns."""
+        found = [self.task.score(shot) for shot in self.shots.get(choice, [])]
+        return float(np.mean(found)) if found else float("inf")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All measurements and their environment: for each task, its shots by choice."""
+
+    replayed: list[Replayed]
+    mpi: str
+    hosts: list[str]
+    ranks: int
+    clock_error_ns: int
+    laps: int
+
+    def errors(self) -> Int:
+        """Return the arrival error of each instance in ns."""
+        every = [s.error_ns for r in self.replayed for shots in r.shots.values() for s in shots]
+        return np.array(every, np.int64)
+
+
+# ---- on each rank
+
+
+def prepare(ranks: Ranks, tasks: Sequence[Task]) -> None:
+    """Create the communicators of all tasks, and set the timer slack of sleeping ranks to 1 ns."""
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    undefined = mpi4py().UNDEFINED
+    for task in tasks:
+        if task.problems[0].remote_size:
+            ranks.communicator(task.members)
+        elif task.members not in ranks.made:
+            inside = ranks.rank in task.ranks
+            key = task.ranks.index(ranks.rank) if inside else 0
+            made = ranks.world.Split(0 if inside else undefined, key)
+            ranks.made[task.members] = made if inside else None
+
+
+def spins(world: Any) -> int:
+    """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
+    beside = world.Split_type(mpi4py().COMM_TYPE_SHARED)
+    crowded = int(world.allreduce(int(beside.size > len(os.sched_getaffinity(0))), mpi4py().MAX))
+    beside.Free()
+    return 0 if crowded else SPIN_NS
+
+
+def once(
+    ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int
+) -> tuple[int, int, int]:
+    """Run one case once, and return this rank's target arrival, arrival and exit.
+
+    The three values are 0 if this rank has no call.
+    """
+    start = agreed_start(ranks)
+    ranks.choose(case.rule())  # the same on all ranks
+    if call is None:
+        ranks.choose("")
+        return 0, 0, 0
+    wanted = start + late_ns
+    ranks.clock.wait_until(wanted - spin_ns)
+    while (arrival := ranks.clock.now()) < wanted:
+        pass
+    call.run()
+    exit_ = ranks.clock.now()
+    call.switched += ranks.choose("")
+    return wanted, arrival, exit_
+
+
+def run_one(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -> Int:
+    """Run a choice under a pattern, and return this rank's target arrival, arrival and exit."""
+    case = Case({}, task.operation, choice, task.problems[pattern], task.members)
+    comm = ranks.communicator(task.members)
+    call = None if comm is None else CALLS[task.operation](case, comm)
+    late = int(task.arrivals[pattern][place(ranks, task)]) if call is not None else 0
+    return np.array(once(ranks, case, call, late, spin_ns), np.int64)
+
+
+def place(ranks: Ranks, task: Task) -> int:
+    """Return this rank's index among the members."""
+    return ranks.rank if task.problems[0].remote_size else task.ranks.index(ranks.rank)
+
+
+def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
+    """Run every choice once, untimed, and drop on all ranks each choice that runs incorrectly."""
+    found = []
+    for task in tasks:
+        began = time.monotonic()
+        right = np.zeros(len(task.choices), np.int64)
+        for i, choice in enumerate(task.choices):
+            case = Case({}, task.operation, choice, task.problems[0], task.members)
+            comm = ranks.communicator(task.members)
+            call = None if comm is None else CALLS[task.operation](case, comm)
+            once(ranks, case, call, 0, 0)
+            if call is not None:
+                check(case, call)
+                right[i] = call.switched > 0 or choice == NATIVE
+        everybody = np.zeros_like(right)
+        ranks.world.Allreduce(right, everybody, mpi4py().MAX)
+        alive = [c for c, ok in zip(task.choices, everybody.tolist(), strict=True) if ok]
+        late = max(float(a.max()) for a in task.arrivals) / 1e9
+        cost = (time.monotonic() - began) / len(task.choices) + late
+        found.append(Replayed(task, {c: [] for c in alive}, alive, cost))
+    return found
+
+
+def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | None:
+    """Measure within a budget, all ranks together; rank 0 returns the outcome, others None.
+
+    Raises MpiprofError if the budget is too small for any measurement.
+    """
+    end = time.monotonic() + budget_s
+    prepare(ranks, tasks)
+    ranks.clock.synchronise()
+    spin_ns = spins(ranks.world)
+    replayed = first_lap(ranks, tasks)
+    left = ranks.world.bcast(_fitting(replayed, end - time.monotonic()))
+    if not left:
+        raise MpiprofError(f"nothing can be replayed in {budget_s:.0f} s: give more --budget")
+    progress = Progress(MOST_LAPS * sum(len(replayed[i].alive) for i in left), ranks.rank == 0)
+    lap = 0
+    while True:
+        todo = [(i, choice) for i in left for choice in replayed[i].alive]
+        _lap(ranks, replayed, todo, lap, spin_ns, progress)
+        lap += 1
+        ranks.clock.synchronise()
+        if ranks.rank == 0 and lap in HALVE_AFTER:
+            for i in left:
+                halve(replayed[i])
+        alive = ranks.world.bcast([r.alive for r in replayed])
+        for r, names in zip(replayed, alive, strict=True):
+            r.alive = names
+        per_lap = sum(replayed[i].cost_s * len(replayed[i].alive) for i in left)
+        progress.steps = progress.done + (MOST_LAPS - lap) * sum(
+            len(replayed[i].alive) for i in left
+        )
+        more = lap < MOST_LAPS and time.monotonic() + per_lap < end
+        if not ranks.world.bcast(more):
+            break
+    return _outcome(ranks, replayed, lap)
+
+
+def _fitting(replayed: Sequence[Replayed], left_s: float) -> list[int]:
+    """Return the first tasks for which LEAST_LAPS fit into the remaining time."""
+    found = []
+    for i, r in enumerate(replayed):
+        left_s -= LEAST_LAPS * r.cost_s * len(r.alive)
+        if left_s < 0:
+            break
+        if len(r.alive) > 1:
+            found.append(i)
+    return found
+
+
+def _lap(
+    ranks: Ranks,
+    replayed: Sequence[Replayed],
+    todo: Sequence[tuple[int, str]],
+    lap: int,
+    spin_ns: int,
+    progress: Progress,
+) -> None:
+    own = np.zeros((len(todo), 3), np.int64)
+    for k in np.random.default_rng(lap).permutation(len(todo)).tolist():
+        i, choice = todo[k]
+        task = replayed[i].task
+        own[k] = run_one(ranks, task, choice, lap % len(task.problems), spin_ns)
+        progress.step()
+    every = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own, every, 0)
+    if every is None:
+        return
+    for k, (i, choice) in enumerate(todo):
+        task = replayed[i].task
+        groups = task.problems[0].size + task.problems[0].remote_size
+        members = list(task.ranks) if not task.problems[0].remote_size else list(range(groups))
+        wanted, arrivals, exits = every[members, k, :].T
+        off = int(np.abs(arrivals - wanted).max())
+        shot = Shot(lap, lap % len(task.problems), arrivals, exits, off)
+        replayed[i].shots[choice].append(shot)
+
+
+def halve(r: Replayed) -> None:
+    """Drop the slower half of the candidates, except candidates nearly as good as the best."""
+    others = sorted((c for c in r.alive if c != NATIVE), key=r.score)
+    if len(others) < 2:
+        return
+    best = r.score(others[0])
+    kept = others[: max(2, len(others) // 2)]
+    kept += [c for c in others if c not in kept and r.score(c) <= best * 1.1]
+    kept = [c for c in kept if r.score(c) <= FACTOR * best]
+    r.alive = [c for c in r.alive if c == NATIVE or c in kept]
+
+
+def _outcome(ranks: Ranks, replayed: list[Replayed], laps: int) -> Outcome | None:
+    world = ranks.world
+    hosts = world.gather(os.uname().nodename)
+    error = world.gather(ranks.clock.error_ns)
+    if ranks.rank:
+        return None
+    version = mpi4py().Get_library_version().split("\n")[0]
+    return Outcome(replayed, version, sorted(set(hosts)), world.size, max(error), laps)

@@ -1,0 +1,247 @@
+"""`tune --replay`: replays the tasks of a trace on the ranks of a job, and returns the results.
+
+The trace is read before MPI starts: by the process that starts the ranks, or under a bare mpiexec
+by rank 0, while the other ranks wait in MPI_Init. Files in a temporary folder carry the tasks to
+the ranks and the outcome back.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mpiprof.bench.cluster import network as cluster
+from mpiprof.bench.harness import timing
+from mpiprof.errors import MpiprofError, UsageError
+from mpiprof.interface.progress import working
+from mpiprof.launch import ranks as launched
+from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.libraries import own
+from mpiprof.model import machine
+from mpiprof.model.library_choice import family_of
+from mpiprof.trace import Trace
+from mpiprof.trace.default_trace import chosen
+from mpiprof.tune.candidates import candidates
+from mpiprof.tune.replay import imposed_arrivals
+from mpiprof.tune.replay.imposed_arrivals import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
+from mpiprof.tune.result import REPLAY, Result, Trial
+from mpiprof.tune.tasks import Work
+from mpiprof.tune.tasks import chosen as chosen_works
+
+MOST_PATTERNS = 12
+SEGMENTS = (8192, 65536)  # bytes of the messages into which a library's algorithms divide the data
+MOST_WORKS = 12
+WORKS = "MPIPROF_TUNE_WORKS"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of the command line; `words` start one rank."""
+
+    trace: Path | None
+    site: str | None
+    ranks: int | None
+    cluster: str | None
+    budget: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Results of a replayed trace, and the machine that they are from."""
+
+    trace: Trace
+    results: list[Result]
+    outcome: Outcome
+    where: str
+
+
+def run(asked: Asked) -> Replayed | int:
+    """Replay on the ranks of this job, or start ranks.
+
+    Returns the exit code on all processes but one.
+    """
+    started = asked.ranks is not None or asked.cluster is not None
+    if rank_in(os.environ) is not None:
+        if started:
+            raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+        return take_part(asked)
+    if not started:
+        raise UsageError(
+            "say where to replay: `mpiexec -n 16 python -m mpiprof tune TRACE --replay`, -n 4, or "
+            "--cluster 16x100mbit"
+        )
+    return start(asked)
+
+
+# ---- tasks
+
+
+def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
+    """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
+    from mpiprof.store.cached_trace import (
+        open_trace,  # imports pandas, which most ranks do not need
+    )
+
+    folder = chosen(asked.trace)
+    with working(f"reading {folder}"):
+        trace = open_trace(folder)
+    works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
+    if not works:
+        raise MpiprofError(f"{trace.path}: no blocking collective to replay was recorded")
+    fitting = [w for w in works if ranks is None or w.members <= ranks]
+    if not fitting:
+        most = min(w.members for w in works)
+        raise UsageError(f"--replay on {ranks} ranks: the trace needs {most} or more")
+    return trace, fitting[:MOST_WORKS]
+
+
+def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
+    """Return the tasks of the ranks."""
+    table = trace.machine
+    known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
+    made = []
+    for work in works:
+        names = [c.name for c in candidates(work, known)] + own_names(trace, work)
+        members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
+        problems = tuple(
+            replace(p.problem, alpha=known.alpha, beta=known.beta) for p in work.patterns
+        )
+        arrivals = tuple(np.rint(p.arrivals).astype(np.int64) for p in work.patterns)
+        made.append(Task(work.operation, (NATIVE, *names), problems, arrivals, members))
+    return made
+
+
+def own_names(trace: Trace, work: Work) -> list[str]:
+    """Return the library's algorithms that may run there; the first lap drops the others."""
+    family = family_of(trace.mpi)
+    if family is None or work.remote_size:
+        return []
+    largest = max(p.problem.bytes for p in work.patterns)
+    sizes = [f":segment={size}" for size in SEGMENTS if size < largest]
+    return [
+        f"{NATIVE}:{one.name}{end}"
+        for one in own(family, work.operation)
+        if one.told and one.runs_on(work.members)
+        for end in ("", *(sizes if one.segmented else ()))
+    ]
+
+
+def had_one_thread(trace: Trace) -> bool:
+    """Return True if the recorded program had at most one thread in MPI at a time."""
+    told = trace.meta.get("library")
+    return isinstance(told, dict) and told.get("multiple") is False
+
+
+def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
+    """Return the measurements as results: scores by lap, from instances with correct arrivals."""
+    found = []
+    for work, r in zip(works, outcome.replayed, strict=True):
+        right = {n: {s.lap for s in shots if s.error_ns <= NEAR_NS} for n, shots in r.shots.items()}
+        own = right.get(NATIVE, set())
+        near = all(len(own & right[name]) >= LEAST_LAPS for name in r.alive)
+        scores = {name: np.full(outcome.laps, np.nan) for name in r.shots}
+        for name, shots in r.shots.items():
+            for s in shots:
+                if s.error_ns <= NEAR_NS or not near:
+                    scores[name][s.lap] = r.task.score(s)
+        base = scores.pop(NATIVE, np.full(outcome.laps, np.nan))
+        trials = tuple(Trial(name, values) for name, values in scores.items())
+        errors = [s.error_ns for shots in r.shots.values() for s in shots]
+        note = "not within the --budget"
+        if errors:
+            note = f"arrivals imposed within {np.median(errors) / 1e3:.0f} us (median)"
+            note += "" if near else f", too far off to leave out what is beyond {NEAR_NS // 1000}"
+        found.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
+    return found
+
+
+# ---- starting ranks
+
+
+def start(asked: Asked) -> Replayed | int:
+    """Read the trace, start the ranks here or on an emulated cluster, and wait for them."""
+    mpi = launched.this_mpi(os.environ)
+    shape = cluster.parse(asked.cluster) if asked.cluster else None
+    ranks = shape.ranks if shape is not None else asked.ranks or 0
+    trace, works = prepared(asked, ranks)
+    with cluster.endings_as_exceptions(), tempfile.TemporaryDirectory(prefix="mpiprof-tune-") as t:
+        folder = Path(t)
+        file = folder / "works"
+        file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
+        inside = launched.inside(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
+        if had_one_thread(trace):
+            inside |= launched.one_thread()
+        if shape is not None:
+            with cluster.Cluster(shape) as made:
+                code = made.run(mpi, ranks, asked.words, inside)
+        else:
+            code = launched.start(mpi, ranks, asked.words, inside)
+        if code:
+            return code
+        outcome = pickle.loads(file.with_name("outcome").read_bytes())
+    where = f"an emulated cluster of {shape}" if shape is not None else "this machine"
+    return Replayed(trace, results_of(works, outcome), outcome, where)
+
+
+# ---- one rank
+
+
+def take_part(asked: Asked) -> Replayed | int:
+    """Run as one rank.
+
+    A rank of a bare mpiexec first restarts itself with the recorder preloaded.
+    """
+    if not launched.is_ready():
+        become_ready(asked)
+    tasks: list[Any] | MpiprofError
+    try:
+        ranks = timing.begin()
+        rank = ranks.rank
+        file = os.environ.get(WORKS)
+        tasks = ranks.world.bcast(pickle.loads(Path(file).read_bytes()) if file else None)
+        outcome = None
+        if not isinstance(tasks, MpiprofError):
+            outcome = imposed_arrivals.replay(ranks, tasks, asked.budget)
+    except BaseException as error:
+        timing.abort_on_error(error)
+        raise
+    launched.leave()
+    if isinstance(tasks, MpiprofError):
+        if file is not None:
+            Path(file).unlink()
+        if rank:
+            return tasks.exit_code
+        raise tasks
+    if outcome is None or file is None:
+        return 0
+    if not launched.started_itself():
+        Path(file).with_name("outcome").write_bytes(pickle.dumps(outcome))
+        return 0
+    Path(file).unlink()
+    trace, works = prepared(asked, outcome.ranks)
+    return Replayed(trace, results_of(works, outcome), outcome, "")
+
+
+def become_ready(asked: Asked) -> NoReturn:
+    """Read the trace on rank 0 while other ranks go on; restart with the recorder preloaded."""
+    ranks = ranks_in(os.environ)
+    more = {}
+    if rank_in(os.environ) == 0:
+        found: list[Task] | MpiprofError
+        try:
+            trace, works = prepared(asked, ranks)
+            found = tasks_of(trace, works, ranks or trace.ranks)
+        except MpiprofError as error:
+            found = error  # passed to all ranks, so that none waits for this one
+        handle, more[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(pickle.dumps(found))
+    launched.become_ready(asked.words, launched.this_mpi(os.environ), more=more)

@@ -1,0 +1,131 @@
+"""Results of tuning as rows of plain values, for tables and JSON, and as entries of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mpiprof.model.catalogue import catalogue
+from mpiprof.trace.trace import Trace
+from mpiprof.tune import plan_entries
+from mpiprof.tune.plan_entries import Entry
+from mpiprof.tune.result import DOUBTFUL, MODEL, YES, Verdict, mean
+from mpiprof.tune.rules import NATIVE
+
+Row = dict[str, Any]
+
+
+def row(verdict: Verdict) -> Row:
+    """Return one work as plain values; times are ns, NaN if unknown.
+
+    base_ns, best_ns: scores of the present and of the best algorithm. gain_*: per instance.
+    saved_*: over all ranks and instances.
+    """
+    v, work, result = verdict, verdict.result.work, verdict.result
+    means = {t.name: mean(t.scores, result.weights) for t in result.trials}
+    return {
+        "callsite": work.callsite,
+        "operation": work.operation,
+        "place": work.place,
+        "call_sites": list(work.sites),
+        "size": work.members,
+        "bytes": None if work.bytes is None else list(work.bytes),
+        "instances": work.instances,
+        "elapsed_ns": work.elapsed_ns,
+        "recorded": work.algorithm,
+        "how": result.how,
+        "patterns": int((~np.isnan(result.base)).sum()),
+        "base_ns": v.base_ns,
+        "best": v.best,
+        "best_ns": v.best_ns,
+        "gain_ns": v.gain_ns,
+        "gain_low_ns": v.low_ns,
+        "gain_high_ns": v.high_ns,
+        "saved_ns": v.saved(v.gain_ns),
+        "doubt": result.doubt,
+        "worth": v.worth,
+        "reason": v.reason,
+        "note": result.note,
+        "candidates": [
+            {"name": name, "score_ns": value}
+            for name, value in sorted(means.items(), key=lambda pair: (np.isnan(pair[1]), pair[1]))
+        ],
+    }
+
+
+def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
+    """Return the time and gain of each operation, most time first (Rabenseifner, Figure 1).
+
+    operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
+    and certain), perhaps_ns (expected but uncertain), candidates (True if there are any).
+    """
+    table = trace.callsites
+    known = {a.operation for a in catalogue()}
+    found: dict[str, Row] = {}
+    for one in table.to_dict("records"):
+        name = str(one["operation"])
+        made = found.setdefault(
+            name,
+            {
+                "operation": name,
+                "calls": 0,
+                "elapsed_ns": 0.0,
+                "total_wait_ns": 0.0,
+                "saved_ns": 0.0,
+                "perhaps_ns": 0.0,
+                "candidates": name in known and not one["started"],
+            },
+        )
+        made["calls"] += int(one["instances"])
+        made["elapsed_ns"] += float(one["total_elapsed_ns"])
+        made["total_wait_ns"] += float(np.nan_to_num(one["total_wait_ns"]))
+    for v in verdicts:
+        column = {YES: "saved_ns", DOUBTFUL: "perhaps_ns"}.get(v.worth)
+        if column is not None:
+            found[v.result.work.operation][column] += v.saved(v.gain_ns)
+    return sorted(found.values(), key=lambda r: -r["elapsed_ns"])
+
+
+def plan(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
+    """Return the entries of a plan: worthwhile choices, the largest saving first.
+
+    A recorded choice other than the library's stays if nothing better is certain.
+    """
+    chosen = []
+    for v in verdicts:
+        recorded = v.result.work.algorithm
+        if v.worth == YES and v.best != NATIVE:
+            chosen.append((v.saved(v.gain_ns), v, v.best, why(v)))
+        elif v.worth != YES and recorded != NATIVE and "+" not in recorded:
+            chosen.append((0.0, v, recorded, "recorded on it, and nothing certain to be better"))
+    chosen.sort(key=lambda one: -one[0])
+    return plan_entries.fitting(
+        [_entry(v, choice, text, measured) for _, v, choice, text in chosen]
+    )
+
+
+def _entry(v: Verdict, choice: str, text: str, measured: Mapping[str, Any]) -> Entry:
+    work = v.result.work
+    return plan_entries.entry(
+        work.operation, work.members, work.bytes, work.sites, choice, text, measured
+    )
+
+
+def why(v: Verdict) -> str:
+    """Return the numbers in favour of the best candidate."""
+    model = v.result.how == MODEL
+    word = "predicted" if model else "measured"
+    text = (
+        f"score {word} {_us(v.best_ns)} in place of {_us(v.base_ns)}: {_us(v.gain_ns)} saved "
+        f"({_us(v.low_ns)} to {_us(v.high_ns)}) an instance, of {v.result.work.instances}, over "
+        f"{int((~np.isnan(v.result.base)).sum())} recorded arrival patterns"
+    )
+    if model:
+        text += f"; the model is off by a factor of {v.result.doubt:.2g}"
+    return text + (f"; {v.result.note}" if v.result.note and not model else "")
+
+
+def _us(ns: float) -> str:
+    return f"{ns / 1e3:.4g} us"

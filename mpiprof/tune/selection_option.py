@@ -1,0 +1,156 @@
+"""Reads and checks --switch for `run`, and reports unusable entries of its plans."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.output_files import check_output
+from mpiprof.launch import elf, library
+from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.launch.library import Mpi
+from mpiprof.launch.program import Program
+
+if TYPE_CHECKING:
+    from mpiprof.tune.plan import Plan
+
+ONLY_AUTO = (
+    ("explain", "--explain"),
+    ("reproducible", "--reproducible"),
+    ("plan_out", "--plan-out"),
+    ("learn", "--learn"),
+)
+
+
+def words(args: argparse.Namespace) -> list[str]:
+    """Return the words of --switch for a rank that `run -n` starts in this folder."""
+    if args.switch is None:
+        return []
+    from mpiprof.tune import plan
+
+    return ["--switch", plan.absolute(args.switch)]
+
+
+def forget(args: argparse.Namespace) -> None:
+    """Clear all options of selection."""
+    args.switch = args.plan_out = args.learn = args.scratch = None
+    args.explain = args.reproducible = args.strict_plan = False
+
+
+def plan_of(
+    args: argparse.Namespace, program: Program, environment: Mapping[str, str]
+) -> Plan | None:
+    """Return the usable plan with remarks, or None without --switch; raises UsageError."""
+    if args.switch is None:
+        for name, option in ONLY_AUTO:
+            if getattr(args, name):
+                raise UsageError(f"{option} needs --switch auto, or --switch PLAN.json,auto")
+        if args.strict_plan:
+            raise UsageError("--strict-plan needs --switch PLAN.json")
+        if args.scratch is not None:
+            raise UsageError("--scratch is for algorithms of ours: name some with --switch")
+        return None
+    from mpiprof.tune import plan, plan_check  # imports the catalogue, so only on demand
+
+    if args.record == "off":
+        raise UsageError("--switch needs the recorder: use --record summary in place of off")
+    if args.partial:
+        raise UsageError("--switch needs messages of its own, and --partial forbids them")
+    strict = bool(args.strict_plan)
+    found = plan.read(args.switch, strict=strict)
+    check_options(args, found)
+    ranks = args.ranks or ranks_in(environment)
+    found = plan_check.checked(found, ranks, strict=strict)
+    return with_sites(args, found, program)
+
+
+def check_options(args: argparse.Namespace, plan: Plan) -> None:
+    """Raise UsageError for options that contradict --switch."""
+    for name, option in ONLY_AUTO:
+        if getattr(args, name) and not plan.auto:
+            raise UsageError(f"{option} is for a choice of its own: --switch {args.switch},auto")
+    if args.strict_plan and not plan.files:
+        raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
+    out: Path | None = args.plan_out
+    if out is None:
+        return
+    check_output("--plan-out", out, "plan.json")
+    if out.exists() and not _is_list(out):
+        raise UsageError(f"--plan-out {out} exists and is no plan: name another file")
+
+
+def _is_list(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_text(encoding="utf-8")), list)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
+    """Return a plan whose call sites exist in the program; raises UsageError for unknown ones."""
+    if not plan.sites:
+        return plan
+    if program.file is not None and str(program.file) == program.argv[0]:
+        from mpiprof.tune import site_offsets
+
+        return site_offsets.located(plan, program.file, strict=args.strict_plan)
+    # With skipped packages, a call site may be a line without a call.
+    if program.folder is None or args.module or args.skip_packages:
+        return plan
+    from mpiprof.tune import plan_check
+
+    remarks, left = list(plan.remarks), []
+    for rule, text in plan_check.missing_sites(plan, Path(program.shown[0])):
+        if args.strict_plan or not rule.file:
+            raise UsageError(f"{rule.where}: {text}" if rule.file else f"--switch {text}")
+        remarks.append(f"{rule.where}: {text} (left out)")
+        left.append(rule)
+    rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
+    return replace(plan, rules=rules, remarks=tuple(remarks))
+
+
+def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[str, str]) -> Plan:
+    """Return the plan's rules that are usable under an MPI; report the others once per job."""
+    from mpiprof.tune import plan_check
+
+    known = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
+    same = [text for text in known if is_mpi(text, mpi)]
+    plan, texts = plan_check.foreign(plan, mpi.family, same, os.uname().nodename)
+    if args.strict_plan and texts:
+        raise UsageError(texts[0])
+    plan, untold = plan_check.told(plan, mpi.family)
+    if args.strict_plan and untold:
+        raise UsageError(untold[0].removesuffix(" (left out)"))
+    texts += untold
+    if not args.named and not rank_in(environment):
+        for text in (*plan.remarks, *texts):
+            print(f"mpiprof: {text}", file=sys.stderr)
+    return plan
+
+
+def learned(args: argparse.Namespace, mpi: Mpi) -> str | None:
+    """Return the start values from --learn for an MPI, or None; raises UsageError."""
+    if args.learn is None:
+        return None
+    from mpiprof.tune.model_correction import read, text_of
+
+    return text_of(read(args.learn), lambda text: is_mpi(text, mpi))
+
+
+def is_mpi(text: str, mpi: Mpi) -> bool:
+    """Return True if a trace's MPI name and version may be those of the MPI here."""
+    name, _, version = text.rpartition(" ")
+    version = version.removeprefix("v")
+    if mpi.abi == "mpiabi" or not version[:1].isdigit():
+        return True
+    if name in library.FAMILIES.values() and name != mpi.family:
+        return False
+    # Both families store their version as a separate string in their library.
+    return mpi.library is None or elf.contains(mpi.library, f"\0{version}\0".encode())

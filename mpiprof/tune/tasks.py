@@ -1,0 +1,288 @@
+"""Extracts tuning tasks from a trace: for each call site its problems and arrival patterns.
+
+A `Work` comprises the calls of a call site with equal operation, communicator sizes and size class
+(of the bytes that all members know). A plan's entry can distinguish works. Some instances of each
+work are stored, spread over its phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from mpiprof.errors import TraceError, UsageError
+from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.progress import working
+from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_rows import Signature
+from mpiprof.metrics.problem_size import class_span, known_bytes, problem_of, size_classes
+from mpiprof.model.catalogue import catalogue
+from mpiprof.model.schedule import Problem
+from mpiprof.trace.batch import Batch
+from mpiprof.trace.metadata import Communicator
+from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Array, Float, Int
+from mpiprof.tune.rules import NATIVE
+
+CELLS = 1 << 20  # array elements stored for a work while the trace is read
+MOST_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One recorded instance: its problem, and arrivals and exits by process, ns since the first.
+
+    weight: the share of the work's instances that it represents.
+    """
+
+    problem: Problem
+    arrivals: Float
+    exits: Float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """Calls that one entry of a plan can address.
+
+    sites: file:line as the communicator's rank 0 sees it, empty if unknown.
+    place: call site for the user.
+    ranks: world ranks of the members, the remote group last.
+    nodes: node index of each member.
+    bytes: first and last of the size class, None if no member knows all sizes.
+    algorithm: the recorded one.
+    elapsed_ns: over all ranks and instances.
+    """
+
+    callsite: int
+    operation: str
+    sites: tuple[str, ...]
+    place: str
+    size: int
+    remote_size: int
+    ranks: tuple[int, ...]
+    nodes: tuple[int, ...]
+    bytes: tuple[int, int] | None
+    algorithm: str
+    instances: int
+    elapsed_ns: float
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def members(self) -> int:
+        """Number of processes in both groups, which is the size in a plan."""
+        return self.size + self.remote_size
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One stored instance; by process: arrivals, exits, bytes sent and received."""
+
+    position: int
+    first: int
+    columns: Int  # 4 x processes
+
+
+@dataclass
+class _Rows:
+    """Instances of one key: all are counted, and every `stride`-th is stored."""
+
+    key: tuple[Any, ...]
+    communicator: Communicator
+    root: int
+    instances: int = 0
+    elapsed: float = 0.0
+    stride: int = 1
+    kept: list[_Row] = field(default_factory=list)
+
+
+def works(trace: Trace, most: int) -> list[Work]:
+    """Return all works of a trace, the costliest first, with at most `most` patterns each.
+
+    Raises TraceError for a trace without arrivals.
+    """
+    if trace.record == "summary":
+        raise TraceError(
+            f"{trace.path}: recorded as summary, without arrivals: record it with --record events"
+        )
+    labels = _Labels(trace)
+    together: dict[tuple[Any, ...], list[_Rows]] = {}
+    for rows in _collected(trace).values():
+        together.setdefault(rows.key[:-1], []).append(rows)
+    found = [_work(trace, several, labels, most) for several in together.values()]
+    return sorted((w for w in found if w.patterns), key=lambda w: -w.elapsed_ns)
+
+
+# ---- reading
+
+
+def _collected(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
+    measure = Measure(trace)
+    operations = {a.operation for a in catalogue()}
+    found: dict[tuple[Any, ...], _Rows] = {}
+    for batch in trace.batches():
+        parts = list(measure.signatures(batch))
+        keys, algorithms = list(measure.callsites), list(measure.algorithms)
+        for signature, index in parts:
+            key = keys[signature.callsite]
+            if key.operation not in operations or key.started or batch.communicator.local:
+                continue
+            if not signature.comparable or not signature.present.all():
+                continue
+            columns = np.arange(len(batch)) if index is None else index
+            columns = columns[(batch.finish[:, columns] != 0).all(0)]
+            if len(columns):
+                _add(found, trace, batch, signature, algorithms[signature.algorithm], columns)
+    return found
+
+
+def _add(
+    found: dict[tuple[Any, ...], _Rows],
+    trace: Trace,
+    batch: Batch,
+    signature: Signature,
+    algorithm: str,
+    columns: Int,
+) -> None:
+    communicator = batch.communicator
+    sizes = _sizes(communicator)
+    sent = _bytes(batch.sent, signature.sent, columns)
+    received = _bytes(batch.received, signature.received, columns)
+    known = known_bytes(signature.base, sizes, sent, received)
+    classes = size_classes(known)
+    shapes = batch.shape[:, columns[0]]
+    heads = [0, sizes[0]] if communicator.inter else [0]  # rank 0 of each group
+    sites = tuple(sorted({trace.tables.shapes[int(shapes[h])].site for h in heads}))
+    for size_class in np.unique(classes).tolist():
+        chosen = classes == size_class
+        key = (signature.callsite, signature.base, sites, *sizes, size_class, algorithm)
+        if key not in found:
+            found[key] = _Rows(key, communicator, signature.group.root)
+        part = columns[chosen]
+        values = (batch.arrival[:, part], batch.finish[:, part], sent[:, chosen])
+        _keep(found[key], np.stack([*values, received[:, chosen]]))
+        found[key].elapsed += float(batch.elapsed[:, part].sum())
+
+
+def _sizes(communicator: Communicator) -> tuple[int, int]:
+    groups = [len(group) for group in communicator.groups]
+    return groups[0], groups[1] if communicator.inter else 0
+
+
+def _bytes(given: Int | None, known: Int, columns: Int) -> Int:
+    whole = np.broadcast_to(known[:, None], (len(known), len(columns)))
+    return whole if given is None else np.where(given[:, columns] >= 0, given[:, columns], whole)
+
+
+def _keep(rows: _Rows, columns: Int) -> None:
+    """Add instances (4 x processes x instances), and thin out if there are too many."""
+    most = max(8, min(MOST_ROWS, CELLS // (4 * columns.shape[1])))
+    count = columns.shape[2]
+    while len(rows.kept) + count // rows.stride > 2 * most:
+        rows.stride *= 2
+        rows.kept = [row for row in rows.kept if row.position % rows.stride == 0]
+    positions = rows.instances + np.arange(count)
+    for i in np.flatnonzero(positions % rows.stride == 0).tolist():
+        first = int(columns[0, :, i].min())
+        rows.kept.append(_Row(int(positions[i]), first, columns[:, :, i].copy()))
+    rows.instances += count
+
+
+# ---- building works
+
+
+class _Labels:
+    """Labels of call sites, for plans and for users."""
+
+    def __init__(self, trace: Trace) -> None:
+        tables = trace.tables
+        described = describe_sites(tables.sites, [[i] for i in range(len(tables.sites))])
+        self.frames = [d[0] for d in described]
+        files: dict[str, set[str]] = {}
+        for frame in self.frames:
+            if frame["file"] and frame["line"]:
+                name = f"{PurePath(frame['file']).name}:{frame['line']}"
+                files.setdefault(name, set()).add(frame["file"])
+        self.doubtful = {name for name, several in files.items() if len(several) > 1}
+
+    def pattern(self, site: int) -> str:
+        """Return file:line as in a plan, with folders if the name alone is ambiguous."""
+        frame = self.frames[site] if site >= 0 else None
+        if frame is None or not frame["file"] or not frame["line"]:
+            return ""
+        name = f"{PurePath(frame['file']).name}:{frame['line']}"
+        return f"{frame['file']}:{frame['line']}" if name in self.doubtful else name
+
+    def place(self, site: int) -> str:
+        """Return the label for the user."""
+        return site_label(self.frames[site]) if site >= 0 else "?"
+
+
+def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
+    # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
+    main = max(several, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
+    callsite, operation, sites, size, remote, size_class, algorithm = main.key
+    ranks = tuple(main.communicator.ranks.tolist())
+    names = list(dict.fromkeys(trace.node_of.get(rank, "?") for rank in range(trace.ranks)))
+    patterns = [labels.pattern(site) for site in sites]
+    return Work(
+        callsite,
+        operation,
+        tuple(patterns) if all(patterns) else (),
+        labels.place(sites[0]),
+        size,
+        remote,
+        ranks,
+        tuple(names.index(trace.node_of.get(rank, "?")) for rank in ranks),
+        class_span(size_class),
+        algorithm,
+        sum(rows.instances for rows in several),
+        sum(rows.elapsed for rows in several),
+        _patterns(main, operation, (size, remote), _phase_ends(trace, callsite), most),
+    )
+
+
+def _phase_ends(trace: Trace, callsite: int) -> Array:
+    """Return the ends of a call site's phases, or [] if phases are not computed for the site."""
+    if callsite not in trace.hot:
+        return np.zeros(0, np.int64)
+    return np.asarray(trace.phases(callsite)["end_ns"].to_numpy(np.int64))
+
+
+def _patterns(
+    rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, most: int
+) -> tuple[Pattern, ...]:
+    """Return stored instances in proportion to the phases' lengths, at least two per phase."""
+    first = np.array([row.first for row in rows.kept], np.int64)
+    phase = np.searchsorted(ends, first, "left")
+    made = []
+    for one in np.unique(phase).tolist():
+        inside = np.flatnonzero(phase == one)
+        share = len(inside) / len(first)
+        count = min(len(inside), max(2, round(share * most)))
+        for i in inside[(np.arange(count) * len(inside)) // count].tolist():
+            arrivals, exits, sent, received = rows.kept[i].columns
+            begin = rows.kept[i].first
+            problem = problem_of(operation, sizes, rows.root, sent, received)
+            came, left = ((t - begin).astype(np.float64) for t in (arrivals, exits))
+            made.append(Pattern(problem, came, left, share / count))
+    return tuple(made)
+
+
+def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
+    """Return the works of a trace, or of one call site if named; UsageError if there is none."""
+    with working(f"reading {trace.path}"):
+        found = works(trace, most_patterns)
+    if site is None:
+        return found
+    named = [w for w in found if site in f"{w.operation} {w.place}" or site in w.sites]
+    if not named:
+        known = dict.fromkeys(name for w in found for name in (w.sites or (w.place,)))
+        some = nearest(site, list(known)[:50]) if known else "none was recorded"
+        raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
+    return named

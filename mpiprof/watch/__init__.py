@@ -1,1 +1,0 @@
-"""Observes a running job for hangs, from outside its processes."""

@@ -1,0 +1,194 @@
+"""How quickly `view` shows a large trace: `python -m benchmarks.view`.
+
+Writes a synthetic trace to a temporary folder, starts `view` on it, and measures through its own
+HTTP server: the first page, the making of the timeline's cache, zooming and panning, and the
+server's peak memory; then everything once more with what the cache holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from benchmarks.memory import peak_mb
+from benchmarks.reading import write
+
+PIXELS = 1400
+MOVES = 300
+DEEPEST = 14  # times the window is halved
+UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
+# From 10 million events on: the first page after the first opening (s), median and 95th percentile
+# of a move (s), the largest answer and memory (MB). What the dashboard promises.
+LIMITED = 10**7
+LIMITS = (2.0, 0.060, 0.150, 1.0, 1000)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds; MB of the timeline's largest answer, and of the server's peak memory."""
+
+    page: float
+    pictures: float
+    ready: float
+    moves: list[float]
+    largest: float
+    peak: float
+
+
+class Served:
+    """A `view` of a trace, and a connection to it with the token's cookie."""
+
+    def __init__(self, folder: Path) -> None:
+        self.began = time.perf_counter()
+        words = ["-m", "mpiprof", "view", str(folder), "--no-browser", "--port", "0"]
+        self.process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        address = urlsplit(self.process.stdout.readline().strip())
+        self.connection = http.client.HTTPConnection(str(address.hostname), address.port or 80)
+        self.headers = {"Accept-Encoding": "identity"}
+        self.largest = 0  # bytes of an answer of /timeline-data
+        self.connection.request("GET", f"/?{address.query}", headers=self.headers)
+        answer = self.connection.getresponse()
+        answer.read()
+        self.headers["Cookie"] = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+
+    def get(self, path: str, body: Any = None) -> tuple[int, bytes]:
+        """Return status and content."""
+        headers = self.headers | ({"Content-Type": "application/json"} if body else {})
+        method, data = ("POST", json.dumps(body)) if body else ("GET", None)
+        self.connection.request(method, path, data, headers)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read()
+
+    def first_page(self) -> tuple[float, float]:
+        """Return the seconds from the start until the overview was there, and its pictures."""
+        for path in ("/", "/_dash-layout"):
+            self.get(path)
+        found = []
+        for output in ("page.children", "overview-time.children"):
+            self._callback(output)
+            found.append(time.perf_counter() - self.began)
+        return found[0], found[1]
+
+    def _callback(self, output: str) -> None:
+        """Have Dash fill a part of the page, as its script in the browser asks for it."""
+        callbacks = json.loads(self.get("/_dash-dependencies")[1])
+        one = next(c for c in callbacks if output in c["output"])
+        values = {"url.pathname": "/", "url.search": "", "scheme.data": "light", "version.data": ""}
+
+        def filled(ids: list[dict[str, str]]) -> list[dict[str, Any]]:
+            return [{**i, "value": values.get(f"{i['id']}.{i['property']}")} for i in ids]
+
+        names = [name.rpartition(".") for name in one["output"].strip(".").split("...")]
+        outputs = [{"id": name, "property": part} for name, _, part in names]
+        body = {
+            "output": one["output"],
+            "outputs": outputs if one["output"].startswith("..") else outputs[0],
+            "inputs": filled(one["inputs"]),
+            "state": filled(one["state"]),
+            "changedPropIds": [f"{one['inputs'][0]['id']}.{one['inputs'][0]['property']}"],
+        }
+        status, content = self.get("/_dash-update-component", body)
+        if status != 200 or b'"children"' not in content:
+            raise SystemExit(f"{output} failed: {status} {content[:300]!r}")
+
+    def timeline(self, **query: Any) -> dict[str, Any]:
+        """Return the head of an answer of /timeline-data; waits while that is being made."""
+        while True:
+            status, content = self.get("/timeline-data?" + urlencode({"px": PIXELS, **query}))
+            if status == 200:
+                self.largest = max(self.largest, len(content))
+                length = int.from_bytes(content[:4], "little")
+                head: dict[str, Any] = json.loads(content[4 : 4 + length])
+                return head
+            if status != 202:
+                raise SystemExit(f"the timeline failed: {status} {content[:300]!r}")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait()
+
+
+def measure(folder: Path) -> Measured:
+    """Open a trace and move about in it: at random places, at all zooms, with all colours."""
+    served = Served(folder)
+    try:
+        page, pictures = served.first_page()
+        begin = time.perf_counter()
+        length = served.timeline(what="overview")["length"]
+        ready = time.perf_counter() - begin
+        random = np.random.default_rng(1)
+        moves = []
+        for i in range(MOVES):
+            span = length * 2.0 ** -random.uniform(0, DEEPEST)
+            first = random.uniform(0, length - span)
+            window = {"from": int(first), "to": int(first + span)}
+            colour = ("operation", "algorithm", "waiting")[i % 3]
+            begin = time.perf_counter()
+            served.timeline(what="window", colour=colour, **window)
+            moves.append(time.perf_counter() - begin)
+        return Measured(
+            page, pictures, ready, moves, served.largest / 1e6, peak_mb(served.process.pid)
+        )
+    finally:
+        served.close()
+
+
+def report(title: str, found: Measured, events: int) -> None:
+    """Print what was measured, beside its limits."""
+    limits = LIMITS if events >= 0.99 * LIMITED else (0.0,) * len(LIMITS)
+    page, median, high, largest, memory = limits
+    ms = np.sort(np.array(found.moves)) * 1e3
+    rows = [
+        ("first page", found.page, "s", page if events < 99e6 or "again" in title else 0),
+        ("first page with its pictures", found.pictures, "s", 0),
+        ("timeline ready after another", found.ready, "s", 0),
+        ("zoom or pan, median", float(np.median(ms)), "ms", median * 1e3),
+        ("zoom or pan, 95th percentile", float(np.quantile(ms, 0.95)), "ms", high * 1e3),
+        ("zoom or pan, slowest", float(ms[-1]), "ms", 0),
+        ("largest answer", found.largest, "MB", largest),
+        ("memory", found.peak, "MB", memory),
+    ]
+    print(title)
+    for name, value, unit, limit in rows:
+        judged = f"   limit {limit:g}{'' if value < limit else ': MISSED'}" if limit else ""
+        print(f"  {name:30}{value:10.2f} {unit:3}{judged}")
+
+
+def number(text: str) -> int:
+    """Read 10M as 10 million."""
+    unit = text[-1:].upper()
+    return int(float(text[:-1]) * UNITS[unit]) if unit in UNITS else int(float(text))
+
+
+def main() -> None:
+    """Write a trace, and measure it twice."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--events", type=number, default=10_000_000)
+    parser.add_argument("--ranks", type=int, default=64)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
+        folder = Path(name)
+        events = write(folder, options.events, options.ranks)
+        print(f"{events:,} events on {options.ranks} ranks, {MOVES} moves")
+        report("first opening", measure(folder), events)
+        report("opened again", measure(folder), events)
+        size = sum(p.stat().st_blocks * 512 for p in (folder / "cache").glob("*"))
+        print(f"cache: {size / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
