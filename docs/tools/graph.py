@@ -30,7 +30,7 @@ DEFINED = re.compile(r"^(?!static\b|typedef\b|#)[A-Za-z_][\w\s*]*?\b(\w+)\([^;{]
 WORD = re.compile(r"(?<![.>\w])[a-z]\w+\b")
 SILENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.S)  # comments and strings
 FACADE = ("__init__", "__main__")
-ALONE = ("errors", "operations")  # modules with a box; their other neighbours are "launch"
+ALONE = ("errors", "operations", "datatypes")  # modules beside the packages
 
 
 # ---- dependencies
@@ -51,7 +51,7 @@ def folder_of(path: Path) -> str:
     parts = [part for part in path.parts if part != "mpiprof"]
     if len(parts) < 2 and path.suffix == ".py" and parts:
         name = path.stem
-        return "mpiprof" if name in FACADE else name if name in ALONE else "launch"
+        return "mpiprof" if name in FACADE else name
     parts = parts[:-1] if path.suffix == ".py" else parts
     if parts[:1] in (["core"], ["dashboard"]):
         return parts[0]

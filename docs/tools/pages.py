@@ -6,6 +6,7 @@ Each build generates the pages, which are never committed, so that they always m
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import dataclasses
 import io
@@ -23,6 +24,7 @@ from mpiprof.launch.options import Recording
 
 SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
+ROOT = Path(__file__).parents[2]
 PROCESSES, REMOTE, BYTES = 8, 4, "3K"  # of the diagrams
 ENVIRONMENT = Path(__file__).parent.parent / "reference" / "environment.md"
 
@@ -31,6 +33,7 @@ def write(folder: Path) -> None:
     """Write all pages into a folder; raises SystemExit if the code and a page disagree."""
     folder.mkdir(exist_ok=True)
     (folder / "verbs.md").write_text(verbs(), "utf-8")
+    (folder / "packages.md").write_text(packages(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
     calls = table(("column", "meaning"), named(export_columns.CALLS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
@@ -38,6 +41,31 @@ def write(folder: Path) -> None:
     (folder / "environment.md").write_text(options(), "utf-8")
     check_environment(ENVIRONMENT.read_text("utf-8") + options())
     check_json((ENVIRONMENT.parent / "json.md").read_text("utf-8"))
+
+
+# ---- packages
+
+# Every package of Python, from the one that uses no other to the one that uses most.
+PACKAGES = (
+    *("interface", "libraries", "launch", "trace", "testing", "model", "metrics", "diagnosis"),
+    *("formats", "store", "timeline", "reports", "hang", "bench", "tune", "dashboard", "commands"),
+)
+
+
+def packages() -> str:
+    """Return a row for each package: its name and its docstring.
+
+    Raises ValueError if the list and the folders differ.
+    """
+    there = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} | {"dashboard"}
+    if there != set(PACKAGES):
+        raise ValueError(f"docs/tools/pages.py: PACKAGES differs in {there ^ set(PACKAGES)}")
+    rows = []
+    for name in PACKAGES:
+        folder = ROOT / name if name == "dashboard" else PACKAGE / name
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+        rows.append((f"`{name}`", " ".join(text.split())))
+    return table(("package", "contents"), rows) + "\n"
 
 
 # ---- verbs

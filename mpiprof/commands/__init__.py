@@ -1,1 +1,1 @@
-"""The verbs, one file each; the docstring of a file is the help of its verb."""
+"""The verbs of the command line, one file per verb; the module's docstring is the verb's help."""

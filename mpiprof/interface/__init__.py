@@ -1,1 +1,4 @@
-"""The interface to a person at a terminal: units, hints, progress, output files."""
+"""The terminal's side of every verb: units, shell hints, progress, output files, installation.
+
+Nothing here depends on traces, and nothing is slow to import.
+"""

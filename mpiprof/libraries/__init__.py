@@ -1,4 +1,7 @@
-"""The MPI libraries' algorithms for blocking collectives (table in libraries/table.py)."""
+"""The MPI libraries' own algorithms for blocking collectives, from the table in table.py.
+
+The recorder's generator, `tune` and the reports share this table.
+"""
 
 from __future__ import annotations
 

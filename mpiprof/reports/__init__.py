@@ -1,1 +1,4 @@
-"""Reports for people and programs: text for a terminal, sentences, JSON."""
+"""Reports: text, JSON, HTML and Markdown, and the sentences in them.
+
+Numbers come from `metrics` and `diagnosis`. This package turns them into words, tables and charts.
+"""

@@ -1,1 +1,1 @@
-"""Traces made from arrays, for tests and measurements."""
+"""Synthetic traces: the recorder's format from arrays, for tests and benchmarks."""
