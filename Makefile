@@ -66,6 +66,7 @@ LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')
 lint: $(VENV)/mpich/.lint
 	$(LINT)/ruff check .
+	$(LINT)/python -m pytest -q -p no:xdist tests/unit/test_structure.py
 	$(LINT)/ruff format --check .
 	$(LINT)/mypy
 	$(LINT)/clang-format --dry-run -Werror $(C_SOURCES)

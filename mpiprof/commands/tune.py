@@ -54,11 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
     way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
     add("--to", choices=LIBRARIES, help="write the library's own configuration in place of a plan")
-    add(
-        "--commutative",
-        action="store_true",
-        help="with --to: the program has no operation of its own that does not commute",
-    )
+    add("--commutative", action="store_true", help="with --to: all operations commute")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("-n", "-np", dest="ranks", type=parse_units.number(2, 1 << 20), metavar="N")
     place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")

@@ -30,8 +30,7 @@ def chrome() -> Iterator[Any]:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     """Serve a plain trace, one with another algorithm, one of 300 ranks, and a hostile one."""
     base = tmp_path_factory.mktemp("traces")
-    secret = base / "secret"
-    secret.mkdir()
+    (secret := base / "secret").mkdir()
     switched(plain(base / "switched"))
     (base / "switched" / "switches.txt").write_text("SwitchName=leaf7 Nodes=n[0-1]\n")
     of_size(base / "large", 300, 40)

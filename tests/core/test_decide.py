@@ -42,8 +42,10 @@ class Outcome:
 @pytest.fixture(scope="module")
 def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the decisions into a separate program."""
-    names = ("decide", "candidate_set", "current_choice", "observe", "window_length", "probe")
-    names += ("rank_test",)
+    names = (
+        *("decide", "candidate_set", "current_choice", "observe", "window_length", "probe"),
+        "rank_test",
+    )
     parts = [f"selection/online/{name}" for name in names]
     return of_the_core(tmp_path_factory.mktemp("decide") / "decide", parts, source="decide.c")
 

@@ -313,38 +313,6 @@ def test_several_nodes_show_the_clock_bound(
 
 
 @pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (-0.3, "0 ns"),
-        (0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (12_345, "12.3 µs"), (999_499, "999 µs"),
-        (999_600, "1.00 ms"), (3.5e9, "3.50 s"), (599e9, "599 s"), (3600e9, "1h00m"),
-        (725e9, "12m05s"), (float("nan"), "–"),
-    ],
-)  # fmt: skip
-def test_durations(ns: float, text: str) -> None:
-    assert format_units.duration(ns) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0.00"), (0.2, "0.20"), (2.9, "2.90"), (16.3, "16.3"), (91, "91.0"), (652, "652"),
-        (1234, "1.2K"), (11_000, "11K"), (347_000, "347K"), (2.5e6, "2.5M"), (float("nan"), "–"),
-    ],
-)  # fmt: skip
-def test_factors_as_in_the_paper(value: float, text: str) -> None:
-    assert format_units.factor(value) == text
-
-
-def test_small_units() -> None:
-    assert format_units.size(131076) == "128 KB" and format_units.size(4096) == "4096 B"
-    assert format_units.share(0.001) == "<1 %" and format_units.share(1) == "100 %"
-    assert format_units.count(48779) == "48 779"
-    assert format_units.ranks([0, 1, 2, 3, 7]) == "0-3, 7"
-    assert format_units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
-
-
-@pytest.mark.parametrize(
     ("place", "kept"),
     [("app.py:12 " + "x" * 90, "app.py:12 xx"), ("/a" * 50 + "/md.py:7", "/a/md.py:7")],
 )

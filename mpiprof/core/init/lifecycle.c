@@ -1,8 +1,7 @@
 /* Start and end of recording, from MPI_Init to MPI_Finalize, and MPI_Pcontrol.
  *
- * The recorder is passive until MPI_Init has succeeded. It stays passive in a process that has no
- * trace to write to. Each passive wrapper costs one comparison and the native call. One thread
- * enters this file at a time, because MPI allows one Init and one Finalize.
+ * The recorder is passive until MPI_Init has succeeded, and in a process without a trace. A passive
+ * wrapper costs one comparison and the native call. MPI allows one thread at a time in this file.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,0 +1,53 @@
+"""OTF2 regions as operations, and Score-P's byte counts as the recorder counts bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpiprof.formats.otf2 import sizes
+from mpiprof.formats.otf2.regions import operation_of
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("MPI_Allreduce", "allreduce"),
+        ("PMPI_Reduce_scatter_block", "reduce_scatter_block"),
+        ("mpi_alltoallv_", "alltoallv"),
+        ("MPI_Ibcast_c", "ibcast"),
+        ("MPI_Barrier_f08", "barrier"),
+        ("MPI_Allreduce_init", "allreduce_init"),
+        ("my_MPI_Allreduce", ""),
+        ("main", ""),
+    ],
+)
+def test_names_of_functions(name: str, known: str) -> None:
+    assert operation_of(name) == known
+
+
+# Score-P 8's counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
+# functions scorep_mpi_coll_bytes_*), also for a call in place.
+@pytest.mark.parametrize(
+    ("name", "told", "known"),
+    [
+        ("allreduce", (96, 96), (24, 24)),
+        ("allgather", (96, 96), (24, 96)),
+        ("ialltoall", (96, 96), (96, 96)),
+        ("bcast", (0, 24), (0, 24)),
+        ("gather", (24, 0), (24, 0)),
+        ("reduce", (24, 0), (24, 0)),
+        ("reduce_scatter_block", (96, 96), (96, 24)),
+        ("scan", (72, 48), (24, 24)),
+        ("exscan", (48, 24), (24, 24)),
+        ("barrier", (0, 0), (0, 0)),
+        ("allreduce", (-1, -1), (-1, -1)),
+        ("allreduce_init", (15, 15), (5, 5)),  # in place: from the three other ranks
+    ],
+)
+def test_bytes_as_score_p_counts_them(
+    name: str, told: tuple[int, int], known: tuple[int, int]
+) -> None:
+    one = np.zeros(1, np.int64)
+    found = sizes.ours(one, [name], one + told[0], one + told[1], one + 4, one + 1, one > 0)
+    assert tuple(int(v[0]) for v in found) == known
