@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
+from mpiprof import __version__
 from mpiprof.__main__ import Parser, command
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -61,3 +62,9 @@ def test_every_file_that_it_links_to_is_there() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert len(links) > 10
     assert [link for link in links if not Path(ROOT, link).exists()] == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in citation
+    assert __version__ in (ROOT / "CHANGELOG.md").read_text()
