@@ -72,7 +72,7 @@ def _origin() -> Mapping[str, Any]:
     try:
         text = importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
-        checkout = Path(__file__).resolve().parents[1]
+        checkout = Path(__file__).resolve().parents[2]
         is_source = (checkout / "pyproject.toml").is_file()
         return {"url": checkout.as_uri(), "dir_info": {}} if is_source else {}
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shlex
@@ -151,3 +152,11 @@ def test_doctor_is_silent_without_the_other_project(
     monkeypatch.setattr("mpiprof.launch.mpiexec.candidates", lambda *_: iter(()))
     assert main(["doctor"]) == 1
     assert "another project" not in capsys.readouterr().out
+
+
+def test_a_checkout_that_is_not_installed_names_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> None:
+        raise importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
+    assert f"{ROOT}[pack]" in install_command("pack")
