@@ -40,7 +40,7 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
 
 
 def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", "-O2")
+    program = compiled(mpi, ROOT / "tests" / "benchmarks" / "overhead.c", "-O2")
     argv = [*recording(mpi, tmp_path / "trace"), str(program), "allreduce", "20", "20000"]
     run_mpi(mpi, 1, argv, check=True)
     trace = mpiprof.open(tmp_path / "trace")
@@ -53,7 +53,7 @@ def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None
 
 
 def test_summary_writes_no_event_log_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, ROOT / "mpiprof" / "bench" / "cost" / "overhead.c", "-O2")
+    program = compiled(mpi, ROOT / "tests" / "benchmarks" / "overhead.c", "-O2")
     options = recording(mpi, tmp_path / "trace", "--record", "summary")
     run_mpi(mpi, 1, [*options, str(program), "allreduce", "20", "20000"], check=True)
     trace = mpiprof.open(tmp_path / "trace")
