@@ -26,7 +26,7 @@ import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.interface.progress import bar
-from mpiprof.testing.sealed import seal
+from mpiprof.testing.checksums import seal
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000

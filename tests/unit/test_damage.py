@@ -19,7 +19,7 @@ from support.synthetic import Synthetic, chunks, head_chunk
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.testing.sealed import seal
+from mpiprof.testing.checksums import seal
 
 
 def healthy(folder: Path) -> Path:
