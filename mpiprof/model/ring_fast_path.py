@@ -26,8 +26,8 @@ from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
 NOTHING = -np.inf
-# What `finish` takes: a round of all costs as much as so many processes in it, and rounds in which
-# processes without data wait so many times as much. Measured with 256 to 8192 processes.
+# Cost model of `finish`. ROUND: fixed cost of a round, in processes. SKIPPING: factor for rounds in
+# which processes without data wait. Both were measured with 256 to 8192 processes.
 ROUND, SKIPPING = 3000, 2
 
 

@@ -34,7 +34,7 @@ static int64_t members;
 static struct arrivals *both[2];
 static int reductions;
 
-/* As pairs.c does it, over half of the members that are like the one, and half like the other. */
+/* Reduces like sum_max_reduce.c, over half of the members that are like the one, and half like the other. */
 void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
                            MPI_Comm comm, MPI_Request *request)
 {
