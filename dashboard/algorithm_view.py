@@ -52,8 +52,10 @@ def layout(state: states.State) -> Component:
         "Catalogue",
         html.Div(controls, className="controls"),
         html.Div(id="catalogue-entry"),
-        note="Lines are messages, from their start at the sender to their end at the receiver; "
-        "neighbouring rounds differ in colour.",
+        note=(
+            "Lines are messages, from their start at the sender to their end at the "
+            "receiver; successive rounds differ in colour."
+        ),
     )
 
 
@@ -119,7 +121,7 @@ def _timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
     made = problem_spec.Setting(shown["p"], remote, shown["bytes"])
     problem = problem_spec.problem(a.operation, made)
     if not applies(a, problem):
-        return f"needs {a.restrictions or 'another number of processes'}"
+        return f"requires {a.restrictions or 'another number of processes'}"
     processes = shown["p"] + remote
     alone = simulate(a, problem)
     step = float(alone.finish.max()) * 0.5

@@ -41,9 +41,9 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
     def check() -> Answer | None:
         host = host_of(request.host)
         if host not in names and not is_address(host):
-            return refuse("this server is not known under that name: use the address it printed")
+            return refuse("unknown host name: use the address that `view` printed")
         if not same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
-            return refuse("another site asked for this")
+            return refuse("the request comes from another site")
         cookie = cookie_name(request.host)
         given = request.args.get("token")
         if given is not None:

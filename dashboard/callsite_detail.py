@@ -38,7 +38,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
     data = context.data(state)
     found = data.callsites[data.callsites["callsite"] == callsite]
     if not len(found):
-        raise UsageError(f"there is no call site {callsite} in this trace")
+        raise UsageError(f"no call site {callsite} in this trace")
     row = filtered_tables.records(found)[0]
     head = [
         html.H1(
@@ -49,7 +49,9 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
     if row["total_wait_ns"] > 0:
         head.insert(1, html.P(phrases.sentence(row, text.total_time(data.trace)), className="lead"))
     if data.trace.record == "summary" or not row["instances"]:
-        head.append(html.P("Recorded as summary: sums, but no single instances.", className="note"))
+        head.append(
+            html.P("Recorded as summary: totals, but no single instances.", className="note")
+        )
         return html.Div([*head, source(context, row)], className="stack")
     instances = filtered_tables.instances_of(data, callsite, state)
     if not len(instances):
@@ -66,8 +68,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
             _over_instances(data, state, callsite),
             components.columns(*_over_ranks(data, state, callsite)),
             components.columns(
-                components.later("callsite-causes"),
-                components.later("callsite-algorithms"),
+                components.later("callsite-causes"), components.later("callsite-algorithms")
             ),
         ],
         className="stack",
@@ -87,7 +88,7 @@ def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
         ("average factor δ/T", factor(row["average_factor"])),
         ("worst-case factor ω/T", factor(row["worst_factor"])),
         ("balanced instances", share(row["balanced_share"])),
-        ("comes last most often", f"rank {filtered_tables.latest(row)}"),
+        ("last most often", f"rank {filtered_tables.latest(row)}"),
         ("algorithm", filtered_tables.text_of(row["algorithms"])),
     ]
 
@@ -114,16 +115,18 @@ def source(context: Context, row: dict[str, Any]) -> Component:
                 )
     if len(row["sites"]) > MOST_PLACES:
         parts.append(html.P(f"and {len(row['sites']) - MOST_PLACES} more places"))
-    return components.card("Source", *parts or [html.P("The place is not known.")])
+    return components.card("Source", *parts or [html.P("The location is unknown.")])
 
 
 def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
     return components.card(
-        "How imbalanced its instances are",
+        "Imbalance of its instances",
         _bands(data, state, callsite),
         components.graph(trace_figures.spread(data, state, callsite), state, id="callsite-spread"),
-        note="Drag over a band of bars, or click one: the pictures of instances and ranks on this "
-        "page then show the instances in it alone.",
+        note=(
+            "Drag over a range of bars, or click one: the figures on this page then show "
+            "only the instances in that range."
+        ),
     )
 
 
@@ -160,13 +163,13 @@ def _over_instances(data: Data, state: states.State, callsite: int) -> Component
     return components.card(
         "Over its instances",
         components.graph(lines, state, id="callsite-factors"),
-        html.H3("How late each rank comes, after the first of the instance"),
+        html.H3("Lateness of each rank after the first rank of the instance"),
         _orders(state),
         components.graph(heat, state, id="callsite-heat"),
         html.P(
             figures.heat_note(*trace_figures.lateness_of(data, state, callsite)), className="note"
         ),
-        note="Click an instance in either picture to see it in full.",
+        note="Click an instance in either figure to see it in full.",
     )
 
 
@@ -189,13 +192,16 @@ def _orders(state: states.State) -> Component:
 def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Component]:
     return [
         components.card(
-            "Which rank is late, how often",
+            "Share of instances in which a rank is last",
             components.graph(trace_figures.late_ranks(data, state, callsite), state),
         ),
         components.card(
             "Imbalance against the balanced limit",
             components.graph(trace_figures.distribution(data, state, callsite), state),
-            note="Left of the line all come within the time of one message (Faraj, Figure 2).",
+            note=(
+                "Left of the line all ranks arrive within the time of one message (Faraj, "
+                "Figure 2)."
+            ),
         ),
     ]
 
@@ -220,7 +226,7 @@ def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
 
 
 def _told(row: dict[str, Any]) -> str:
-    last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} came last"
+    last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} arrived last"
     wait = row["wait_ns"]
     waited = "" if np.isnan(wait) else f"; {duration(wait)} of waiting"
     return f"instance {count(row['number'])} on {row['algorithm']}{last}{waited}"
@@ -260,9 +266,7 @@ def register(app: dash.Dash, context: Context) -> None:
     explanations.register(app, context)
 
     @app.callback(
-        Output("callsite-instance", "children"),
-        Input("url", "search"),
-        State("scheme", "data"),
+        Output("callsite-instance", "children"), Input("url", "search"), State("scheme", "data")
     )
     def show_instance(search: str, scheme: str) -> Any:
         """Show the instance that the URL names, or else the worst instance."""

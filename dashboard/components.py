@@ -59,10 +59,10 @@ def guarded(name: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except MpiprofError as error:
-        return empty("This can't be shown", str(error)[:1000])
+        return empty("This cannot be shown", str(error)[:1000])
     except Exception:
         log.exception("%s failed", name)
-        return empty("This failed", "The terminal in which `view` runs says how; please report it.")
+        return empty("This failed", "The terminal of `view` shows the error; please report it.")
 
 
 def later(name: str, **more: Any) -> Component:

@@ -33,12 +33,12 @@ from .trace_data import Context, Data
 MOST_RANKS, MOST_ORIGINS, MOST_TRIED = 8, 6, 12
 LONGEST = 1000  # characters of a command
 NAMES = {
-    "inherited": "came in late from the previous collective",
-    "outside": "arose since then, outside MPI collectives",
-    "point_to_point": "arose since then, in point-to-point",
+    "inherited": "already late at the end of the previous collective",
+    "outside": "delayed since then, outside MPI collectives",
+    "point_to_point": "delayed since then, in point-to-point calls",
     "by_rank": "always the same ranks",
     "by_node": "always the same nodes",
-    "random": "moves from instance to instance",
+    "random": "changes from instance to instance",
 }
 WHERE = ("inherited", "outside", "point_to_point")
 WHO = ("by_rank", "by_node", "random")
@@ -48,11 +48,11 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
     """Return the card on the causes of a call site's arrival pattern."""
     found: Causes = data.derive("causes", callsite)
     if not found.instances:
-        return components.card("Why they are late", note="No complete instance to look at.")
+        return components.card("Why they are late", note="No complete instance.")
     row = dict(data.trace.callsites.loc[callsite])
     parts: list[Component] = [html.P(line) for line in conclusion.callsite(data.trace, row)]
     parts.append(html.Ul([html.Li(line) for line in phrases.causes(found)], className="told"))
-    for title, names in (("Where the spread arose", WHERE), ("Who it is", WHO)):
+    for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
             components.graph(figures.shares(share_table(found, names)), state),
@@ -61,11 +61,11 @@ def why(data: Data, state: states.State, callsite: int) -> Component:
     ranks = ranks.assign(where=[data.where(int(rank)) for rank in ranks["rank"]])
     columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
     parts += [
-        html.H3("Who comes after the median of the others"),
+        html.H3("Ranks that arrive after the median of the others"),
         components.table(ranks, columns),
     ]
     if len(found.chain):
-        parts += [html.H3("Where their lateness began"), chain(found.chain, state)]
+        parts += [html.H3("Origin of their lateness"), chain(found.chain, state)]
     looked = f"From {found.instances} of {found.complete_instances} complete instances."
     return components.card("Why they are late", *parts, note=looked)
 
@@ -111,7 +111,7 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
         parts += [components.table(tried.head(MOST_TRIED), columns)]
     asked = predictions.at_callsite(data, callsite)
     if asked is None:
-        note = "There is no other algorithm for this operation, or its sizes are not known."
+        note = "There is no other algorithm for this operation, or its sizes are unknown."
         return components.card(title, *parts, note=note)
     try:
         found = predictions.simulated(data, asked)
@@ -123,11 +123,11 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
         components.graph(pictures.race(table.head(MOST_TRIED)), state),
         html.P(expectation(predictions.verdict(data, found)), className="note"),
         dcc.Link(
-            "the whole race, also on more processes",
+            "the whole comparison, also on more processes",
             href="/algorithms" + state.shared().with_own(callsite=callsite).query(),
         ),
     ]
-    note = "Score: mean time in the call after the last arrival that it has to wait for."
+    note = "Score: mean time in the call after the last arrival that the rank must wait for."
     return components.card(title, *parts, note=note)
 
 

@@ -48,7 +48,7 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     names = {s.algorithm for s in shapes}
     name = names.pop() if len(names) == 1 else ""
     if not name or is_native(name):
-        raise NotModelledError("it ran on the library's own algorithm, which is not known")
+        raise NotModelledError("it ran on an algorithm of the library, which is unknown")
     if len(np.unique(ranks)) != len(communicator.ranks) or len(ranks) != len(communicator.ranks):
         raise NotModelledError("not all of its members are in the trace")
     if len(ranks) > MOST_MEMBERS:
@@ -131,7 +131,7 @@ def _asked(
     problem = problem_of(operation, sizes, root, sent, received)
     problem = with_parameters(chosen, problem, dict(variant.parameters))
     if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MOST_BYTES:
-        raise NotModelledError("its bytes are more than the model takes")
+        raise NotModelledError("its bytes exceed the limit of the model")
     problem = replace(problem, alpha=machine.alpha, beta=machine.beta)
     with Schedule(chosen, problem, 0) as schedule:
         rounds = schedule.rounds

@@ -35,7 +35,7 @@ def layout(context: Context) -> Component:
     )
     header = html.Header(
         [
-            html.A("Skip to the page", href="#page", className="skip"),
+            html.A("Skip to the content", href="#page", className="skip"),
             html.Div([html.Span("mpi"), html.B("prof")], className="brand"),
             html.Nav(
                 _navigation(pages(), "", states.State()),

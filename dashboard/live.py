@@ -24,7 +24,7 @@ FRESH_NS = 3 * 10**9
 def found_in(data: Data) -> tuple[list[rank_state.Position], list[rank_state.Pending]]:
     """Return each rank's state and the pending instances; TraceError above MOST_RANKS ranks."""
     if data.trace.ranks > MOST_RANKS:
-        raise TraceError(f"{data.trace.ranks} ranks are too many to follow one by one")
+        raise TraceError(f"{data.trace.ranks} ranks are too many to show one by one")
     return data.once("positions", lambda: rank_state.find(data.trace))
 
 
@@ -72,7 +72,10 @@ def now(data: Data, state: State) -> list[Component]:
     elif running:
         told, kind = "The job is running.", "running"
     else:
-        told, kind = "The job did not end, and none of its processes is alive here.", "dead"
+        told, kind = (
+            "The job did not end, and none of its processes is alive on this machine.",
+            "dead",
+        )
     facts = [
         ("job", filtered_tables.text_of(trace.program)),
         ("state", html.Span(told, className=f"state {kind}")),
@@ -94,7 +97,7 @@ def now(data: Data, state: State) -> list[Component]:
                 *top,
                 components.card("Status", components.facts(facts)),
                 html.Section([html.H2("Pending collectives"), *cards], className="stack"),
-                components.card("Where every rank is", table),
+                components.card("State of each rank", table),
             ],
             className="stack",
         )
@@ -143,7 +146,7 @@ def _missing(data: Data, position: rank_state.Position, time_ns: int | None) -> 
         return html.Li(who + "has called no collective yet")
     if position.finished:
         return html.Li(who + "has finished")
-    doing = "is in" if position.open else "was last seen leaving"
+    doing = "is in" if position.open else "last left"
     where = filtered_tables.text_of(place(site_of(data.trace, call.site)))
     since = _since(data, call.exit_ns or call.enter_ns, time_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")

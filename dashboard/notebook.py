@@ -71,7 +71,9 @@ class Plots:
         rows = part("filtered_tables").instances_of(self._data, callsite, state)
         at = part("trace_figures").worst(rows) if number is None else number
         if not 0 <= at < len(rows):
-            raise UsageError(f"instance {at}: there are {len(rows)}, from 0")
+            raise UsageError(
+                f"instance {at}: the call site has {len(rows)} instances, counted from 0"
+            )
         return self._drawn("instance", callsite, rows.iloc[at].to_dict())
 
     def algorithms(self, site: Site = None) -> go.Figure:

@@ -65,8 +65,8 @@ def simulated(data: Data, asked: Work) -> result.Result:
 def _refuse_many(data: Data, asked: Work) -> None:
     if asked.members > MOST:
         raise UsageError(
-            f"{count(asked.members)} processes are too many to simulate while a page waits; "
-            f"in the terminal: {command('tune', data.path)}"
+            f"{count(asked.members)} processes are too many to simulate for a page: use "
+            f"{command('tune', data.path)} in a terminal"
         )
 
 
@@ -137,7 +137,9 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
 
     _refuse_many(data, asked)
     if asked.remote_size or asked.size < 2:
-        raise UsageError("larger numbers are simulated for operations on one group of processes")
+        raise UsageError(
+            "larger numbers of processes are simulated only for operations on an intra-communicator"
+        )
     return data.once(("sizes", asked.callsite, asked.bytes, asked.ranks), race)
 
 

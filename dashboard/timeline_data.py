@@ -128,7 +128,9 @@ class Store:
                 raise making.error
             found = timeline.shown(wanted)
         if isinstance(found, Need):
-            raise MpiprofError("the cache of the trace can't be kept: is there room on the disk?")
+            raise MpiprofError(
+                "the cache of the trace cannot be written: check the free disk space"
+            )
         return found
 
     def _start(self, place: tuple[str, str], what: str, make: Callable[[Progress], Any]) -> Making:
@@ -165,14 +167,14 @@ def answer(store: Store) -> Response:
         try:
             return _answer(store, data, state, what)
         except cache.DamagedError as error:
-            log.warning("%s: damaged cache (%s); it is made anew", data.path, error)
+            log.warning("%s: damaged cache (%s); it is made again", data.path, error)
             store.forget(data)
             return _answer(store, data, state, what)
     except BusyError as busy:
         making = busy.making
         return _json({"progress": making.progress, "what": making.what}, 202)
     except cache.DamagedError:
-        return _json({"error": "the cache of this trace can't be read"}, 500)
+        return _json({"error": "the cache of this trace cannot be read"}, 500)
     except (MpiprofError, OSError) as error:
         return _json({"error": str(error)}, 404)
 
@@ -237,8 +239,8 @@ def _instance(timeline: Timeline, state: states.State, wanted: Request, what: st
 
 def _why_empty(data: Data) -> str:
     if data.trace.record == "summary":
-        return "This trace holds sums only: record it without --record summary to see a timeline."
-    return "No collective was recorded." if data.ended else "No collective was recorded yet."
+        return "This trace has only totals: record without --record summary to see a timeline."
+    return "No collective was recorded." if data.ended else "No collective has been recorded yet."
 
 
 def request_of(data: Data, state: states.State, timeline: Timeline) -> Request:

@@ -201,7 +201,7 @@ class Context:
         name = (state.trace if isinstance(state, State) else state) or self.names[0]
         path = self._paths.get(name)
         if path is None:
-            raise TraceError(f"{name[:300]}: not among the traces that this view was started with")
+            raise TraceError(f"{name[:300]}: not one of the traces of this view")
         with self._lock:
             known = self._open.get(name)
             now = time.monotonic()

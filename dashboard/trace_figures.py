@@ -173,7 +173,7 @@ def algorithms(data: Data, callsite: int) -> go.Figure:
     """Return the predicted scores of all candidates under a call site's recorded arrivals."""
     asked = predictions.at_callsite(data, callsite)
     if asked is None:
-        return axes.blank("no algorithm of ours applies here")
+        return axes.blank("no algorithm of the catalogue applies here")
     return races.race(predictions.table(predictions.simulated(data, asked)).head(MOST_CANDIDATES))
 
 

@@ -1,10 +1,10 @@
 // Marks of the user on the timeline: a selected span, a ruler, notes.
 import * as Paint from "./timeline-paint.mjs";
-import * as Format from "./timeline-text.mjs";
+import * as Format from "./timeline-format.mjs";
 
 const { AXIS, GUTTER } = Paint;
 
-const inSight = (view, from, to) => to >= view.from && from <= view.to;
+const isVisible = (view, from, to) => to >= view.from && from <= view.to;
 const clamp = (view, x) => Math.min(Math.max(x, GUTTER), GUTTER + view.width);
 
 // Draw text on a small card, so that it is legible on any background.
@@ -33,7 +33,7 @@ const line = (c, points, colour, width = 1.5) => {
 
 const selection = (c, t, span, theme, named) => {
   const { view } = t, [from, to] = span, low = AXIS + view.rows * view.height;
-  if (!inSight(view, from, to)) return;
+  if (!isVisible(view, from, to)) return;
   const a = clamp(view, view.x(from)), b = clamp(view, view.x(to));
   c.globalAlpha = 0.14;
   c.fillStyle = theme.accent;
@@ -45,15 +45,15 @@ const selection = (c, t, span, theme, named) => {
   if (named) label(c, Format.time(to - from), (a + b) / 2, AXIS + 10, view, theme, theme.accent);
 };
 
-const yOf = (t, rank) => {
+const rowCentre = (t, rank) => {
   const row = t.rowOf.get(rank);
   return AXIS + ((row === undefined ? 0 : row) + 0.5) * t.view.height;
 };
 
 const ruler = (c, t, [one, two], theme) => {
   const { view } = t, low = AXIS + view.rows * view.height;
-  if (!inSight(view, Math.min(one.time, two.time), Math.max(one.time, two.time))) return;
-  const ends = [one, two].map((p) => ({ x: view.x(p.time), y: yOf(t, p.rank) }));
+  if (!isVisible(view, Math.min(one.time, two.time), Math.max(one.time, two.time))) return;
+  const ends = [one, two].map((p) => ({ x: view.x(p.time), y: rowCentre(t, p.rank) }));
   c.save();
   c.beginPath(); c.rect(GUTTER, AXIS, view.width, low - AXIS); c.clip();
   for (const { x } of ends) {
@@ -77,27 +77,27 @@ const ruler = (c, t, [one, two], theme) => {
 
 const note = (c, t, { from, to, text }, theme) => {
   const { view } = t;
-  if (!inSight(view, from, to)) return;
+  if (!isVisible(view, from, to)) return;
   const a = clamp(view, view.x(from)), b = Math.max(clamp(view, view.x(to)), a + 2);
   c.fillStyle = theme.late;
   c.fillRect(a, AXIS - 3, b - a, 3);
   label(c, text.length > 40 ? `${text.slice(0, 39)}…` : text, (a + b) / 2, 11, view, theme, theme.late);
 };
 
-export const onRows = (c, t, theme) => {
-  if (t.mark) selection(c, t, t.mark, theme, true);
-  if (t.select) selection(c, t, t.select, theme, !t.mark);
-  const measured = t.measured || t.ruler;
+export const drawOnRows = (c, t, theme) => {
+  if (t.dragSpan) selection(c, t, t.dragSpan, theme, true);
+  if (t.selectedSpan) selection(c, t, t.selectedSpan, theme, !t.dragSpan);
+  const measured = t.dragRuler || t.ruler;
   if (measured) ruler(c, t, measured, theme);
   for (const one of t.notes) note(c, t, one, theme);
 };
 
-export const onStrip = (c, t, theme, high) => {
+export const drawOnStrip = (c, t, theme, high) => {
   const x = (time) => GUTTER + Math.min(time / t.length, 1) * t.view.width;
-  if (t.select) {
+  if (t.selectedSpan) {
     c.globalAlpha = 0.35;
     c.fillStyle = theme.accent;
-    c.fillRect(x(t.select[0]), 0, Math.max(x(t.select[1]) - x(t.select[0]), 2), high);
+    c.fillRect(x(t.selectedSpan[0]), 0, Math.max(x(t.selectedSpan[1]) - x(t.selectedSpan[0]), 2), high);
     c.globalAlpha = 1;
   }
   c.fillStyle = theme.late;

@@ -1,15 +1,15 @@
 // Drawing on the timeline's canvases. This module neither sends requests nor changes the state.
-import * as Format from "./timeline-text.mjs";
+import * as Format from "./timeline-format.mjs";
 
-const NOTHING = 255;
+const NO_STATE = 255;
 export const AXIS = 24, GUTTER = 96;
 
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-const mixed = (a, b, share) => a.map((value, i) => Math.round(value * share + b[i] * (1 - share)));
+const mixColours = (a, b, share) => a.map((value, i) => Math.round(value * share + b[i] * (1 - share)));
 const text = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
 
 // Return the theme's colours, from the CSS variables of the page.
-export const theme = (root) => {
+export const readTheme = (root) => {
   const style = getComputedStyle(root);
   const of = (name) => style.getPropertyValue(name).trim();
   return { ink: of("--ink"), faint: of("--faint"), line: of("--line"), card: of("--card"),
@@ -17,15 +17,15 @@ export const theme = (root) => {
 };
 
 // Return the full colour and the light (waiting) colour of each state on the theme's background.
-export const palette = (states, theme) => states.map(({ colour }) => {
+export const makePalette = (states, theme) => states.map(({ colour }) => {
   const full = rgb(colour), ground = rgb(theme.card);
-  const light = mixed(full, ground, 0.38);
-  const tint = mixed(full, ground, 0.15);
-  return { full, light, tint, fill: text(full), soft: text(light), edge: text(mixed(full, rgb(theme.ink), 0.7)) };
+  const light = mixColours(full, ground, 0.38);
+  const tint = mixColours(full, ground, 0.15);
+  return { full, light, tint, fill: text(full), soft: text(light), edge: text(mixColours(full, rgb(theme.ink), 0.7)) };
 });
 
 // Size a canvas to its box in device pixels; the context's unit is the CSS pixel.
-export const fit = (canvas, width, height) => {
+export const fitCanvas = (canvas, width, height) => {
   const ratio = window.devicePixelRatio || 1;
   const w = Math.max(Math.round(width * ratio), 1), h = Math.max(Math.round(height * ratio), 1);
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
@@ -46,7 +46,7 @@ export const steps = (from, to, most) => {
   return { step, found };
 };
 
-export const axis = (c, view, theme) => {
+export const drawAxis = (c, view, theme) => {
   const { step, found } = steps(view.from, view.to, view.width / 110);
   c.font = `11px ${theme.font}`;
   c.textBaseline = "middle";
@@ -65,7 +65,7 @@ export const axis = (c, view, theme) => {
 // Return the cells as an image, one pixel wide per column and `height` pixels high per row. The hue is
 // that of the longest state. The filled height is the share of time in collectives, with the waiting
 // lighter and on top. The palest tint above it makes short states visible.
-export const cellImage = (data, palette, rows, height) => {
+export const makeCellImage = (data, palette, rows, height) => {
   const { columns } = data, { state, share, wait } = data.arrays;
   const image = new ImageData(Math.max(columns, 1), Math.max(rows * height, 1));
   const pixels = new Uint32Array(image.data.buffer);
@@ -74,7 +74,7 @@ export const cellImage = (data, palette, rows, height) => {
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const at = row * columns + column;
-      if (state[at] === NOTHING) continue;
+      if (state[at] === NO_STATE) continue;
       const [full, light, tint] = packed[state[at]] || packed[0];
       const filled = Math.max(1, Math.round(inner * share[at] / 255));
       const waits = Math.round(filled * wait[at] / 255);
@@ -89,14 +89,14 @@ export const cellImage = (data, palette, rows, height) => {
   return canvas;
 };
 
-export const cells = (c, view, data, image) => {
+export const drawCells = (c, view, data, image) => {
   const width = 2 ** data.level;
   const x0 = view.x(data.first * width), x1 = view.x((data.first + data.columns) * width);
   c.imageSmoothingEnabled = false;
   c.drawImage(image, x0, AXIS, x1 - x0, view.rows * view.height);
 };
 
-export const eventList = (c, view, data, palette, theme, chosen, searching, off) => {
+export const drawEvents = (c, view, data, palette, theme, chosen, searching, off) => {
   const parts = data.colour === "waiting", waited = !(parts && off.has("waiting")), own = !(parts && off.has("own part"));
   const h = view.height, inner = h > 5 ? h - 1 : h;
   for (const e of data.events) {
@@ -123,7 +123,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
       c.fillStyle = theme.late;
       c.fillRect(Math.max(end - 3, x), y, 3, inner);
     }
-    if (w > 46 && h >= 13) caption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, data.colour);
+    if (w > 46 && h >= 13) drawCaption(c, data.shapes[e.shape], x + waits, w - waits, y + inner / 2, theme, data.colour);
     if (e.instance === chosen) {
       c.globalAlpha = 1;
       c.strokeStyle = theme.ink;
@@ -134,7 +134,7 @@ export const eventList = (c, view, data, palette, theme, chosen, searching, off)
   c.globalAlpha = 1;
 };
 
-export const caption = (c, shape, x, width, y, theme, colour) => {
+export const drawCaption = (c, shape, x, width, y, theme, colour) => {
   const name = colour === "algorithm" ? shape.algorithm.split(":")[0] : shape.operation;
   c.font = `11px ${theme.font}`;
   if (width < c.measureText(name).width + 8) return;
@@ -148,7 +148,7 @@ export const caption = (c, shape, x, width, y, theme, colour) => {
 };
 
 // Draw row labels, the mean lateness of each row's latest rank, and the limits of nodes.
-export const gutter = (c, view, overview, theme, sort) => {
+export const drawGutter = (c, view, overview, theme, sort) => {
   const h = view.height, late = overview.late, most = Math.max(...late, 1);
   const every = Math.max(1, Math.ceil(12 / h));
   c.fillStyle = theme.card;
@@ -190,7 +190,7 @@ export const gutter = (c, view, overview, theme, sort) => {
 };
 
 // Draw one instance: its members' arrivals as a line, their exits as a line, and the mean arrival.
-export const instance = (c, view, one, rowOf, theme) => {
+export const drawInstance = (c, view, one, rowOf, theme) => {
   const points = one.members.filter((m) => rowOf.has(m[0])).map((m) => ({
     y: AXIS + (rowOf.get(m[0]) + 0.5) * view.height, a: view.x(m[1]), f: view.x(m[3]), open: m[5], rank: m[0],
   })).sort((p, q) => p.y - q.y);
@@ -237,7 +237,7 @@ export const instance = (c, view, one, rowOf, theme) => {
 };
 
 // Draw the modelled messages of a schedule, dashed and labelled as modelled.
-export const messages = (c, view, all, rowOf, theme) => {
+export const drawMessages = (c, view, all, rowOf, theme) => {
   c.save();
   c.beginPath(); c.rect(GUTTER, AXIS, view.width, view.rows * view.height); c.clip();
   c.lineWidth = 1;
@@ -283,7 +283,7 @@ export const messages = (c, view, all, rowOf, theme) => {
 };
 
 // Draw the whole run as stacked shares of all ranks in each state, and the visible window.
-export const overview = (c, width, height, overview, palette, view, theme, off) => {
+export const drawOverview = (c, width, height, overview, palette, view, theme, off) => {
   const { columns, states, level, length } = overview, shares = overview.shares, n = states.length;
   const scale = width / length, bin = 2 ** level;
   let peak = 1e-9; // the highest column fills the strip

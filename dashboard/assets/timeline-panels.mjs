@@ -1,19 +1,19 @@
 // Panels of the selection, the ruler and the notes, and their shortcuts.
-import * as Address from "./timeline-address.mjs";
-import { element as E } from "./timeline-text.mjs";
-import * as Format from "./timeline-text.mjs";
+import * as Url from "./timeline-url.mjs";
+import { element as E } from "./timeline-format.mjs";
+import * as Format from "./timeline-format.mjs";
 
 const AGAIN_MS = 250, MOST_ROWS = 200;
 
 const button = (shown, what, more = {}) => E("button", { type: "button", className: "tl-act", onclick: what, ...more }, shown);
-const closing = (what) => button("×", what, { title: "Close (Escape)", "aria-label": "Close (Escape)" });
+const closeButton = (what) => button("×", what, { title: "Close (Escape)", "aria-label": "Close (Escape)" });
 
 // Return inputs of two times; `take` receives both in ns, within the run.
-const times = (t, values, take) => {
+const timeInputs = (t, values, take) => {
   const inputs = values.map((value, i) => E("input", { value: Format.moment(value, 1), size: 14, autocomplete: "off", maxLength: 40, "aria-label": ["From", "To"][i] }));
   const form = E("form", { className: "tl-times", onsubmit: (event) => {
     event.preventDefault();
-    const given = inputs.map((input) => Format.parsed(input.value));
+    const given = inputs.map((input) => Format.parseTime(input.value));
     inputs.forEach((input, i) => input.setAttribute("aria-invalid", String(given[i] === null)));
     if (!given.includes(null)) take(...given.map((ns) => Math.min(Math.max(ns, 0), t.length)));
   } }, inputs[0], E("span", {}, "to"), inputs[1], E("button", { className: "tl-act" }, "Set"));
@@ -40,50 +40,50 @@ const statistics = (found) => {
 
 // Request and show the statistics of the selection.
 export const askSelection = async (t) => {
-  clearTimeout(t.counting);
+  clearTimeout(t.selectionTimer);
   showSelection(t);
-  if (!t.select) return;
-  const asked = t.select.join("-");
-  const found = await t.quietly(t.ask("selection", { from: t.select[0], to: t.select[1] }));
-  if (!t.select || asked !== t.select.join("-")) return;
-  if (found && found.busy) t.counting = setTimeout(() => askSelection(t), AGAIN_MS);
+  if (!t.selectedSpan) return;
+  const asked = t.selectedSpan.join("-");
+  const found = await t.request(t.fetchData("selection", { from: t.selectedSpan[0], to: t.selectedSpan[1] }));
+  if (!t.selectedSpan || asked !== t.selectedSpan.join("-")) return;
+  if (found && found.busy) t.selectionTimer = setTimeout(() => askSelection(t), AGAIN_MS);
   else if (found) showSelection(t, found);
 };
 
 const showSelection = (t, found = null) => {
-  t.panel.hidden = !t.select;
-  if (!t.select) return;
-  const [from, to] = t.select;
+  t.panel.hidden = !t.selectedSpan;
+  if (!t.selectedSpan) return;
+  const [from, to] = t.selectedSpan;
   t.panel.replaceChildren(
-    E("div", { className: "tl-head" }, E("h2", {}, `Selection of ${Format.time(to - from)}`), closing(() => choose(t, null))),
-    times(t, [from, to], (a, b) => choose(t, a, b)),
-    E("div", { className: "tl-acts" }, button("Zoom to it", () => t.show(from, to)), button("Note", () => ask(t))),
+    E("div", { className: "tl-head" }, E("h2", {}, `Selection of ${Format.time(to - from)}`), closeButton(() => selectSpan(t, null))),
+    timeInputs(t, [from, to], (a, b) => selectSpan(t, a, b)),
+    E("div", { className: "tl-acts" }, button("Zoom to it", () => t.show(from, to)), button("Note", () => askForNote(t))),
     ...(found && found.operations ? statistics(found) : [E("p", {}, found ? found.error || found.empty : "Summing it up …")]));
 };
 
 // Select a span, given its ends in any order; null clears the selection.
-export const choose = (t, one, two = null) => {
+export const selectSpan = (t, one, two = null) => {
   const ends = one === null ? null : [one, two].map((ns) => Math.round(Math.min(Math.max(ns, 0), t.length))).sort((a, b) => a - b);
-  t.select = ends && ends[0] < ends[1] ? ends : null;
-  t.stepped = true;
+  t.selectedSpan = ends && ends[0] < ends[1] ? ends : null;
+  t.newHistoryEntry = true;
   t.write();
   t.draw();
   return askSelection(t);
 };
 
 // Return the span of the selected instance, or else of the visible window.
-const place = (t) => {
-  if (!t.one) return [Math.round(t.from), Math.round(t.to)];
-  return [t.one.first, Math.max(t.one.end ?? t.one.first, ...t.one.members.map((m) => m[3]))];
+const currentSpan = (t) => {
+  if (!t.instance) return [Math.round(t.from), Math.round(t.to)];
+  return [t.instance.first, Math.max(t.instance.end ?? t.instance.first, ...t.instance.members.map((m) => m[3]))];
 };
 
-export const selectHere = (t) => choose(t, ...place(t));
+export const selectHere = (t) => selectSpan(t, ...currentSpan(t));
 
 // The ruler
 
-export const measure = (t, points) => {
+export const setRuler = (t, points) => {
   t.ruler = points;
-  t.stepped = true;
+  t.newHistoryEntry = true;
   t.write();
   t.draw();
   showRuler(t);
@@ -91,9 +91,9 @@ export const measure = (t, points) => {
 
 // Measure from the selected instance's first arrival to its last, or else along the selection or window.
 export const measureHere = (t) => {
-  const { one } = t, [from, to] = t.select || place(t), rank = t.overview.rows[0][0];
-  if (one && one.last !== null) measure(t, [{ time: one.first, rank: one.firstRank }, { time: one.last, rank: one.lastRank }]);
-  else measure(t, [{ time: from, rank }, { time: to, rank }]);
+  const one = t.instance, [from, to] = t.selectedSpan || currentSpan(t), rank = t.overview.rows[0][0];
+  if (one && one.last !== null) setRuler(t, [{ time: one.first, rank: one.firstRank }, { time: one.last, rank: one.lastRank }]);
+  else setRuler(t, [{ time: from, rank }, { time: to, rank }]);
 };
 
 export const showRuler = (t) => {
@@ -102,37 +102,37 @@ export const showRuler = (t) => {
   const [one, two] = t.ruler;
   const point = (p) => `${Format.moment(p.time, 1)} on rank ${p.rank}`;
   t.rulerPanel.replaceChildren(
-    E("div", { className: "tl-head" }, E("h2", {}, `Ruler: ${Format.time(Math.abs(two.time - one.time))}`), closing(() => measure(t, null))),
+    E("div", { className: "tl-head" }, E("h2", {}, `Ruler: ${Format.time(Math.abs(two.time - one.time))}`), closeButton(() => setRuler(t, null))),
     E("p", {}, `From ${point(one)} to ${point(two)}.`),
-    times(t, [one.time, two.time], (a, b) => measure(t, [{ ...one, time: a }, { ...two, time: b }])));
+    timeInputs(t, [one.time, two.time], (a, b) => setRuler(t, [{ ...one, time: a }, { ...two, time: b }])));
 };
 
 // Notes
 
-const noted = (t) => {
-  if (t.select) return t.select;
-  const [from, to] = place(t);
-  if (!t.one) return [from, to];
-  const room = Math.max(Math.round((to - from) / 2), 10); // margin around a noted instance
+const noteSpan = (t) => {
+  if (t.selectedSpan) return t.selectedSpan;
+  const [from, to] = currentSpan(t);
+  if (!t.instance) return [from, to];
+  const room = Math.max(Math.round((to - from) / 2), 10); // margin around the instance
   return [Math.max(from - room, 0), Math.min(to + room, t.length)];
 };
 
-const keep = (t, notes) => {
+const setNotes = (t, notes) => {
   t.notes = notes;
-  t.stepped = true;
+  t.newHistoryEntry = true;
   t.write();
   t.draw();
   showNotes(t);
 };
 
 // Ask the user for the text of a note about the selection, the selected instance or the window.
-export const ask = (t) => {
-  const [from, to] = noted(t), full = !Address.mayNote(t);
-  const about = t.select ? "the selection" : t.one ? "the chosen instance" : "what is visible";
+export const askForNote = (t) => {
+  const [from, to] = noteSpan(t), full = !Url.hasRoomForNote(t);
+  const about = t.selectedSpan ? "the selection" : t.instance ? "the chosen instance" : "what is visible";
   const input = E("input", { maxLength: 120, size: 40, autocomplete: "off", "aria-label": "Text of the note" });
   const form = E("form", { method: "dialog", onsubmit: () => {
-    const text = Address.noteText(input.value);
-    if (text && !full) keep(t, [...t.notes, { from, to, text }]);
+    const text = Url.noteText(input.value);
+    if (text && !full) setNotes(t, [...t.notes, { from, to, text }]);
   } }, E("h2", {}, "Note"), E("p", {}, full ? "The address has no room for more notes. Remove one first." : `About ${about}. It is kept in the address of this page.`),
   ...(full ? [] : [input]), E("div", { className: "tl-acts" }, E("button", { className: "tl-act" }, full ? "Close" : "Keep"),
     ...(full ? [] : [button("Cancel", () => t.dialog.close())])));
@@ -144,7 +144,7 @@ export const showNotes = (t) => {
   t.noteList.hidden = !t.notes.length;
   t.noteList.replaceChildren(...t.notes.map((note, i) => E("span", { className: "tl-note" },
     button(note.text, () => t.show(note.from, note.to), { title: `Go to ${Format.time(note.from)}, ${Format.time(note.to - note.from)} long` }),
-    button("×", () => keep(t, t.notes.toSpliced(i, 1)), { "aria-label": `Remove the note ${note.text}` }))));
+    button("×", () => setNotes(t, t.notes.toSpliced(i, 1)), { "aria-label": `Remove the note ${note.text}` }))));
 };
 
 export const showAll = (t) => {

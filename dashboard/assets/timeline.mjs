@@ -1,55 +1,55 @@
 // The timeline: its state is in the URL, its data come from /timeline-data.
-import * as Address from "./timeline-address.mjs";
-import { element as E } from "./timeline-text.mjs";
+import * as Url from "./timeline-url.mjs";
+import { element as E } from "./timeline-format.mjs";
 import * as Input from "./timeline-input.mjs";
-import * as Models from "./timeline-models.mjs";
+import * as Messages from "./timeline-messages.mjs";
 import * as Paint from "./timeline-paint.mjs";
 import * as Panels from "./timeline-panels.mjs";
-import * as Picture from "./timeline-picture.mjs";
+import * as Export from "./timeline-export.mjs";
 import * as Scene from "./timeline-scene.mjs";
-import * as Format from "./timeline-text.mjs";
-import * as Words from "./timeline-words.mjs";
+import * as Format from "./timeline-format.mjs";
+import * as Details from "./timeline-details.mjs";
 
 const TOOLS = [["move", "Move"], ["select", "Select"], ["measure", "Measure"]];
-const LEAST_NS = 20, LIVE_MS = 2000;
+const MIN_SPAN_NS = 20, LIVE_RELOAD_MS = 2000;
 
 class Timeline {
   constructor(root) {
     this.root = root;
-    this.data = this.overview = this.image = this.one = this.hovered = null;
+    this.data = this.overview = this.image = this.instance = this.hovered = null;
     this.models = new Map();
-    this.stop = new AbortController();
-    this.asked = this.asks = 0; // number of overview requests; number of pending requests
+    this.abort = new AbortController();
+    this.loads = this.pendingRequests = 0; // number of overview requests; number of pending requests
     this.tool = "move"; // action of a drag
-    Address.read(this);
+    Url.readUrl(this);
     this.build();
-    Input.gestures(this);
-    Input.keys(this);
-    this.sized = new ResizeObserver(() => this.resize());
-    this.sized.observe(this.stage);
+    Input.bindGestures(this);
+    Input.bindKeys(this);
+    this.resizeObserver = new ResizeObserver(() => this.resize());
+    this.resizeObserver.observe(this.stage);
     this.resize();
     this.load();
   }
 
   end() {
-    this.stop.abort();
-    this.sized.disconnect();
-    clearTimeout(this.later);
-    clearTimeout(this.live);
-    clearTimeout(this.written);
-    clearTimeout(this.counting);
+    this.abort.abort();
+    this.resizeObserver.disconnect();
+    clearTimeout(this.loadTimer);
+    clearTimeout(this.liveTimer);
+    clearTimeout(this.writeTimer);
+    clearTimeout(this.selectionTimer);
   }
 
 
   write() {
-    Address.write(this);
-    this.settle();
+    Url.writeUrl(this);
+    this.updateBusy();
   }
 
   // Building the page
 
   build() {
-    const choice = (label, name, values, what = (value) => this.set(name, value)) => {
+    const choice = (label, name, values, what = (value) => this.setOption(name, value)) => {
       const box = E("div", { className: "tl-choice", role: "group", "aria-label": label });
       for (const [value, shown] of values) {
         const button = E("button", { type: "button", onclick: () => what(value) }, shown);
@@ -59,18 +59,18 @@ class Timeline {
       return box;
     };
     const act = (label, shown, what) => E("button", { type: "button", className: "tl-act", title: label, "aria-label": label, onclick: what }, shown);
-    this.colours = choice("Colour by", "colour", Address.COLOURS);
-    this.sorts = choice("Order of the ranks", "sort", Address.SORTS);
-    this.tools = choice("What a drag does", "tool", TOOLS, (value) => this.use(value));
-    this.search = Input.searchBox(this);
+    this.colours = choice("Colour by", "colour", Url.COLOURS);
+    this.sorts = choice("Order of the ranks", "sort", Url.SORTS);
+    this.tools = choice("What a drag does", "tool", TOOLS, (value) => this.setTool(value));
+    this.search = Input.makeSearchBox(this);
     this.bar = E("div", { className: "tl-bar" }, this.colours, this.sorts, this.tools,
       E("div", { className: "tl-acts" },
-        act("Previous instance ( , )", "‹", () => this.step(-1)), act("Next instance ( . )", "›", () => this.step(1)),
+        act("Previous instance ( , )", "‹", () => this.stepInstance(-1)), act("Next instance ( . )", "›", () => this.stepInstance(1)),
         act("Zoom out ( S )", "−", () => this.zoom(2)), act("Zoom in ( W )", "+", () => this.zoom(0.5)),
         act("Show the whole run ( F )", "Fit", () => this.fit()),
-        act("Note ( N )", "Note", () => Panels.ask(this)),
-        act("Save the picture as PNG", "PNG", () => Picture.save(this, "png")),
-        act("Save the picture as SVG", "SVG", () => Picture.save(this, "svg")),
+        act("Note ( N )", "Note", () => Panels.askForNote(this)),
+        act("Save the picture as PNG", "PNG", () => Export.saveImage(this, "png")),
+        act("Save the picture as SVG", "SVG", () => Export.saveImage(this, "svg")),
         act("Keys ( ? )", "?", () => this.help.showModal())),
       this.search.box);
     this.strip = E("canvas", { className: "tl-strip", "aria-label": "Whole run, with the visible window" });
@@ -87,22 +87,22 @@ class Timeline {
     this.rulerPanel = E("aside", { className: "tl-panel tl-ruler", "aria-label": "The ruler", hidden: true });
     this.noteList = E("div", { className: "tl-notes", role: "group", "aria-label": "Notes", hidden: true });
     this.dialog = E("dialog", { className: "tl-ask", "aria-label": "Note" });
-    this.help = Input.help();
-    this.use(this.tool);
+    this.help = Input.makeHelp();
+    this.setTool(this.tool);
     this.root.replaceChildren(this.bar, E("div", { className: "tl-main" },
       E("div", { className: "tl-left" }, this.stage, this.noteList, this.status, this.legend),
       E("div", { className: "tl-side" }, this.rulerPanel, this.panel, this.detail)), this.tip, this.help, this.dialog);
   }
 
-  use(tool) {
+  setTool(tool) {
     this.tool = tool;
     for (const one of this.tools.children) one.setAttribute("aria-pressed", String(one.dataset.value === tool));
   }
 
-  set(name, value) {
+  setOption(name, value) {
     if (this[name] === value) return;
     this[name] = value;
-    if (name === "colour") this.off.clear();
+    if (name === "colour") this.hiddenStates.clear();
     this.write();
     this.load();
   }
@@ -132,7 +132,7 @@ class Timeline {
     if (this.overview) this.load();
   }
 
-  place() {
+  layOutRows() {
     const rows = this.overview.rows.length;
     const room = Math.max(window.innerHeight - 330, 300);
     this.height = Math.min(Math.max(Math.floor(room / Math.max(rows, 1)), 4), 40);
@@ -147,18 +147,18 @@ class Timeline {
 
   paint() {
     if (!this.overview || !this.width) return;
-    const theme = Paint.theme(this.root);
-    Scene.strip(Paint.fit(this.strip, this.width, Scene.OVERVIEW), this, theme);
-    Scene.rows(Paint.fit(this.canvas, this.width, Scene.height(this)), this, theme);
+    const theme = Paint.readTheme(this.root);
+    Scene.drawStrip(Paint.fitCanvas(this.strip, this.width, Scene.STRIP_HEIGHT), this, theme);
+    Scene.drawRows(Paint.fitCanvas(this.canvas, this.width, Scene.canvasHeight(this)), this, theme);
   }
 
   // Requests
 
-  async ask(what, more = {}) {
-    const pairs = [...this.shared, ["what", what], ["colour", this.colour], ["sort", this.sort],
-                   ["off", [...this.off].join("|")], ["find", this.find], ...Object.entries(more)];
+  async fetchData(what, more = {}) {
+    const pairs = [...this.sharedParameters, ["what", what], ["colour", this.colour], ["sort", this.sort],
+                   ["off", [...this.hiddenStates].join("|")], ["find", this.searchTerm], ...Object.entries(more)];
     const query = new URLSearchParams(pairs.filter(([, value]) => value !== "" && value !== null));
-    const answer = await fetch(`/timeline-data?${query}`, { signal: this.stop.signal, credentials: "same-origin" });
+    const answer = await fetch(`/timeline-data?${query}`, { signal: this.abort.signal, credentials: "same-origin" });
     if ((answer.headers.get("Content-Type") || "").startsWith("application/json")) {
       return { ...(await answer.json()), busy: answer.status === 202 };
     }
@@ -168,15 +168,15 @@ class Timeline {
 
   // Load everything: rows, states and the strip, then the window.
   async load() {
-    const mine = ++this.asked;
-    const found = await this.quietly(this.ask("overview", { px: Math.round(Math.max(this.width - Paint.GUTTER, 50)) }));
-    if (!found || mine !== this.asked) return;
+    const mine = ++this.loads;
+    const found = await this.request(this.fetchData("overview", { px: Math.round(Math.max(this.width - Paint.GUTTER, 50)) }));
+    if (!found || mine !== this.loads) return;
     if (found.busy) {
-      this.say(`${found.what} …`, found.progress);
-      this.later = setTimeout(() => this.load(), 250);
+      this.showMessage(`${found.what} …`, found.progress);
+      this.loadTimer = setTimeout(() => this.load(), 250);
       return;
     }
-    if (found.error || found.empty) return this.say(found.error || found.empty);
+    if (found.error || found.empty) return this.showMessage(found.error || found.empty);
     this.cover.hidden = true;
     const grown = this.length && found.length > this.length && this.to >= this.length;
     this.length = found.length;
@@ -185,10 +185,10 @@ class Timeline {
     const { shares } = found.arrays;
     found.shares = new Float32Array(shares.buffer.slice(shares.byteOffset, shares.byteOffset + shares.byteLength));
     this.overview = found;
-    this.place();
+    this.layOutRows();
     if (this.from === null || this.to === null || this.to <= this.from) { this.from ??= 0; this.to = this.length; }
     if (grown) this.to = this.length;
-    this.clip();
+    this.clampWindow();
     for (const [box, value] of [[this.colours, this.colour], [this.sorts, this.sort]]) {
       for (const button of box.children) {
         button.setAttribute("aria-pressed", String(button.dataset.value === value));
@@ -198,55 +198,55 @@ class Timeline {
     this.search.show(found.searched);
     Panels.showAll(this);
     this.draw();
-    if (this.wanted && !this.one) await this.choose({ instance: this.wanted }, !new URLSearchParams(window.location.search).has("from"));
-    if (other && this.one) this.choose({ instance: this.one.name });
+    if (this.wantedInstance && !this.instance) await this.selectInstance({ instance: this.wantedInstance }, !new URLSearchParams(window.location.search).has("from"));
+    if (other && this.instance) this.selectInstance({ instance: this.instance.name });
     this.refresh();
-    clearTimeout(this.live);
-    if (found.growing) this.live = setTimeout(() => this.load(), LIVE_MS);
+    clearTimeout(this.liveTimer);
+    if (found.growing) this.liveTimer = setTimeout(() => this.load(), LIVE_RELOAD_MS);
   }
 
   // Load the window. While a request is pending, only the latest further request is remembered.
   async refresh() {
-    if (this.loading) { this.again = true; return; }
+    if (this.loading) { this.refreshAgain = true; return; }
     this.loading = true;
     const px = Math.round(this.view.width * Math.min(window.devicePixelRatio || 1, 2)), { colour } = this;
-    const found = await this.quietly(this.ask("window", { from: this.from, to: this.to, px }));
+    const found = await this.request(this.fetchData("window", { from: this.from, to: this.to, px }));
     this.loading = false;
     if (found && found.arrays) {
       if (found.kind === "events") found.events = found.arrays.events;
       this.data = Object.assign(found, { colour }); // the colour of the request; this.colour may differ by now
       this.image = null;
-      Words.showLegend(this);
-      Words.showStatus(this);
+      Details.showLegend(this);
+      Details.showStatus(this);
       this.draw();
-      Models.askModels(this);
+      Messages.requestMessages(this);
       this.root.dataset.shown = `${found.kind} ${found.from} ${found.to}`;
     } else if (found && found.busy) {
-      this.later = setTimeout(() => this.load(), 250);
-    } else if (found && (found.error || found.empty)) this.say(found.error || found.empty);
-    if (this.again) { this.again = false; this.refresh(); }
+      this.loadTimer = setTimeout(() => this.load(), 250);
+    } else if (found && (found.error || found.empty)) this.showMessage(found.error || found.empty);
+    if (this.refreshAgain) { this.refreshAgain = false; this.refresh(); }
   }
 
-  async quietly(promise) {
-    this.asks += 1;
-    this.settle();
+  async request(promise) {
+    this.pendingRequests += 1;
+    this.updateBusy();
     try {
       return await promise;
     } catch (error) {
-      if (error.name !== "AbortError") this.say("The server doesn't answer; has `view` ended?");
+      if (error.name !== "AbortError") this.showMessage("The server doesn't answer; has `view` ended?");
       return null;
     } finally {
-      this.asks -= 1;
-      setTimeout(() => this.settle()); // after the handlers of the response
+      this.pendingRequests -= 1;
+      setTimeout(() => this.updateBusy()); // after the handlers of the response
     }
   }
 
   // Report in aria-busy whether picture and URL are up to date.
-  settle() {
-    this.root.setAttribute("aria-busy", String(this.asks > 0 || Boolean(this.soon || this.written)));
+  updateBusy() {
+    this.root.setAttribute("aria-busy", String(this.pendingRequests > 0 || Boolean(this.refreshTimer || this.writeTimer)));
   }
 
-  say(message, progress = null) {
+  showMessage(message, progress = null) {
     this.cover.hidden = false;
     const bar = progress === null ? null : E("progress", { max: 1, value: progress, "aria-label": message });
     this.cover.replaceChildren(E("p", {}, message), ...(bar ? [bar] : []));
@@ -255,8 +255,8 @@ class Timeline {
 
   // Moving
 
-  clip() {
-    let span = Math.min(Math.max(this.to - this.from, Math.min(LEAST_NS, this.length)), this.length);
+  clampWindow() {
+    let span = Math.min(Math.max(this.to - this.from, Math.min(MIN_SPAN_NS, this.length)), this.length);
     this.from = Math.round(Math.min(Math.max(this.from, 0), this.length - span));
     this.to = this.from + Math.round(span);
   }
@@ -264,19 +264,19 @@ class Timeline {
   show(from, to) {
     if (!this.overview) return;
     [this.from, this.to] = [from, to];
-    this.stepped = true;
-    this.clip();
-    this.hide();
+    this.newHistoryEntry = true;
+    this.clampWindow();
+    this.hideTip();
     this.write();
     this.draw();
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => { this.soon = 0; this.refresh(); }, 20);
-    this.settle();
+    clearTimeout(this.refreshTimer);
+    this.refreshTimer = setTimeout(() => { this.refreshTimer = 0; this.refresh(); }, 20);
+    this.updateBusy();
   }
 
   // Zoom at the pointer; without a pointer, zoom at the selected instance if it is visible.
   zoom(factor, at = null) {
-    const here = this.one ? this.one.last ?? this.one.first : -1;
+    const here = this.instance ? this.instance.last ?? this.instance.first : -1;
     at ??= here > this.from && here < this.to ? here : (this.from + this.to) / 2;
     this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
@@ -290,62 +290,62 @@ class Timeline {
 
   // Instances
 
-  async step(direction) {
-    const from = this.one ? { number: this.one.number } : { number: -1, at: this.from };
-    await this.choose({ ...from, step: direction }, true, "next");
+  async stepInstance(direction) {
+    const from = this.instance ? { number: this.instance.number } : { number: -1, at: this.from };
+    await this.selectInstance({ ...from, step: direction }, true, "next");
   }
 
-  async choose(wish, bring = false, what = "instance") {
-    const found = await this.quietly(this.ask(what, wish));
+  async selectInstance(wish, bring = false, what = "instance") {
+    const found = await this.request(this.fetchData(what, wish));
     if (!found || found.error || found.busy) return;
-    if (found.none && what === "under") return this.release();
+    if (found.none && what === "under") return this.clearInstance();
     if (found.none) {
-      this.status.textContent = what === "next" ? "No further instance" + (this.find ? " of what is searched for" : "") : "No such instance";
+      this.status.textContent = what === "next" ? "No further instance" + (this.searchTerm ? " of what is searched for" : "") : "No such instance";
       return;
     }
-    this.one = found;
-    this.wanted = null;
-    if (bring) this.bring(found);
-    Words.showDetail(this);
+    this.instance = found;
+    this.wantedInstance = null;
+    if (bring) this.showInstance(found);
+    Details.showDetail(this);
     this.write();
     this.draw();
-    Models.askModels(this);
+    Messages.requestMessages(this);
   }
 
-  bring(one) {
+  showInstance(one) {
     const end = Math.max(...one.members.map((m) => m[3]), one.first + 1);
     const span = this.to - this.from, whole = end - one.first;
     const inside = one.first >= this.from && end <= this.to;
     if (inside && whole > span / 400) return;
-    const wide = Math.min(Math.max(span < whole * 400 ? span : 0, whole * 1.5), Math.max(whole * 20, LEAST_NS));
+    const wide = Math.min(Math.max(span < whole * 400 ? span : 0, whole * 1.5), Math.max(whole * 20, MIN_SPAN_NS));
     const middle = (one.first + end) / 2;
     this.show(middle - Math.max(wide, whole * 1.5) / 2, middle + Math.max(wide, whole * 1.5) / 2);
   }
 
   // Dismiss the latest mark or dialogue, one per call.
   escape() {
-    if (this.one) this.release();
-    else if (this.ruler) Panels.measure(this, null);
-    else if (this.select) Panels.choose(this, null);
-    else this.seek("");
+    if (this.instance) this.clearInstance();
+    else if (this.ruler) Panels.setRuler(this, null);
+    else if (this.selectedSpan) Panels.selectSpan(this, null);
+    else this.setSearch("");
   }
 
-  release() {
-    this.one = this.wanted = null;
+  clearInstance() {
+    this.instance = this.wantedInstance = null;
     this.detail.hidden = true;
     this.write();
     this.draw();
   }
 
-  seek(find) {
-    this.find = find;
+  setSearch(find) {
+    this.searchTerm = find;
     this.search.show();
     this.write();
     this.refresh();
-    if (this.one) Words.showDetail(this);
+    if (this.instance) Details.showDetail(this);
   }
 
-  hide() { this.tip.hidden = true; this.hovered = null; }
+  hideTip() { this.tip.hidden = true; this.hovered = null; }
 }
 
 let shown = null;
@@ -360,10 +360,10 @@ export const mount = (id, version) => {
   } else if (shown.version !== version) {
     shown.version = version;
     shown.load();
-  } else if (shown.told !== null && shown.told !== Address.own()) { // followed a link or went back
-    shown.one = null;
+  } else if (shown.writtenQuery !== null && shown.writtenQuery !== Url.currentQuery()) { // followed a link or went back
+    shown.instance = null;
     shown.detail.hidden = true;
-    Address.read(shown);
+    Url.readUrl(shown);
     shown.load();
   }
   return "";

@@ -73,7 +73,7 @@ def race(table: pd.DataFrame) -> go.Figure:
     known = table[table["score_ns"].notna()]
     others, now = known[~known["is_now"]], known[known["is_now"]]
     if not len(others):
-        return axes.blank("nothing could be simulated within the time")
+        return axes.blank("no algorithm could be simulated within the time limit")
     largest = float(others["score_ns"].max())
     unit, scale = axes.unit_of(largest)
     names = [_short(text) for text in others["algorithm"]]
@@ -115,7 +115,7 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
     Each algorithm appears with its best parameters. Both axes are logarithmic.
     """
     if not len(table):
-        return axes.blank("nothing could be simulated within the time")
+        return axes.blank("no algorithm could be simulated within the time limit")
     base = table["algorithm"].astype(str).str.partition(":")[0]
     best = table.assign(name=base).groupby(["name", "processes"], sort=False)["score_ns"].min()
     figure = go.Figure()
@@ -142,8 +142,10 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
 def history(choices: pd.DataFrame, instances: int) -> go.Figure:
     """Draw the algorithms chosen for a key, from columns instance, algorithm, why."""
     if not len(choices):
-        return axes.blank("the selector chose nothing here")
-    first = pd.DataFrame([{"instance": 0, "algorithm": "native", "why": "nothing was chosen yet"}])
+        return axes.blank("the selector made no choice here")
+    first = pd.DataFrame(
+        [{"instance": 0, "algorithm": "native", "why": "no choice has been made yet"}]
+    )
     ordered = pd.concat([first, choices[list(first)]]).sort_values("instance", kind="stable")
     names = [_short(text) for text in ordered["algorithm"]]
     begins = ordered["instance"].to_numpy(np.int64)

@@ -137,7 +137,7 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
     ranks or instances. latest_first: sort rows by their mean lateness.
     """
     if not late.size or np.isnan(late).all():
-        return axes.blank("nobody has come yet")
+        return axes.blank("no rank has arrived yet")
     rows = axes.run_labels(ranks, late.shape[0])
     if latest_first:
         order = np.argsort(-_row_means(late), kind="stable")
@@ -193,7 +193,7 @@ def heat_note(late: Float, ranks: Int, numbers: Int) -> str:
     told = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
     high, largest = float(np.nanquantile(late, CLIPPED)), float(np.nanmax(late))
     if 0 < high < largest:
-        told += f"Colours end at {duration(high)}; the latest came {duration(largest)} late. "
+        told += f"Colours end at {duration(high)}; the greatest lateness is {duration(largest)}. "
     opened = " and opens the ranks of the row" if apiece[0] > 1 else ""
     return f"{told}A click shows the instance{opened}."
 
@@ -339,7 +339,9 @@ def distribution(worst_factors: Float) -> go.Figure:
     counts = in_ranges(worst_factors)
     known = int(counts.sum())
     if not known:
-        return axes.blank("no message times, so no factors: `calibrate` measures them")
+        return axes.blank(
+            "no message times, so no imbalance factors: measure them with `calibrate`"
+        )
     names = [
         name.replace("-", " to ").replace(">=", "≥ ").replace("<", "< ") for name in RANGE_NAMES
     ]

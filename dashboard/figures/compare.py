@@ -58,7 +58,7 @@ def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, st
     """Draw a column of call sites in both traces, from columns place, X and other_X (ns)."""
     shown = table.head(MOST_SITES)
     if not len(shown):
-        return axes.blank("no call site in common")
+        return axes.blank("no common call site")
     values = [shown[c].to_numpy(np.float64) for c in (column, f"other_{column}")]
     unit, scale = axes.unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
     places = [_unique(i, text) for i, text in enumerate(shown["place"])]
@@ -89,7 +89,7 @@ def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Fi
     ranges = [name.replace("-", " to ").replace(">=", "≥ ") for name in RANGE_NAMES]
     every = [in_ranges(values) for values in factors]
     if not any(counts.sum() for counts in every):
-        return axes.blank("no factors: the time of a message is not known for these instances")
+        return axes.blank("no imbalance factors: the message time of these instances is unknown")
     figure = go.Figure()
     for counts, name, colour in zip(every, names, (FIRST, OTHER), strict=True):
         if not counts.sum():

@@ -25,7 +25,7 @@ TITLES = {
     "outside": "outside MPI collectives",
     "point to point": "point-to-point",
     "work": "collectives' own work",
-    "unknown": "collectives; of it waiting: not known",
+    "unknown": "collectives; waiting: unknown",
     "waiting": "waiting in collectives",
     "other collectives": "collectives filtered out",
 }
@@ -125,7 +125,7 @@ def whom(found: Whom) -> go.Figure:
     )
     figure.update_layout(
         height=int(min(max(160 + 14 * len(names), 260), 520)),
-        xaxis={"title": "is waited for: rank", "type": "category", "nticks": 20, "showgrid": False},
+        xaxis={"title": "late: rank", "type": "category", "nticks": 20, "showgrid": False},
         yaxis={"title": "waits: rank", "type": "category", "autorange": "reversed", "nticks": 20,
                "showgrid": False},
     )  # fmt: skip

@@ -55,12 +55,12 @@ def layout(context: Context, state: states.State) -> Component:
             className="choice wide",
         )
         parts += [
-            components.card("The race at a call site", choice, components.later("race-now")),
+            components.card("Algorithms at a call site", choice, components.later("race-now")),
             components.columns(components.later("race-sizes"), components.later("race-history")),
         ]
     else:
-        note = "Nothing in this trace, under these filters, has other algorithms to choose from."
-        parts.append(components.card("The race at a call site", note=note))
+        note = "No call site within these filters has other algorithms."
+        parts.append(components.card("Algorithms at a call site", note=note))
     return html.Div([*parts, algorithm_view.layout(state)], className="stack")
 
 
@@ -68,7 +68,7 @@ def race_now(data: Data, state: states.State, callsite: int) -> Component:
     """Return the predicted scores of all candidates under the recorded arrivals."""
     asked = predictions.at_callsite(data, callsite)
     if asked is None:
-        return html.P("No algorithm of ours applies here.", className="note")
+        return html.P("No algorithm of the catalogue applies here.", className="note")
     found = predictions.simulated(data, asked)
     sizes = "" if asked.bytes is None else f", {size(asked.bytes[1])}"
     about = f"{count(asked.instances)} instances on {asked.members} ranks{sizes}; "
@@ -86,7 +86,9 @@ def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
     """Return the predicted scores at larger numbers of processes."""
     asked = predictions.at_callsite(data, callsite)
     if asked is None:
-        return components.card("On more processes", note="No algorithm of ours applies here.")
+        return components.card(
+            "On more processes", note="No algorithm of the catalogue applies here."
+        )
     return components.card(
         "On more processes",
         components.graph(figures.race_over_sizes(predictions.sizes(data, asked)), state),
@@ -99,7 +101,7 @@ def selector_history(data: Data, state: states.State, callsite: int) -> Componen
     title = "The selector's history"
     keys = selection_history.keys_of(data, callsite)
     if not keys:
-        note = "No algorithm was selected here while it ran: record with `run --switch auto`."
+        note = "No algorithm was selected while the program ran: record with `run --switch auto`."
         return components.card(title, note=note)
     known = selection_history.selection(data)
     parts: list[Component] = []

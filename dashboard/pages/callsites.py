@@ -18,8 +18,8 @@ TITLE, PATH = "Call sites", "/callsites"
 OWN = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
 SKELETON = (260, 120, 420)
 HINT = (
-    "Choose one by click, or with the arrow keys and space. Headings sort; what is typed below "
-    "them filters: text, or the least value, such as 2ms, 64K, 10%."
+    "Select a call site by click, or with the arrow keys and space. Headings sort. The "
+    "fields below them filter by text, or by least value, such as 2ms, 64K, 10%."
 )
 
 

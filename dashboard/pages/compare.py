@@ -38,7 +38,7 @@ def layout(context: Context, state: states.State) -> Component:
         return components.empty("There is only one trace", why)
     form = _form(context, first, to)
     if not to:
-        return components.card("Verdict", *form, html.P("Choose what A is compared with."))
+        return components.card("Verdict", *form, html.P("Choose the traces to compare with A."))
     names = ("A", "B")
     several = len(first) + len(to) > 2
     table = trace_figures.changes(first, to, state)
@@ -48,7 +48,7 @@ def layout(context: Context, state: states.State) -> Component:
         for name, one in runs.items()
     ]
     times = components.card(
-        "Where the time of all ranks went", components.graph(figures.times(pd.concat(parts)), state)
+        "Time of all ranks", components.graph(figures.times(pd.concat(parts)), state)
     )
     bars = [
         components.card(title, components.graph(figures.callsites(table, *of, names), state))
@@ -60,7 +60,7 @@ def layout(context: Context, state: states.State) -> Component:
                                                names), state),
     )  # fmt: skip
     means = "Means over the runs, by" if several else "By"
-    chance = "than these runs do among themselves" if several else "than by chance"
+    chance = "than these runs differ from each other" if several else "than by chance"
     grid = components.card(
         "Call sites",
         comparison(table.head(MOST_ROWS), state),

@@ -56,7 +56,7 @@ def time(data: Data, state: states.State, _: int) -> Component:
     parts = filtered_tables.time_parts(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
     return components.card(
-        "Where the time of all ranks went",
+        "Time of all ranks",
         components.graph(figures.time_bar(parts), state, id="time"),
         components.legend(
             [
@@ -81,7 +81,7 @@ def waiting(data: Data, state: states.State, _: int) -> Component | None:
     ranks = components.card(
         "Waiting by rank",
         components.graph(trace_figures.ranks(data, state), state, id="ranks"),
-        note="Up: its own waiting. Down: how long others waited for it.",
+        note="Up: waiting of the rank. Down: waiting of other ranks for it.",
     )
     return components.columns(sites, *[ranks] * (not summary))
 

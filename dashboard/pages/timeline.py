@@ -22,7 +22,7 @@ def layout(context: Context, state: State) -> Component:
     data = context.data(state)
     if data.trace.record == "summary":
         return components.empty(
-            TITLE, "This trace holds sums only; record it without --record summary."
+            TITLE, "This trace has only totals: record without --record summary."
         )
     return html.Div(
         [

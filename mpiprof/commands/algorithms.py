@@ -47,19 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("operation", nargs="?", metavar="OPERATION", help="such as allgatherv")
     add("name", nargs="?", metavar="NAME", help="such as pipelined_ring")
-    add("--json", action="store_true", help="as data, for programs")
+    add("--json", action="store_true", help="print JSON")
     add("--draw", action="store_true", help="a space-time diagram")
-    add("--simulate", action="store_true", help="predicted times, the fastest first")
-    add("--prove", action="store_true", help="prove that the schedules do what they should")
-    add("-p", dest="processes", type=positive, metavar="P", help="the number of processes")
+    add("--simulate", action="store_true", help="print predicted times, fastest first")
+    add("--prove", action="store_true", help="verify the schedules symbolically")
+    add("-p", dest="processes", type=positive, metavar="P", help="number of processes")
     add("-q", dest="remote", type=positive, default=0, metavar="Q", help="the remote group's")
-    add("--bytes", type=size, default=65536, metavar="SIZE", help="how much data (64K)")
-    add("--root", type=int, default=0, metavar="R", help="the root's rank (0)")
+    add("--bytes", type=size, default=65536, metavar="SIZE", help="bytes of data (64K)")
+    add("--root", type=int, default=0, metavar="R", help="rank of the root (0)")
     add(
         "--distribution",
         default="regular",
         metavar="D",
-        help="of v-forms: regular, broadcast, spike, half_full, decreasing or geometric",
+        help="sizes in a v-form: regular, broadcast, spike, half_full, decreasing or geometric",
     )
     add("--arrivals", default="0", metavar="LIST", help="when processes arrive")
     add(
@@ -67,12 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an algorithm's own, such as block_size=64K,order=spread",
+        help="parameters of the algorithm, such as block_size=64K,order=spread",
     )
-    add("--machine", type=Path, metavar="FILE", help="alpha, beta, gamma as calibrate found them")
-    add("--per-node", type=positive, default=1, metavar="N", help="N processes a node (1)")
-    add("--node-port", action="store_true", help="a node's processes share one port")
-    add("-o", dest="output", type=Path, metavar="FILE.html", help="draw into a file")
+    add(
+        "--machine",
+        type=Path,
+        metavar="FILE",
+        help="machine table (alpha, beta, gamma) that `calibrate` wrote",
+    )
+    add("--per-node", type=positive, default=1, metavar="N", help="N processes per node (1)")
+    add("--node-port", action="store_true", help="all processes of a node share one network port")
+    add("-o", dest="output", type=Path, metavar="FILE.html", help="write the drawing to a file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -113,11 +118,11 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     from mpiprof.reports import algorithm_tables
 
     if args.draw or args.simulate or args.output:
-        raise UsageError("--prove goes with an operation, a name, -p and --json only")
+        raise UsageError("--prove accepts only an operation, a name, -p and --json")
     sizes = PROCESSES if args.processes is None else (args.processes,)
     fitting = [a for a in chosen if any(applies(a, n) for n in sizes)]
     if not fitting:
-        raise UsageError(f"-p {args.processes}: needs {chosen[0].restrictions}")
+        raise UsageError(f"-p {args.processes}: the algorithm requires {chosen[0].restrictions}")
     found: list[Proofs] = []
     with bar("proving", len(fitting)) as step:
         for a in fitting:
@@ -143,7 +148,7 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     if args.operation is None:
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
-        raise UsageError("give the number of processes with -p")
+        raise UsageError("-p is missing: pass the number of processes")
     found = machine.asked(args.machine, args.per_node, fault, node_port=args.node_port)
     nodes = nodes_of(args.processes, args.remote, args.per_node)
     made = Setting(
@@ -223,7 +228,7 @@ def attempt(
         given = problem_spec.parameters_for(a, given)
     problem = problem_spec.with_parameters(a, problem, given)
     if not applies(a, problem):
-        return f"needs {a.restrictions or 'another problem'}"
+        return f"requires {a.restrictions or 'another problem'}"
     return simulate(a, problem, made.machine, begin, nodes, trace=trace)
 
 
@@ -239,7 +244,7 @@ def draw(args: argparse.Namespace) -> None:
     count, limit = len(nodes), PAGE_LIMIT if args.output else TEXT_LIMIT
     if count > limit:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
-        raise UsageError(f"-p {count} is too many to draw: at most {limit}{hint}")
+        raise UsageError(f"-p {count}: a drawing shows at most {limit} processes{hint}")
     a = problem_spec.algorithm(args.operation, args.name, groups=bool(args.remote))
     timing = attempt(args, a, made, begin, nodes, trace=True)
     if isinstance(timing, str):
@@ -264,5 +269,9 @@ def of_machine(args: argparse.Namespace, machine: Machine) -> str:
     """Return a description of the assumed machine parameters."""
     from mpiprof.reports import algorithm_tables
 
-    origin = f"from {args.machine}" if args.machine else "assumed: measure yours with calibrate"
+    origin = (
+        f"from {args.machine}"
+        if args.machine
+        else "assumed values: measure this machine with `calibrate`"
+    )
     return algorithm_tables.machine(vars(machine), origin, args.per_node)

@@ -30,15 +30,15 @@ from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import verb_words
 
 STUDIES = {
-    "allgatherv": "irregular allgathers: six distributions, rings against the library",
-    "intergroup": "allgather between two groups: root gathering against Kang's algorithms",
-    "reduction": "reduce and allreduce: which protocol for which size and number of processes",
-    "impact": "what imbalanced arrivals do to all-to-all and broadcast algorithms",
-    "cases": "what must hold on an emulated cluster, asked and measured",
-    "arrival": "why balanced programs arrive imbalanced: exits, computation, arrivals",
-    "robust": "auto against the library and every fixed algorithm, imbalanced or not",
-    "adaptive": "what auto must hold on an emulated cluster, asked and measured",
-    "apps": "the samples under the library and under auto; their imbalance factors",
+    "allgatherv": "irregular allgathers: six distributions, rings compared with the library",
+    "intergroup": "allgather between two groups: root gathering compared with Kang's algorithms",
+    "reduction": "reduce and allreduce: the fastest protocol for each size and number of processes",
+    "impact": "effect of imbalanced arrivals on all-to-all and broadcast algorithms",
+    "cases": "goals on an emulated cluster, required and measured",
+    "arrival": "imbalanced arrivals in balanced programs: exits, computation, arrivals",
+    "robust": "`auto` compared with the library and each fixed algorithm, balanced and imbalanced",
+    "adaptive": "goals for `auto` on an emulated cluster, required and measured",
+    "apps": "the samples with the library's algorithms and with `auto`; imbalance factors",
 }
 LOOPS = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
@@ -54,7 +54,9 @@ def numbers(text: str) -> tuple[int, ...]:
     for word in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
         if match is None or int(match[1]) < 2:
-            raise argparse.ArgumentTypeError(f"{word!r}: write numbers from 2 on, as 4,8 or 2-32")
+            raise argparse.ArgumentTypeError(
+                f"{word!r}: not a list of numbers of 2 or more, such as 4,8 or 2-32"
+            )
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     return tuple(found)
 
@@ -65,18 +67,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     studies = "; ".join(f"{name}: {what}" for name, what in STUDIES.items())
     add("study", choices=tuple(STUDIES), metavar="STUDY", help=studies)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", "-np", dest="ranks", type=int, metavar="N", help="start N ranks here")
-    place.add_argument("--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks]")
+    place.add_argument(
+        "-n", "-np", dest="ranks", type=int, metavar="N", help="start N ranks on this machine"
+    )
+    place.add_argument(
+        "--cluster", metavar="16x100mbit", help="emulate a cluster: nodes x rate [x ranks per node]"
+    )
     place.add_argument("--simulate", type=int, metavar="P", help="simulate P processes")
-    add("--machine", type=Path, metavar="FILE", help="message times that `calibrate -o` measured")
-    add("--per-node", type=int, default=1, metavar="N", help="to simulate: N processes a node (1)")
-    add("--node-port", action="store_true", help="to simulate: a node's processes share one port")
+    add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
+    add(
+        "--per-node",
+        type=int,
+        default=1,
+        metavar="N",
+        help="with --simulate: N processes per node (1)",
+    )
+    add(
+        "--node-port",
+        action="store_true",
+        help="with --simulate: all processes of a node share one network port",
+    )
     add(
         "--sizes",
         type=parse_units.sizes,
         default=(),
         metavar="64K,1M",
-        help="sizes in place of the usual: of messages, or the c of allgatherv's distributions",
+        help="message sizes in place of the default, or c of allgatherv's distributions",
     )
     add(
         "--blocks",
@@ -85,12 +101,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="8K,32K",
         help="block sizes of pipelines",
     )
-    add("--processes", type=numbers, default=(), metavar="2-32", help="sweep over the processes")
-    add("--repetitions", type=int, default=0, metavar="N", help="laps, whatever they take")
-    add("--minutes", type=float, default=15, help="do no more laps than take so long (15)")
-    add("--quick", action="store_true", help="fewer sizes and laps")
-    add("--full", action="store_true", help="robust: the whole grid, in hours")
-    add("--only", metavar="A,B", help="some operations, distributions, cases or apps of a study")
+    add(
+        "--processes",
+        type=numbers,
+        default=(),
+        metavar="2-32",
+        help="numbers of processes to measure",
+    )
+    add(
+        "--repetitions",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of laps, however long they take",
+    )
+    add("--minutes", type=float, default=15, help="limit the time of all laps (15)")
+    add("--quick", action="store_true", help="measure fewer sizes and laps")
+    add("--full", action="store_true", help="robust: measure the whole grid, which takes hours")
+    add(
+        "--only",
+        metavar="A,B",
+        help="only these operations, distributions, cases or apps of the study",
+    )
     add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
 
 
@@ -100,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     environment = dict(os.environ)
     if args.simulate is not None:
         if args.study in (*LOOPS, PROGRAMS):
-            raise UsageError(f"{args.study} can't be simulated: give -n or --cluster 16x100mbit")
+            raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
         from mpiprof.bench.harness.runner import run_simulated
 
         if not 2 <= args.simulate <= 65536:
@@ -110,7 +142,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if rank_in(environment) is not None:
         if args.ranks is not None or args.cluster:
-            raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+            raise UsageError(
+                "-n and --cluster start the ranks themselves: run this command without mpiexec"
+            )
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return take_part(args, options)
@@ -119,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         return on_cluster(args, mpi, options)
     if args.ranks is None:
         raise UsageError(
-            f"say where to run: `{command('bench', args.study, ranks=8)}`, -n 8, "
+            f"no ranks to measure: use `{command('bench', args.study, ranks=8)}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
     return on_this_machine(args, mpi, options)
@@ -128,24 +162,28 @@ def run(args: argparse.Namespace) -> int:
 def checked_options(args: argparse.Namespace) -> Options:
     """Return the study's options; raises UsageError before any process starts."""
     if args.output is not None and args.output.is_dir():
-        raise UsageError(f"-o {args.output} is a folder: name the files, as {args.output}/result")
+        raise UsageError(
+            f"-o {args.output} is a folder: pass the beginning of file names, such as "
+            f"{args.output}/result"
+        )
     if args.machine is not None:
         from mpiprof.model import machine
         from mpiprof.trace.machine import fault
 
         machine.read(args.machine, fault)  # only to raise its errors
     if args.per_node < 1:
-        raise UsageError(f"--per-node {args.per_node}: 1 process a node or more")
+        raise UsageError(f"--per-node {args.per_node}: at least 1 process per node")
     if args.simulate is None and (args.per_node > 1 or args.node_port):
         raise UsageError(
-            "--per-node and --node-port are for --simulate: write --cluster 4x100mbitx8 elsewhere"
+            "--per-node and --node-port require --simulate: for an emulated cluster use "
+            "--cluster 4x100mbitx8"
         )
     if args.repetitions < 0 or args.minutes <= 0:
-        raise UsageError("--repetitions and --minutes are numbers above 0")
+        raise UsageError("--repetitions and --minutes must be above 0")
     if args.full and args.study != FULL:
-        raise UsageError(f"--full is for {FULL}: the others have one grid")
+        raise UsageError(f"--full requires the study {FULL}: other studies have one grid")
     if args.full and args.quick:
-        raise UsageError("--full and --quick contradict each other: leave one out")
+        raise UsageError("--full and --quick contradict each other: pass one of them")
     return Options(
         args.sizes,
         args.blocks,
@@ -167,7 +205,7 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
     if args.only is None:
         return ()
     if args.study not in ONLY:
-        raise UsageError(f"--only is for {', '.join(ONLY)}")
+        raise UsageError(f"--only requires one of the studies {', '.join(ONLY)}")
     known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").names()
     wanted = tuple(word.strip() for word in args.only.split(","))
     unknown = [word for word in wanted if word not in known]
@@ -215,7 +253,7 @@ def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int
     from mpiprof.bench.cluster.network import endings_as_exceptions
 
     if args.ranks < 2:
-        raise UsageError(f"-n {args.ranks}: a study needs two ranks or more")
+        raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
 
     def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
         return ranks.start(mpi, args.ranks, words, inside)

@@ -24,21 +24,25 @@ from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="where to write")
-    parser.add_argument("--mpi", choices=ABIS, help="the MPI to measure: the launcher's")
+    parser.add_argument(
+        "--mpi", choices=ABIS, help="the MPI to measure; by default that of the launcher"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure the machine: every rank takes part, and rank 0 writes and prints the result."""
     if args.output is None:
         line = command("calibrate", "-o", "machine.json", ranks=8)
-        raise UsageError(f"give -o FILE: `{line}`")
+        raise UsageError(f"-o is missing: `{line}`")
     if not args.output.absolute().parent.is_dir():
-        raise UsageError(f"{args.output.parent}: no such folder to write {args.output.name} into")
+        raise UsageError(
+            f"{args.output.parent}: no such folder, so {args.output.name} cannot be written"
+        )
     environment = dict(os.environ)
     rank = rank_in(environment)
     if rank is None:
         raise UsageError(
-            "calibrate needs two ranks or more: "
+            "calibrate requires at least two ranks: "
             f"`{command('calibrate', '-o', args.output, ranks=8)}`"
         )
     measure(find_mpi(args.mpi, environment), args.output)
@@ -50,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         print(describe(args.output, table, why))
         line = command("run", "--machine", args.output, "app.py", ranks=8)
         again = command("calibrate", "-o", args.output, ranks=8)
-        print(f"next: {again}   (measures again)" if why else f"next: {line}")
+        print(f"next: {again}   (measure again)" if why else f"next: {line}")
     sys.stdout.flush()
     return 0
 
@@ -66,13 +70,14 @@ def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
         mpi4py = None
     abi = wanted or launcher or (mpi4py.abi if mpi4py else None)
     if abi is None:
-        raise UsageError("no MPI found: give --mpi mpich, --mpi openmpi or --mpi mpiabi")
+        raise UsageError("no MPI found: pass --mpi mpich, --mpi openmpi or --mpi mpiabi")
     if mpi4py is not None and mpi4py.abi == abi:
         return mpi4py
     found = library.mpi_by_name(abi, environment, "the launcher's environment")
     if found.library is None:
         raise UsageError(
-            f"the shared library of {FAMILIES[abi]} isn't found: name its folder in LD_LIBRARY_PATH"
+            f"the shared library of {FAMILIES[abi]} was not found: add its folder to "
+            "LD_LIBRARY_PATH"
         )
     return found
 
@@ -89,8 +94,8 @@ def measure(mpi: Mpi, output: Path) -> None:
     code = ours.mpiprof_calibrate(os.fsencode(output.absolute()))
     if code == 2:
         raise UsageError(
-            "calibrate needs two ranks or more that find each other: "
-            "start it with the mpiexec of its MPI and -n 2 or more"
+            "calibrate requires at least two ranks of one job: start it with the mpiexec "
+            "of its MPI and -n 2 or more"
         )
     if code:
         raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
@@ -113,13 +118,14 @@ def describe(output: Path, machine: dict[str, Any], why: str) -> str:
     for name, label in (("within", "within a node"), ("between", "between nodes")):
         link = machine.get(name)
         if not link:
-            lines.append(f"  {label:<14} not measured: the ranks had none such")
+            lines.append(f"  {label:<14} not measured: the job had no such pair of ranks")
             continue
         beta = link["beta_ns_per_byte"]
         bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
         lines.append(f"  {label:<14} {duration(link['alpha_ns'])} for an empty message{bandwidth}")
     if why:
         lines.append(
-            f"  not usable: {why}; measure again with a core for each rank and nothing else running"
+            f"  not usable: {why}; measure again with one core for each rank and no other "
+            "programs running"
         )
     return "\n".join(lines)

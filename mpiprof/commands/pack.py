@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}
         pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
-        print(f"{packed}: packed already, {size(packed.stat().st_size)}")
+        print(f"{packed}: already packed, {size(packed.stat().st_size)}")
         return 0
     before = [state(file) for file in files]
     refuse_running(trace, before)
@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
         pack_writer.write(folder, files, threads, step)
     if before != [state(file) for file in files]:
         packed.unlink()
-        raise TraceError(f"{folder}: it was written to meanwhile; pack it when its job has ended")
+        raise TraceError(
+            f"{folder}: the job has written to it during packing: pack it after the job has ended"
+        )
     pack_writer.remove(files)
     after = size(packed.stat().st_size)
     print(f"{packed}: {after} in place of {size(total)} in {len(files)} files")
@@ -78,11 +80,12 @@ def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
         pid = trace.tables.processes[rank]["pid"]
         raise TraceError(
-            f"{trace.path}: rank {rank} is running (process {pid}); pack it afterwards"
+            f"{trace.path}: rank {rank} is running (process {pid}): pack it after the job has ended"
         )
     known = trace.tables.processes.keys()
     if recent and any(r not in ended and r not in living for r in known):
         raise TraceError(
-            f"{trace.path}: its job may be running on another machine: not all ranks have ended, "
-            f"and the last writing is less than {QUIET_S} s ago; pack it afterwards"
+            f"{trace.path}: its job may still run on another machine, because not all "
+            f"ranks have ended and the last write was less than {QUIET_S} s ago: pack it "
+            "after the job has ended"
         )

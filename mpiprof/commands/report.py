@@ -42,16 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=("callsite", "routine", "rank"),
         default="callsite",
-        help="routine: Tables 2 and 3; rank: where each spends its time in MPI",
+        help="routine: Tables 2 and 3; rank: time of each rank in MPI",
     )
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
-    add("--top", type=positive, default=20, metavar="N", help="at most N rows (20)")
+    add("--top", type=positive, default=20, metavar="N", help="show at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
-    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
-    add("--json", action="store_true", help="as data, for programs")
-    add("-o", dest="output", type=Path, metavar="FILE", help=".md, .html or .json: write a file")
-    add("--fail-on", metavar="EXPR", help="exit with 3 when a call site or the run meets it")
-    add("--incomplete", action="store_true", help="let --fail-on judge an incomplete trace too")
+    add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
+    add("--json", action="store_true", help="print JSON")
+    add("-o", dest="output", type=Path, metavar="FILE", help="write a .md, .html or .json file")
+    add(
+        "--fail-on",
+        metavar="EXPR",
+        help="exit with 3 if a call site or the run meets the condition",
+    )
+    add("--incomplete", action="store_true", help="apply --fail-on to an incomplete trace as well")
     dask_workers.add_argument(parser)
 
 
@@ -109,11 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def document(
-    args: argparse.Namespace,
-    to: str,
-    trace: Trace,
-    callsites: Any,
-    found: list[Finding],
+    args: argparse.Namespace, to: str, trace: Trace, callsites: Any, found: list[Finding]
 ) -> str:
     """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
     from mpiprof.hang import verdict_text
@@ -147,11 +147,15 @@ def ending_of(args: argparse.Namespace) -> str:
         return ""
     ending = str(args.output.suffix.lower())
     if ending not in ENDINGS:
-        raise UsageError(f"-o {args.output}: end its name with one of {', '.join(ENDINGS)}")
+        raise UsageError(
+            f"-o {args.output}: unknown file type: end the name with one of {', '.join(ENDINGS)}"
+        )
     if args.json and ending != ".json":
-        raise UsageError(f"--json and -o {args.output} differ: leave out --json")
+        raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")
     if ending != ".json" and (args.site or args.by != "callsite"):
-        raise UsageError(f"-o {args.output} holds the whole report: leave out --site and --by")
+        raise UsageError(
+            f"-o {args.output} always contains the whole report: leave out --site and --by"
+        )
     check_output("-o", args.output, f"report{ending}", replaced=True)
     return ending
 

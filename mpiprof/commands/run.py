@@ -88,15 +88,17 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     try:
         Path.cwd()
     except OSError as error:
-        raise MpiprofError("this folder is gone: go to one that is there with `cd`") from error
+        raise MpiprofError(
+            "the current folder no longer exists: change to an existing folder with `cd`"
+        ) from error
     words = program_words(args)
     if not words:
-        raise UsageError(f"name a program to run: `{command('run', 'app.py')}`")
+        raise UsageError(f"no program to run: `{command('run', 'app.py')}`")
     program = find_program(words, module=args.module)
     if args.machine is not None:
         check_machine(args.machine)
     if args.partial and args.together:
-        raise UsageError("--partial and --together contradict each other: give one of them")
+        raise UsageError("--partial and --together contradict each other: pass one of them")
     if args.record.startswith("ring"):
         check_ring(args)
     check_watch(args)
@@ -134,11 +136,14 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
     another rank has just begun.
     """
     if args.folder is None or args.record == "off":
-        raise UsageError("--force replaces the trace that -o names: give -o, and record")
+        raise UsageError(
+            "--force replaces the trace that -o names: pass -o, and a --record other than off"
+        )
     if rank_in(environment) is not None:
         raise UsageError(
-            "--force needs `run -n`, which starts the ranks after the old trace is gone; under "
-            f"another launcher remove {args.folder} before, or name another folder with -o"
+            "--force requires `run -n`, which removes the old trace before it starts the "
+            f"ranks: under another launcher remove {args.folder} first, or name another "
+            "folder with -o"
         )
     from mpiprof.hang.trace_removal import refuse_others
 
@@ -156,24 +161,28 @@ def replace_trace(args: argparse.Namespace) -> None:
 def check_ring(args: argparse.Namespace) -> None:
     """Raise UsageError if an option contradicts a ring, which has the totals of all calls."""
     if args.sample > 1:
-        raise UsageError("--record ring has the totals of all calls: leave out --sample")
+        raise UsageError("--record ring counts all calls: leave out --sample")
     if args.limit != Recording().limit:
-        raise UsageError("--record ring:SIZE bounds the log by itself: leave out --limit")
+        raise UsageError("--record ring:SIZE already limits the log: leave out --limit")
 
 
 def check_watch(args: argparse.Namespace) -> None:
     """Raise UsageError if the trace could not show that the job hangs."""
     if args.on_hang is not None and args.watch is None:
-        raise UsageError("--on-hang needs a time without any call, such as --watch 60s")
+        raise UsageError(
+            "--on-hang requires --watch: pass a time without any call, such as --watch 60s"
+        )
     check_summary(args)
     if args.on_hang is not None and not rank_in(os.environ):  # runs on rank 0's node
         check_command(args.on_hang)
     if args.watch is None:
         return
     if args.record in ("summary", "off"):
-        raise UsageError(f"--watch needs single calls: --record ring rather than {args.record}")
+        raise UsageError(
+            f"--watch requires records of single calls: use --record ring in place of {args.record}"
+        )
     if args.sample > 1:
-        raise UsageError("--watch needs all calls: leave out --sample")
+        raise UsageError("--watch requires records of all calls: leave out --sample")
 
 
 def check_command(text: str) -> None:
@@ -184,11 +193,11 @@ def check_command(text: str) -> None:
 
     shell, first = "/bin/sh", text.split()[0]
     if subprocess.run([shell, "-n", "-c", text], capture_output=True, check=False).returncode:
-        raise UsageError(f"--on-hang {text!r}: {shell} can't read it")
+        raise UsageError(f"--on-hang {text!r}: {shell} reports a syntax error")
     asked = [shell, "-c", 'command -v "$1"', shell, first]
     plain = re.fullmatch(r"[\w./+-]+", first) is not None
     if plain and subprocess.run(asked, capture_output=True, check=False).returncode:
-        raise UsageError(f"--on-hang {text!r}: this node has no {first}; name its path")
+        raise UsageError(f"--on-hang {text!r}: {first} was not found on this node: pass its path")
 
 
 def check_summary(args: argparse.Namespace) -> None:
@@ -197,9 +206,9 @@ def check_summary(args: argparse.Namespace) -> None:
     if path is None:
         return
     if args.record == "off":
-        raise UsageError("--summary-to needs a recording: leave out --record off")
+        raise UsageError("--summary-to requires a recording: leave out --record off")
     if args.sample > 1:
-        raise UsageError("--summary-to is of all calls: leave out --sample")
+        raise UsageError("--summary-to summarises all calls: leave out --sample")
     check_output("--summary-to", path, "summary.json", replaced=True)
 
 
@@ -229,7 +238,13 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     try:
         beside.beside(task)
     except OSError as error:
-        say_once(f"no process beside the job: {error.strerror}; nobody looks after it", prepared)
+        say_once(
+            (
+                f"the agent process could not be started ({error.strerror}), so --watch and "
+                "--summary-to have no effect"
+            ),
+            prepared,
+        )
 
 
 def usable_plan(
@@ -241,7 +256,7 @@ def usable_plan(
     except MpiprofError as error:
         if not args.or_bare or args.switch is None:
             raise
-        say_once(f"{error}; the program runs unswitched (--or-bare)", environment)
+        say_once(f"{error}; the program runs without selection (--or-bare)", environment)
         selection_option.forget(args)
         return None
 
@@ -256,7 +271,7 @@ def is_without_place(
         check_place(folder, ranks)
     except MpiprofError as error:
         if not args.or_bare:
-            remedy = "name another folder with -o, or run it unrecorded with --or-bare"
+            remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
             raise MpiprofError(f"{error}: {remedy}") from error
         say_once(f"{error}; the program runs unrecorded (--or-bare)", environment)
         return True
@@ -276,17 +291,14 @@ def check_machine(path: Path) -> None:
             f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
         )
     if not os.access(path, os.R_OK):
-        raise UsageError(f"{path} can't be read: {os.strerror(errno.EACCES)}")
+        raise UsageError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     model_of(path)
 
 
 def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
     """Return a recording with the checked text of the plan; raises UsageError."""
     return replace(
-        recording,
-        switch=plan.text() or None,
-        switch_model=model_of(args.machine),
-        auto=plan.auto,
+        recording, switch=plan.text() or None, switch_model=model_of(args.machine), auto=plan.auto
     )
 
 
@@ -307,7 +319,7 @@ def model_of(machine: Path | None) -> str | None:
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         line = command("calibrate", "-o", "machine.json", ranks=4)
-        raise UsageError(f"{machine} is no machine table: `{line}` makes one") from None
+        raise UsageError(f"{machine} is not a machine table: `{line}` makes one") from None
 
 
 def start_ranks(
@@ -324,7 +336,7 @@ def start_ranks(
 
     under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
     if under:
-        raise UsageError(f"-n under a launcher ({under} is set): leave out -n, or its mpiexec")
+        raise UsageError(f"-n under a launcher ({under} is set): leave out -n or mpiexec")
     mpiexec.check_ranks(args.ranks, environment, sure=args.yes)
     mpi = find_mpi(program, args.mpi, environment)
     launcher = mpiexec.find(mpi, environment)
@@ -382,7 +394,10 @@ def warn_of_mixture(program: Program, mpi: Mpi, environment: dict[str, str]) -> 
     if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or rank_in(environment):
         return
     print(
-        f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but its launcher is "
-        f"{library.FAMILIES[str(launcher)]}'s: its processes may not find each other",
+        (
+            f"mpiprof: {program.name} uses {mpi.family} ({mpi.reason}), but the launcher "
+            f"belongs to {library.FAMILIES[str(launcher)]}: each process may run as a job of "
+            "its own"
+        ),
         file=sys.stderr,
     )

@@ -18,7 +18,7 @@ from mpiprof.interface.shell_hints import command
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    parser.add_argument("--json", action="store_true", help="as data, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.trace.default_trace import chosen
 
     trace = mpiprof.open(chosen(args.trace))
-    with working("reading the logs" if trace.finalised else "reading the ends of the logs"):
+    with working("reading the logs" if trace.finalised else "reading the last records"):
         found, pending = rank_state.find(trace)
         verdict = verdict_text.of_job(trace, found, pending)
     if args.json:
@@ -38,22 +38,25 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(status.text(trace, found, pending, verdict))
     if trace.record == "summary":
-        print("Recorded as summary: calls are not logged, only who has ended.\n")
+        print(
+            "Recorded as summary: the trace has no single calls, only the ranks that have ended.\n"
+        )
     if trace.lost:
         print(
-            f"Records of {format_units.named(sorted(trace.lost))} are missing, as on a full disk "
-            "or where logs are cut off: what was called since is not known.\n"
+            f"Records of {format_units.named(sorted(trace.lost))} are missing (full disk "
+            "or truncated logs), so later calls are unknown.\n"
         )
     if trace.tables.limits:
-        print(
-            "Logs have reached their limit (--limit): what ranks have called since is not known.\n"
-        )
+        print("Logs have reached their limit (--limit), so later calls are unknown.\n")
     if trace.turned:
-        print("Recorded as a ring: the last calls are held; who has arrived is known of all.\n")
+        print(
+            "Recorded as a ring: the last calls of each rank are available, and the arrivals "
+            "of all ranks.\n"
+        )
     waits = verdict.is_bad or any(one.missing for one in pending)
     stuck = waits and status.is_running(trace, found)
     verb = "status" if stuck else "report"
-    hint = "   (again: has any rank moved since?)" if stuck else ""
+    hint = "   (repeat to see whether any rank has moved)" if stuck else ""
     named = (args.trace,) if args.trace else ()
     print(f"next: {command(verb, *named)}{hint}")
     return 0

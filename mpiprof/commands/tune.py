@@ -48,29 +48,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="the trace folder")
     add("-o", dest="output", type=Path, metavar="PLAN", help="write a plan for `run --switch`")
-    add("--summary", action="store_true", help="what the program could gain, by operation")
+    add(
+        "--summary", action="store_true", help="print the possible gain of the program by operation"
+    )
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--replay", action="store_true", help="measure on the ranks of a job")
+    way.add_argument("--replay", action="store_true", help="measure with the ranks of a job")
     way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
     way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
-    add("--to", choices=LIBRARIES, help="write the library's own configuration in place of a plan")
-    add("--commutative", action="store_true", help="with --to: all operations commute")
+    add(
+        "--to",
+        choices=LIBRARIES,
+        help="write a configuration file of the library in place of a plan",
+    )
+    add(
+        "--commutative",
+        action="store_true",
+        help="with --to: the program uses only commutative reduction operations",
+    )
     place = parser.add_mutually_exclusive_group()
     place.add_argument("-n", "-np", dest="ranks", type=parse_units.number(2, 1 << 20), metavar="N")
-    place.add_argument("--cluster", metavar="16x100mbit", help="replay on an emulated cluster")
-    add(
-        "--budget", type=parse_units.budget, default=120.0, metavar="2m", help="take no longer (2m)"
+    place.add_argument(
+        "--cluster",
+        metavar="16x100mbit",
+        help="replay on an emulated cluster: nodes x rate [x ranks per node]",
     )
-    add("--site", metavar="PATTERN", help="only call sites whose place has this in it")
-    add("--machine", type=Path, metavar="FILE", help="simulate this machine, as `calibrate` found")
+    add(
+        "--budget",
+        type=parse_units.budget,
+        default=120.0,
+        metavar="2m",
+        help="limit the time of tuning (2m)",
+    )
+    add("--site", metavar="PATTERN", help="only call sites whose location contains this text")
+    add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
     add(
         "--top",
         type=parse_units.number(1, 10**6),
         default=TOP,
         metavar="N",
-        help=f"lines of the table ({TOP})",
+        help=f"show at most N rows ({TOP})",
     )
-    add("--json", action="store_true", help="print everything as data")
+    add("--json", action="store_true", help="print JSON")
     dask_workers.add_argument(parser)
     # --replay -n and --cluster set these options for the ranks that they start.
 
@@ -98,18 +116,21 @@ def run(args: argparse.Namespace) -> int:
 def check(args: argparse.Namespace) -> None:
     """Raise UsageError for options that contradict each other, before reading anything."""
     if not args.replay and (args.cluster or (args.ranks is not None and args.plan is None)):
-        raise UsageError("-n and --cluster are for --replay: the model needs no ranks")
+        raise UsageError("-n and --cluster require --replay: the model runs without ranks")
     if args.to is not None and args.output is None:
-        raise UsageError(f"--to {args.to} needs -o FILE, such as rules.conf")
+        raise UsageError(f"--to {args.to} requires -o FILE, such as rules.conf")
     if args.to is None and (args.plan is not None or args.commutative):
         option = "--commutative" if args.commutative else "--plan"
-        raise UsageError(f"{option} goes with --to, as openmpi")
+        raise UsageError(f"{option} requires --to, such as --to openmpi")
     if args.plan is not None and (args.summary or args.machine or args.site):
-        raise UsageError("--plan is handed over as it is: only --to, -o, -n, --json go with it")
+        raise UsageError("--plan is converted unchanged: it accepts only --to, -o, -n and --json")
     if args.replay and args.machine is not None:
-        raise UsageError("--machine is for the model: --replay measures the machine that it is on")
+        raise UsageError(
+            "--machine is an input of the model: leave it out, because --replay measures "
+            "this machine"
+        )
     if args.workers is not None and (args.replay or args.plan is not None):
-        raise UsageError("--dask reads the trace for the model: leave out --replay and --plan")
+        raise UsageError("--dask is an option of the model: leave out --replay and --plan")
     if args.from_selection and (args.summary or args.machine or args.site):
         raise UsageError("--from-selection takes what auto found as it is: only -o goes with it")
     if args.plan is not None and not args.plan.is_file():
@@ -141,8 +162,8 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
     if table is None:
         why = f"not usable ({trace.machine_fault})" if trace.machine_fault else "not known"
         raise UsageError(
-            f"{trace.path}: message times are {why}; measure the machine with `calibrate -o FILE` "
-            "and give it with --machine FILE"
+            f"{trace.path}: message times are {why}: measure the machine with `calibrate "
+            "-o FILE` and pass --machine FILE"
         )
     return machine.of_table(table, str(args.machine or trace.path / "meta.json"))
 
@@ -318,9 +339,11 @@ def ending(
     said = []
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        said.append(f"{args.output}: {many}" + ("" if plan else ", as nothing is certain to gain"))
+        said.append(
+            f"{args.output}: {many}" + ("" if plan else ", because no change is certain to gain")
+        )
     if any("reduce" in one["operation"] for one in plan):
-        said.append("Reductions of floating-point numbers may round differently than before.")
+        said.append("Floating-point reductions may round differently.")
     again = ["tune", Path(name), *(["--replay"] if args.replay else [])]
     doubtful = any(v.worth == DOUBTFUL for v in verdicts)
     if args.output is not None and plan:
@@ -329,12 +352,12 @@ def ending(
         said.append(f"next: {command(*words, ranks=trace.ranks)}")
     elif doubtful and not args.replay:
         line = command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
-        said.append(f"next: {line}   (measures it)")
+        said.append(f"next: {line}   (measure the prediction)")
     elif plan:
         said.append(f"next: {command(*again, '-o', 'plan.json')}")
     else:
         line = command("report", Path(name))
-        said.append(f"next: {line}   (who is late, where nothing else helps)")
+        said.append(f"next: {line}   (which ranks are late)")
     return "\n".join(said)
 
 
@@ -352,7 +375,7 @@ def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
         return code_of(handed)
     print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
     for one in plan:
-        where = ", ".join(one.get("call_sites", [])) or "wherever it is called"
+        where = ", ".join(one.get("call_sites", [])) or "at all call sites"
         print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
     print(ending(args, trace, name, [], plan, handed))
     return code_of(handed)

@@ -40,16 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
-    add("--port", type=int, metavar="P", help=f"the port to listen on ({PORT}, else a free one)")
-    add("--host", default=LOCAL, metavar="H", help="the address to listen on (this machine only)")
-    add("--machine", type=Path, metavar="FILE", help="take message times from `calibrate -o FILE`")
-    add("--no-browser", action="store_true", help="only print the address")
+    add("--port", type=int, metavar="P", help=f"port to listen on ({PORT}, or a free port)")
+    add(
+        "--host",
+        default=LOCAL,
+        metavar="H",
+        help="address to listen on (default: this machine only)",
+    )
+    add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
+    add("--no-browser", action="store_true", help="print the address and open no browser")
     add(
         "--source",
         action="append",
         type=Path,
         metavar="DIR",
-        help="show source lines from files below DIR (the folder it is started in)",
+        help="show source lines of files below DIR (default: the current folder)",
     )
     dask_workers.add_argument(parser)
 
@@ -129,7 +134,7 @@ def sources(named: list[Path] | None) -> list[Path]:
 def listening(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens on `port`, or on the default port or any free port if None."""
     if port is not None and not 0 <= port <= 65535:
-        raise UsageError(f"--port {port}: ports are 0 to 65535")
+        raise UsageError(f"--port {port}: ports range from 0 to 65535")
     try:
         if port is None:
             with contextlib.suppress(OSError):
@@ -137,8 +142,12 @@ def listening(host: str, port: int | None) -> socket.socket:
         return bound(host, port or 0)
     except OSError as error:
         why = error.strerror or str(error)
-    hint = "choose another with --port" if port else "is --host an address of this machine?"
-    raise MpiprofError(f"can't listen on {host} port {port or PORT}: {why}; {hint}")
+    hint = (
+        "choose another port with --port"
+        if port
+        else "check that --host is an address of this machine"
+    )
+    raise MpiprofError(f"cannot listen on {host} port {port or PORT}: {why}; {hint}")
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -161,11 +170,13 @@ def announce(address: str, host: str, port: int) -> None:
     print(f"{address}\n")
     machine = socket.gethostname()
     if host in (LOCAL, "localhost", "::1"):
-        print("  only on this machine; from another one:")
+        print("  reachable only from this machine; from another machine:")
         print(f"    ssh -L {port}:localhost:{port} {user()}@{machine}     then open the address")
     else:
-        print(f"  from other machines: put {machine} for the host; without https the token can be")
-        print("  read on the way: trust the network, or leave out --host and use ssh -L")
+        print(
+            f"  from other machines: replace the host by {machine}; without https the token can be"
+        )
+        print("  read in transit: use a trusted network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
     print(f"next: {command('report')}   (the same in the terminal)", flush=True)
 

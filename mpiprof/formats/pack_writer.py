@@ -61,7 +61,7 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
             os.fsync(file.fileno())
         unfinished.replace(packed)
     except OSError as error:
-        raise MpiprofError(f"{packed} can't be written: {error.strerror or error}") from None
+        raise MpiprofError(f"{packed} cannot be written: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
@@ -152,7 +152,7 @@ def _bytes(content: Content, offset: int, size: int) -> bytes:
     while done < len(room):
         more = content.read(view[done:], offset + done)
         if more == 0:
-            raise OSError(errno.EIO, "it has become shorter")
+            raise OSError(errno.EIO, "the file became shorter")
         done += more
     return bytes(room)
 

@@ -36,7 +36,7 @@ def write(
         from pyarrow import parquet
     except ImportError:
         raise MpiprofError(
-            f"Parquet needs pyarrow: {install_command('export')}, or use --to csv"
+            f"Parquet requires pyarrow: {install_command('export')}, or use --to csv"
         ) from None
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     rows, writer = 0, None

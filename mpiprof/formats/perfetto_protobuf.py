@@ -66,7 +66,7 @@ def _messages() -> Any:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError:
         raise MpiprofError(
-            f"--to pftrace needs the package perfetto: {install_command('perfetto')} "
+            f"--to pftrace requires the package perfetto: {install_command('perfetto')} "
             "(--to perfetto writes JSON without it)"
         ) from None
     return perfetto_trace_pb2

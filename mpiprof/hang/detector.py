@@ -99,7 +99,7 @@ class Hangs:
             return []
         if trace.tables.limits or trace.unwritten:
             why = "logs have reached their limit" if trace.tables.limits else _lacks(trace)
-            return [f"{_silence(since)}; where ranks are is not known, as {why}"]
+            return [f"{_silence(since)}; the state of the ranks is unknown, because {why}"]
         found, pending = rank_state.find(trace)
         verdict = verdict_text.verdict(
             trace, found, pending, hang_limit.of_limit(self.wanted.limit_s)
@@ -134,7 +134,7 @@ class Hangs:
     def _act(self, trace: Trace, verdict: Verdict) -> str:
         """Take the requested action, and return a description of it."""
         if self.wanted.on_hang == ABORT:
-            return "the job is ended"
+            return "aborting the job"
         ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
         pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
         environment = {n: v for n, v in os.environ.items() if not LAUNCHERS.fullmatch(n)} | {
@@ -155,8 +155,8 @@ class Hangs:
                     start_new_session=True,
                 )
         except OSError as error:
-            return f"can't be started: {error.strerror}"
-        return f"started; what it prints is in {output}"
+            return f"cannot be started: {error.strerror}"
+        return f"started; its output is in {output}"
 
     @property
     def ends_job(self) -> bool:
@@ -201,7 +201,7 @@ def _lacks(trace: Trace) -> str:
 
 
 def _silence(since: float) -> str:
-    return f"nothing has been entered or left for {duration((time.monotonic() - since) * 1e9)}"
+    return f"no call has begun or ended for {duration((time.monotonic() - since) * 1000000000.0)}"
 
 
 def _is_outside(position: Position) -> bool:

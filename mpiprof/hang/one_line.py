@@ -125,13 +125,13 @@ GAUGES = {
     "calls": ("calls_total", "Calls of collectives, of all ranks."),
     "bytes": ("sent_bytes_total", "Bytes that ranks have sent in collectives."),
     "collectives_s": ("collective_seconds_total", "Time of all ranks in collectives."),
-    "waiting_s": ("waiting_seconds", "Of it waiting for ranks that had not come; an estimate."),
+    "waiting_s": ("waiting_seconds", "Estimated part of that time spent waiting for late ranks."),
     "dropped": ("dropped_records_total", "Records that could not be written."),
 }
 OF_SITE = {
     "instances": ("callsite_instances_total", "Instances of a call site."),
     "total_elapsed_ns": ("callsite_seconds_total", "Time of all ranks in its calls."),
-    "total_wait_ns": ("callsite_waiting_seconds", "Of it waiting; an estimate."),
+    "total_wait_ns": ("callsite_waiting_seconds", "Estimated part of that time spent waiting."),
     "worst_imbalance_ns": ("callsite_imbalance_seconds", "Mean time from first to last arrival."),
 }
 STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")

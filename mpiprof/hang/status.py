@@ -112,10 +112,10 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
     if lost:
-        since = "what they have called since is not known"
+        since = "their later calls are unknown"
         lines += [f"Records of {named(lost)} could not be written: {since}.", ""]
     if trace.record == "summary" and not pending and not all(p.finished for p in positions):
-        lines += ["Whether a collective is pending is not known: calls are not logged.", ""]
+        lines += ["Pending collectives are unknown, because calls are not logged.", ""]
     elif not pending and not any(p.state == "unknown" for p in positions):
         lines += ["No collective is pending.", ""]
     waits = _waits(trace)
@@ -132,14 +132,13 @@ def _not_here(trace: Trace) -> str:
     """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
         return (
-            "The trace was made of an OTF2 archive: it tells where ranks were at the archive's "
-            "end, and nothing of their processes."
+            "The trace was converted from an OTF2 archive: it shows the ranks at the end "
+            "of the archive, but not their processes."
         )
     if (trace.path / PACK).exists():
-        return "The trace was packed: it tells where ranks were then."
+        return "The trace was packed: it shows the ranks at that time."
     return (
-        "The job's machines are not this one: what they wrote in the last half minute may not be "
-        "visible here yet."
+        "The job runs on other machines: data of the last half minute may not be visible here yet."
     )
 
 
@@ -214,7 +213,7 @@ def _rank_table(
         doing = "" if call is None else call.operation
         none = none_yet
         if call is None and state == "finished" and trace.record != "summary":
-            none = "no call of it can be read"  # the rank's last call is MPI_Finalize
+            none = "no readable call"  # the rank's last call is MPI_Finalize
         doing = f"after {doing}" if call is not None and not position.open else doing
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
@@ -254,7 +253,7 @@ def state_of_arrived(verdict: Verdict) -> str:
         return "all had arrived when the job ended"
     if verdict.is_bad:
         return "all have arrived"
-    return "all have arrived: it is being carried out"
+    return "all ranks have arrived, and the operation is running"
 
 
 def _leaving(one: Pending, positions: list[Position]) -> list[int]:
@@ -298,7 +297,7 @@ def _sentence(
             lines.append(f"    rank {rank} has finished")
         else:
             inside = "was in" if verdict.ended else "is in"
-            doing = "was last seen leaving" if call.exit_ns else inside
+            doing = "last left" if call.exit_ns else inside
             if position.state == "inside" and not position.open:
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             entered = "" if call.exit_ns else "entered "

@@ -35,22 +35,28 @@ def refuse_others(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() or not folder.is_dir():
-        raise _refused(folder, "it is a link or a file; remove it, or name another folder with -o")
+        raise _refused(folder, "it is a link or a file: remove it, or name another folder with -o")
     if folder.stat().st_uid != os.geteuid():
-        raise _refused(folder, "it belongs to another user; name another folder with -o")
+        raise _refused(folder, "it belongs to another user: name another folder with -o")
     try:
         entries = sorted(folder.iterdir())
         foreign = next((path for path in entries if not _is_of_a_trace(path)), None)
     except OSError as error:
-        raise _refused(folder, f"{error.strerror}; name another folder with -o") from None
+        raise _refused(folder, f"{error.strerror}: name another folder with -o") from None
     if foreign is not None:
-        raise _refused(folder, f"{foreign.name} in it is no file of a trace; move it elsewhere")
+        raise _refused(
+            folder,
+            (
+                f"it contains {foreign.name}, which is not a file of a trace: move that file "
+                "elsewhere"
+            ),
+        )
     if not entries:
         return
     try:
         trace = Records(folder)
     except TraceError as error:
-        raise _refused(folder, f"it holds no trace that can be read ({error})") from None
+        raise _refused(folder, f"it contains no readable trace ({error})") from None
     _refuse_running(folder, trace)
 
 
@@ -69,7 +75,7 @@ def remove(folder: Path) -> None:
         shutil.rmtree(aside)
     except OSError as error:
         raise MpiprofError(
-            f"--force can't remove {folder}: {error.strerror}; name another folder with -o"
+            f"--force cannot remove {folder}: {error.strerror}: name another folder with -o"
         ) from None
 
 
@@ -97,10 +103,12 @@ def _refuse_running(folder: Path, trace: Records) -> None:
         if rank not in living and rank not in ended:
             raise _refused(
                 folder,
-                f"its job may be running: rank {rank} on {process['host']} has not ended; "
-                "remove it yourself, or name another folder with -o",
+                (
+                    f"its job may be running: rank {rank} on {process['host']} has not ended: "
+                    "remove the folder yourself, or name another folder with -o"
+                ),
             )
 
 
 def _refused(folder: Path, why: str) -> UsageError:
-    return UsageError(f"--force doesn't replace {folder}: {why}")
+    return UsageError(f"--force does not replace {folder}: {why}")

@@ -21,4 +21,4 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return f"the nearest: {', '.join(close)}"
     near = difflib.get_close_matches(word, names, MOST, 0.0) if len(names) > ALL else []
     first = f"the nearest: {', '.join(near)}; " if near else ""
-    return f"{first}there are: {', '.join(names)}"
+    return f"{first}known: {', '.join(names)}"

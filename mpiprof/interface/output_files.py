@@ -19,12 +19,12 @@ def check_output(option: str, path: Path, example: str, *, replaced: bool = Fals
     replaced: a new file will replace an existing one, so that only the folder's permissions count.
     """
     if not path.name or path.is_dir():
-        raise UsageError(f"{option} {path} is a folder: name a file, such as {example}")
+        raise UsageError(f"{option} {path} is a folder: pass a file, such as {example}")
     parent = path.absolute().parent
     if not parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}")
+        raise UsageError(f"{option} {path}: no such folder {path.parent}")
     if not os.access(path if path.exists() and not replaced else parent, os.W_OK):
-        raise UsageError(f"{option} {path} can't be written: name a file elsewhere")
+        raise UsageError(f"{option} {path} cannot be written: pass a file in another folder")
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def finished(path: Path) -> Iterator[Path]:
         yield private / real.name
         (private / real.name).replace(real)
     except OSError as error:
-        raise MpiprofError(f"{path} can't be written: {error.strerror or error}") from None
+        raise MpiprofError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
@@ -94,5 +94,5 @@ def append_in(folder: Path, name: str) -> BinaryIO:
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
         file.close()
-        raise PermissionError(1, "it is a link, or belongs to another user")
+        raise PermissionError(1, "the file is a link, or belongs to another user")
     return file

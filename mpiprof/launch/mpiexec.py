@@ -60,8 +60,9 @@ def check_ranks(ranks: int, environment: Mapping[str, str], *, sure: bool) -> No
     managed = any(name in environment for name in MANAGERS)
     if ranks > RANKS_A_PROCESSOR * processors and not managed and not sure:
         raise UsageError(
-            f"-n {ranks} is more than {RANKS_A_PROCESSOR} ranks for each of the {processors} "
-            "processors here, which may be more than the machine bears: if it is meant, add --yes"
+            f"-n {ranks} is more than {RANKS_A_PROCESSOR} ranks for each of the "
+            f"{processors} processors here, which may overload the machine: add --yes to "
+            "start them anyway"
         )
 
 
@@ -117,5 +118,5 @@ def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
     raise UsageError(
         f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"
         + "".join(f"; {other}" for other in others[:1])
-        + f": `{pip_install(wheel)}`, or install your system's package of it"
+        + f": `{pip_install(wheel)}`, or install the package of your system"
     )

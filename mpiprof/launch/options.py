@@ -44,7 +44,7 @@ def way(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r}: events, ring[:SIZE], summary or off")
     found = size(wanted) if colon else RING
     if not LEAST_RING <= found <= MOST_RING:
-        raise argparse.ArgumentTypeError(f"{text!r}: a ring has from 128K to 64G")
+        raise argparse.ArgumentTypeError(f"{text!r}: a ring takes 128K to 64G")
     return f"ring:{found}"
 
 
@@ -87,16 +87,16 @@ class Recording:
     )
     module: bool = option(False, "-m", help="run a module, as `python -m` does")
     folder: Path | None = option(
-        None, "-o", type=named, metavar="DIR", passed=False, help="the trace folder itself"
+        None, "-o", type=named, metavar="DIR", passed=False, help="folder for the trace"
     )
     share: bool = option(
         False,
         "--share",
         variable="SHARE",
-        help="let other users read the trace, as the umask says; else only you can",
+        help="let other users read the trace as the umask permits; by default only you can",
     )
     force: bool = option(
-        False, "--force", passed=False, help="replace the trace that -o names, and nothing else"
+        False, "--force", passed=False, help="replace the ended trace that -o names"
     )
     record: str = option(
         "events",
@@ -104,22 +104,25 @@ class Recording:
         variable="RECORD",
         type=way,
         metavar="WAY",
-        help="events: every call (default); ring[:SIZE]: the last of each rank in so many bytes "
-        "(1M), and the summary of all; summary: counts and times of call sites; off: nothing",
+        help=(
+            "events: every call (default); ring[:SIZE]: the last calls of each rank in SIZE "
+            "bytes (1M) and the summary of all; summary: counts and times of call sites; "
+            "off: nothing"
+        ),
     )
     watch: str | None = option(
         None,
         "--watch",
         type=limit,
         metavar="TIME",
-        help="say what is wrong when nothing was entered or left for so long, such as 60s",
+        help="diagnose a hang after this time without any call, such as 60s",
     )
     on_hang: str | None = option(
         None,
         "--on-hang",
         type=words,
         metavar="COMMAND",
-        help="with --watch: start a command then; `abort`: end the job",
+        help="with --watch: start a command on a hang, or end the job with `abort`",
     )
     summary_to: Path | None = option(
         None,
@@ -127,7 +130,10 @@ class Recording:
         variable="SUMMARY_TO",
         type=named,
         metavar="FILE",
-        help="keep a summary of the job in FILE: a line of JSON, or metrics where it ends in .prom",
+        help=(
+            "write a summary of the job to FILE: a line of JSON, or Prometheus metrics if "
+            "FILE ends in .prom"
+        ),
     )
     sample: int = option(
         1,
@@ -135,7 +141,7 @@ class Recording:
         variable="SAMPLE",
         type=positive,
         metavar="K",
-        help="record one instance in K, the same ones on all ranks",
+        help="record one instance in K, the same instances on all ranks",
     )
     limit: int = option(
         1 << 30,
@@ -143,7 +149,7 @@ class Recording:
         variable="LIMIT",
         type=size,
         metavar="SIZE",
-        help="of a rank's log (1G): past it calls are summed up, without single instances",
+        help="limit the log of a rank (1G): later calls are only counted in totals",
     )
     stack: int = option(
         1,
@@ -151,13 +157,13 @@ class Recording:
         variable="STACK",
         type=positive,
         metavar="N",
-        help="record N frames a call site",
+        help="record N stack frames for each call site",
     )
     where: bool = option(
         False,
         "--where",
         variable="WHERE",
-        help="sample what each rank does before its calls, so that findings can name it",
+        help="sample each rank's stack between calls, so that findings can name the code",
     )
     skip_packages: tuple[str, ...] = option(
         (),
@@ -165,7 +171,7 @@ class Recording:
         variable="SKIP_PACKAGES",
         action="append",
         metavar="P",
-        help="a Python package whose frames are no call sites, such as your own MPI layer",
+        help="Python package whose frames are not call sites, such as a wrapper of MPI",
     )
     machine: Path | None = option(
         None,
@@ -173,27 +179,27 @@ class Recording:
         variable="MACHINE",
         type=Path,
         metavar="FILE",
-        help="the machine as `calibrate -o FILE` found it",
+        help="read the machine table from a file of `calibrate -o`",
     )
     partial: bool = option(
         False,
         "--partial",
         variable="PARTIAL",
-        help="when some ranks run bare, as a script decides: send no messages of our own",
+        help="some ranks run without mpiprof: send no messages between recorders",
     )
     together: bool = option(
         False,
         "--together",
         variable="TOGETHER",
         passed=False,
-        help="all ranks run with mpiprof, those of other parts too, which is not always seen",
+        help="all ranks of all MPMD parts run with mpiprof, even if that cannot be detected",
     )
     python_sites: str = option(
         "auto",
         "--python-sites",
         variable="PYTHON_SITES",
         choices=("auto", "always", "never"),
-        help="Python call sites: always takes Python's lock where they can't be told without it",
+        help="Python call sites: `always` takes the GIL if the frame cannot be read without it",
     )
     switch: str | None = option(
         None,
@@ -201,12 +207,12 @@ class Recording:
         variable="SWITCH",
         passed=False,
         metavar="SPEC",
-        help="run collectives on other algorithms; see above",
+        help="run collectives with selected algorithms; see above",
     )
     switch_model: str | None = option(None, variable="SWITCH_MODEL")
     auto: bool = option(False, variable="AUTO")
     strict_plan: bool = option(
-        False, "--strict-plan", help="start nothing when a plan doesn't fit here"
+        False, "--strict-plan", help="do not start the program if the plan does not apply here"
     )
     explain: bool = option(
         False,
@@ -218,7 +224,7 @@ class Recording:
         False,
         "--reproducible",
         variable="REPRODUCIBLE",
-        help="with auto: leave reductions as they are",
+        help="with auto: do not change the algorithms of reductions",
     )
     scratch: int | None = option(
         None,
@@ -226,7 +232,7 @@ class Recording:
         variable="SCRATCH",
         type=size,
         metavar="SIZE",
-        help="memory a process that algorithms may take in a call: 64M, or so much",
+        help="limit the memory of algorithms in a call, for each process (64M)",
     )
     plan_out: Path | None = option(
         None,
@@ -242,22 +248,27 @@ class Recording:
         variable="LEARN",
         type=Path,
         metavar="FILE",
-        help="with auto: keep in FILE how far off predictions are here, for this and later jobs",
+        help=(
+            "with auto: store the error of predictions on this machine in FILE, for this job "
+            "and later ones"
+        ),
     )
     learned: str | None = option(None, variable="LEARNED")
     mpi: str | None = option(
-        None,
-        "--mpi",
-        choices=library.ABIS,
-        help="the program's MPI, where nothing else shows it",
+        None, "--mpi", choices=library.ABIS, help="MPI of the program, if it cannot be detected"
     )
     or_bare: bool = option(
         False,
         "--or-bare",
-        help="where no trace can be made, or a plan can't be used, run the program without",
+        help="run the program without recording or selection if that is impossible",
     )
-    yes: bool = option(False, "--yes", passed=False, help="with -n: so many ranks are meant")
-    quiet: bool = option(False, "-q", variable="QUIET", help="say nothing at the end")
+    yes: bool = option(
+        False,
+        "--yes",
+        passed=False,
+        help="with -n: start more ranks than processors without a question",
+    )
+    quiet: bool = option(False, "-q", variable="QUIET", help="print nothing at the end")
     # Set by `run -n` for its ranks, because the folder is already named and checked.
     named: bool = option(False, "--named", passed=False, help=argparse.SUPPRESS)
     unrecorded: bool = option(

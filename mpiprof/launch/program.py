@@ -97,7 +97,7 @@ def _executable(word: str) -> Path:
     if found is not None:
         return Path(found).absolute()
     if Path(word).is_file():
-        raise UsageError(f"{word} is not executable: name a program, or `chmod +x {word}`")
+        raise UsageError(f"{word} is not executable: name a program, or run `chmod +x {word}`")
     if Path(word).is_dir():
         raise UsageError(f"{word} is a folder without a __main__.py: name a program")
     where = f"no such file (seen from {Path.cwd()})" if "/" in word else "not found here or in PATH"
@@ -113,15 +113,17 @@ def _interpreter(path: Path) -> Path:
             with path.open("rb") as file:
                 line = os.fsdecode(file.readline(4096)).strip()
         except OSError as error:
-            raise UsageError(f"{path} can't be read: {error.strerror}") from error
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         words = line[2:].split() if line.startswith("#!") else ["/bin/sh"]
         if Path(words[0]).name == "env":
             words = [word for word in words[1:] if word[0] != "-" and "=" not in word]
         found = shutil.which(words[0]) if words else None
         if found is None:
-            raise UsageError(f"{path} begins with {line!r}, and that interpreter isn't here")
+            raise UsageError(
+                f"{path} begins with {line!r}, but that interpreter is not installed here"
+            )
         path = Path(found).absolute()
-    raise UsageError(f"{path}: interpreters of interpreters without end")
+    raise UsageError(f"{path}: its interpreter is a script again, too many times")
 
 
 def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str]) -> Mpi:
@@ -142,16 +144,17 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
     if found is not None:
         if wanted is not None and found.abi != wanted:
             raise UsageError(
-                f"--mpi {wanted} doesn't fit: {found.reason}, which is {found.family}; "
-                "leave the option out"
+                f"--mpi {wanted} contradicts the program: {found.reason}, which is "
+                f"{found.family}: leave out --mpi"
             )
         return replace(found, shown=True)
     launcher = library.mpi_of_launcher(environment)
     if wanted is not None:
         if launcher is not None and wanted not in (launcher, "mpiabi"):
             raise UsageError(
-                f"--mpi {wanted} doesn't fit: the launcher is {library.FAMILIES[launcher]}'s; "
-                f"use --mpi {launcher} or the other MPI's mpiexec"
+                f"--mpi {wanted} contradicts the launcher, which belongs to "
+                f"{library.FAMILIES[launcher]}: use --mpi {launcher}, or the mpiexec of "
+                f"{wanted}"
             )
         return library.mpi_by_name(wanted, environment, f"--mpi {wanted}")
     if launcher is not None:
@@ -160,10 +163,12 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
         remedy = (
             f"`{pip_install('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
         )
-        raise UsageError(f"{program.name}: no MPI found, as this Python has no mpi4py: {remedy}")
+        raise UsageError(
+            f"{program.name}: no MPI found, because this Python has no mpi4py: {remedy}"
+        )
     raise UsageError(
-        f"{program.name}: no MPI found, as {program.file} is linked with none; if it starts an MPI "
-        "program later, name its MPI: --mpi mpich, --mpi openmpi or --mpi mpiabi"
+        f"{program.name}: no MPI found, because {program.file} is not linked with MPI: if "
+        "it starts an MPI program later, pass --mpi mpich, --mpi openmpi or --mpi mpiabi"
     )
 
 
@@ -179,4 +184,4 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     except OSError as error:
         if error.errno == 8:  # no "#!" line: run the file by a shell, as shells do
             os.execve("/bin/sh", ["/bin/sh", *argv], dict(environment))
-        raise UsageError(f"{argv[0]} can't be started: {error.strerror}") from error
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error

@@ -37,7 +37,7 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
     found = library.mpi_of_python(library.this_interpreter(), environment)
     if found is None:
         raise UsageError(
-            f"the studies call MPI through mpi4py, which {sys.executable} lacks: "
+            f"the studies require mpi4py, which {sys.executable} lacks: "
             f"`{pip_install('mpi4py', 'mpich')}`"
         )
     return found

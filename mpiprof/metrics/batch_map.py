@@ -90,7 +90,9 @@ class Pass:
             callsites = np.append(had, _numbers(sent.callsites, self.callsites))
             yield Part(sent.found, callsites, _numbers(sent.algorithms, self.algorithms))
         if left:
-            raise TraceError(f"{self.trace.path}: its list of blocks has gaps; export it again")
+            raise TraceError(
+                f"{self.trace.path}: its list of blocks has gaps: export the data set again"
+            )
 
     def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
         assert self.trace.workers is not None
@@ -181,8 +183,8 @@ def _opened(path: str) -> Trace:
         made_ns = (Path(path) / NAME).stat().st_mtime_ns
     except OSError as error:
         raise TraceError(
-            f"{path}: {error.strerror} on {socket.gethostname()}, where a worker runs; "
-            "put the data set where all workers can read it"
+            f"{path}: {error.strerror} on {socket.gethostname()}, where a worker runs: "
+            "move the data set to a folder that all workers can read"
         ) from None
     with _lock:
         return _opened_once(path, made_ns)

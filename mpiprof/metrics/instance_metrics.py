@@ -269,7 +269,7 @@ class Measure:
         comparable = len(set(names)) == 1
         if not comparable:
             self.problems.note(
-                "ranks called different operations where one was due: "
+                "ranks called different operations in the same instance: "
                 + ", ".join(sorted(set(names)))
             )
         if communicator.local and communicator.size != 1:

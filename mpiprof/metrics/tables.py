@@ -380,5 +380,5 @@ def _of_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, I
             )
     if not any_found:
         raise TraceError(
-            f"{trace.path}: no call site {callsite}; there are {len(measure.callsites)}"
+            f"{trace.path}: no call site {callsite}; the trace has {len(measure.callsites)}"
         )

@@ -93,7 +93,7 @@ def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algor
     }
     if name not in named:
         known = ", ".join(named) or "none"
-        raise MpiprofError(f"{operation} has no algorithm {name!r}: there are {known}")
+        raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {known}")
     return named[name]
 
 

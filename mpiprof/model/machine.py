@@ -99,11 +99,11 @@ def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
             f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
         ) from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} can't be read as a machine table: {error}") from None
+        raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
     why = fault(found)
     if why:
         again = command("calibrate", "-o", path, ranks=4)
-        raise UsageError(f"{path}: its message times are not usable, {why}; repeat `{again}`")
+        raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")
     of_table(found, str(path))
     return dict(found)
 
@@ -111,13 +111,15 @@ def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
 def of_table(table: Any, name: str) -> Machine:
     """Return the machine of a table, such as a trace's; raises UsageError with the given name."""
     if not isinstance(table, dict):
-        raise UsageError(f"{name} is no machine table: make one with `calibrate -o FILE`")
+        raise UsageError(f"{name} is not a machine table: make one with `calibrate -o FILE`")
     links = [_link(table, name) for name in ("between", "within")]
     # If the ranks had no such link, the other link replaces it.
     between, within = links[0] or links[1], links[1] or links[0]
     gamma = table.get("gamma_sum_ns_per_byte") or 0.0
     if between is None or within is None or not isinstance(gamma, int | float):
-        raise UsageError(f"{name} holds no alpha and beta: make it with `calibrate -o FILE`")
+        raise UsageError(
+            f"{name} has no alpha and beta: make a machine table with `calibrate -o FILE`"
+        )
     return Machine(*between, float(gamma), *within)
 
 

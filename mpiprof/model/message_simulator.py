@@ -134,7 +134,7 @@ class _Run:
         stuck = [i for i, p in enumerate(self.processes) if not p.done]
         if stuck:
             raise MpiprofError(
-                f"rank {stuck[0]} waits for ever in round {self.processes[stuck[0]].round}"
+                f"rank {stuck[0]} waits forever in round {self.processes[stuck[0]].round}"
             )
         return self.finish
 

@@ -68,10 +68,11 @@ def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
     """Return one algorithm, for two groups or for one; raises UsageError."""
     fitting = [a for a in named(operation, name) if a.intercommunicator == groups]
     if not fitting and groups:
-        raise UsageError(f"{operation} {name} is not for two groups of processes: leave out -q")
+        raise UsageError(f"{operation} {name} does not apply to inter-communicators: leave out -q")
     if not fitting:
         raise UsageError(
-            f"{operation} {name} is for inter-communicators: give the remote group's size with -q"
+            f"{operation} {name} applies only to inter-communicators: pass the size of "
+            "the remote group with -q"
         )
     return fitting[0]
 
@@ -116,13 +117,13 @@ def problem(operation: str, setting: Setting) -> Problem:
     """Return the problem of an operation for a specification."""
     s = setting
     if not 0 <= s.root < s.size:
-        raise UsageError(f"--root {s.root}: there are the ranks 0 to {s.size - 1}")
+        raise UsageError(f"--root {s.root}: ranks range from 0 to {s.size - 1}")
     if s.distribution not in DISTRIBUTIONS:
         raise UsageError(_unknown("distribution", s.distribution, DISTRIBUTIONS))
     facts = OPERATIONS[operation]
     if s.distribution != "regular" and not facts.irregular:
         irregular = ", ".join(name for name in operations() if OPERATIONS[name].irregular)
-        raise UsageError(f"--distribution is for {irregular}: {operation} is regular")
+        raise UsageError(f"--distribution applies only to {irregular}: {operation} is regular")
     unit = DOUBLE if facts.reduces else 1
     counts, remote_counts = (
         tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
@@ -167,7 +168,7 @@ def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int
         number = int(value) if str(value).isdecimal() and len(str(value)) < 16 else None
         if known[name] == RANK:
             if number is None or number >= given.size:
-                raise UsageError(f"{name}={value}: give a rank, from 0 to {given.size - 1}")
+                raise UsageError(f"{name}={value}: not a rank from 0 to {given.size - 1}")
         elif known[name] == BYTES:
             if number is None:
                 raise UsageError(f"{name}={value}: not a number of bytes")
@@ -178,4 +179,4 @@ def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    return f"no {what} {name!r}: {nearest(name, known)}"
+    return f"unknown {what} {name!r}: {nearest(name, known)}"

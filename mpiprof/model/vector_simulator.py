@@ -49,7 +49,7 @@ def run(
         going = np.flatnonzero((target == NOBODY) & (source == NOBODY) & (nth < last))
     waiting = np.flatnonzero((target != NOBODY) | (source != NOBODY))
     if len(waiting):
-        raise MpiprofError(f"rank {waiting[0]} waits for ever in round {nth[waiting[0]] - 1}")
+        raise MpiprofError(f"rank {waiting[0]} waits forever in round {nth[waiting[0]] - 1}")
     return now
 
 

@@ -140,7 +140,7 @@ class _Run:
     def read(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
         data = self.span(process, row, buffer, offset)
         if len(data) and np.minimum.reduce(data) == EMPTY:
-            raise self.fail(process, row, "reads what nothing has written")
+            raise self.fail(process, row, "reads data that was never written")
         return data
 
     def write(self, process: _Process, row: Row, data: Labels) -> None:
@@ -167,7 +167,7 @@ class _Run:
             raise self.fail(process, row, "reduces into IN")
         (left, places), (right, others) = np.divmod(source, PLACE), np.divmod(target, PLACE)
         if (places != others).any():
-            raise self.fail(process, row, "reduces elements of different places")
+            raise self.fail(process, row, "reduces elements with different indices")
         if row[8] & RIGHT:
             left, right = right, left
         try:
@@ -198,7 +198,9 @@ class _Run:
         received = sent = -1
         for begin, length, kind, i in ranges:
             if begin < received or (kind == RECEIVE and begin < sent):
-                raise self.fail(process, rows[i], "receives into what its round uses otherwise")
+                raise self.fail(
+                    process, rows[i], "receives into a range that another step of the round uses"
+                )
             if kind == RECEIVE:
                 received = max(received, begin + length)
             else:
@@ -309,7 +311,7 @@ class _Run:
                     (row for queue in self.posted.values() for who, row in queue if who is process),
                     [0] * 9,
                 )
-                raise self.fail(process, stuck, "waits for ever: its message has no partner")
+                raise self.fail(process, stuck, "waits forever: its message has no partner")
 
 
 def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
@@ -372,20 +374,20 @@ def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
             if not bool(np.all(right & (have != EMPTY))):
                 at = int(np.flatnonzero(~(right & (have != EMPTY)))[0])
                 row = [0, 0, 0, OUT, at * run.unit, run.unit, 0, 0, 0]
-                raise run.fail(process, row, "wrong data in the end")
+                raise run.fail(process, row, "wrong data at the end")
             if operation == "barrier" and process.entered != (1 << len(run.processes)) - 1:
                 missing = (~process.entered & -~process.entered).bit_length() - 1
-                raise run.fail(process, [0] * 9, f"leaves before rank {missing} has entered")
+                raise run.fail(process, [0] * 9, f"exits before rank {missing} has arrived")
             if not run.reduces:
                 continue
             for tree in np.unique(have // PLACE).tolist():
                 row = [0, 0, 0, OUT, 0, len(have) * run.unit, 0, 0, 0]
                 if run.expressions.members[tree] != everyone:
-                    raise run.fail(process, row, "the result lacks operands")
+                    raise run.fail(process, row, "operands are missing from the result")
                 ordered &= run.expressions.ordered[tree]
             _check_agreement(run, process, have, agreed)
     if run.reduces and run.algorithm.keeps_order and not ordered:
-        raise run.fail(run.processes[0], [0] * 9, "does not keep the order of operands")
+        raise run.fail(run.processes[0], [0] * 9, "changes the order of operands")
     return ordered
 
 
@@ -396,5 +398,5 @@ def _check_agreement(run: _Run, process: _Process, have: Labels, agreed: Labels)
     others = np.flatnonzero((known != EMPTY) & (known != trees))
     if len(others):
         row = [0, 0, 0, OUT, int(others[0]) * run.unit, run.unit, 0, 0, 0]
-        raise run.fail(process, row, "associates operands otherwise than another rank")
+        raise run.fail(process, row, "associates operands differently from another rank")
     agreed[places] = trees

@@ -65,7 +65,7 @@ def refuse_unread(trace: Trace) -> None:
     """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
     if not len(trace.callsites) and trace.logs.cut:
         why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
-        raise TraceError(f"{trace.path}: no call in it can be read ({why}); record it again")
+        raise TraceError(f"{trace.path}: no readable call ({why}): record the program again")
 
 
 def refuse_plain(folder: Path) -> None:

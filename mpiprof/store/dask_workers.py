@@ -77,12 +77,12 @@ class Workers:
                     yield found
             except KilledWorker as error:
                 raise MpiprofError(
-                    f"--dask: workers died again and again at the same partition ({error}); "
-                    "do they have memory enough?"
+                    f"--dask: workers died repeatedly at the same partition ({error}): "
+                    "check their memory limit"
                 ) from None
             except (CancelledError, CommClosedError, *TIMEOUTS):
                 raise MpiprofError(
-                    "--dask: the scheduler has gone; start it and try again"
+                    "--dask: the scheduler has ended: start it and repeat the command"
                 ) from None
             finally:
                 if self.client.status == "running":
@@ -99,7 +99,9 @@ class Workers:
                     raise
             without = 0 if self.client.nthreads() else without + 1
             if without > 1:
-                raise MpiprofError("--dask: all workers have gone; start some and try again")
+                raise MpiprofError(
+                    "--dask: all workers have ended: start workers and repeat the command"
+                )
 
 
 def _given(function: Function) -> Function:
@@ -135,7 +137,7 @@ def _processes(distributed: Any, named: str) -> Any:
     """Return a cluster of so many processes of this machine."""
     number = named.removeprefix(LOCAL)
     if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MOST):
-        raise UsageError(f"--dask {named}: give a number of processes, such as {LOCAL}2")
+        raise UsageError(f"--dask {named}: not a number of processes, such as {LOCAL}2")
     try:  # without keys, the scheduler would run code of any user of this machine
         security = distributed.Security.temporary()
     except ImportError:
@@ -150,7 +152,7 @@ def _processes(distributed: Any, named: str) -> Any:
 
 
 def _missing(name: str) -> UsageError:
-    return UsageError(f"--dask needs {name}: {install_command('dask')}")
+    return UsageError(f"--dask requires {name}: {install_command('dask')}")
 
 
 def _client(distributed: Any, named: str) -> Any:
@@ -163,14 +165,14 @@ def _client(distributed: Any, named: str) -> Any:
         asyncio.run(asyncio.wait_for(_identified(distributed, address), PATIENCE_S))
         client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
     except Exception as error:  # of any type, because any server may listen there
-        why = " ".join(str(error).split())[:200] or f"nothing for {PATIENCE_S} s"
+        why = " ".join(str(error).split())[:200] or f"no answer for {PATIENCE_S} s"
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except TIMEOUTS:
         client.close()
         raise UsageError(
-            f"--dask {named}: its scheduler has no workers; start some, such as `dask worker`"
+            f"--dask {named}: its scheduler has no workers: start some with `dask worker`"
         ) from None
     return client
 
@@ -187,13 +189,14 @@ def _address(named: str) -> str:
             address = None
         if not isinstance(address, str):
             raise UsageError(
-                f"--dask {named}: no file of a scheduler; it writes one with --scheduler-file"
+                f"--dask {named}: not a scheduler file: `dask scheduler --scheduler-file` "
+                "writes one"
             )
         return address
     if ":" not in named:
         raise UsageError(
-            f"--dask {named}: no such scheduler file; give one, an address as tcp://host:8786, "
-            f"or {LOCAL}N"
+            f"--dask {named}: no such scheduler file: pass a file, an address such as "
+            f"tcp://host:8786, or {LOCAL}N"
         )
     return named
 
@@ -204,7 +207,7 @@ async def _identified(distributed: Any, address: str) -> None:
     async with distributed.rpc(address, connection_args=arguments) as there:
         kind = (await there.identity())["type"]
     if kind != "Scheduler":
-        raise ValueError(f"a {kind.lower()} does; give its scheduler's address")
+        raise ValueError(f"a {kind.lower()} answers: pass the address of its scheduler")
 
 
 def _compare_versions(client: Any, named: str) -> None:
@@ -214,14 +217,14 @@ def _compare_versions(client: Any, named: str) -> None:
     except Exception as error:  # any exception, because a missing function may fail in many ways
         why = " ".join(str(error).split())[:200]
         raise UsageError(
-            f"--dask {named}: its workers can't import mpiprof ({why}); "
-            f"where they run: {install_command('dask')}"
+            f"--dask {named}: its workers cannot import mpiprof ({why}): on their machine "
+            f"run {install_command('dask')}"
         ) from None
     others = sorted(found - {__version__})
     if others:
         raise UsageError(
-            f"--dask {named}: its workers have mpiprof {', '.join(others)}, this is {__version__}; "
-            "install the same"
+            f"--dask {named}: its workers have mpiprof {', '.join(others)}, but this is "
+            f"{__version__}: install the same version"
         )
 
 

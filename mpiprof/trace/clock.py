@@ -88,10 +88,7 @@ def _tightest(at: Int, value: Int, lower: bool) -> Bounds:
 
 
 def instance_bounds(
-    batches: Iterable[Batch],
-    synchronising: Bool,
-    node_of: Mapping[int, str],
-    reference: str,
+    batches: Iterable[Batch], synchronising: Bool, node_of: Mapping[int, str], reference: str
 ) -> dict[str, Bounds]:
     """Return the bounds of each node's offset from synchronising instances, in local times.
 
@@ -247,7 +244,8 @@ def build_clocks(
                 length = spans[node][1] - spans[node][0]
                 clock = Clock(0, offset, 0.0, UNKNOWN_NS + int(MAX_DRIFT * length))
                 problems.note(
-                    f"node {node}: its clock was never compared; times between nodes are guesses"
+                    f"node {node}: its clock was never compared with other nodes, so "
+                    "differences between nodes are unreliable"
                 )
             clocks[node] = clock
         waiting = [node for node in waiting if node not in clocks]

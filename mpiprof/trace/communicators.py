@@ -56,10 +56,10 @@ class Communicators:
             if inter:
                 size = sum(map(len, of.groups))
             elif len(of.own) != size:
-                raise ValueError("size and members differ")
+                raise ValueError("the size differs from the number of members")
             place = int(np.searchsorted(of.own, rank))
             if place == len(of.own) or of.own[place] != rank:
-                raise ValueError("the rank is no member of its own group")
+                raise ValueError("the rank is not a member of its own group")
         index = self._index(rank, identity, (of.groups, of.number, size, local, inter), row)
         if not inter:
             for name, into in (
@@ -131,7 +131,7 @@ class Communicators:
             groups = tuple(sorted(sides, key=lambda g: g.tolist()))
             ranks = np.concatenate(groups)
             if len(np.unique(ranks)) != len(ranks):
-                raise ValueError("a rank is a member twice")
+                raise ValueError("a rank appears twice among the members")
             self.groups[told] = Groups(np.sort(sides[0]), groups, self._number(groups))
         return self.groups[told]
 
@@ -141,7 +141,7 @@ class Communicators:
             integer(first, 0, self.limit - 1)
             integer(last, 0, self.limit - 1)
             if integer(step) == 0:
-                raise ValueError("a run of members without a step")
+                raise ValueError("a range of members without a step")
             parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 

@@ -241,5 +241,5 @@ def needed() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MpiprofError(f"a data set needs pyarrow: {install_command('export')}") from None
+        raise MpiprofError(f"a data set requires pyarrow: {install_command('export')}") from None
     return pyarrow, parquet

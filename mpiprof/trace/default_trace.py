@@ -23,7 +23,7 @@ def chosen(named: Path | None) -> Path:
                 f"{named}: no such trace folder (seen from {Path.cwd()}){_meant(named)}"
             )
         if not named.is_dir() and named.suffix != OTF2:
-            raise UsageError(f"{named}: not a folder; give the trace folder, not a file in it")
+            raise UsageError(f"{named}: not a folder; pass the trace folder, not a file in it")
         return named
     found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
     if not found:
@@ -31,7 +31,8 @@ def chosen(named: Path | None) -> Path:
             if not os.access(folder, os.R_OK):
                 raise TraceError(f"{folder}: cannot be read: {os.strerror(errno.EACCES)}")
         raise TraceError(
-            f"no trace in {Path.cwd()}: name one, or make one with `python -m mpiprof run app.py`"
+            f"no trace in {Path.cwd()}: name a trace, or record one with `python -m "
+            "mpiprof run app.py`"
         )
     return max(found, key=_started)
 

@@ -25,9 +25,9 @@ RANK_LIMIT = 1 << 22
 def files_of(path: Path) -> tuple[list[File], list[File]]:
     """Return the logs and tables in a trace folder; raises TraceError if there are none."""
     if not path.exists():
-        raise TraceError(f"{path}: no such trace folder; give the folder that run named")
+        raise TraceError(f"{path}: no such trace folder; pass the folder that `run` printed")
     if not path.is_dir():
-        raise TraceError(f"{path}: not a folder; give the trace folder, not a file in it")
+        raise TraceError(f"{path}: not a folder; pass the trace folder, not a file in it")
     if not os.access(path, os.R_OK | os.X_OK):  # glob would find nothing
         raise TraceError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
     try:
@@ -61,7 +61,9 @@ class Folder:
         if logs and not self.logs.files:
             raise TraceError(self._found[-1] if len(logs) == 1 else self._none_readable(len(logs)))
         if not self._summed and any(log.layout.checked for log in self.logs.opened):
-            self._found.note("meta.json is damaged and unread: it has no sum, and the logs have")
+            self._found.note(
+                "meta.json is damaged and ignored: it has no checksum, but the logs have"
+            )
             self.meta = {}
         self._check()
 
@@ -77,22 +79,22 @@ class Folder:
             sound = line_is_sound(content.rstrip(b"\n"))
             self._summed = sound is not None
             if sound is False:
-                raise ValueError("its sum is another")
+                raise ValueError("its checksum is wrong")
             meta = json.loads(content)
         except FileNotFoundError:
-            self._found.note("meta.json is missing: the job is starting, or it died very early")
+            self._found.note("meta.json is missing: the job is starting, or died in MPI_Init")
             return {}
         except OSError as error:
             self._found.note(f"meta.json cannot be read: {error.strerror}")
             return {}
         except (ValueError, RecursionError):
-            self._found.note("meta.json is damaged and unread")
+            self._found.note("meta.json is damaged and ignored")
             return {}
         if not isinstance(meta, dict):
-            self._found.note("meta.json is damaged and unread")
+            self._found.note("meta.json is damaged and ignored")
             return {}
         if meta.get("format", "mpiprof trace") != "mpiprof trace":
-            raise TraceError(f"{path}: not of an mpiprof trace")
+            raise TraceError(f"{path}: not a file of an mpiprof trace")
         version = meta.get("version", 1)
         if isinstance(version, int) and version > 1:
             raise TraceError(f"{path}: written by a newer mpiprof; update mpiprof to read it")
@@ -116,15 +118,15 @@ class Folder:
         self.ranks: int = max(declared, max(known, default=-1) + 1)
         if self.ranks == 0:
             raise TraceError(
-                f"{self.path}: no rank wrote yet: the job is starting, or died in MPI_Init"
+                f"{self.path}: no rank has written yet: the job is starting, or died in MPI_Init"
             )
         absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
         if absent:
-            self._found.note(f"nothing was written by {named(absent)}")
+            self._found.note(f"no log of {named(absent)}")
         self._silent = self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads}
         if self._silent:
             silent = named(sorted(self._silent))
-            self._found.note(f"{silent}: the tables name calls, but the log holds none")
+            self._found.note(f"{silent}: the tables have call sites, but the log has no calls")
             self.logs.cut = True
         found: Counter[int] = Counter()
         for (rank, _), chunks in self.logs.threads.items():
@@ -137,8 +139,8 @@ class Folder:
                 self.logs.cut = True
         unfinished = [r for r in sorted(known) if r not in self.tables.ends]
         if unfinished:
-            why = "the job is running, or it was killed"
-            why += ", or their ends could not be written" if self.unwritten else ""
+            why = "the job is running or was killed"
+            why += ", or their last records could not be written" if self.unwritten else ""
             self._found.note(f"{named(unfinished)} did not reach the end of the run: {why}")
         aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
         if aborted:
@@ -147,13 +149,13 @@ class Folder:
             self._found.note(self.dropped_note)
         if self.tables.limits:
             self._found.note(
-                f"the log of {named(sorted(self.tables.limits))} reached its limit (--limit): "
-                "later calls are summed up, without single instances"
+                f"the log of {named(sorted(self.tables.limits))} reached its limit "
+                "(--limit): later calls are only in the totals"
             )
         if self.turned:
             self._found.note(
-                f"of the calls of {named(sorted(self.turned))} the last are held "
-                "(--record ring): the table of all has the earlier ones, summed up"
+                f"the trace has only the last calls of {named(sorted(self.turned))} "
+                "(--record ring): earlier calls are only in the totals"
             )
         for note in self.notes:
             self._found.note(note)

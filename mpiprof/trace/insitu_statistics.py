@@ -62,7 +62,7 @@ def statistics(trace: Trace) -> Iterator[Statistics]:
                 if shape < len(ids) and ids[shape] >= 0:
                     found = _of(trace, int(ids[shape]), group)
                 if found is None:
-                    trace.problems.note(f"rank {rank}: damaged statistics are left out")
+                    trace.problems.note(f"rank {rank}: damaged statistics are ignored")
                 elif found.instances:
                     yield found
 

@@ -68,31 +68,33 @@ def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
     used: set[int] = set()
     for fmt, offset in zip(formats, offsets, strict=True):
         if fmt.kind not in "iu" or offset < 0 or offset + fmt.itemsize > size:
-            raise ValueError("a field that is no integer inside the record")
+            raise ValueError("a field that is not an integer inside the record")
         covered = set(range(offset, offset + fmt.itemsize))
         if covered & used:
             raise ValueError("fields that overlap")
         used |= covered
     for name, fmt in zip(names, formats, strict=True):
         if name in NARROW and (fmt.kind != "u" or fmt.itemsize > 4):
-            raise ValueError(f"{name} that is no small number")
+            raise ValueError(f"{name} that is not a small number")
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
 
 def parse_layout(head: bytes, name: str) -> Layout:
     """Parse the first line of the log called `name`; TraceError if it is no valid description."""
     if not head.startswith(b"{"):
-        raise TraceError(f"{name}: not an mpiprof log (its first line is no description)")
+        raise TraceError(
+            f"{name}: not an mpiprof log (its first line does not describe the record)"
+        )
     line, newline, _ = head.partition(b"\n")
     if not newline:
-        raise TraceError(f"{name}: cut off inside its first line; nothing in it can be read")
+        raise TraceError(f"{name}: truncated inside its first line, so it cannot be read")
     try:
         return _layout(line)
     except TraceError as error:
         raise TraceError(f"{name}: {error}") from None
     except BAD_LAYOUT as error:
         raise TraceError(
-            f"{name}: damaged first line ({str(error)[:80]}); record it anew"
+            f"{name}: damaged first line ({str(error)[:80]}); record the program again"
         ) from None
 
 
@@ -101,7 +103,7 @@ def _layout(line: bytes) -> Layout:
     """Parse a first line. The line is the same in all logs of a trace, hence the cache."""
     sound = line_is_sound(line)
     if sound is False:
-        raise ValueError("its sum is another")
+        raise ValueError("its checksum is wrong")
     described = json.loads(line)
     if described["format"] != "mpiprof log":
         raise TraceError(f"not an mpiprof log but {described['format']!r:.40}")
@@ -111,16 +113,16 @@ def _layout(line: bytes) -> Layout:
     header_bytes = int(described["header_bytes"])
     record_bytes = int(described["record_bytes"])
     if not (1 <= record_bytes <= 4096 and header_bytes >= 1 and chunk <= 1 << 26):
-        raise ValueError("sizes that cannot be")
+        raise ValueError("impossible sizes")
     if header_bytes + record_bytes > chunk:
         raise ValueError("chunks too small for one record")
     record = _dtype(described["record"], record_bytes, FIELDS)
     checked = int(described["version"]) >= 2
     if checked and sound is None:
-        raise ValueError("it has no sum")
+        raise ValueError("it has no checksum")
     needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
     header = _dtype(described["header"], header_bytes, needed)
     ring = int(described.get("ring_bytes", 0))
     if not 0 <= ring < 1 << 48:
-        raise ValueError("a ring that cannot be")
+        raise ValueError("an impossible ring")
     return Layout(chunk, header_bytes, record, header, checked, ring)

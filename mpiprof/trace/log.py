@@ -42,7 +42,7 @@ class LogFile:
             with file.open() as content:
                 head = read_bytes(content, 0, LONGEST_HEAD)
                 if head[:1] in (b"", b"\0") and not head.strip(b"\0"):
-                    raise TraceError(f"{self.name}: empty; its process is starting, or it died")
+                    raise TraceError(f"{self.name}: empty: its process is starting, or died")
                 self.layout = parse_layout(head, self.name)
                 self.chunks, rest = divmod(content.size, self.layout.chunk_bytes)
                 self.headers = self._read_headers(content)
@@ -55,7 +55,7 @@ class LogFile:
         self.cut = rest != 0
         if self.cut:
             problems.note(
-                f"{self.name}: cut off inside a chunk; {rest} bytes at its end are unread"
+                f"{self.name}: truncated inside a chunk; {rest} bytes at its end are ignored"
             )
 
     def _read_headers(self, content: Content) -> Array:
@@ -260,12 +260,12 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
     used = np.flatnonzero(headers["magic"] == MAGIC)
     foreign = int((headers["magic"] != 0).sum()) - len(used)
     if foreign > 0:
-        problems.note(f"{log.name}: {foreign} chunks are damaged and unread")
+        problems.note(f"{log.name}: {foreign} chunks are damaged and ignored")
         logs.cut = True
     told = set(headers.dtype.names or ()) >= {f"{name}_ns" for name in SPENT}
     wild = int((headers["rank"][used].astype(np.int64) >= limit).sum())
     if wild:
-        problems.note(f"{log.name}: {wild} chunks name a rank that does not exist; unread")
+        problems.note(f"{log.name}: {wild} chunks of ranks that do not exist are ignored")
         logs.cut = True
     for index in used.tolist():
         head = headers[index]
@@ -285,13 +285,13 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
         if dropped < 1 << 48:
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
         else:
-            problems.note(f"{log.name}: a chunk's count of dropped records is damaged")
+            problems.note(f"{log.name}: a chunk has a damaged count of dropped records")
         if told:
             spent = [int(head[f"{name}_ns"]) for name in SPENT]
             if all(0 <= ns < 1 << 62 for ns in spent):
                 logs.spent[key] = list(map(max, spent, logs.spent.get(key, spent)))
             else:
-                problems.note(f"{log.name}: a chunk's times are damaged")
+                problems.note(f"{log.name}: a chunk has damaged times")
 
 
 def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
@@ -302,7 +302,7 @@ def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> 
         if known is None or (known.live and not chunk.live):
             best[chunk.serial] = chunk
         elif known.live == chunk.live:
-            problems.note(f"rank {key[0]}: two chunks have the same number; the second is unread")
+            problems.note(f"rank {key[0]}: two chunks have the same number; the second is ignored")
     return sorted(best.values(), key=lambda c: c.serial)
 
 

@@ -51,7 +51,7 @@ def _fault(name: str, link: Any) -> str:
     if unsteady:  # checked first, because impossible times follow from unsteady rounds
         return unsteady
     if not beta >= FASTEST:
-        return f"large messages take no longer than small ones {NAMES[name]}"
+        return f"large messages are not slower than small ones {NAMES[name]}"
     for one, both in zip(ones, boths, strict=False):
         if not one > 0 < both or one > MOST_ONE * both:
             return f"one way takes {_times(one, both)} times as long as both ways {NAMES[name]}"
@@ -71,10 +71,10 @@ def _unsteady(name: str, link: Mapping[str, Any]) -> str:
     # Between nodes a message takes so long that another process may use the core meanwhile.
     if name == "within" and rounds and min(rounds) < FEWEST_ROUNDS:
         most = f"all but {min(rounds)}" if min(rounds) else "all"
-        return f"other processes took the cores in {most} of the rounds {NAMES[name]}"
+        return f"other processes used the cores in {most} of the repetitions {NAMES[name]}"
     for size, spread in zip(sizes, spreads, strict=False):
         if not spread <= MOST_SPREAD:
-            return f"rounds of {size} B differ by a factor of {spread:.1f} {NAMES[name]}"
+            return f"repetitions of {size} B differ by a factor of {spread:.1f} {NAMES[name]}"
     return ""
 
 

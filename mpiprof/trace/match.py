@@ -220,7 +220,7 @@ class _Pool:
         index = np.flatnonzero(chosen)[::-1]
         where[member[index], instance[index]] = index
         if int((where >= 0).sum()) < len(index):
-            self.problems.note("nonblocking operations appear twice; the first record counts")
+            self.problems.note("nonblocking operations appear twice; the first record is used")
         return where
 
     def _batch(self, block: Block, opened: Int, closed: Int, sequence: Int, start: Int) -> Batch:
@@ -341,7 +341,9 @@ class Matcher:
             lane = self.lanes[index] = _Lane(communicator, self.problems, self.passed)
             self.pools[index] = _Pool(communicator, self.problems, self.passed)
         if rank not in lane.column:
-            self.problems.note(f"rank {rank}: calls on a communicator it is no member of; left out")
+            self.problems.note(
+                f"rank {rank}: calls on a communicator without this rank are ignored"
+            )
             return set()
         kind = block.kind
         if kind is not None and bool((kind == CALL).all()):

@@ -60,7 +60,7 @@ def read(file: Path) -> dict[str, str]:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{file}: can't be read ({error}); repair it or take it away") from error
+        raise TraceError(f"{file}: cannot be read ({error}): repair or remove it") from error
     for number, line in enumerate(text.splitlines(), 1):
         fields = {k.lower(): v for k, v in _FIELD.findall(line.partition("#")[0])}
         if "switches" in fields or not line.partition("#")[0].strip():
@@ -71,8 +71,8 @@ def read(file: Path) -> dict[str, str]:
                 found[node] = switch
         except (KeyError, ValueError) as error:
             raise TraceError(
-                f"{file}: line {number} is not as in `SwitchName=leaf1 Nodes=node[1-16]`; "
-                "repair it or take the file away"
+                f"{file}: line {number} is not of the form `SwitchName=leaf1 "
+                "Nodes=node[1-16]`: repair the line, or remove the file"
             ) from error
     return found
 

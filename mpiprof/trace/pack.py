@@ -52,7 +52,7 @@ def library() -> Any:
             from backports import zstd
         except ImportError:
             raise MpiprofError(
-                f"packed traces need the package backports.zstd: {install_command('pack')}"
+                f"packed traces require the package backports.zstd: {install_command('pack')}"
             ) from None
     return zstd
 
@@ -94,7 +94,7 @@ class Pack:
         except OSError as error:
             raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, RecursionError, library().ZstdError):
-            raise TraceError(f"{path}: damaged or cut off; nothing in it can be read") from None
+            raise TraceError(f"{path}: damaged or truncated, so it cannot be read") from None
 
     def _index(self) -> dict[str, Any]:
         with self.path.open("rb") as file:
@@ -160,7 +160,7 @@ class Member:
         self.starts: list[int] = ends.tolist()
         blocks = -(-max(entry.chunks - 1, 0) // entry.together)
         if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
-            raise ValueError("an entry that can't be")
+            raise ValueError("an impossible entry")
 
     @contextmanager
     def open(self) -> Iterator[Member]:

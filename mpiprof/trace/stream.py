@@ -92,7 +92,7 @@ class ThreadStream:
             if log is not None and chunk.log is not log:
                 break
             if start == 0 and not chunk.log.is_sound(chunk.index):
-                self._note_damage("a chunk is not as it was written; unread")
+                self._note_damage("a chunk has a wrong checksum and is ignored")
                 self.position = (index + 1, 0)
                 continue
             log = chunk.log
@@ -106,7 +106,9 @@ class ThreadStream:
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
             self.position = (len(self.chunks), 0)  # records not written yet come last
         if any(c.moved_on() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
-            self.problems.note("the job went on while its log was read; its newest records lack")
+            self.problems.note(
+                "the job continued while its log was read, so its newest records are missing"
+            )
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
         return records
 
@@ -191,7 +193,7 @@ class ThreadStream:
             return block
         bad = self._impossible(block)
         if bad is not None:
-            self._note_damage("damaged records are left out")
+            self._note_damage("damaged records are ignored")
             block = block.take(~bad)
         ids = source.shape_map
         shape = block.shape
@@ -202,7 +204,7 @@ class ThreadStream:
             joint = ids[shape]
         block.shape = joint.astype(np.int32)
         if len(block) and int(joint.min()) < 0:
-            self._note_damage("records name a shape that its tables do not hold; left out")
+            self._note_damage("records of a shape that is missing from the tables are ignored")
             block = block.take(joint >= 0)
         if source.to_global is not None and len(block):
             summary = None if block.kind is None else block.kind == SUMMARY

@@ -62,7 +62,7 @@ class _Reader:
         lines = content.split(b"\n")
         if lines[-1]:
             self.tables.cut = True
-            self.problems.note(f"{name}: its last line is cut off and unread")
+            self.problems.note(f"{name}: its last line is truncated and ignored")
         damaged = begun = 0
         sound: list[tuple[bytes, bool | None]] = []
         for line in filter(None, lines[:-1]):
@@ -76,10 +76,10 @@ class _Reader:
             damaged += not (whole and self._read_line(unsealed(line) if known else line))
         if begun:
             self.tables.cut = True
-            self.problems.note(f"{name}: lines begun and not written to their end: {begun}")
+            self.problems.note(f"{name}: incomplete lines: {begun}")
         if damaged:
             self.tables.cut = True
-            self.problems.note(f"{name}: damaged lines, unread: {damaged}")
+            self.problems.note(f"{name}: damaged lines, ignored: {damaged}")
 
     def _read_line(self, line: bytes) -> bool:
         try:
@@ -170,7 +170,7 @@ class _Reader:
                 ids[rank, local] = index
         if damaged:
             self.tables.cut = True
-            self.problems.note(f"tables: {damaged} lines of kind {kind} are damaged and unread")
+            self.problems.note(f"tables: {damaged} lines of kind {kind} are damaged and ignored")
         self.raw[kind] = {}
         return ids
 
@@ -244,7 +244,7 @@ class _Sites:
 
     def _joined(self, frames: Any) -> int:
         if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
-            raise ValueError("no list of frames")
+            raise ValueError("not a list of frames")
         for frame in frames:
             if "module" in frame:
                 text(frame["module"])

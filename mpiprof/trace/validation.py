@@ -10,12 +10,12 @@ LIMIT = 1 << 62  # largest plausible time or byte count
 def integer(value: Any, low: int = -LIMIT, high: int = LIMIT) -> int:
     """Return the value if it is an integer between the bounds, else ValueError."""
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{value!r:.20} where a number is expected")
+        raise ValueError(f"{value!r:.20} in place of a number")
     return value
 
 
 def text(value: Any) -> str:
     """Return the value if it is a string, else ValueError."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.20} where text is expected")
+        raise ValueError(f"{value!r:.20} in place of text")
     return value

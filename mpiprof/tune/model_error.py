@@ -22,7 +22,8 @@ from mpiprof.trace.types import Float
 CONFIDENCE = 0.95
 TELLS_APART = 0.25  # ranks' times count if a misfit is below this share of the others' median
 UNKNOWN = (
-    "how far the model is off is not known, as nothing that ran is like one of ours: measure it"
+    "the error of the model is unknown, because no recorded algorithm matches one of the "
+    "catalogue: measure it"
 )
 
 

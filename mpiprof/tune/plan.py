@@ -81,7 +81,8 @@ class Plan:
         found = "".join(line_of(rule) for rule in self.rules)
         if len(os.fsencode(found)) > MOST_TEXT:
             raise UsageError(
-                f"--switch: {len(self.rules)} rules are too many to hand over: leave out some"
+                f"--switch: {len(self.rules)} rules are too many for the environment of a "
+                "process: leave out some"
             )
         return found
 
@@ -97,7 +98,7 @@ def read(specification: str, *, strict: bool = True) -> Plan:
     for item in _items(specification):
         if item.startswith("random:"):
             if item != specification:
-                raise UsageError(f"--switch {item}: goes with nothing else")
+                raise UsageError(f"--switch {item}: cannot be combined with other items")
             return Plan(seed=_seed(item.removesuffix(":own")), own=item.endswith(":own"))
         if item == AUTO:
             auto = True
@@ -140,8 +141,8 @@ def _items(specification: str) -> list[str]:
     items = _joined([item.strip() for item in specification.split(",")])
     if not all(items):
         raise UsageError(
-            f"--switch {specification!r}: empty; give operation=algorithm, such as alltoall=ring, "
-            "app.py:88=ring, PLAN.json, or auto"
+            f"--switch {specification!r}: empty: pass operation=algorithm, such as "
+            "alltoall=ring, app.py:88=ring, PLAN.json, or auto"
         )
     return items
 
@@ -174,7 +175,7 @@ def _is_whole(part: str) -> bool:
 def _seed(item: str) -> int:
     text = item.removeprefix("random:")
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
-        raise UsageError(f"--switch {item}: {text!r} is no seed, a number from 0 to 2^64 - 1")
+        raise UsageError(f"--switch {item}: {text!r} is not a seed, a number from 0 to 2^64 - 1")
     return int(text)
 
 
@@ -189,9 +190,9 @@ def _item_rule(item: str) -> Rule:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"{where}: {word!r} is no parameter=value")
+            raise UsageError(f"{where}: {word!r} is not parameter=value")
         if name in given:
-            raise UsageError(f"{where}: {name} is given twice")
+            raise UsageError(f"{where}: {name} appears twice")
         given[name] = value
     if ":" in what:
         return rule_of(where, None, site_of(where, _plain(what)), algorithm, given)
@@ -232,13 +233,13 @@ def _entries(path: Path, content: bytes) -> list[Any]:
     try:
         data = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise UsageError(f"{path}: is no text, so no plan") from None
+        raise UsageError(f"{path}: not a text file, so not a plan") from None
     except json.JSONDecodeError as error:
         raise UsageError(
-            f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}"
+            f"{path}, line {error.lineno}, column {error.colno}: invalid JSON: {error.msg}"
         ) from None
     except (RecursionError, ValueError) as error:  # nested too deep, or a number of too many digits
-        raise UsageError(f"{path}: can't be read as JSON: {error}") from None
+        raise UsageError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(data, list):
         raise UsageError(f"{path}: a plan is a list of entries, this is {_kind(data)}")
     return data
@@ -258,9 +259,9 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
         raise UsageError(f"{where}: is {_kind(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
         if name not in KEYS:
-            raise UsageError(f"{where}: no key {name!r} in a plan; {nearest(name, KEYS)}")
+            raise UsageError(f"{where}: a plan has no key {name!r}; {nearest(name, KEYS)}")
     if "algorithm" not in entry:
-        raise UsageError(f"{where}: names no algorithm")
+        raise UsageError(f"{where}: has no algorithm")
     operation = entry.get("operation")
     if operation is not None:
         operation = operation_of(where, _text(where, "operation", operation))
@@ -268,7 +269,7 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
     if not isinstance(sites, list):
         raise UsageError(f"{where}: call_sites is {_kind(sites)}, not a list such as ['app.py:88']")
     if operation is None and not sites:
-        raise UsageError(f"{where}: names neither an operation nor call_sites")
+        raise UsageError(f"{where}: has neither operation nor call_sites")
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{where}: parameters is {_kind(parameters)}, not {{name: value}}")
@@ -319,12 +320,13 @@ def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, in
         raise UsageError(f"{where}: bytes is not {{from, to}}")
     if operation is not None and not OPERATIONS[operation].sized:
         raise UsageError(
-            f"{where}: no choice can depend on the bytes of {operation}, as no member knows all"
+            f"{where}: a choice cannot depend on the bytes of {operation}, because no "
+            "member knows all of them"
         )
     first = 0 if given.get("from") is None else bytes_of(where, "bytes from", given["from"])
     last = None if given.get("to") is None else bytes_of(where, "bytes to", given["to"])
     if last is not None and last < first:
-        raise UsageError(f"{where}: bytes from {first} to {last}: the range is empty")
+        raise UsageError(f"{where}: bytes from {first} to {last} is an empty range")
     return first, last
 
 
@@ -336,8 +338,10 @@ def _sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
     for one in given if isinstance(given, list) else [given]:
         ends = (one.get("from", 1), one.get("to", 1 << 30)) if isinstance(one, dict) else (one, one)
         if not all(isinstance(end, int) and not isinstance(end, bool) for end in ends):
-            raise UsageError(f"{where}: size is neither a number of processes nor a list of such")
+            raise UsageError(
+                f"{where}: size is neither a number of processes nor a list of numbers"
+            )
         if not 1 <= ends[0] <= ends[1]:
-            raise UsageError(f"{where}: size {ends[0]} to {ends[1]}: no communicator has it")
+            raise UsageError(f"{where}: no communicator has a size of {ends[0]} to {ends[1]}")
         found.append((ends[0], ends[1]))
     return tuple(found)

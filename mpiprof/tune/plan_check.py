@@ -53,9 +53,11 @@ def unusable(rule: Rule, ranks: int | None) -> str | None:
     ]
     restricted = found and all(a.restrictions and not a.intercommunicator for a in found)
     if restricted and not any(_may_apply(found, first, last) for first, last in rule.sizes):
-        return f"{rule.algorithm} can't run on {sizes} processes: it needs {found[0].restrictions}"
+        return (
+            f"{rule.algorithm} cannot run on {sizes} processes: it requires {found[0].restrictions}"
+        )
     if ranks is not None and all(first > ranks for first, _ in rule.sizes):
-        return f"is for communicators of {sizes}, and the job has {ranks} ranks"
+        return f"applies to communicators of {sizes}, but the job has {ranks} ranks"
     return None
 
 
@@ -75,7 +77,7 @@ def overlaps(rules: Sequence[Rule]) -> Iterator[str]:
         if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
             said.add(pair)
             of = one.site or one.operation
-            yield f"{other.where}: overlaps with entry {one.entry} ({of}), which goes first"
+            yield f"{other.where}: overlaps with entry {one.entry} ({of}), which takes precedence"
 
 
 def _meet(one: Rule, other: Rule) -> bool:
@@ -118,8 +120,7 @@ def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tupl
         numbers = ", ".join(map(str, entries[:6])) + (" ..." if entries[6:] else "")
         word = "entry" if len(entries) == 1 else "entries"
         texts.append(
-            f"{file}, {word} {numbers}: measured{under}{on}, and this is {here}: "
-            "`tune` the program here"
+            f"{file}, {word} {numbers}: measured{under}{on}, but this is {here}: run `tune` here"
         )
     return replace(plan, rules=tuple(kept)), texts
 
@@ -140,7 +141,7 @@ def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
             kept.append(rule)
             continue
         has = any(one.name == name for one in possible)
-        why = "can't be told to run" if has else "has no"
+        why = "cannot select" if has else "has no"
         asked = f"{rule.site or rule.operation}={rule.variant}"
         where = rule.where if rule.file else f"--switch {asked}"
         texts.append(f"{where}: {family} {why} {name!r}; {nearest(name, can)} (left out)")
@@ -160,7 +161,7 @@ def missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
             continue
         near = sorted(sorted(lines, key=lambda n: abs(n - line))[:3])
         nearest = f"; the nearest: {', '.join(map(str, near))}" if near else ""
-        yield rule, f"{rule.site}: nothing is called in that line of {script}{nearest}"
+        yield rule, f"{rule.site}: that line of {script} contains no call{nearest}"
 
 
 def _same(path: str, script: Path) -> bool:

@@ -66,7 +66,7 @@ def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | N
     base = np.array([score_of(work, p.problem, p.arrivals, p.exits) for p in patterns])
     weights = np.array([p.weight for p in patterns])
     if time.monotonic() > end:
-        note = "not looked at within the --budget"
+        note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
     machine = machine_for(work, machine)
     found = candidates(work, machine)
@@ -118,7 +118,7 @@ def _doubted(result: Result, factor: float) -> Result:
     if math.isinf(factor):
         return replace(result, doubt=factor, note=UNKNOWN)
     off = f"{factor:.2g}" if factor < MOST_TOLD else f"more than {MOST_TOLD:.0f}"
-    note = f"times of the model may be off by a factor of {off}" if factor > NEAR else ""
+    note = f"predicted times may be wrong by a factor of {off}" if factor > NEAR else ""
     return replace(result, doubt=factor, note=note)
 
 

@@ -111,13 +111,18 @@ def judge(result: Result, collectives_ns: float) -> Verdict:
     low, high = base - now * result.doubt - half, min(base - now / result.doubt + half, base)
     worth, reason = YES, ""
     if result.work.elapsed_ns < HOT * collectives_ns:
-        worth, reason = NO, "too little time in it"
+        worth, reason = NO, "it takes too little time"
     elif result.work.instances < FEW:
-        worth, reason = NO, "called too few times"
+        worth, reason = NO, "it is called too few times"
     elif gain < LEAST_GAIN * base:
-        worth, reason = NO, "as good as it gets" if gain <= 0 else "hardly anything to gain"
+        worth, reason = (
+            NO,
+            "the current algorithm is the fastest"
+            if gain <= 0
+            else "the possible gain is negligible",
+        )
     elif low <= 0 or result.doubt > TRUSTED:
-        worth, reason = DOUBTFUL, result.note or "within what is not known"
+        worth, reason = DOUBTFUL, result.note or "the gain is smaller than its uncertainty"
     return Verdict(result, trial.name, base, now, gain, low, high, worth, reason)
 
 

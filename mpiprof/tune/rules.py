@@ -75,14 +75,19 @@ def operation_of(where: str, name: str) -> str:
         return name
     blocking = name.removeprefix("i").removesuffix("_init")
     if blocking != name and blocking in known:
-        raise UsageError(f"{where}: {name} is not switched, only the blocking {blocking} is")
-    raise UsageError(f"{where}: no operation {name!r} to switch; {nearest(name, known)}")
+        raise UsageError(
+            f"{where}: the algorithm of {name} cannot be selected, only that of the blocking "
+            f"{blocking}"
+        )
+    raise UsageError(f"{where}: unknown operation {name!r}; {nearest(name, known)}")
 
 
 def site_of(where: str, text: str) -> str:
     """Return a call site in the recorder's form; raises UsageError."""
     if SITE.fullmatch(text) is None or any(ord(c) < 32 for c in text):
-        raise UsageError(f"{where}: {text!r} is no call site, a file and a line such as app.py:88")
+        raise UsageError(
+            f"{where}: {text!r} is not a call site, a file and a line such as app.py:88"
+        )
     return text.removeprefix("./")
 
 

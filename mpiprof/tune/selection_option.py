@@ -51,18 +51,23 @@ def plan_of(
     if args.switch is None:
         for name, option in ONLY_AUTO:
             if getattr(args, name):
-                raise UsageError(f"{option} needs --switch auto, or --switch PLAN.json,auto")
+                raise UsageError(f"{option} requires --switch auto, or --switch PLAN.json,auto")
         if args.strict_plan:
-            raise UsageError("--strict-plan needs --switch PLAN.json")
+            raise UsageError("--strict-plan requires --switch PLAN.json")
         if args.scratch is not None:
-            raise UsageError("--scratch is for algorithms of ours: name some with --switch")
+            raise UsageError(
+                "--scratch requires --switch: it limits the memory of selected algorithms"
+            )
         return None
     from mpiprof.tune import plan, plan_check  # imports the catalogue, so only on demand
 
     if args.record == "off":
-        raise UsageError("--switch needs the recorder: use --record summary in place of off")
+        raise UsageError("--switch requires the recorder: use --record summary in place of off")
     if args.partial:
-        raise UsageError("--switch needs messages of its own, and --partial forbids them")
+        raise UsageError(
+            "--switch requires messages between recorders, which --partial forbids: leave "
+            "out one of them"
+        )
     strict = bool(args.strict_plan)
     found = plan.read(args.switch, strict=strict)
     check_options(args, found)
@@ -75,7 +80,7 @@ def check_options(args: argparse.Namespace, plan: Plan) -> None:
     """Raise UsageError for options that contradict --switch."""
     for name, option in ONLY_AUTO:
         if getattr(args, name) and not plan.auto:
-            raise UsageError(f"{option} is for a choice of its own: --switch {args.switch},auto")
+            raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
     if args.strict_plan and not plan.files:
         raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
     out: Path | None = args.plan_out

@@ -58,20 +58,22 @@ def _same(path: str, file: str) -> bool:
 
 def _missing(site: str, program: Path, lines: set[int], files: set[str]) -> str:
     if not files:
-        return f"{program} tells no lines: compile it with -g"
+        return f"{program} has no line numbers: compile it with -g"
     path, _, number = site.rpartition(":")
     if not lines:
         some = ", ".join(sorted(files)[:5])
-        return f"nothing in {program} comes from {path}; it was compiled from {some}"
+        return f"{program} contains no code of {path}; its sources are {some}"
     near = sorted(sorted(lines, key=lambda n: abs(n - int(number)))[:3])
-    return f"{program} has no code of that line; the nearest: {', '.join(map(str, near))}"
+    return f"{program} has no code in that line; the nearest lines: {', '.join(map(str, near))}"
 
 
 def _rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
     """Yield file, line, first and last offset of each run of code in a program."""
     tool = shutil.which("objdump")
     if tool is None:
-        raise UsageError("--switch FILE:LINE in a compiled program needs objdump: install binutils")
+        raise UsageError(
+            "--switch FILE:LINE in a compiled program requires objdump: install binutils"
+        )
     base: int | None = None
     file, before = "", None
     with subprocess.Popen(

@@ -80,7 +80,7 @@ def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> No
     for path in (*PAGES, "/callsites?callsite=0", "/algorithms?of=bcast&name=chain&p=6"):
         browser.open(path)
         assert "This failed" not in browser.text(), path
-        assert "can't be shown" not in browser.text(), path
+        assert "cannot be shown" not in browser.text(), path
         wide = browser.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 1280, f"{path} scrolls sideways"
         name = path.strip("/").split("?")[0] or "overview"
@@ -163,7 +163,7 @@ def test_all_can_be_reached_by_keyboard(browser: Browser) -> None:
     for _ in range(20):
         page.keyboard.press("Tab")
         names.append(page.evaluate("document.activeElement.innerText || document.activeElement.id"))
-    assert "Skip to the page" in names
+    assert "Skip to the content" in names
     assert {"Overview", "Call sites", "Live", "filter-ranks"} <= set(names)
     page.locator(".ag-row[row-id='2'] .ag-cell").first.focus()
     page.keyboard.press("ArrowUp")

@@ -255,7 +255,7 @@ def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> N
     assert pairs == {(r, r ^ d) for r in range(8) for d in (1, 2, 4)}
     query = "trace=plain&what=messages&number=0"
     found = page.page.evaluate(f"fetch('/timeline-data?{query}').then((a) => a.json())")
-    assert "library's own" in found["reason"]
+    assert "an algorithm of the library" in found["reason"]
 
 
 def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:

@@ -40,4 +40,4 @@ def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_pat
     damaged = mpiprof.open(folder)
     assert damaged.callsites["complete_instances"].max() == 2046
     assert not damaged.complete
-    assert any("not as it was written" in line for line in damaged.problems)
+    assert any("has a wrong checksum" in line for line in damaged.problems)

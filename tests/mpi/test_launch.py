@@ -193,7 +193,7 @@ def test_missing_things(mpich: Mpi, tmp_path: Path) -> None:
     assert "not found" in said(mpich, "run", "nothing-like-this", cwd=tmp_path)
     assert "no module named nothing" in said(mpich, "run", "-m", "nothing.x", cwd=tmp_path)
     assert "calibrate" in said(mpich, "run", "--machine", "m.json", __file__, cwd=tmp_path)
-    assert "name a program" in said(mpich, "run", cwd=tmp_path)
+    assert "no program to run" in said(mpich, "run", cwd=tmp_path)
     assert "number above 0" in said(mpich, "run", "-n", "0", "app.py", cwd=tmp_path)
     (tmp_path / "plain").write_bytes(Path("/bin/true").read_bytes())
     assert "chmod" in said(mpich, "run", "./plain", cwd=tmp_path)

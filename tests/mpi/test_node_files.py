@@ -246,7 +246,7 @@ def test_a_killed_job_of_two_nodes(
         capsys.readouterr()
         trace = mpiprof.open(folder)
         # A node that is killed before its log has a first line leaves an empty log.
-        empty = any("its process is starting, or it died" in note for note in trace.problems)
+        empty = any("its process is starting, or died" in note for note in trace.problems)
         assert trace.ranks == 4 and trace.logs.cut == empty and not trace.logs.damaged
         assert set(trace.tables.processes) <= set(range(4))
         assert {rank for rank, _ in trace.logs.threads} <= set(trace.tables.processes)

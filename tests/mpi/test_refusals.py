@@ -50,8 +50,8 @@ def test_where_no_trace_can_be_made(mpich: Mpi, app: Path) -> None:
         "file/below": "file is not a folder",
         "dangling": "dangling is not a folder",
         "closed/below": "closed: Permission denied",
-        "x" * 256: "name can't be that long",
-        "/".join(["long" * 50] * 25): "path can't be that long",
+        "x" * 256: "name of the folder is too long",
+        "/".join(["long" * 50] * 25): "path of the trace folder is too long",
     }
     for folder, wrong in cases.items():
         for ranks in ([], ["-n", "2"]):
@@ -59,7 +59,9 @@ def test_where_no_trace_can_be_made(mpich: Mpi, app: Path) -> None:
             assert wrong in line and "-o" in line and "--or-bare" in line
     assert "Permission denied" in refused(verb(mpich, "run", "../app.py"), closed, 1)
     gone = ["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; "$@"', "sh"]
-    assert "folder is gone" in refused([*gone, *verb(mpich, "run", str(app))], app.parent, 1)
+    assert "folder no longer exists" in refused(
+        [*gone, *verb(mpich, "run", str(app))], app.parent, 1
+    )
     assert sorted(path.name for path in app.parent.iterdir()) == [
         "app.py", "closed", "dangling", "file"
     ]  # fmt: skip
@@ -71,7 +73,7 @@ def test_a_full_disk(mpich: Mpi, app: Path, small_disk: Path) -> None:
     with (small_disk / "filling").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, (1 << 20) - (100 << 10))
     line = refused(verb(mpich, "run", "-o", str(small_disk / "t"), "app.py"), app.parent, 1)
-    assert "its disk is full" in line
+    assert "the disk is full" in line
 
 
 def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
@@ -148,7 +150,7 @@ def test_more_ranks_than_can_be_meant(mpich: Mpi, app: Path) -> None:
     for ranks in ("0", "-1", "2147483648", "1" * 30, "1e3", "", "x"):
         assert "argument -n" in refused(verb(mpich, "run", "-n", ranks, "app.py"), app.parent, 2)
     words = verb(mpich, "run", "-n", many, "--yes", "--mpi", "openmpi", "app.py")
-    assert "doesn't fit" in refused(words, app.parent, 2)  # only the next check fails
+    assert "contradicts" in refused(words, app.parent, 2)  # only the next check fails
 
 
 def test_folders_of_any_name_and_a_bare_environment(mpich: Mpi, app: Path) -> None:

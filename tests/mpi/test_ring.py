@@ -108,7 +108,7 @@ def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
     assert "Totals of all calls" in report and "18 000" in report
     assert "INCOMPLETE" not in report
     assert "8999" in said("report", "t", "--site", "allreduce").split("Its ranks")[0]
-    assert "the last calls are held" in said("status", "t")
+    assert "the last calls of each rank are available" in said("status", "t")
     assert "the last " in said("compare", "t", "t").split("A → B")[0]
     said("export", "t", "--to", "html", "-o", "t.html")
     assert "of 9 303 instances (--record ring)" in (tmp_path / "t.html").read_text()

@@ -76,18 +76,18 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
         (["--explain"], "--explain needs --switch auto"),
         (["--reproducible"], "--reproducible needs --switch auto"),
         (["--plan-out", "x.json"], "--plan-out needs --switch auto"),
-        (["--strict-plan"], "--strict-plan needs --switch PLAN.json"),
+        (["--strict-plan"], "--strict-plan requires --switch PLAN.json"),
         (["--switch", "alltoall=ring", "--explain"], "--switch alltoall=ring,auto"),
         (["--switch", "auto", "--strict-plan"], "names no plan file"),
-        (["--switch", "random:1,auto"], "goes with nothing else"),
+        (["--switch", "random:1,auto"], "cannot be combined with other items"),
         (["--switch", "auto", "--partial"], "--partial forbids"),
-        (["--switch", "auto", "--record", "off"], "needs the recorder"),
-        (["--switch", "auto", "--plan-out", "."], "is a folder: name a file"),
-        (["--switch", "auto", "--plan-out", "none/x.json"], "there is no folder none"),
+        (["--switch", "auto", "--record", "off"], "requires the recorder"),
+        (["--switch", "auto", "--plan-out", "."], "is a folder: pass a file"),
+        (["--switch", "auto", "--plan-out", "none/x.json"], "no such folder none"),
         (["--switch", "auto", "--plan-out", "app.py"], "exists and is no plan"),
         (["--learn", "x.jsonl"], "--learn needs --switch auto"),
-        (["--switch", "auto", "--learn", "."], "is a folder: name a file"),
-        (["--switch", "auto", "--learn", "none/x.jsonl"], "there is no folder none"),
+        (["--switch", "auto", "--learn", "."], "is a folder: pass a file"),
+        (["--switch", "auto", "--learn", "none/x.jsonl"], "no such folder none"),
         (["--switch", "auto", "--learn", "app.py"], "holds nothing that was learned"),
         (["--switch", "app.py:2=ring"], "nothing is called in that line of app.py; the nearest: "),
     ],
@@ -100,7 +100,7 @@ def test_wrong_options_start_nothing(
 
 
 MISFITS = [
-    (GOOD | {"operation": "alltoal"}, "no operation 'alltoal' to switch; the nearest: alltoall"),
+    (GOOD | {"operation": "alltoal"}, "unknown operation 'alltoal'; the nearest: alltoall"),
     (GOOD | {"algorithm": "pair", "size": [6, 12]}, "pair can't run on 6, 12 processes: it needs"),
     (GOOD | {"size": {"from": 32}}, "is for communicators of 32 to "),
     ({"call_sites": ["app.py:2"], "algorithm": "ring"}, "the nearest: 3, 5, 6"),
@@ -136,7 +136,7 @@ def test_files_that_are_no_plan_are_refused(mpich: Mpi, folder: Path) -> None:
     assert err.startswith(f"mpiprof: {path}, line 2, column 1: no JSON: ")
     code, out, err = outcome(mpich, folder, "--switch", f"{path}", "--or-bare", n=2)
     assert code == 0 and variables(out)["SWITCH"] == "None"
-    assert err.count("the program runs unswitched") == err.count("\n") == 1
+    assert err.count("the program runs without selection") == err.count("\n") == 1
     assert outcome(mpich, folder, "--switch", "missing.json")[0] == 2
 
 

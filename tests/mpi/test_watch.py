@@ -162,7 +162,7 @@ def test_who_waits_in_a_call_that_is_not_logged_is_not_accused(mpi: Mpi, tmp_pat
     folder = tmp_path / "t"
     options = ["--watch", "2s", "--on-hang", "abort"]
     done = run_mpi(mpi, 3, [*words(mpi, folder, *options), str(compiled(mpi, "unlogged.c"))])
-    (line,) = [line for line in done.stderr.splitlines() if "nothing has been entered" in line]
+    (line,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
     assert f"{verdict_text.TITLES['missing']}: Rank 0 waits in barrier" in line
     assert "Rank 2 has not arrived" in line and "uses no processor" in line
 

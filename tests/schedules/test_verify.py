@@ -59,7 +59,7 @@ def test_a_wrong_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         rows[(rows[:, 0] == 1) & (rows[:, 1] == SEND), 4] = 0
 
     text = broken(monkeypatch, spoil)
-    assert "wrong data in the end (rank 3" in text
+    assert "wrong data at the end (rank 3" in text
     assert "OUT [16, 17)" in text
 
 
@@ -90,11 +90,11 @@ def test_reading_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     def spoil(rows: NDArray[np.int64]) -> None:
         rows[(rows[:, 0] == 1) & (rows[:, 1] == SEND), 3] = OUT
 
-    assert "reads what nothing has written" in broken(monkeypatch, spoil)
+    assert "reads data that was never written" in broken(monkeypatch, spoil)
 
 
 def test_a_lost_partner_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(rows: NDArray[np.int64]) -> None:
         rows[(rows[:, 0] == 1) & (rows[:, 1] == SEND), 2] = 0
 
-    assert "waits for ever" in broken(monkeypatch, spoil)
+    assert "waits forever" in broken(monkeypatch, spoil)

@@ -47,7 +47,7 @@ def test_what_libraries_have_themselves_is_listed(capsys: pytest.CaptureFixture[
 def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "alltoall")
     assert "bruck" in text
-    assert "needs a power of two of processes" in text
+    assert "requires a power of two of processes" in text
     assert "chain" not in text
     text = said(capsys, "allgatherv", "pipelined_ring")
     assert "block_size=BYTES" in text
@@ -151,27 +151,27 @@ def test_diagrams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("alltoal", "no operation 'alltoal': the nearest: alltoall"),
-        ("alltoall rnig --draw -p 4", "no alltoall algorithm 'rnig': did you mean ring?"),
-        ("barrier zzz", "there are: linear, dissemination, tournament"),
-        ("alltoall --simulate", "give the number of processes with -p"),
+        ("alltoal", "unknown operation 'alltoal': the nearest: alltoall"),
+        ("alltoall rnig --draw -p 4", "unknown alltoall algorithm 'rnig': did you mean ring?"),
+        ("barrier zzz", "known: linear, dissemination, tournament"),
+        ("alltoall --simulate", "-p is missing: pass the number of processes"),
         ("--simulate -p 4", "name an operation"),
         ("alltoall --draw -p 4", "name an algorithm to draw"),
-        ("alltoall ring --draw -p 65", "at most 64; with -o FILE.html up to 512"),
-        ("alltoall pair --draw -p 6", "needs a power of two of processes"),
-        ("allgather kang --draw -p 6", "give the remote group's size with -q"),
+        ("alltoall ring --draw -p 65", "at most 64 processes; with -o FILE.html up to 512"),
+        ("alltoall pair --draw -p 6", "requires a power of two of processes"),
+        ("allgather kang --draw -p 6", "pass the size of the remote group with -q"),
         ("alltoall ring --draw -p 6 -q 2", "leave out -q"),
         ("bcast --simulate -p 6 -q 2", "without -q only"),
-        ("bcast --simulate -p 4 --root 4", "--root 4: there are the ranks 0 to 3"),
-        ("bcast --simulate -p 4 --bytes 4X", "'4X' is no size"),
-        ("bcast --simulate -p 4 --arrivals 0,5", "'5' is no time"),
-        ("bcast --simulate -p 2 --arrivals 0,0,1s", "there are the ranks 0 to 1"),
+        ("bcast --simulate -p 4 --root 4", "--root 4: ranks range from 0 to 3"),
+        ("bcast --simulate -p 4 --bytes 4X", "'4X' is not a size"),
+        ("bcast --simulate -p 4 --arrivals 0,5", "'5' is not a time"),
+        ("bcast --simulate -p 2 --arrivals 0,0,1s", "ranks range from 0 to 1"),
         ("bcast --simulate -p 4 --distribution spike", "bcast is regular"),
         ("allgatherv --simulate -p 4 --distribution spice", "did you mean spike?"),
         ("bcast chain --simulate -p 4 --parameters blocksize=4", "did you mean block_size?"),
         ("allgatherv pipelined_ring --draw -p 4 --parameters order=spred", "did you mean spread?"),
-        ("bcast chain --draw -p 4 --parameters block_size", "give NAME=VALUE"),
-        ("bcast --simulate -p 4 --parameters order=spread", "no parameter of bcast 'order'"),
+        ("bcast chain --draw -p 4 --parameters block_size", "not NAME=VALUE"),
+        ("bcast --simulate -p 4 --parameters order=spread", "unknown parameter of bcast 'order'"),
         ("bcast --simulate -p 4 --machine no-such.json", "no-such.json: no such file"),
     ],
 )
@@ -237,5 +237,5 @@ def test_a_broken_schedule_ends_with_1(
     monkeypatch.setattr(Schedule, "steps", steps)
     assert main(["algorithms", "alltoall", "--prove", "-p", "4"]) == 1
     text = capsys.readouterr().out
-    assert "Not proved\n  alltoall ring, 4 processes: wrong data in the end" in text
+    assert "Not proved\n  alltoall ring, 4 processes: wrong data at the end" in text
     assert "alltoall   bruck" in text.partition("Not proved")[0]

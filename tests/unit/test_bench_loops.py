@@ -240,10 +240,10 @@ def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["robust", "-n", "2", "--only", "scan"], "alltoall, bcast, allgatherv, allreduce"),
-        (["arrival", "-n", "2", "--only", "bcast"], "--only is for robust"),
-        (["arrival", "-n", "2", "--full"], "--full is for robust"),
+        (["arrival", "-n", "2", "--only", "bcast"], "--only requires one of the studies robust"),
+        (["arrival", "-n", "2", "--full"], "--full requires the study robust"),
         (["robust", "-n", "2", "--full", "--quick"], "contradict"),
-        (["adaptive", "--simulate", "16"], "can't be simulated"),
+        (["adaptive", "--simulate", "16"], "cannot be simulated"),
     ],
 )
 def test_wrong_use_is_one_line(mpich: Mpi, words: list[str], says: str) -> None:

@@ -128,7 +128,7 @@ def test_doctor_repeats_the_remedy_of_what_failed(
     """An MPI that cannot be recorded needs its own remedy, and no other MPI does."""
     remedy = "set OMPI_ALLOW_RUN_AS_ROOT=1"
     failed = doctor.Check(False, "/x/mpiexec, preloading fails", remedy, needed=True)
-    unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi isn't found beside it")
+    unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi was not found beside it")
     monkeypatch.setattr(doctor, "launchers", lambda: iter([(False, unusable), (False, failed)]))
     assert main(["doctor"]) == 1
     last = capsys.readouterr().out.splitlines()[-1]

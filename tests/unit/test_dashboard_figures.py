@@ -190,7 +190,7 @@ def test_distributions_say_where_no_factor_is_known() -> None:
     assert [bar.name for bar in figure.data] == ["A", "B: no factors"]
     assert list(figure.data[0].y[:2]) == [50, 50]
     nothing = compare.distributions((none, none), ("A", "B"))
-    assert not nothing.data and "no factors" in nothing.layout.annotations[0].text
+    assert not nothing.data and "no imbalance factors" in nothing.layout.annotations[0].text
 
 
 def test_empty_tables_give_a_figure_that_says_so() -> None:
@@ -256,7 +256,7 @@ def test_the_heat_map_says_what_a_cell_is_and_where_colours_end() -> None:
     late[0, 0] = 5_000_000.0
     told = callsite.heat_note(late, np.arange(8), np.arange(800))
     assert "greatest lateness of up to 4 ranks by 2 instances." in told
-    assert "Colours end at 1.00 µs; the latest came 5.00 ms late." in told
+    assert "Colours end at 1.00 µs; the greatest lateness is 5.00 ms." in told
     assert told.endswith("shows the instance and opens the ranks of the row.")
 
 

@@ -224,7 +224,7 @@ def test_the_overview_says_that_a_trace_is_a_sample(tmp_path: Path) -> None:
 def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
     context = Context([plain(tmp_path / "trace", 2)], [])
     for name in ("../trace", str(tmp_path / "trace"), "other"):
-        with pytest.raises(TraceError, match="not among the traces"):
+        with pytest.raises(TraceError, match="not one of the traces of this view"):
             context.data(State(trace=name))
 
 
@@ -257,7 +257,7 @@ def test_live_page_and_status_conclude_alike(
     verdict = json.loads(capsys.readouterr().out)["verdict"]
     assert (verdict["class"], verdict["odd_ranks"]) == ("root", [2])
     assert page.index(json.dumps(verdict["text"])[1:-1]) < page.index("Pending collectives")
-    assert "being carried out" not in page
+    assert "the operation is running" not in page
 
 
 def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
@@ -369,7 +369,7 @@ def test_of_too_many_processes_no_page_waits_for_a_race(
         with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
             begin(data, asked)
     said = str(explanations.other_algorithms(data, State(), asked.callsite))
-    assert "8 processes are too many to simulate while a page waits" in said
+    assert "8 processes are too many to simulate for a page" in said
 
 
 def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:

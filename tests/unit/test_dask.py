@@ -199,14 +199,14 @@ def test_workers_need_the_same_mpiprof(
     monkeypatch.setattr(dask_workers, "__version__", "9.9")
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"have mpiprof {mpiprof.__version__}, this is 9.9" in err
+    assert f"have mpiprof {mpiprof.__version__}, but this is 9.9" in err
     absent = types.ModuleType("absent")  # importable here, but not in the workers
     exec("def version(): return '9.9'", vars(absent))
     monkeypatch.setitem(sys.modules, "absent", absent)
     monkeypatch.setattr(dask_workers, "version", vars(absent)["version"])
     code, out, err = said(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "can't import mpiprof" in err
+    assert "cannot import mpiprof" in err
 
 
 def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> None:
@@ -238,5 +238,5 @@ def test_traces_and_absent_folders_are_refused(
         found = with_workers(gone, connected)
         assert found.dataset is not None  # read, before the file disappears
         (gone / dataset.NAME).unlink()
-        with pytest.raises(TraceError, match="where all workers can read it"):
+        with pytest.raises(TraceError, match="a folder that all workers can read"):
             _ = found.callsites

@@ -75,14 +75,14 @@ def test_wrong_use_is_one_line(
     for where, told in (
         ("tcp://127.0.0.1:9", "no scheduler answers"),
         (str(dead), "no scheduler answers"),
-        *((str(tmp_path / f"{name}.json"), "no file of a scheduler") for name in others),
+        *((str(tmp_path / f"{name}.json"), "not a scheduler file") for name in others),
         (address, "no scheduler answers"),
         (str(tmp_path / "none.json"), "no such scheduler file"),
         ("nothing://here:1", "no scheduler answers"),
-        ("local:0", "give a number of processes"),
-        ("local:", "give a number of processes"),
-        ("local:-1", "give a number of processes"),
-        ("local:٣", "give a number of processes"),
+        ("local:0", "not a number of processes"),
+        ("local:", "not a number of processes"),
+        ("local:-1", "not a number of processes"),
+        ("local:٣", "not a number of processes"),
     ):
         code, out, err = said("report", folder, "--dask", where)
         assert (code, out, err.count("\n")) == (2, "", 1), (where, err)
@@ -102,7 +102,7 @@ def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
     worker = next(iter(cluster.scheduler_info["workers"]))
     code, out, err = said("report", folder, "--dask", worker)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "a worker does" in err
+    assert "a worker answers" in err
 
 
 def test_nothing_is_said_when_it_ends(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_scheduler_that_goes_is_told(folder: Path) -> None:
         found = passing(folder, client)
         assert next(found).found == 1
         made.close()
-        with pytest.raises(MpiprofError, match="the scheduler has gone"):
+        with pytest.raises(MpiprofError, match="the scheduler has ended"):
             list(found)
 
 
@@ -136,5 +136,5 @@ def test_workers_that_all_go_are_told(folder: Path, monkeypatch: pytest.MonkeyPa
         found = passing(folder, client)
         assert next(found).found == 1
         made.scale(0)
-        with pytest.raises(MpiprofError, match="all workers have gone"):
+        with pytest.raises(MpiprofError, match="all workers have ended"):
             list(found)

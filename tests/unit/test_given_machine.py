@@ -83,7 +83,7 @@ def test_the_pages_have_the_same_factors(trace: Path) -> None:
     [
         (None, "no such file"),
         ("{}", "no alpha and beta"),
-        ("[", "can't be read as a machine table"),
+        ("[", "cannot be read as a machine table"),
         (json.dumps(machine(3.85e6)), "not usable, 3.85 ms for an empty message"),
     ],
 )

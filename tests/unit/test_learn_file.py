@@ -68,5 +68,5 @@ def test_no_file_and_an_empty_one_say_nothing(tmp_path: Path) -> None:
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         read(tmp_path)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         read(tmp_path / "none" / "l")

@@ -51,9 +51,12 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (both_ways(1 / 14), "one way takes 14 times as long as both ways within a node"),
         (both_ways(9.0), "both ways take 9 times as long as one way within a node"),
         (machine(beta_ns_per_byte=1000 / 0.17), "0.17 MB/s within a node"),
-        (machine(beta_ns_per_byte=0.001), "large messages take no longer than small ones within"),
-        (machine("between", beta_ns_per_byte=-1.0), "no longer than small ones between nodes"),
-        (machine(beta_ns_per_byte=float("nan")), "large messages take no longer"),
+        (machine(beta_ns_per_byte=0.001), "large messages are not slower than small ones within"),
+        (
+            machine("between", beta_ns_per_byte=-1.0),
+            "large messages are not slower than small ones between nodes",
+        ),
+        (machine(beta_ns_per_byte=float("nan")), "large messages are not slower"),
         (machine(alpha_ns=3.85e6), "3.85 ms for an empty message within a node"),
         (machine("between", alpha_ns=50e6), "50.0 ms for an empty message between nodes"),
         (machine(alpha_ns="x"), "the table within a node is damaged"),
@@ -62,7 +65,7 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
         (rounds([64, 64, 64], [1.0, 1.4, 1.0]), "1000 B differ by a factor of 1.4 within a node"),
         (
             rounds([0, 4, 12], [1.0, 1.0, 1.0]),
-            "took the cores in all of the rounds within a node",
+            "used the cores in all of the repetitions within a node",
         ),
         (
             rounds([12, 12, 12], [1.1, 7.2, 1.0]),

@@ -96,7 +96,7 @@ def test_a_trace_cut_before_its_first_call_is_no_empty_trace(
     for log in trace.glob("*.log"):
         os.truncate(log, 3000)
     line = said(capsys, "report", trace, code=1)
-    assert "no call in it can be read" in line
+    assert "no readable call" in line
     assert ".log" in line
 
 
@@ -105,7 +105,7 @@ def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     file.write_text("not a table of a machine")
     assert "is not a folder" in said(capsys, "run", "-o", file, __file__, code=1)
     assert "an empty name" in said(capsys, "run", "-o", "", __file__)
-    assert "no machine table" in said(capsys, "run", "--machine", file, __file__)
+    assert "not a machine table" in said(capsys, "run", "--machine", file, __file__)
 
 
 def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_compare_names_a_trace_that_is_given_twice(
         assert main(["compare", str(trace), str(other)]) == 0
         first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
         assert first == (
-            f"A and B are the same trace ({other}): nothing can differ. "
-            "Name another recording to compare with."
+            f"A and B are the same trace ({other}), so no difference is possible. "
+            "Name another trace to compare with."
         )
 
 

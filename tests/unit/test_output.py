@@ -30,5 +30,5 @@ def test_a_file_that_is_replaced_needs_its_folder(
     if not refused:
         check_output("-o", path, "plan.json", replaced=replaced)
         return
-    with pytest.raises(UsageError, match="can't be written: name a file elsewhere"):
+    with pytest.raises(UsageError, match="cannot be written: pass a file in another folder"):
         check_output("-o", path, "plan.json", replaced=replaced)

@@ -64,13 +64,19 @@ def test_names_for_inter_communicators_only() -> None:
 @pytest.mark.parametrize(
     ("specification", "wrong"),
     [
-        ("alltoal=ring", "no operation 'alltoal' to switch; the nearest: alltoall, alltoallv"),
+        ("alltoal=ring", "unknown operation 'alltoal'; the nearest: alltoall, alltoallv"),
         ("alltoall=rign", "no algorithm 'rign' for alltoall; did you mean ring?"),
-        ("barrier=xyz", "no algorithm 'xyz' for barrier; there are: "),
-        ("iallreduce=ring", "iallreduce is not switched, only the blocking allreduce is"),
-        ("bcast_init=chain", "bcast_init is not switched, only the blocking bcast is"),
-        ("md.py:0=ring", "'md.py:0' is no call site, a file and a line such as app.py:88"),
-        ("md.py:x=ring", "'md.py:x' is no call site"),
+        ("barrier=xyz", "no algorithm 'xyz' for barrier; known: "),
+        (
+            "iallreduce=ring",
+            "the algorithm of iallreduce cannot be selected, only that of the blocking allreduce",
+        ),
+        (
+            "bcast_init=chain",
+            "the algorithm of bcast_init cannot be selected, only that of the blocking bcast",
+        ),
+        ("md.py:0=ring", "'md.py:0' is not a call site, a file and a line such as app.py:88"),
+        ("md.py:x=ring", "'md.py:x' is not a call site"),
         ("md.py:8=rang", "no algorithm 'rang'; the nearest: ring"),
         ("alltoall=ring:block_size=4", "ring has no parameters, so no 'block_size'"),
         ("bcast=chain:blok_size=4", "chain has no 'blok_size'; did you mean block_size?"),
@@ -78,16 +84,16 @@ def test_names_for_inter_communicators_only() -> None:
         ("bcast=chain:block_size=4X", "block_size=4X: a number of bytes"),
         ("reduce=late_last:late=4K", "late=4K: a rank of the communicator, such as 3"),
         ("reduce=late_last:late=-1", "late=-1: a rank of the communicator"),
-        ("bcast=chain:block_size", "'block_size' is no parameter=value"),
-        ("bcast=chain:block_size=1:block_size=2", "block_size is given twice"),
+        ("bcast=chain:block_size", "'block_size' is not parameter=value"),
+        ("bcast=chain:block_size=1:block_size=2", "block_size appears twice"),
         ("allgatherv=pipelined_ring:order=up", "it is one of ranks, spread, nodes, both"),
         ("alltoall=native:block_size=4", "native has no parameters"),
-        ("", "empty; give operation=algorithm"),
+        ("", "empty: pass operation=algorithm"),
         ("alltoall=ring,", "empty"),
         ("missing.json", "missing.json: no such file (seen from "),
         ("ring", "ring: no such file, nor operation=algorithm"),
-        ("random:x", "'x' is no seed"),
-        ("random:1,alltoall=ring", "goes with nothing else"),
+        ("random:x", "'x' is not a seed"),
+        ("random:1,alltoall=ring", "cannot be combined with other items"),
     ],
 )
 def test_mistakes_on_the_command_line(specification: str, wrong: str) -> None:
@@ -130,25 +136,25 @@ GOOD = {"operation": "alltoall", "algorithm": "ring"}
     ("entry", "wrong"),
     [
         (3, "is a number, not {operation, algorithm, ...}"),
-        ({"operation": "alltoall"}, "names no algorithm"),
-        ({"algorithm": "ring"}, "names neither an operation nor call_sites"),
+        ({"operation": "alltoall"}, "has no algorithm"),
+        ({"algorithm": "ring"}, "has neither operation nor call_sites"),
         (GOOD | {"operation": 4}, "operation is a number, not a text"),
-        (GOOD | {"operation": "alltoal"}, "no operation 'alltoal' to switch"),
+        (GOOD | {"operation": "alltoal"}, "unknown operation 'alltoal'"),
         (GOOD | {"algorithm": "rign"}, "did you mean ring?"),
-        (GOOD | {"algoritm": "ring"}, "no key 'algoritm' in a plan; did you mean algorithm?"),
+        (GOOD | {"algoritm": "ring"}, "a plan has no key 'algoritm'; did you mean algorithm?"),
         (GOOD | {"bytes": 5}, "bytes is not {from, to}"),
         (GOOD | {"bytes": {"from": -1}}, "bytes from=-1: a number of bytes from 0"),
-        (GOOD | {"bytes": {"from": 9, "to": 3}}, "bytes from 9 to 3: the range is empty"),
+        (GOOD | {"bytes": {"from": 9, "to": 3}}, "bytes from 9 to 3 is an empty range"),
         (GOOD | {"size": "4"}, "size is neither a number of processes"),
-        (GOOD | {"size": 0}, "size 0 to 0: no communicator has it"),
+        (GOOD | {"size": 0}, "no communicator has a size of 0 to 0"),
         (GOOD | {"call_sites": "md.py:1"}, "call_sites is a text, not a list"),
-        (GOOD | {"call_sites": ["md.py"]}, "'md.py' is no call site"),
+        (GOOD | {"call_sites": ["md.py"]}, "'md.py' is not a call site"),
         (GOOD | {"parameters": [1]}, "parameters is a list"),
         (GOOD | {"parameters": {"block_size": 1}}, "ring has no parameters"),
         (GOOD | {"why": 1}, "why is a number"),
         (
             {"operation": "alltoallv", "algorithm": "ring", "bytes": {"from": 1}},
-            "no choice can depend on the bytes of alltoallv",
+            "a choice cannot depend on the bytes of alltoallv",
         ),
         (
             {"operation": "bcast", "algorithm": "chain", "parameters": {"block_size": True}},
@@ -165,9 +171,9 @@ def test_mistakes_in_a_plan_file(tmp_path: Path, entry: object, wrong: str) -> N
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ('[{"operation":\n "alltoall",]', ", line 2, column 13: no JSON: "),
+        ('[{"operation":\n "alltoall",]', ", line 2, column 13: invalid JSON: "),
         ('{"a": 1}', ": a plan is a list of entries, this is an object"),
-        ("\udcff", ": is no text, so no plan"),
+        ("\udcff", ": not a text file, so not a plan"),
     ],
 )
 def test_files_that_are_no_plan(tmp_path: Path, text: str, wrong: str) -> None:
@@ -178,7 +184,7 @@ def test_files_that_are_no_plan(tmp_path: Path, text: str, wrong: str) -> None:
 
 def test_too_many_rules_are_refused() -> None:
     many = plan.Plan(tuple(Rule("ring", "alltoall") for _ in range(6000)))
-    with pytest.raises(UsageError, match="too many to hand over"):
+    with pytest.raises(UsageError, match="too many for the environment"):
         many.text()
 
 
@@ -202,8 +208,8 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
             assert 0x400 < first <= last < 0x4000
             assert found.rules[1].ranges == ()
         for site, wrong in (
-            ("loop.c:4000", "no code of that line; the nearest: "),
-            ("roof.c:7", "nothing in .*loop comes from roof.c; it was compiled from .*loop.c"),
+            ("loop.c:4000", "no code in that line; the nearest lines: "),
+            ("roof.c:7", ".*loop contains no code of roof.c; its sources are .*loop.c"),
         ):
             with pytest.raises(UsageError, match=wrong):
                 site_offsets.located(plan.read(f"{site}=ring"), program)
@@ -217,9 +223,9 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
     [
         (["--switch", "alltoall=rign"], "did you mean ring?"),
         (["-n", "2", "--switch", "alltoall=rign"], "did you mean ring?"),
-        (["--record", "off", "--switch", "alltoall=ring"], "--switch needs the recorder"),
+        (["--record", "off", "--switch", "alltoall=ring"], "--switch requires the recorder"),
         (["--partial", "--switch", "alltoall=ring"], "--partial forbids"),
-        (["--machine", "app.py", "--switch", "bcast=chain"], "app.py is no machine table"),
+        (["--machine", "app.py", "--switch", "bcast=chain"], "app.py is not a machine table"),
     ],
 )
 def test_nothing_starts_when_it_is_wrong(

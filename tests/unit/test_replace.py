@@ -77,7 +77,7 @@ def test_a_folder_that_holds_anything_else_is_refused(name: str, tmp_path: Path)
     folder = trace(tmp_path / "old")
     foreign(folder, name)
     before = state(tmp_path)
-    with pytest.raises(UsageError, match="is no file of a trace; move it elsewhere"):
+    with pytest.raises(UsageError, match="is not a file of a trace: move that file elsewhere"):
         refuse_others(folder)
     assert state(tmp_path) == before
 
@@ -96,10 +96,10 @@ def test_what_only_looks_like_a_trace_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "looks"
     folder.mkdir()
     (folder / "meta.json").write_text("{}")
-    with pytest.raises(UsageError, match="holds no trace that can be read"):
+    with pytest.raises(UsageError, match="contains no readable trace"):
         refuse_others(folder)
     (folder / "rank-1.log").write_text("backup of a server")
-    with pytest.raises(UsageError, match="holds no trace that can be read"):
+    with pytest.raises(UsageError, match="contains no readable trace"):
         refuse_others(folder)
 
 

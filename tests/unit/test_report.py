@@ -158,7 +158,7 @@ def test_site_over_its_instances(trace: Path, capsys: pytest.CaptureFixture[str]
     with_json = json.loads(out(capsys, "report", trace, "--site", "app.py:12", "--json"))
     assert [row["operation"] for row in with_json["callsites"]] == ["allreduce"]
     assert main(["report", str(trace), "--site", "nothing"]) == 2
-    assert "there are: app.py:12 step" in capsys.readouterr().err
+    assert "known: app.py:12 step" in capsys.readouterr().err
 
 
 def test_findings_causes_and_phases_as_data(
@@ -205,7 +205,7 @@ def test_sort_and_top(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, "report", trace, "--top", "1")
     assert "the first 1 of 2" in text and "app.py:20" not in text
     assert main(["report", str(trace), "--sort", "nothing"]) == 2
-    assert "there are: " in capsys.readouterr().err
+    assert "known: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_what_several_ranks_note_is_said_once(
     ]
     assert [line[1] for line in told if line[:1] == ["attention"]] == [
         "INCOMPLETE: not every process ended in MPI_Finalize, or files are cut",
-        "ranks 0-5 did not reach the end of the run: the job is running, or it was killed",
+        "ranks 0-5 did not reach the end of the run: the job is running or was killed",
     ]
 
 

@@ -75,7 +75,7 @@ def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert pending["sites"] == [{"file": "app.py", "line": 9, "function": "step"}]
     text = text_of(folder, capsys)
     assert "NOT ARRIVED: 2" in text
-    assert "rank 2 was last seen leaving bcast at app.py:5 main" in text
+    assert "rank 2 last left bcast at app.py:5 main" in text
     assert "next: " in text.splitlines()[-1]
 
 
@@ -133,7 +133,7 @@ def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     made.add(1, made.shape(1, "barrier", "world"), 0, 10, 0)
     text = text_of(write(made, tmp_path / "t", finished=False), capsys)
     assert "DIFFERENT OPERATIONS: Ranks call different operations" in text.splitlines()[2]
-    assert "being carried out" not in text
+    assert "the operation is running" not in text
 
 
 def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +209,7 @@ def test_who_is_in_finalize_has_not_come(
         made.add(rank, 0, 0, 0, 0, kind=0)
     text = text_of(made.write(tmp_path / "t", finished=[2]), capsys)
     assert "of these rank 2 has called MPI_Finalize instead" in text
-    assert "all had arrived" not in text and "all have arrived" not in text
+    assert "all had arrived" not in text and "all ranks have arrived" not in text
 
 
 def test_a_summary_does_not_tell_where_ranks_are(
@@ -223,7 +223,7 @@ def test_a_summary_does_not_tell_where_ranks_are(
     ]
     text = text_of(folder, capsys)
     assert "outside" not in text and "No collective is pending" not in text
-    assert "Whether a collective is pending is not known: calls are not logged." in text
+    assert "Pending collectives are unknown, because calls are not logged." in text
     monkeypatch.setattr(status, "alive", lambda _: dict.fromkeys(range(3), False))
     assert re.search("^  0-1 +ended +not logged", text_of(folder, capsys), re.M)
     ended = write(made, tmp_path / "ended")
@@ -239,11 +239,11 @@ def test_an_archive_of_a_job_that_did_not_end(
     made.add(0, made.shape(0, "barrier", "world"), 1, 3000, 0)
     folder = made.write(tmp_path / "t", finished=False)
     assert main(["status", str(folder)]) == 0
-    assert "machines are not this one" in capsys.readouterr().out
+    assert "runs on other machines" in capsys.readouterr().out
     assert export(folder, "--to", "otf2", "-o", tmp_path / "archive").returncode == 0
     assert main(["status", str(tmp_path / "archive")]) == 0
     told = capsys.readouterr().out
-    assert "machines are not" not in told and "where ranks were at the archive's end" in told
+    assert "runs on other machines" not in told and "the ranks at the end of the archive" in told
     assert "NOT ARRIVED: 1" in told
     for path in folder.iterdir():
         os.utime(path, (1, 1))

@@ -226,7 +226,7 @@ def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
     assert first.gain_ns == pytest.approx(first.base_ns - first.best_ns)
     assert first.low_ns == pytest.approx(first.gain_ns, rel=0.01)
     assert second.worth == result.NO and abs(second.gain_ns) < 1
-    assert second.reason in ("as good as it gets", "too little time in it")
+    assert second.reason in ("the current algorithm is the fastest", "it takes too little time")
 
 
 def outcome(base: list[float], *tried: list[float], doubt: float = 1.0) -> result.Verdict:
@@ -318,7 +318,7 @@ def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     found = predict.predict(tasks.works(trace, 16), uniform(1e4, 1), -1, lambda: None)
     assert [r.trials for r in found] == [(), ()]
-    assert judge(found[0], 1.0).reason == "not looked at within the --budget"
+    assert judge(found[0], 1.0).reason == "not examined within the --budget"
 
 
 # ---- entries

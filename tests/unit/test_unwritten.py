@@ -48,8 +48,10 @@ def test_a_missing_end_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(status, "alive", lambda _: GONE.alive)
     shown = status.text(trace, *rank_state.find(trace), verdict)
     assert "before MPI_Finalize" not in shown and "No collective is pending" not in shown
-    assert "Records of rank 1 could not be written: what they have called since" in shown
-    assert any("or their ends could not be written" in problem for problem in trace.problems)
+    assert "Records of rank 1 could not be written: their later calls" in shown
+    assert any(
+        "or their last records could not be written" in problem for problem in trace.problems
+    )
 
 
 def test_nor_does_one_of_some_ranks(tmp_path: Path) -> None:
@@ -107,7 +109,9 @@ def test_watch_says_that_it_does_not_know(tmp_path: Path) -> None:
     assert here is not None
     hangs = Hangs(Wanted(1.0), tmp_path / "t", Node(here), True)
     (line,) = hangs._conclude(time.monotonic() - 5, {}, {})
-    assert "where ranks are is not known, as records of rank 1 could not be written" in line
+    assert (
+        "the state of the ranks is unknown, because records of rank 1 could not be written" in line
+    )
 
 
 def test_a_summary_does_not_say_killed(tmp_path: Path) -> None:

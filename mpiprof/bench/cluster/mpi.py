@@ -68,7 +68,7 @@ def build_wait() -> Path:
         return made
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
-        raise MpiprofError("--cluster needs a C compiler: apt-get install gcc libc6-dev")
+        raise MpiprofError("--cluster requires a C compiler: apt-get install gcc libc6-dev")
     made.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         part = Path(folder, made.name)

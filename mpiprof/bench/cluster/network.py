@@ -76,7 +76,9 @@ def parse(text: str) -> Shape:
     """Parse a cluster's description; raises UsageError if it is invalid."""
     match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)([kmg])bit(?:x(\d+))?", text.lower())
     if match is None:
-        raise UsageError(f"--cluster {text}: write nodes x rate [x ranks on each], as 16x100mbit")
+        raise UsageError(
+            f"--cluster {text}: not nodes x rate [x ranks per node], such as 16x100mbit"
+        )
     shape = Shape(int(match[1]), int(float(match[2]) * UNITS[match[3]]), int(match[4] or 1))
     if not 2 <= shape.nodes <= MOST_NODES or shape.ppn < 1 or shape.rate < 10**5:
         raise UsageError(
@@ -90,7 +92,7 @@ def find_tool(name: str, package: str) -> str:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     found = shutil.which(name, path=path)
     if found is None:
-        raise MpiprofError(f"--cluster needs `{name}`: apt-get install {package}")
+        raise MpiprofError(f"--cluster requires `{name}`: apt-get install {package}")
     return found
 
 
@@ -124,7 +126,9 @@ class Cluster:
         self._tc = find_tool("tc", "iproute2")
         self._unshare = find_tool("unshare", "util-linux")
         if os.geteuid() != 0:
-            raise MpiprofError("--cluster makes network namespaces, which only root may: use sudo")
+            raise MpiprofError(
+                "--cluster creates network namespaces, which requires root: use sudo"
+            )
         self._claim()
         try:
             self._build()
@@ -146,8 +150,10 @@ class Cluster:
             alive = sweep(self._ip)
             if alive:
                 print(
-                    f"mpiprof: {alive} other emulated cluster(s) are up on this machine: both will "
-                    "be slow",
+                    (
+                        f"mpiprof: {alive} other emulated cluster(s) run on this machine: "
+                        "both will be slow"
+                    ),
                     file=sys.stderr,
                 )
             identity = secrets.token_hex(3)
@@ -171,8 +177,9 @@ class Cluster:
             self._ip_batch(None, [f"netns add {self.prefix}{n}" for n in ["switch", *addresses]])
         except MpiprofError as error:
             raise MpiprofError(
-                f"network namespaces are not allowed here ({str(error).rpartition(': ')[2]}): in a "
-                "container start it with --privileged"
+                "network namespaces are not permitted here "
+                f"({str(error).rpartition(': ')[2]}): start the container with "
+                "--privileged"
             ) from None
         self._in("switch", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
         self._in(
@@ -197,8 +204,7 @@ class Cluster:
             ],
         )
         self._ip_batch(
-            "switch",
-            [f"link set {port} gso_max_size 65536 txqueuelen 10000 master br0 up"],
+            "switch", [f"link set {port} gso_max_size 65536 txqueuelen 10000 master br0 up"]
         )
         settings = {
             "tcp_slow_start_after_idle": "0",
@@ -276,7 +282,7 @@ class Cluster:
     ) -> int:
         """Run a program on the cluster and return its exit code."""
         if ranks > self.shape.ranks:
-            raise UsageError(f"{ranks} ranks on {self.shape}: there is room for {self.shape.ranks}")
+            raise UsageError(f"{ranks} ranks on {self.shape}: the cluster has {self.shape.ranks}")
         process = subprocess.Popen(
             [*self.words(mpi, ranks, environment), *command],
             stdin=subprocess.DEVNULL,

@@ -65,7 +65,7 @@ def run_ranks(name: str, options: Options, library: str, *, in_loops: bool) -> N
 
 def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
     if ranks.world.size < 2:
-        raise MpiprofError("a study needs two ranks or more: `bench NAME -n 8`")
+        raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
     machine, why = measured_machine(ranks, options.machine)
     shared = timing.shared_nodes(ranks)
     return Setup(ranks.world.size, options, machine, library, shared, fault=why)
@@ -89,18 +89,11 @@ def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
     chief = ranks.rank == 0
     if chief:
         _announce(
-            study.TITLE,
-            setup,
-            f"{len(cases)} cases, {setup.laps} laps",
-            lap_s * (setup.laps + 1),
+            study.TITLE, setup, f"{len(cases)} cases, {setup.laps} laps", lap_s * (setup.laps + 1)
         )
     samples = _measure(ranks, cases, setup, chief)
     if chief:
-        conclude(
-            study,
-            [_result(s) for s in samples],
-            setup,
-        )
+        conclude(study, [_result(s) for s in samples], setup)
 
 
 def _result(s: timing.Sample) -> Result:
@@ -127,7 +120,7 @@ def _first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case
     kept = timing.first_lap(ranks, cases, progress.step)
     if ranks.rank == 0 and len(kept) < len(cases):
         left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in kept})
-        print(f"Left out, as the library does not run them here: {', '.join(left)}")
+        print(f"Not measured, because the library cannot run them here: {', '.join(left)}")
     return kept
 
 
@@ -161,7 +154,7 @@ def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
         _announce(study.TITLE, setup, f"{len(loops)} loops, {setup.laps} instances", took)
     work = loop.Work(ranks)
     if ranks.rank == 0 and work.timer:
-        print("Computation is a timer, as ranks outnumber processors.", flush=True)
+        print("Ranks outnumber processors, so computation is replaced by a timer.", flush=True)
     fixed = {_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
     progress = Progress(
         len(fixed) + sum(one.laps * len(one.cases) for one in loops), ranks.rank == 0

@@ -79,7 +79,7 @@ class Ranks:
         if "+" in members:
             first, second = map(int, members.split("+"))
             if first + second > world.size:
-                raise MpiprofError(f"{members} ranks wanted, {world.size} there")
+                raise MpiprofError(f"{members} ranks required, but the job has {world.size}")
             side = 0 if world.rank < first else 1 if world.rank < first + second else None
             local = world.Split(mpi4py().UNDEFINED if side is None else side, world.rank)
             if side is None:
@@ -98,7 +98,7 @@ def begin() -> Ranks:
     world = mpi4py().COMM_WORLD
     function = getattr(ctypes.CDLL(None), "mpiprof_study_choose", None)
     if function is None:
-        raise MpiprofError("mpiprof's library is not preloaded, so no algorithm can be chosen")
+        raise MpiprofError("the recorder is not preloaded, so no algorithm can be selected")
     function.argtypes = [ctypes.c_char_p]
 
     def choose(rule: str) -> int:
@@ -108,7 +108,7 @@ def begin() -> Ranks:
         """
         switched = int(function(rule.encode()))
         if switched < 0:
-            raise MpiprofError(f"this MPI library can't be switched to {rule or 'its own'}")
+            raise MpiprofError(f"this MPI library cannot run {rule or 'its own'}")
         return switched
 
     return Ranks(world, choose, Clock(world))

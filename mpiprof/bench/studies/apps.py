@@ -128,7 +128,9 @@ def samples_folder() -> Path:
     for folder in (Path(mpiprof.__file__).parent.parent / "samples", Path("samples")):
         if (folder / "ft.py").is_file():
             return folder.absolute()
-    raise UsageError("the samples are not here: run this in the project's own folder")
+    raise UsageError(
+        "samples/ is missing from the current folder: run this command in a checkout of mpiprof"
+    )
 
 
 # ---- running

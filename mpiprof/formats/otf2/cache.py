@@ -52,7 +52,10 @@ def opened(path: str | os.PathLike[str]) -> Path:
         with contextlib.suppress(OSError):  # a read-only or full folder
             return _make(anchor, folder, key)
     places = ", ".join(str(folder.parent) for folder in _folders(anchor))
-    raise TraceError(f"{anchor}: no room for its trace folder, or no leave, in {places}")
+    raise TraceError(
+        f"{anchor}: its trace folder cannot be written to {places}: free disk space, or "
+        "permit writing"
+    )
 
 
 def _folders(anchor: Path) -> Iterator[Path]:
@@ -95,7 +98,7 @@ def _make(anchor: Path, folder: Path, key: str) -> Path:
     from mpiprof.formats.otf2.convert import convert, events_of  # slow import
 
     if folder.exists() and _made_of(folder) is None:
-        raise OSError(17, f"{folder} is there, and not made by mpiprof")
+        raise OSError(17, f"{folder} exists, but mpiprof did not make it")
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:

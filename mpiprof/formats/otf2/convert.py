@@ -56,7 +56,9 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         regions = classified(definitions, creator)
         threads = definitions.threads()
         if not threads or not regions.has_mpi:
-            raise TraceError(f"{anchor}: no collectives of MPI in it, which is what mpiprof shows")
+            raise TraceError(
+                f"{anchor}: the archive has no MPI collectives, so there is nothing to show"
+            )
         local = open_locations(reader, [location for of in threads for location in of])
         told = _told(reader)
         conversion = _Conversion(folder, definitions, regions, told.get("dropped", {}))
@@ -76,7 +78,7 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
     conversion.finish()
     meta = {name: told[name] for name in KEPT if name in told}
     if CREATOR not in creator:
-        meta["mpi"] = f"an MPI that {creator or 'a tool'} has traced"
+        meta["mpi"] = f"an MPI traced by {creator or 'a tool'}"
     meta = {
         "format": "mpiprof trace",
         "version": 1,
@@ -109,11 +111,7 @@ class _Conversion:
     """A trace folder being written, rank by rank."""
 
     def __init__(
-        self,
-        folder: Path,
-        definitions: Definitions,
-        regions: Regions,
-        dropped: dict[str, int],
+        self, folder: Path, definitions: Definitions, regions: Regions, dropped: dict[str, int]
     ) -> None:
         self.folder, self.definitions, self.regions = folder, definitions, regions
         self.dropped = dropped
@@ -200,16 +198,18 @@ class _Conversion:
         if lack.cut:
             more = f" and {len(lack.cut) - 4} more" if len(lack.cut) > 4 else ""
             some = ", ".join(map(str, lack.cut[:4])) + more
-            notes.append(f"the archive's events of location {some} are cut off or damaged")
+            notes.append(f"the archive's events of location {some} are truncated or damaged")
         if lack.nowhere:
-            notes.append(f"{lack.nowhere} calls have no communicator in the archive; left out")
+            notes.append(
+                f"{lack.nowhere} calls have no communicator in the archive and are ignored"
+            )
         if lack.assumed:
             notes.append(
-                f"{lack.assumed} calls have no communicator in the archive: "
-                "taken for calls on MPI_COMM_WORLD"
+                f"{lack.assumed} calls have no communicator in the archive and are "
+                "treated as calls on MPI_COMM_WORLD"
             )
         if lack.unknown:
-            notes.append(f"{lack.unknown} events of unknown kinds are passed over")
+            notes.append(f"{lack.unknown} events of unknown types are ignored")
         with (self.folder / "rank-000000.tables").open("a") as file:
             file.writelines(json.dumps({"rank": 0, "note": note}) + "\n" for note in notes)
 

@@ -55,7 +55,9 @@ def archive(anchor: Path) -> Iterator[Any]:
         otf2.Reader_SetSerialCollectiveCallbacks(reader)
         yield reader
     except otf2.Error as error:
-        raise TraceError(f"{anchor}: can't be read: {error}; its definitions are damaged") from None
+        raise TraceError(
+            f"{anchor}: cannot be read: {error}; its definitions are damaged"
+        ) from None
     finally:
         with suppress(otf2.Error):
             otf2.Reader_Close(reader)

@@ -42,7 +42,7 @@ def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[
     try:
         return Archive(folder, trace, facts).write(step)
     except otf2.Error as error:
-        raise MpiprofError(f"{folder}: OTF2 can't write there: {error}") from None
+        raise MpiprofError(f"{folder}: OTF2 cannot write to it: {error}") from None
 
 
 class Archive:

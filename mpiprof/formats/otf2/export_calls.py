@@ -202,7 +202,9 @@ class Location:
             len(calls),
         )
         if done < 0:
-            raise MpiprofError(f"location {self.number}: OTF2 can't write its events: no space?")
+            raise MpiprofError(
+                f"location {self.number}: OTF2 cannot write its events: check the free disk space"
+            )
 
     def close(self) -> int:
         """Close the location and return its number of events."""

@@ -55,7 +55,7 @@ def wheel() -> Any:
     try:
         import _otf2
     except ImportError:
-        raise MpiprofError(f"OTF2 needs the package otf2: {install_command('otf2')}") from None
+        raise MpiprofError(f"OTF2 requires the package otf2: {install_command('otf2')}") from None
     register = _otf2.conf.lib.OTF2_Error_RegisterCallback
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     register.restype = ctypes.c_void_p

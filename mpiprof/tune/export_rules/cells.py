@@ -110,7 +110,7 @@ def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
     for rule in _by_operation(asked.rules):
         span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
         if rule.algorithm != NATIVE and not _is_known(asked, rule):
-            why = f"names a call site of which the trace has no {rule.operation}"
+            why = f"names a call site at which the trace has no {rule.operation}"
             refusals.add(rule.where, _what(rule), why)
             continue
         for size in _sizes(asked, rule, refusals):
@@ -163,7 +163,7 @@ def _sizes(asked: Asked, rule: Rule, refusals: Refusals) -> list[int]:
     for first, last in rule.sizes or ((2, 1 << 30),):
         end = last if last <= MOST_SIZE else asked.largest
         if not end:
-            why = "names no largest communicator: say with -n how many ranks the job has"
+            why = "has no largest communicator: pass the number of ranks with -n"
             refusals.add(rule.where, _what(rule), why)
         sizes |= set(range(max(first, 2), min(end, MOST_SIZE) + 1))
     return sorted(sizes)
@@ -183,8 +183,8 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
         raise RefusedError(f"needs {chosen.restrictions}")
     if "commutes" in chosen.unchecked and not asked.commutative:
         raise RefusedError(
-            f"{FAMILIES[asked.library]} does not look whether the operation commutes, and with one "
-            "that does not the result would be wrong: --commutative says that there is none"
+            f"{FAMILIES[asked.library]} does not check whether the reduction commutes, so "
+            "other reductions would give wrong results: pass --commutative if all commute"
         )
     least = LARGEST_ELEMENT * _least_elements(chosen, size)
     cell = Cell(operation, size, *part, chosen, _segment(rule, chosen), rule.where, _what(rule))
@@ -193,7 +193,7 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
     refusals.add(
         rule.where,
         cell.what,
-        f"needs {chosen.restrictions}, and below {least} bytes there may be fewer",
+        f"requires {chosen.restrictions}, which may not hold below {least} bytes",
         size,
     )
     return [replace(cell, first=least)] if least <= part[1] else []
@@ -203,7 +203,9 @@ def _own(asked: Asked, rule: Rule, size: int) -> Own:
     operation = str(rule.operation)
     library = FAMILIES[asked.library]
     if rule.algorithm == STATIC:
-        raise RefusedError("is another algorithm from call to call: name it, with its bytes")
+        raise RefusedError(
+            "selects different algorithms from call to call: name one algorithm, and its bytes"
+        )
     if rule.algorithm.startswith(f"{NATIVE}:"):
         measured = rule.measured.mpi
         if measured and library not in measured:
@@ -212,11 +214,11 @@ def _own(asked: Asked, rule: Rule, size: int) -> Own:
         chosen = named(asked.library, operation, name)
         if chosen is None:
             known = ", ".join(one.name for one in own(asked.library, operation)) or "none"
-            raise RefusedError(f"{library} has no such {operation}: it has {known}")
+            raise RefusedError(f"{library} has no such {operation} algorithm: it has {known}")
         return chosen
     found = same_as(asked.library, operation, rule.algorithm, size)
     if found is None:
-        raise RefusedError(f"{library} has no {operation} of its own that is the same")
+        raise RefusedError(f"{library} has no equivalent {operation} algorithm")
     return found
 
 
@@ -228,7 +230,7 @@ def _applies(operation: str, rule: Rule, size: int) -> bool:
 def _segment(rule: Rule, chosen: Own) -> int:
     given = dict(rule.parameters).get("block_size")
     if given is None and chosen.name == "pipeline":
-        raise RefusedError("gives no block_size, and ours follows from the machine")
+        raise RefusedError("has no block_size, and the default of mpiprof depends on the machine")
     if int(given or 0) > MOST_SEGMENT:
         raise RefusedError(f"has blocks of more than {MOST_SEGMENT} bytes")
     return int(given or 0)
@@ -260,8 +262,8 @@ def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
     """Return True if a rule's site has such calls; raises RefusedError if other sites have, too."""
     if asked.calls is None:
         raise RefusedError(
-            "names a call site, of which the library knows nothing: give the TRACE, to see "
-            "whether other call sites would change, or take call_sites out of the plan"
+            "names a call site, which the library cannot distinguish: pass the TRACE to "
+            "check that no other call site changes, or remove call_sites from the plan"
         )
     found = False
     for call in asked.calls:
@@ -272,7 +274,7 @@ def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
         if inside[0] > inside[1]:
             continue
         if not any(_asks(other, rule, call, inside) for other in asked.rules):
-            raise RefusedError(f"would change {call.operation} at {call.place} as well")
+            raise RefusedError(f"would also change {call.operation} at {call.place}")
         found |= any(_is_site(str(rule.site), site) for site in call.sites)
     return found
 

@@ -38,11 +38,13 @@ MEASURES = {
 LEFT = {
     **dict.fromkeys(
         ("allreduce", "barrier", "bcast", "reduce"),
-        "MPICH divides it by nodes before it looks into the tree, whose rules would then hold for "
-        "the parts, on other numbers of processes",
+        (
+            "MPICH splits this operation by nodes before it reads the tree, so the rules "
+            "would apply to the parts, with other numbers of processes"
+        ),
     ),
     **dict.fromkeys(
-        ("gather", "gatherv", "scatter", "scatterv"), "MPICH always takes the same algorithm"
+        ("gather", "gatherv", "scatter", "scatterv"), "MPICH always uses the same algorithm"
     ),
 }
 UNSAID = ("k_brucks", "recexch_doubling", "recexch_halving", "noncommutative")
@@ -60,7 +62,7 @@ def own_tree(library: Path) -> Tree:
             if all(f"collective={name}" in tree for name in MEASURES):
                 return tree
     raise MpiprofError(
-        f"{library} has no tree of choices that can be read: nothing is handed over to it"
+        f"{library} has no readable tree of algorithms, so no rules can be exported to it"
     )
 
 
@@ -83,10 +85,10 @@ def _obstacle(cell: Cell, names: bytes) -> str:
     if f"\0{_leaf(cell)}\0".encode() not in names:
         return f"this MPICH has no {_leaf(cell)}"
     if cell.own.name in UNSAID or "in_place" in cell.own.needs:
-        return f"{cell.own.name} needs more than a plan says"
+        return f"{cell.own.name} requires more parameters than a plan contains"
     first, last = _span(cell)
     if first > MOST or MOST < last < NO_END:
-        return f"MPICH can't tell sizes above {MOST} bytes"
+        return f"MPICH cannot distinguish sizes above {MOST} bytes"
     return ""
 
 
@@ -231,7 +233,7 @@ def _is_met(key: str, asking: Asking) -> bool:
             raise MpiprofError(f"{key} is not known")
         return facts[name] == (value == "yes")
     if name != MEASURES[asking.operation][0]:
-        raise MpiprofError(f"{key} is not for {asking.operation}")
+        raise MpiprofError(f"{key} does not apply to {asking.operation}")
     count = asking.count * (asking.size if MEASURES[asking.operation][1] else 1)
     return count <= int(value) if sign == "<=" else count < int(value)
 

@@ -108,8 +108,9 @@ def _lines(cell: Cell) -> list[Line]:
     size, whole = cell.size, cell.first == 0 and cell.last == NO_END
     if cell.operation in UNEVEN and not whole:
         raise RefusedError(
-            "its members would not choose alike: Open MPI takes the bytes from an argument that "
-            "is not significant on all of them, so that only all sizes can be handed over"
+            "its members could choose different algorithms, because Open MPI reads the "
+            "bytes from an argument that is not significant on all members: only a rule "
+            "for all sizes can be exported"
         )
     first, end = cell.first, cell.last + 1
     if cell.operation in MEAN:
@@ -118,7 +119,9 @@ def _lines(cell: Cell) -> list[Line]:
         # A call in place counts as many bytes as its unused arguments have, mostly 0.
         first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
     if first >= end:
-        raise RefusedError(f"Open MPI can't tell {cell.first} to {cell.last} bytes from others")
+        raise RefusedError(
+            f"Open MPI cannot distinguish {cell.first} to {cell.last} bytes from other sizes"
+        )
     made = [Line(first, cell.own.number or 0, 0, cell.segment)]
     return made if cell.last == NO_END else [*made, Line(end, 0, 0, 0)]
 
@@ -144,13 +147,13 @@ def read(text: str) -> Rules:
     """Return the rules of a file; raises MpiprofError if the library would ignore the file."""
     words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
     if words and words[0].startswith("rule-file-version-"):
-        raise MpiprofError("a rules file of another version than 1: write it anew")
+        raise MpiprofError("a rules file of a version other than 1: write it again")
     numbers = iter(words)
 
     def number(what: str, most: int = NO_END) -> int:
         word = next(numbers, "")
         if not word.isdecimal() or (len(word) > 1 and word[0] == "0") or int(word) > most:
-            raise MpiprofError(f"no rules file of Open MPI: {word!r} in place of {what}")
+            raise MpiprofError(f"not a rules file of Open MPI: {word!r} in place of {what}")
         return int(word)
 
     found: Rules = {}
@@ -170,7 +173,7 @@ def read(text: str) -> Rules:
             raise MpiprofError(f"operation {operation}: sizes must ascend")
         found[operation] = tuple(sizes)
     if next(numbers, None) is not None:
-        raise MpiprofError("a rules file of Open MPI that goes on after its end")
+        raise MpiprofError("a rules file of Open MPI with data after its end")
     return found
 
 

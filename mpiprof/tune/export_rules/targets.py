@@ -101,9 +101,11 @@ def _to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Pat
     kept = mpich.possible(found, libmpi, refusals)
     text = json.dumps(mpich.merged(tree, kept), indent=1) + "\n"
     for difference in mpich.differences(tree, json.loads(text), kept):
-        raise MpiprofError(f"{path} is not written: it would say something else for {difference}")
+        raise MpiprofError(
+            f"{path} is not written, because its choice would differ for {difference}"
+        )
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
-    notes = [f"For this MPICH only ({libmpi}): with another tree of its own a job may end."]
+    notes = [f"Valid only for this MPICH ({libmpi}): an MPICH with another tree may abort the job."]
     return Handover(MPICH, kept, refusals.all(), text, variables, notes, SUMMARY)
 
 
@@ -112,8 +114,9 @@ def own_mpich() -> Path:
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     if mpi is None or mpi.abi != "mpich" or mpi.library is None:
         raise UsageError(
-            "--to mpich takes the tree of choices from the MPICH of this Python, which has none: "
-            "run it with the Python whose mpi4py uses that MPICH"
+            "--to mpich reads the tree of algorithms from the MPICH of this Python, "
+            "which has none: run this command with the Python whose mpi4py uses that "
+            "MPICH"
         )
     return mpi.library
 
@@ -122,7 +125,9 @@ def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handov
     kept = openmpi.possible(found, refusals)
     text = openmpi.write(kept)
     for difference in openmpi.differences(openmpi.read(text), kept):
-        raise MpiprofError(f"{path} is not written: it would say something else for {difference}")
+        raise MpiprofError(
+            f"{path} is not written, because its choice would differ for {difference}"
+        )
     variables = {
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
@@ -133,8 +138,8 @@ def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handov
         around = [name for name, inside in openmpi.INSIDE.items() if ruled in inside]
         if around:
             notes.append(
-                f"Open MPI may run {' or '.join(around)} as several operations. If {ruled} is one "
-                "of them, its rule holds there, too."
+                f"Open MPI may run {' or '.join(around)} as several operations. If "
+                f"{ruled} is one of them, its rule applies there as well."
             )
     return Handover(OPENMPI, kept, refusals.all(), text, variables, notes, COUNTED)
 

@@ -210,7 +210,7 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
     replayed = first_lap(ranks, tasks)
     left = ranks.world.bcast(_fitting(replayed, end - time.monotonic()))
     if not left:
-        raise MpiprofError(f"nothing can be replayed in {budget_s:.0f} s: give more --budget")
+        raise MpiprofError(f"no call site can be replayed in {budget_s:.0f} s: increase --budget")
     progress = Progress(MOST_LAPS * sum(len(replayed[i].alive) for i in left), ranks.rank == 0)
     lap = 0
     while True:

@@ -71,12 +71,14 @@ def run(asked: Asked) -> Replayed | int:
     started = asked.ranks is not None or asked.cluster is not None
     if rank_in(os.environ) is not None:
         if started:
-            raise UsageError("-n and --cluster start ranks themselves: leave out this mpiexec")
+            raise UsageError(
+                "-n and --cluster start the ranks themselves: run this command without mpiexec"
+            )
         return take_part(asked)
     if not started:
         raise UsageError(
-            "say where to replay: `mpiexec -n 16 python -m mpiprof tune TRACE --replay`, -n 4, or "
-            "--cluster 16x100mbit"
+            "no ranks for the replay: use `mpiexec -n 16 python -m mpiprof tune TRACE "
+            "--replay`, -n 4, or --cluster 16x100mbit"
         )
     return start(asked)
 
@@ -95,11 +97,11 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
         trace = open_trace(folder)
     works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
     if not works:
-        raise MpiprofError(f"{trace.path}: no blocking collective to replay was recorded")
+        raise MpiprofError(f"{trace.path}: the trace has no blocking collective to replay")
     fitting = [w for w in works if ranks is None or w.members <= ranks]
     if not fitting:
         most = min(w.members for w in works)
-        raise UsageError(f"--replay on {ranks} ranks: the trace needs {most} or more")
+        raise UsageError(f"--replay on {ranks} ranks: the trace requires at least {most}")
     return trace, fitting[:MOST_WORKS]
 
 

@@ -1,9 +1,9 @@
 // Export of the timeline as a file: PNG, or SVG with every bar and text as drawn.
 import * as Paint from "./timeline-paint.mjs";
 import * as Scene from "./timeline-scene.mjs";
-import { element, short } from "./timeline-text.mjs";
+import { element, shorten } from "./timeline-format.mjs";
 
-const LEGEND = 22, SHARPER = 2; // pixels per legend line; PNG pixels per CSS pixel
+const LEGEND_LINE = 22, PNG_SCALE = 2; // pixels per legend line; PNG pixels per CSS pixel
 
 const NAMES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 // XML does not permit control characters, not even as entities.
@@ -79,30 +79,30 @@ class Svg {
 }
 
 // Return the position of each state in the legend, which wraps like text.
-const legend = (c, t, theme) => {
+const layOutLegend = (c, t, theme) => {
   c.font = `11px ${theme.font}`;
   let x = Paint.GUTTER, line = 0;
   const pale = t.data.colour === "waiting" ? [] : [{ name: "lighter: waiting" }];
   return [...t.data.states, ...pale].map(({ name }) => {
-    const wide = c.measureText(short(name)).width + 32;
+    const wide = c.measureText(shorten(name)).width + 32;
     if (x + wide > t.width && x > Paint.GUTTER) { x = Paint.GUTTER; line += 1; }
-    const place = { name: short(name), x, y: line * LEGEND + LEGEND / 2 };
+    const place = { name: shorten(name), x, y: line * LEGEND_LINE + LEGEND_LINE / 2 };
     x += wide;
     return place;
   });
 };
 
-const all = (c, t, theme, places, size) => {
+const drawAll = (c, t, theme, places, size) => {
   c.fillStyle = theme.card;
   c.fillRect(0, 0, ...size);
-  Scene.strip(c, t, theme);
+  Scene.drawStrip(c, t, theme);
   c.save();
-  c.translate(0, Scene.OVERVIEW);
-  Scene.rows(c, t, theme);
+  c.translate(0, Scene.STRIP_HEIGHT);
+  Scene.drawRows(c, t, theme);
   c.restore();
   c.save();
-  c.translate(0, Scene.OVERVIEW + Scene.height(t));
-  const palette = Paint.palette(t.data.states, theme);
+  c.translate(0, Scene.STRIP_HEIGHT + Scene.canvasHeight(t));
+  const palette = Paint.makePalette(t.data.states, theme);
   c.textAlign = "left";
   c.textBaseline = "middle";
   c.font = `11px ${theme.font}`;
@@ -120,21 +120,21 @@ const all = (c, t, theme, places, size) => {
 };
 
 // Save the visible picture under the trace's name.
-export const save = async (t, kind) => {
+export const saveImage = async (t, kind) => {
   if (!t.overview || !t.data) return;
-  const theme = Paint.theme(t.root), meter = document.createElement("canvas").getContext("2d");
-  const places = legend(meter, t, theme), lines = places.length ? places.at(-1).y + LEGEND / 2 : 0;
-  const size = [t.width, Math.ceil(Scene.OVERVIEW + Scene.height(t) + lines + 4)];
+  const theme = Paint.readTheme(t.root), meter = document.createElement("canvas").getContext("2d");
+  const places = layOutLegend(meter, t, theme), lines = places.length ? places.at(-1).y + LEGEND_LINE / 2 : 0;
+  const size = [t.width, Math.ceil(Scene.STRIP_HEIGHT + Scene.canvasHeight(t) + lines + 4)];
   let blob;
   if (kind === "svg") {
     const svg = new Svg();
-    all(svg, t, theme, places, size);
+    drawAll(svg, t, theme, places, size);
     blob = new Blob([svg.text(...size)], { type: "image/svg+xml" });
   } else {
-    const canvas = element("canvas", { width: size[0] * SHARPER, height: size[1] * SHARPER });
+    const canvas = element("canvas", { width: size[0] * PNG_SCALE, height: size[1] * PNG_SCALE });
     const c = canvas.getContext("2d");
-    c.scale(SHARPER, SHARPER);
-    all(c, t, theme, places, size);
+    c.scale(PNG_SCALE, PNG_SCALE);
+    drawAll(c, t, theme, places, size);
     blob = await new Promise((done) => { canvas.toBlob(done); });
   }
   const address = URL.createObjectURL(blob);

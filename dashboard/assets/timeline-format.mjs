@@ -16,7 +16,7 @@ export const moment = (ns, step) => {
 };
 
 // Parse a typed time into ns: "12.3 ms", "0.5 s", "800" (ns); null if it is not a time.
-export const parsed = (text) => {
+export const parseTime = (text) => {
   const found = /^\s*(\d+(?:\.\d+)?)\s*(s|ms|µs|us|ns|)\s*$/.exec(text);
   const scale = { s: 1e9, ms: 1e6, µs: 1e3, us: 1e3, ns: 1, "": 1 };
   return found ? Math.round(Number(found[1]) * scale[found[2]]) : null;
@@ -29,7 +29,7 @@ export const count = (n) => {
   return String(Math.round(n));
 };
 
-export const many = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
+export const countOf = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
 // Create an element with properties, attributes (aria-, data-) and children (elements or text).
 export const element = (tag, properties = {}, ...children) => {
@@ -43,7 +43,7 @@ export const element = (tag, properties = {}, ...children) => {
 };
 
 // Return a list of names and values; pairs without a value are omitted.
-export const facts = (pairs) => {
+export const factList = (pairs) => {
   const list = element("dl", { className: "tl-facts" });
   for (const [name, value] of pairs) {
     if (value === null || value === undefined || value === "") continue;
@@ -52,13 +52,13 @@ export const facts = (pairs) => {
   return list;
 };
 
-export const short = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
+export const shorten = (name) => (name.length > 90 ? name.slice(0, 88) + "…" : name);
 
 // Return the facts about the event under the pointer.
 export const eventFacts = (event, shape, label) => [
   ["rank", label],
-  ["call site", short(shape.site)],
-  ["communicator", short(shape.communicator)],
+  ["call site", shorten(shape.site)],
+  ["communicator", shorten(shape.communicator)],
   ["entered", moment(event.enter, 1)],
   ["inside", time(event.exit - event.enter) + (event.flags & 1 ? " and not back yet" : "")],
   ["waiting", event.wait > 0 ? `${time(event.wait)} (${percent(event.wait / Math.max(event.exit - event.enter, 1))})` : "none"],
@@ -70,8 +70,8 @@ export const eventFacts = (event, shape, label) => [
 ];
 
 export const instanceFacts = (one) => [
-  ["call site", one.sites.slice(0, 3).map(short).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
-  ["communicator", `${short(one.communicator)}, ${one.size} ranks`],
+  ["call site", one.sites.slice(0, 3).map(shorten).join(" | ") + (one.sites.length > 3 ? ` and ${one.sites.length - 3} more` : "")],
+  ["communicator", `${shorten(one.communicator)}, ${one.size} ranks`],
   ["instance", `${one.instance} of its call site`],
   ["sequence", `${one.sequence} on its communicator${one.start ? `, start ${one.start}` : ""}`],
   ["algorithm", one.algorithms.join(", ")],
@@ -89,7 +89,7 @@ export const instanceFacts = (one) => [
 
 const GETTERS = { f8: "getFloat64", f4: "getFloat32", i4: "getInt32", u2: "getUint16", u1: "getUint8" };
 
-const records = (bytes, { each, fields }) => {
+const readRecords = (bytes, { each, fields }) => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const found = [];
   for (let at = 0; at < bytes.byteLength; at += each) {
@@ -107,7 +107,7 @@ export const decode = (buffer) => {
   const arrays = {};
   for (const [name, place] of Object.entries(head.arrays)) {
     const bytes = new Uint8Array(buffer, 4 + length + place.at, place.length);
-    arrays[name] = place.fields ? records(bytes, place) : bytes;
+    arrays[name] = place.fields ? readRecords(bytes, place) : bytes;
   }
   return { ...head, arrays };
 };
