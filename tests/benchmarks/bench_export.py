@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from support.exporting import export
+from support.export_trace import export
 
 from benchmarks.reading import write
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.dashboard_server import chromium
-from support.exporting import HOSTILE, export, mixed
+from support.export_trace import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof

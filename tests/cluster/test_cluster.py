@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from support.jobs import clean_environment, run
 from support.mpis import Mpi
-from support.waiting import HANG_S, wait_until
+from support.wait_until import HANG_S, wait_until
 
 from mpiprof.bench.cluster import network as cluster
 from mpiprof.errors import MpiprofError, UsageError

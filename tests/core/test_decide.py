@@ -1,7 +1,7 @@
 """Decisions of `--switch auto` for given times, without MPI.
 
-programs/decide.c feeds windows to core/selection/online/decide.c and probe.c. Each candidate has
-one time, the library's own first, with noise and outliers from a seed.
+programs/selection_decide.c feeds windows to core/selection/online/decide.c and probe.c. Each
+candidate has one time, the library's own first, with noise and outliers from a seed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from support import ROOT
+from support.compilation import of_the_core
 from support.jobs import run
-from support.programs import of_the_core
 
 SEEDS = range(1, 51)
 MOST = 0.96  # minimum share of seeds that hold, as 2 in 100 instances are disturbed
@@ -47,7 +47,9 @@ def decide(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rank_test",
     )
     parts = [f"selection/online/{name}" for name in names]
-    return of_the_core(tmp_path_factory.mktemp("decide") / "decide", parts, source="decide.c")
+    return of_the_core(
+        tmp_path_factory.mktemp("decide") / "decide", parts, source="selection_decide.c"
+    )
 
 
 def outcome(

@@ -1,4 +1,4 @@
-"""Files that the recorder creates in a folder writable by others: programs/folder_files.c."""
+"""Files that the recorder creates in a folder writable by others: programs/tracefile_folder.c."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from support.compilation import of_the_core
 from support.jobs import run
-from support.programs import of_the_core
 
 ANOTHER = 12345  # uid of another user
 LINK, OWNER = "it, or a file in it, is a link", "it, or a file in it, belongs to another user"
@@ -19,7 +19,7 @@ WAYS = ("shared", "append")  # ways that open an existing file
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's folder code into a separate program."""
     made = tmp_path_factory.mktemp("folder") / "folder_files"
-    return of_the_core(made, PARTS, source="folder_files.c")
+    return of_the_core(made, PARTS, source="tracefile_folder.c")
 
 
 def said(program: Path, *words: str | Path) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.compilation import of_the_core
 from support.jobs import run
-from support.programs import of_the_core
 
 SLOW = {
     "alpha_ns": 40000.0,
@@ -24,7 +24,9 @@ FAST = dict.fromkeys(SLOW, 1.0) | {"sizes": [0]}
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's reader into a separate program."""
     made = tmp_path_factory.mktemp("slowest") / "slowest"
-    return of_the_core(made, ["timing/table", "base/text", "base/memory"], source="slowest.c")
+    return of_the_core(
+        made, ["timing/table", "base/text", "base/memory"], source="timing_slowest_link.c"
+    )
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from support.programs import of_the_core
+from support.compilation import of_the_core
 
 from mpiprof.core.generator.collectives import COLLECTIVES
 

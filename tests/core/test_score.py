@@ -1,6 +1,6 @@
 """One score: the analysis, `tune`, the studies and the recorder rate an instance equally.
 
-programs/score.c feeds arrivals and exits to core/selection/online/arrival.c, without MPI.
+programs/selection_score.c feeds arrivals and exits to core/selection/online/arrival.c, without MPI.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.compilation import of_the_core
 from support.jobs import run
-from support.programs import of_the_core
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import score_ns
@@ -33,7 +33,9 @@ CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's statistics of instances into a separate program."""
     parts = ("selection/online/arrival", "base/memory", "base/operation")
-    return of_the_core(tmp_path_factory.mktemp("score") / "score", parts, source="score.c")
+    return of_the_core(
+        tmp_path_factory.mktemp("score") / "score", parts, source="selection_score.c"
+    )
 
 
 def recorded(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from support import ROOT
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 from mpiprof.launch import options
@@ -38,7 +38,7 @@ def test_groups_that_begin_apart_on_4_ranks(
     spec: str, order: str, mpi: Mpi, tmp_path: Path
 ) -> None:
     """Under Sessions, each group measures its own link, on which the block sizes depend."""
-    program = compiled(mpi, "halves.c", "-O1")
+    program = compiled(mpi, "sessions_halves.c", "-O1")
     words = wrapped(mpi, tmp_path, "--switch", spec, "--", program, order)
     run_mpi(mpi, 4, words, cwd=tmp_path, check=True)
     table = mpiprof.open(tmp_path / "trace").callsites
@@ -82,7 +82,7 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
     rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
 ) -> None:
     """Rank 1 has another catalogue, as after an upgrade of the environment during a job."""
-    program = compiled(mpi, "duplicates.c", "-O1")
+    program = compiled(mpi, "communicators_exhausted.c", "-O1")
     name = f"libmpiprof-{mpi.name}-{'4c' if mpi.name == 'mpich' else '4'}.so"
     choose = 'case "$PMI_RANK$OMPI_COMM_WORLD_RANK" in 1) mine=$1;; *) mine=$2;; esac\n'
     start = 'shift 2; export LD_PRELOAD="$mine" MPIPROF_LIBRARY="$mine"; exec "$@"'
@@ -179,7 +179,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
 
     The communicator that is used most gets a private one.
     """
-    program = compiled(mpich, "duplicates.c", "-O1")
+    program = compiled(mpich, "communicators_exhausted.c", "-O1")
     option = ["--record", "summary"] if spec == "summary" else ["--switch", spec]
     words = wrapped(mpich, tmp_path, *option, "--", program, "1900", "600")
     ended = run_mpi(mpich, 2, words, check=True)
@@ -197,7 +197,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
 @pytest.mark.parametrize("spec", SPECS)
 def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """A thread sees the program's own error handler at every moment."""
-    program = compiled(mpi, "handlers.c", "-pthread")
+    program = compiled(mpi, "errors_handler_unchanged.c", "-pthread")
     ended = run_mpi(mpi, 2, wrapped(mpi, tmp_path, "--switch", spec, "--", program), check=True)
     assert ended.stdout == "0 times another handler\n"
 
@@ -214,7 +214,7 @@ def test_nothing_of_ours_touches_a_handler() -> None:
 )
 def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) -> None:
     """If processes may fail, the library runs all calls and reports the failure to waiters."""
-    program = compiled(openmpi, "revoked.c", "-O1")
+    program = compiled(openmpi, "communicators_revoked.c", "-O1")
     launcher, *rest = openmpi.mpiexec(3)
     words = [launcher, "--with-ft", "ulfm", *rest]
     own = [program, tmp_path / "signs"]
@@ -227,7 +227,7 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
 @pytest.mark.parametrize("spec", ["allreduce=ring,bcast=binomial", "auto", "random:9"])
 def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Path) -> None:
     """120 communicators, four threads at once: private communicators are created and evicted."""
-    program = compiled(openmpi, "crowd.c", "-pthread")
+    program = compiled(openmpi, "communicators_private_limit.c", "-pthread")
     words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")
     ended = run_mpi(openmpi, 3, words, check=True)
     assert ended.stdout == "0 wrong\n"

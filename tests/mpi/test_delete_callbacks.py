@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 
 
 def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
     """Record `times` communicators on 2 ranks; returns the bytes of the tables."""
-    program = compiled(mpi, "delete_callbacks.c")
+    program = compiled(mpi, "communicators_delete_callback.c")
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *options]
     done = run_mpi(mpi, 2, [*words, "--", program, str(times)], check=True)
     assert done.stdout == "ok\n"
@@ -27,7 +27,7 @@ def test_the_calls_are_the_communicators_own(mpi: Mpi, tmp_path: Path) -> None:
     few = table_bytes(mpi, tmp_path / "few", 200)
     many = table_bytes(mpi, tmp_path / "many", 700)
     assert many - few < 500 * 20  # the fault left 222 bytes each on both ranks
-    lines = raw.read(tmp_path / "many").lines
+    lines = raw_trace.read(tmp_path / "many").lines
     assert not [line for line in lines if line.get("how") == "unknown"]
     instances = mpiprof.open(tmp_path / "many").instances
     calls = instances[instances["operation"] == "allreduce"]

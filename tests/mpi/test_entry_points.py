@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import PROGRAMS, raw
+from support import PROGRAMS, raw_trace
 from support.call_programs import c_program, fortran_program, python_program
-from support.calls import Case, bytes_of, cases, marked_lines
+from support.collective_calls import Case, bytes_of, cases, marked_lines
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.waiting import BARE_HANG_S
+from support.wait_until import BARE_HANG_S
 
 from mpiprof.core.generator.collectives import other_functions
 
@@ -31,19 +31,19 @@ RECORDS = {
 
 def record(
     mpi: Mpi, ranks: int, argv: Sequence[str | Path], folder: Path, **options: Any
-) -> raw.Raw:
+) -> raw_trace.Raw:
     """Run a program under mpiprof and return its recorded data."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder)]
     run_mpi(mpi, ranks, [*words, *argv], check=True, cwd=folder.parent, **options)
-    trace = raw.read(folder)
+    trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(ranks), "finalize")
     return trace
 
 
 def check_records(
-    trace: raw.Raw,
+    trace: raw_trace.Raw,
     chosen: Sequence[Case],
-    check_site: Callable[[Case, raw.Record], None],
+    check_site: Callable[[Case, raw_trace.Record], None],
 ) -> None:
     """Compare the records of both communicators, call by call."""
     for rank in (0, 1):
@@ -74,19 +74,19 @@ def check_records(
 
 def check_native(
     mpi: Mpi, chosen: Sequence[Case], source: Path, compiler: Sequence[str]
-) -> raw.Raw:
+) -> raw_trace.Raw:
     """Compile a program, run it recorded on 2 ranks, and check every call."""
     program = source.with_suffix("")
     run([*compiler, "-g", "-O0", "-o", program, source], cwd=source.parent, check=True)
     trace = record(mpi, 2, ["--", program], source.parent / "trace")
     lines = marked_lines(source.read_text())
-    line_of = raw.native_line(program)
+    line_of = raw_trace.native_line(program)
     targets = call_targets(program)
 
-    def check_line(case: Case, call: raw.Record) -> None:
+    def check_line(case: Case, call: raw_trace.Record) -> None:
         assert line_of(call) in lines[case.number], case
 
-    def check_target(case: Case, call: raw.Record) -> None:
+    def check_target(case: Case, call: raw_trace.Record) -> None:
         # gfortran assigns some calls the line of the last statement, so compare the instruction.
         name = case.function.name.lower().removesuffix("_c")
         address, target = targets.after(call.frames[0]["offset"])
@@ -164,7 +164,7 @@ def test_python(mpi: Mpi, tmp_path: Path) -> None:
 
     lines = marked_lines(source.read_text())
 
-    def check_site(case: Case, call: raw.Record) -> None:
+    def check_site(case: Case, call: raw_trace.Record) -> None:
         frame = call.frames[0]
         assert (frame["file"], frame["function"]) == (str(source), "main")
         assert frame["line"] in lines[case.number], case
@@ -178,8 +178,8 @@ NOT_FROM_FORTRAN = {
     *("MPI_Comm_spawn", "MPI_Comm_spawn_multiple", "MPI_Comm_connect", "MPI_Comm_accept"),
     *("MPI_Comm_join", "MPI_Init_thread"),
 }
-OTHERS = PROGRAMS / "others.F90"
-WINDOWS = OTHERS.with_name("windows.F90")
+OTHERS = PROGRAMS / "fortran_other_functions.F90"
+WINDOWS = OTHERS.with_name("fortran_windows_files.F90")
 
 
 def test_the_fortran_program_calls_all_that_is_no_collective() -> None:
@@ -242,7 +242,7 @@ def hangs_forgiven() -> Iterator[None]:
 
 def recorded_in_time(
     mpi: Mpi, argv: Sequence[str | Path], folder: Path, options: dict[str, Any]
-) -> raw.Raw:
+) -> raw_trace.Raw:
     """Record windows and files; on a busy machine Open MPI 4.1 hangs in them, even bare."""
     for number in range(4):
         with hangs_forgiven():
@@ -284,12 +284,12 @@ def test_fortran_spawns_on_1_rank(system_mpi: Mpi, binding: str, tmp_path: Path)
     words = [mpi.mpifort, "-g", "-w", "-fallow-argument-mismatch"]
     words += ["-DF08"] if binding == "mpi_f08" else []
     program = tmp_path / "spawn"
-    run([*words, "-o", program, OTHERS.with_name("spawn.F90")], cwd=tmp_path, check=True)
+    run([*words, "-o", program, OTHERS.with_name("spawn_itself.F90")], cwd=tmp_path, check=True)
     bare = run_mpi(mpi, 1, [program], check=True)
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace"), "--"]
     printed = run_mpi(mpi, 1, [*words, str(program)], check=True)
     assert printed.stdout == bare.stdout == "child is right\n" * 2
-    trace = raw.read(tmp_path / "trace")
+    trace = raw_trace.read(tmp_path / "trace")
     made = [(c["how"], c["local"], c["inter"]) for c in trace.communicators(0)[2:]]
     assert made == [("spawn", True, True), ("spawn_multiple", True, True)]
     assert [(r.operation, r.root, r.bytes) for r in trace.of(0)] == [("bcast", -3, (4, 0))] * 2

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import test_sanitizers
 from support import PROGRAMS
+from support.compilation import compiled, core_built
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled, core_built
 
 from mpiprof.model.schedule import Algorithm, catalogue
 from mpiprof.tune import plan
@@ -29,7 +29,7 @@ Used = dict[tuple[str, bool, str], int]
 @pytest.fixture
 def programs() -> Callable[..., Path]:
     """Return a function that compiles the program of random cases for an MPI, with extra flags."""
-    parts = [PROGRAMS / f"execute_{name}.c" for name in ("sides", "moves", "reductions")]
+    parts = [PROGRAMS / f"execute_{name}.c" for name in ("buffers", "moves", "reductions")]
     return lambda mpi, *flags: compiled(
         mpi, "execute_cases.c", "-std=gnu11", "-O1", "-pthread", *flags, *parts
     )

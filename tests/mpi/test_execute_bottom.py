@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 from test_execute import used
 from test_execute_errors import switched
 
@@ -42,13 +42,18 @@ def check(mpi: Mpi, folder: Path, program: Path, absent: set[str]) -> None:
 
 def test_c(mpi: Mpi, tmp_path: Path) -> None:
     mpich = mpi.name == "mpich"
-    program = compiled(mpi, "bottom.c", "-DLARGE" if mpich else "-DREDUCTIONS")
+    program = compiled(mpi, "execute_bottom.c", "-DLARGE" if mpich else "-DREDUCTIONS")
     check(mpi, tmp_path, program, {"allreduce"} if mpich else set())
 
 
 def test_c_with_the_system_s_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
     large = ["-DLARGE"] if system_mpi.name == "mpich" else []
-    check(system_mpi, tmp_path, compiled(system_mpi, "bottom.c", "-DREDUCTIONS", *large), set())
+    check(
+        system_mpi,
+        tmp_path,
+        compiled(system_mpi, "execute_bottom.c", "-DREDUCTIONS", *large),
+        set(),
+    )
 
 
 @pytest.mark.parametrize("binding", ["mpif.h", "mpi", "mpi_f08"])
@@ -57,6 +62,6 @@ def test_fortran(system_mpi: Mpi, binding: str, tmp_path: Path) -> None:
     words = [system_mpi.mpifort, "-ffree-line-length-none", f"-DBINDING={number}"]
     words += [] if binding == "mpi_f08" else ["-fallow-argument-mismatch", "-w"]
     program = tmp_path / "bottom"
-    run([*words, "-o", program, PROGRAMS / "bottom.F90"], cwd=tmp_path, check=True)
+    run([*words, "-o", program, PROGRAMS / "execute_bottom.F90"], cwd=tmp_path, check=True)
     absent = {"allreduce", "alltoallv", "gatherv", "scatterv"}
     check(system_mpi, tmp_path, program, absent)

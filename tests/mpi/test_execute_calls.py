@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
 from support.call_programs import c_program, fortran_program, python_program
-from support.calls import cases
+from support.collective_calls import cases
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 from test_execute import used
 from test_execute_errors import ORDERLY, switched
 
@@ -63,9 +63,9 @@ def test_python(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_spawned_members_stay_native_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "spawn.c")
+    program = compiled(mpi, "spawn_itself.c")
     words = switched(mpi, tmp_path, ORDERLY, program, "spawn")
     run_mpi(mpi, 1, words, check=True, cwd=tmp_path)
-    trace = raw.read(tmp_path / "trace")
+    trace = raw_trace.read(tmp_path / "trace")
     assert [c for c in trace.communicators(0) if c["how"] == "spawn"]
     assert {name for _, _, name in used(tmp_path / "trace")} == {"native"}

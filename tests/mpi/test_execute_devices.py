@@ -42,7 +42,7 @@ def launch(mpi: Mpi, folder: Path, runtime: str, mode: str, *options: str) -> Co
         folder / "libaware.so",
         folder / RUNTIMES[runtime],
     )
-    run([*compiler, "-o", program, PROGRAMS / "device.c"], check=True)
+    run([*compiler, "-o", program, PROGRAMS / "device_buffers.c"], check=True)
     for made, source in ((library, "device_library.c"), (stand_in, "device_runtime.c")):
         run([*compiler, "-shared", "-fPIC", "-o", made, PROGRAMS / source], check=True)
     recorder: list[str | Path] = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import arguments
+from support import wrong_arguments
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 ORDERLY = (
     "alltoall=bruck,alltoallv=ring,reduce=binary_tree,allreduce=ring,reduce_scatter=pairwise,"
@@ -35,8 +35,8 @@ def switched(mpi: Mpi, folder: Path, switch: str, *words: str | Path) -> list[st
 def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     """Error classes and receive buffers after each call are as in the bare program."""
     source, program = tmp_path / "all.c", tmp_path / "all"
-    every = arguments.cases(mpi.name == "mpich")
-    source.write_text(arguments.source([c for c in every if c.function.form == "blocking"]))
+    every = wrong_arguments.cases(mpi.name == "mpich")
+    source.write_text(wrong_arguments.source([c for c in every if c.function.form == "blocking"]))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
     run_mpi(mpi, 3, [program], check=True, cwd=tmp_path)
     bare = said(tmp_path)

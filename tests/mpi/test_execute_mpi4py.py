@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.mpis import Mpi
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 from test_execute import SEED, forced, turn, used
 from test_mpi4py_suite import ran, suite
 

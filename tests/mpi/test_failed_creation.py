@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 
@@ -22,7 +22,7 @@ def test_error_classes_that_differ_between_ranks(
     errors: str, how: str, switch: str, mpich: Mpi, tmp_path: Path
 ) -> None:
     """On 3 ranks: the program checks its sums. Open MPI aborts the bare program."""
-    program = compiled(mpich, "failed_creation.c", "-O1")
+    program = compiled(mpich, "communicators_failed_connect.c", "-O1")
     words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     words += ["--switch", switch] if switch else []
     done = run_mpi(mpich, 3, [*words, "--", program, how, errors], check=True, cwd=tmp_path)

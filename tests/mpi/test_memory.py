@@ -1,7 +1,7 @@
 """The recorder's memory is bounded and released, and its absence ends no program.
 
-tests/programs/memory_calls.c checks every result of its collectives.
-tests/programs/failing_memory.c refuses memory to the recorder.
+tests/programs/memory_refused_collectives.c checks every result of its collectives.
+tests/programs/memory_refusal.c refuses memory to the recorder.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
+from support.compilation import compiled
 from support.jobs import EVERY_TRANSPORT, run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 from mpiprof.metrics.library_algorithms import is_native
@@ -29,7 +29,7 @@ EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=r
 @pytest.fixture
 def calls() -> Callable[[Mpi], Path]:
     """Return a function that compiles the program of checked calls."""
-    return lambda mpi: compiled(mpi, "memory_calls.c", "-std=gnu11", "-O1")
+    return lambda mpi: compiled(mpi, "memory_refused_collectives.c", "-std=gnu11", "-O1")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the library that refuses memory."""
     made = tmp_path_factory.mktemp("failing") / "libfailing.so"
     words: list[str | Path] = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", made]
-    run(["cc", *words, PROGRAMS / "failing_memory.c", "-ldl"], check=True)
+    run(["cc", *words, PROGRAMS / "memory_refusal.c", "-ldl"], check=True)
     return made
 
 
@@ -160,7 +160,7 @@ def test_refused_memory(
 @cache
 def code_bare(mpi: Mpi, more: str) -> int:
     """Return the exit code of the program without mpiprof, limited to `more` KB above its use."""
-    words = [str(compiled(mpi, "tight_memory.c")), more, "12", "200000"]
+    words = [str(compiled(mpi, "memory_limited.c")), more, "12", "200000"]
     return run_mpi(mpi, 2, words, env=EVERY_TRANSPORT).returncode
 
 
@@ -172,7 +172,7 @@ def test_address_space_that_is_short(more: str, number: int, mpi: Mpi, tmp_path:
     Without that memory the library ends the program: Open MPI with MPI_ERR_INTERN, MPICH by a
     signal.
     """
-    words: list[str | Path] = [compiled(mpi, "tight_memory.c"), more, "12", "200000"]
+    words: list[str | Path] = [compiled(mpi, "memory_limited.c"), more, "12", "200000"]
     started = [*recorder(mpi, tmp_path, SWITCHES[number]), *words]
     wrapped = run_mpi(mpi, 2, started, env=EVERY_TRANSPORT)
     assert code_bare(mpi, more) == 0

@@ -16,7 +16,7 @@ from support import ROOT
 from support.jobs import run, run_mpi
 from support.locks import alone_with
 from support.mpis import Mpi
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 import mpiprof
 

@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 from benchmarks.jobs import descendants
 from support import PROGRAMS, ROOT
+from support.compilation import compiled
 from support.jobs import end, run, run_mpi, start
 from support.mpis import Mpi
-from support.programs import compiled
-from support.waiting import HANG_S, wait_for_line, wait_until
+from support.wait_until import HANG_S, wait_for_line, wait_until
 
 import mpiprof
 from mpiprof.__main__ import main
@@ -127,7 +127,7 @@ def check_files(trace: mpiprof.Trace, nodes: int) -> None:
 def test_short_writes_of_ranks_that_share_files(openmpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks and 2 nodes: the file system makes short writes or fails with EINTR."""
     shim = tmp_path / "shim.so"
-    run(["cc", "-shared", "-fPIC", "-o", shim, PROGRAMS / "short_writes.c"], check=True)
+    run(["cc", "-shared", "-fPIC", "-o", shim, PROGRAMS / "tracefile_short_writes.c"], check=True)
     program = tmp_path / "app.py"
     program.write_text(
         "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
@@ -181,7 +181,7 @@ def test_a_pack_of_shared_files(openmpi: Mpi, tmp_path: Path) -> None:
 
 def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks and 2 nodes: each rank has a separate ring."""
-    options, program = ("--record", "ring:128K"), compiled(openmpi, "ring.c")
+    options, program = ("--record", "ring:128K"), compiled(openmpi, "ring_counts.c")
     command = [*words(openmpi, tmp_path / "t", *options, nodes=2), str(program), "3000"]
     run_mpi(openmpi, 4, command, check=True)
     trace = mpiprof.open(tmp_path / "t")
@@ -201,7 +201,7 @@ def test_a_hang_on_two_nodes(
     No watchdog runs on the emulated second node, so a file has its report. Both nodes are this
     machine, so either may be the one with the watchdog, and each has a file.
     """
-    folder, program = tmp_path / "t", compiled(openmpi, "watched.c")
+    folder, program = tmp_path / "t", compiled(openmpi, "hang_absent_rank.c")
     command = [*words(openmpi, folder, "--watch", "2s", nodes=2), str(program), "0", "0", "hang"]
     job = start([*openmpi.mpiexec(4), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
@@ -228,7 +228,7 @@ def test_a_killed_job_of_two_nodes(
     points: int, ring: bool, openmpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On 4 ranks and 2 nodes, killed at random points (one rank, then all): it is readable."""
-    chance, program = random.Random(points), compiled(openmpi, "ring.c")
+    chance, program = random.Random(points), compiled(openmpi, "ring_counts.c")
     options = ("--record", "ring:128K") if ring else ()
     for number in range(points):
         folder = tmp_path / str(number)

@@ -10,9 +10,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 
@@ -31,7 +31,7 @@ def test_a_planted_link_is_not_followed(name: str, mpi: Mpi, tmp_path: Path) -> 
     victim.write_text("precious")
     folder.mkdir()
     (folder / name).symlink_to(victim)
-    program = compiled(mpi, "remade.c")
+    program = compiled(mpi, "communicators_reused_handles.c")
     words = recorded(mpi, "--or-bare", "--switch", "auto", "-o", folder)
     ended = run_mpi(mpi, 2, [*words, program, "300"], check=True)
     bare = run_mpi(mpi, 2, [program, "300"], check=True)
@@ -43,7 +43,10 @@ def test_a_link_in_the_place_of_the_folder(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: no program is started, and nothing is written."""
     (tmp_path / "victim").mkdir()
     (tmp_path / "trace").symlink_to("victim")
-    ended = run([*recorded(mpi, "-o", "trace"), compiled(mpi, "remade.c"), "1"], cwd=tmp_path)
+    ended = run(
+        [*recorded(mpi, "-o", "trace"), compiled(mpi, "communicators_reused_handles.c"), "1"],
+        cwd=tmp_path,
+    )
     assert ended.returncode == 1
     assert "it is a link" in ended.stderr and ended.stdout == ""
     assert not list((tmp_path / "victim").iterdir())
@@ -58,7 +61,9 @@ def test_a_folder_of_another_owner(mpi: Mpi, tmp_path: Path) -> None:
     else:
         folder = Path("/tmp")
     before = sorted(folder.iterdir())
-    ended = run([*recorded(mpi, "-o", folder), compiled(mpi, "remade.c"), "1"])
+    ended = run(
+        [*recorded(mpi, "-o", folder), compiled(mpi, "communicators_reused_handles.c"), "1"]
+    )
     assert ended.returncode == 1 and "it belongs to another user" in ended.stderr
     assert folder == Path("/tmp") or sorted(folder.iterdir()) == before
 
@@ -71,7 +76,7 @@ def modes(folder: Path) -> set[int]:
 @pytest.mark.parametrize("nodes_above", ["32", "1"])
 def test_who_can_read_a_trace(nodes_above: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: only this user can read a trace; with --share, the umask decides."""
-    words: list[str | Path] = [compiled(mpi, "remade.c"), "1"]
+    words: list[str | Path] = [compiled(mpi, "communicators_reused_handles.c"), "1"]
     environment = {"MPIPROF_NODE_FILES_ABOVE": nodes_above}
     before = os.umask(0o022)
     try:
@@ -89,7 +94,11 @@ def test_who_can_read_a_trace(nodes_above: str, mpi: Mpi, tmp_path: Path) -> Non
 def test_an_empty_folder_of_the_user(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: an empty folder is used unchanged."""
     (tmp_path / "trace").mkdir(mode=0o755)
-    words = [*recorded(mpi, "-o", tmp_path / "trace"), compiled(mpi, "remade.c"), "1"]
+    words = [
+        *recorded(mpi, "-o", tmp_path / "trace"),
+        compiled(mpi, "communicators_reused_handles.c"),
+        "1",
+    ]
     run_mpi(mpi, 2, words, check=True)
     assert mpiprof.open(tmp_path / "trace").complete
     assert (tmp_path / "trace").stat().st_mode & 0o777 == 0o755
@@ -98,7 +107,7 @@ def test_an_empty_folder_of_the_user(mpi: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_finished_trace_has_regular_files_only(bare: bool, mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, one possibly bare: Python's copytree copies the trace, and the copy works."""
-    program = compiled(mpi, "parts.c")
+    program = compiled(mpi, "mpmd_server.c")
     words = [*recorded(mpi, "-q", "-o", tmp_path / "trace"), program, "0"]
     first: list[str | Path] = [program, "0"] if bare else words
     run([*mpi.mpiexec(1), *first, ":", "-n", "1", *words], check=True)

@@ -5,34 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run
 from support.mpis import Mpi, wheel_mpi
-from support.programs import compiled
 from test_communicators import recorded
 
-LATE_NS = 200_000_000  # as in requests.c
+LATE_NS = 200_000_000  # as in requests_completion.c
 Event = tuple[str, str, int, int]  # kind, operation, sequence, n-th start
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi", "mpiabi"])
-def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> raw.Raw:
-    """Return the recording of requests.c."""
+def trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> raw_trace.Raw:
+    """Return the recording of requests_completion.c."""
     mpi = wheel_mpi("mpich" if request.param == "mpiabi" else request.param)
     folder = tmp_path_factory.mktemp("requests")
     compiler = f"{mpi.mpicc}{'_abi' if request.param == 'mpiabi' else ''}"
-    program = compiled(mpi, "requests.c", "-O1", compiler=compiler)
+    program = compiled(mpi, "requests_completion.c", "-O1", compiler=compiler)
     return recorded(mpi, 2, [program, folder / "signs"], folder / "trace")[0]
 
 
-def part(trace: raw.Raw, name: str, rank: int) -> list[raw.Record]:
+def part(trace: raw_trace.Raw, name: str, rank: int) -> list[raw_trace.Record]:
     """Return the records of the communicator with this name."""
     own = [line for line in trace.lines if line["rank"] == rank]
     (number,) = (line["communicator"] for line in own if line.get("name") == name)
     return [r for r in trace.records if (r.rank, r.communicator) == (rank, number)]
 
 
-def events(records: list[raw.Record]) -> list[Event]:
+def events(records: list[raw_trace.Record]) -> list[Event]:
     return [(r.kind, r.operation, r.sequence, r.start) for r in records]
 
 
@@ -50,7 +52,7 @@ TOGETHER = {"Waitall": 3, "Waitall of many": 12, "Waitall among others": 1, "Tes
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("name", [*ONE_BY_ONE, *TOGETHER])
-def test_each_call_is_completed_once(name: str, rank: int, trace: raw.Raw) -> None:
+def test_each_call_is_completed_once(name: str, rank: int, trace: raw_trace.Raw) -> None:
     count = (ONE_BY_ONE | TOGETHER)[name]
     found = part(trace, name, rank)
     calls, completions = found[:count], found[count:]
@@ -66,7 +68,7 @@ def test_each_call_is_completed_once(name: str, rank: int, trace: raw.Raw) -> No
         assert len({(r.enter_ns, r.exit_ns) for r in completions}) == 1
 
 
-def test_completions_in_opposite_orders(trace: raw.Raw) -> None:
+def test_completions_in_opposite_orders(trace: raw_trace.Raw) -> None:
     for rank in (0, 1):
         found = part(trace, "Waits in opposite orders", rank)
         assert [r.sequence for r in found if r.kind == "call"] == [0, 1]
@@ -74,7 +76,7 @@ def test_completions_in_opposite_orders(trace: raw.Raw) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_starts_have_the_sequence_of_their_init(rank: int, trace: raw.Raw) -> None:
+def test_starts_have_the_sequence_of_their_init(rank: int, trace: raw_trace.Raw) -> None:
     names = ["allreduce_init", "bcast_init"]
     expected: list[Event] = [("call", name, i, 0) for i, name in enumerate(names)]
     for n in (1, 2, 3):
@@ -92,7 +94,7 @@ def test_starts_have_the_sequence_of_their_init(rank: int, trace: raw.Raw) -> No
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_requests_that_the_library_shares(rank: int, trace: raw.Raw) -> None:
+def test_requests_that_the_library_shares(rank: int, trace: raw_trace.Raw) -> None:
     found = part(trace, f"shared by {rank}", rank)
     assert [r.kind for r in found] == ["call"] * 3 + ["completion"] * 3 + ["call"] * 2 + [
         "completion"
@@ -102,7 +104,7 @@ def test_requests_that_the_library_shares(rank: int, trace: raw.Raw) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_sequences_count_what_mpi_orders(rank: int, trace: raw.Raw) -> None:
+def test_sequences_count_what_mpi_orders(rank: int, trace: raw_trace.Raw) -> None:
     found = part(trace, "sequences", rank)
     calls = [(r.operation, r.sequence) for r in found if r.kind == "call"]
     assert calls == [
@@ -118,7 +120,7 @@ def test_sequences_count_what_mpi_orders(rank: int, trace: raw.Raw) -> None:
     assert not [r for r in found if "error" in r.flags]
 
 
-def test_the_wait_is_where_the_time_goes(trace: raw.Raw) -> None:
+def test_the_wait_is_where_the_time_goes(trace: raw_trace.Raw) -> None:
     """Rank 1 starts the operation LATE_NS after rank 0 has left the call that starts it."""
     call, completion, barrier = part(trace, "late", 0)
     assert call.exit_ns < part(trace, "late", 1)[0].enter_ns

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support import PROGRAMS, raw
+from support import PROGRAMS, raw_trace
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
@@ -18,16 +18,16 @@ def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
 
 def test_threads_that_share_a_request(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: each of 4 threads completes its own operations, though their handle is equal."""
-    program = str(compiled(mpi, "shared_request.c", "-pthread"))
+    program = str(compiled(mpi, "threads_shared_request.c", "-pthread"))
     ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
     assert ended.stdout == "done\n"
-    trace = raw.read(tmp_path / "trace")
+    trace = raw_trace.read(tmp_path / "trace")
     assert len(trace.of(0)) == len(trace.of(0, "completion")) == 4 * 30000
 
 
 def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, one with a machine table: both must agree on whether to measure."""
-    program = str(compiled(mpi, "remade.c"))
+    program = str(compiled(mpi, "communicators_reused_handles.c"))
     table = tmp_path / "table.json"
     run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "measured"), program, "1"], check=True)
     machine = json.loads((tmp_path / "measured" / "meta.json").read_text())["machine"]
@@ -44,14 +44,16 @@ def test_a_machine_table_that_one_rank_sees(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: the ranks that stopped waiting and the late rank agree not to communicate."""
-    program = str(compiled(mpi, "remade.c"))
+    program = str(compiled(mpi, "communicators_reused_handles.c"))
     slow = tmp_path / "slow.so"
-    run([mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "slow_folder.c"], check=True)
+    run(
+        [mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "tracefile_slow_mkdir.c"], check=True
+    )
     words = words_for(mpi, tmp_path / "trace-of-slow")
     names = [f"LD_PRELOAD={slow}", f"SLOW_UNTIL={tmp_path / 'given-up'}"]
     run_mpi(mpi, 3, ["env", *names, *words, program, "200"], check=True)
     assert (tmp_path / "given-up").exists()
-    trace = raw.read(tmp_path / "trace-of-slow")
+    trace = raw_trace.read(tmp_path / "trace-of-slow")
     assert [len(trace.of(rank)) for rank in range(3)] == [2, 2, 2]
     assert len({tuple(r.identity for r in trace.of(rank)) for rank in range(3)}) == 1
     meta = json.loads((tmp_path / "trace-of-slow" / "meta.json").read_text())
@@ -60,16 +62,16 @@ def test_rank_0_is_later_than_the_others_wait(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_communicators_without_end_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: 140000 successive communicators share table entries, and no call is lost."""
-    program = str(compiled(mpich, "remade.c"))
+    program = str(compiled(mpich, "communicators_reused_handles.c"))
     words = [word for word in words_for(mpich, tmp_path / "trace") if word != "-q"]
     ended = run_mpi(mpich, 1, [*words, program, "140000"], check=True)
     assert "more than" not in ended.stderr and "missing" not in ended.stderr
-    assert len(raw.read(tmp_path / "trace").of(0)) == 1400
+    assert len(raw_trace.read(tmp_path / "trace").of(0)) == 1400
 
 
 def test_no_address_is_the_librarys_error(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank of MPICH: a null address is the library's error. Open MPI itself crashes."""
-    program = str(compiled(mpich, "no_address.c", "-Wno-nonnull"))
+    program = str(compiled(mpich, "errors_null_address.c", "-Wno-nonnull"))
     bare = run_mpi(mpich, 1, [program], check=True)
     ended = run_mpi(mpich, 1, [*words_for(mpich, tmp_path / "trace"), program], check=True)
     assert ended.stdout == bare.stdout == "1111\n"

@@ -10,7 +10,7 @@ import pytest
 from support import ROOT
 from support.jobs import EVERY_TRANSPORT, run, run_mpi
 from support.mpis import Mpi
-from support.traces import table_rows
+from support.trace_tables import table_rows
 
 import mpiprof
 

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import PROGRAMS, arguments
+from support import PROGRAMS, wrong_arguments
+from support.compilation import compiled, core_built
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.programs import compiled, core_built
 
 import mpiprof
 
@@ -58,10 +58,10 @@ def check(text: str) -> None:
 
 def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     source, program, trace = tmp_path / "all.c", tmp_path / "all", tmp_path / "trace"
-    cases = list(arguments.cases(mpi.name == "mpich"))
+    cases = list(wrong_arguments.cases(mpi.name == "mpich"))
     if mpi.name == "openmpi":  # accepts displacements that are invalid for its own memcpy
         cases = [case for case in cases if " = " not in case.name]
-    source.write_text(arguments.source(cases))
+    source.write_text(wrong_arguments.source(cases))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
     ended = run_mpi(mpi, 3, [*environment(mpi, sanitized, trace), program], cwd=tmp_path)
     check(ended.stderr)
@@ -74,7 +74,7 @@ def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) 
 def test_threads_on_2_ranks(
     arguments_: list[str], mpi: Mpi, sanitized: Path, tmp_path: Path
 ) -> None:
-    program, trace = compiled(mpi, "threads.c", "-pthread"), tmp_path / "trace"
+    program, trace = compiled(mpi, "threads_collectives.c", "-pthread"), tmp_path / "trace"
     words = [*environment(mpi, sanitized, trace), str(program), *arguments_]
     ended = run_mpi(mpi, 2, words)
     check(ended.stderr)
@@ -99,7 +99,7 @@ def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Pa
 
 def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     """Code is created and freed, collected, traced and inspected beside the calls."""
-    program = PROGRAMS / "python_sites.py"
+    program = PROGRAMS / "callsite_python.py"
     library = (
         mpi.bin.parent / "lib" / {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[mpi.name]
     )

@@ -9,16 +9,16 @@ import json
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 from test_communicators import by_name, recorded
 
 import mpiprof
 
 
-def check_identities(lines: raw.Raw) -> None:
+def check_identities(lines: raw_trace.Raw) -> None:
     """A named communicator has one identity in every folder."""
     named = by_name(lines)
     identities = {name: {c["identity"] for c in own.values()} for name, own in named.items()}
@@ -32,7 +32,7 @@ def check_identities(lines: raw.Raw) -> None:
     assert not any(c["local"] for own in named.values() for c in own.values())
 
 
-def check_calls(trace: raw.Raw, first: list[str]) -> None:
+def check_calls(trace: raw_trace.Raw, first: list[str]) -> None:
     for rank in range(3):
         pair = ["barrier"] if rank < 2 else []
         expected = [*first, "allreduce", "barrier", *pair, "barrier"]
@@ -41,7 +41,7 @@ def check_calls(trace: raw.Raw, first: list[str]) -> None:
 
 
 def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions.c", "-O1")
+    program = compiled(mpi, "sessions_only.c", "-O1")
     trace, _ = recorded(mpi, 3, [program], tmp_path / "trace")
     check_identities(trace)
     check_calls(trace, [])
@@ -56,12 +56,12 @@ def test_into_a_named_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions.c", "-O1")
+    program = compiled(mpi, "sessions_only.c", "-O1")
     words = [str(mpi.python), "-m", "mpiprof", "run", "--", str(program)]
     done = run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     (folder,) = tmp_path.glob("mpiprof-sessions-*")
     assert folder.name in done.stderr
-    trace = raw.read(folder)
+    trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(3), "finalize")
     check_identities(trace)
     check_calls(trace, [])
@@ -69,14 +69,14 @@ def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", [True, False], ids=["named folder", "no folder"])
 def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
-    program = compiled(mpi, "sessions.c", "-O1")
+    program = compiled(mpi, "sessions_only.c", "-O1")
     option = ["-o", str(tmp_path / "mpiprof-sessions-x")] if named else []
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", *option, "--", str(program), "apart"]
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
     folders = sorted(tmp_path.glob("mpiprof-sessions-*"))
     assert len(folders) == (1 if named else 2)
-    parts = [raw.read(folder) for folder in folders]
-    trace = raw.Raw(
+    parts = [raw_trace.read(folder) for folder in folders]
+    trace = raw_trace.Raw(
         [r for p in parts for r in p.records],
         [x for p in parts for x in p.lines],
         [r for p in parts for r in p.gatherings],
@@ -91,7 +91,7 @@ def test_the_librarys_own_algorithm_is_chosen(mpi: Mpi, tmp_path: Path) -> None:
 
     MPICH's settings work for one thread at a time, and only MPI_Init reveals the thread level.
     """
-    program, trace = compiled(mpi, "sessions.c", "-O1"), tmp_path / "trace"
+    program, trace = compiled(mpi, "sessions_only.c", "-O1"), tmp_path / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace)]
     words += ["--switch", "allreduce=native:recursive_doubling", "--", str(program)]
     done = run_mpi(mpi, 3, words, check=True)
@@ -104,7 +104,7 @@ def test_the_librarys_own_algorithm_is_chosen(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_a_second_session_runs_on(mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: Open MPI 5.0 itself fails in a second session, MPICH 5.0 hangs in 5 % of them."""
-    program = compiled(mpich, "sessions.c", "-O1")
+    program = compiled(mpich, "sessions_only.c", "-O1")
     trace, _ = recorded(mpich, 1, [program, "alone"], tmp_path / "trace")
     assert "all 1" in by_name(trace)
 

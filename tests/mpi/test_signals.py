@@ -1,6 +1,6 @@
 """Signals: a rank that dies of a signal has it in its log, invisibly to the program.
 
-tests/programs/last_signal.c is a small debugger. Its report of the last signal (code, address,
+tests/programs/signals_debugger.c is a small debugger. Its report of the last signal (code, address,
 sender, value) equals the contents of a core file.
 """
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from support import PROGRAMS
+from support.compilation import compiled
 from support.jobs import run
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 from mpiprof.trace.writer import CHUNK, HEAD
@@ -30,13 +30,16 @@ PUT_BACK = {"nested": 15, "signal-back": 15, "sigaction-back": 15, "later": 15}
 def debugger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the program that reports the signal by which a program ends."""
     made = tmp_path_factory.mktemp("debugger") / "last_signal"
-    run(["cc", "-Wall", "-Wextra", "-Werror", "-o", made, PROGRAMS / "last_signal.c"], check=True)
+    run(
+        ["cc", "-Wall", "-Wextra", "-Werror", "-o", made, PROGRAMS / "signals_debugger.c"],
+        check=True,
+    )
     return made
 
 
 def program(mpi: Mpi) -> Path:
     """Compile the program that receives signals."""
-    return compiled(mpi, "signals.c", "-O1", "-pthread", "-Wno-infinite-recursion")
+    return compiled(mpi, "signals_received.c", "-O1", "-pthread", "-Wno-infinite-recursion")
 
 
 def both(mpi: Mpi, words: list[str | Path], way: str, folder: Path) -> tuple[str, str]:

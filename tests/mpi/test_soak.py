@@ -17,7 +17,7 @@ from support.mpis import Mpi
 def soak(mpi: Mpi, ranks: int, switch: str, seed: int, seconds: int, folder: Path) -> None:
     """Run random loops; the program checks its results."""
     given = ["run", "-q", "-o", str(folder / "trace"), "--switch", switch]
-    program = [str(PROGRAMS / "soak.py"), str(seed), str(seconds)]
+    program = [str(PROGRAMS / "selection_soak.py"), str(seed), str(seconds)]
     argv = [str(mpi.python), "-m", "mpiprof", *given, *program]
     ended = run_mpi(mpi, ranks, argv, cwd=folder, check=True)
     assert "all right" in ended.stdout

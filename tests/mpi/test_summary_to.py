@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.compilation import compiled
 from support.jobs import end, refusal, run_mpi, start
 from support.mpis import Mpi
-from support.programs import compiled
-from support.waiting import wait_until
+from support.wait_until import wait_until
 
 
 def words(mpi: Mpi, folder: Path, file: Path, *options: str) -> list[str]:
@@ -36,11 +36,11 @@ def read(file: Path, *states: str) -> dict[str, Any]:
 @pytest.mark.parametrize("way", ["events", "ring:128K", "summary"])
 def test_its_counts_are_those_of_the_run(way: str, openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: 3 x 1000 allreduces, 100 broadcasts, a barrier, a split and MPI_Finalize."""
-    program, file = compiled(openmpi, "ring.c"), tmp_path / "s.json"
+    program, file = compiled(openmpi, "ring_counts.c"), tmp_path / "s.json"
     command = words(openmpi, tmp_path / "t", file, "--record", way)
     run_mpi(openmpi, 2, [*command, str(program), "1000"], check=True)
     found = read(file, "ended")
-    assert found["ranks"] == 2 and found["program"] == "ring"
+    assert found["ranks"] == 2 and found["program"] == "ring_counts"
     assert found["calls"] == 2 * (3000 + 100 + 3)
     assert 0 < found["collectives_share"] <= 1
     assert found["worst"]["operation"] in ("allreduce", "barrier", "finalize", "comm_split")
@@ -49,7 +49,7 @@ def test_its_counts_are_those_of_the_run(way: str, openmpi: Mpi, tmp_path: Path)
 
 def test_metrics_of_a_job(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: fewer than 100 series, with the right counts."""
-    program, file = compiled(openmpi, "ring.c"), tmp_path / "s.prom"
+    program, file = compiled(openmpi, "ring_counts.c"), tmp_path / "s.prom"
     run_mpi(openmpi, 2, [*words(openmpi, tmp_path / "t", file), str(program), "1000"], check=True)
     ended = 'state="ended"} 1\n'
     wait_until(lambda: file.exists() and ended in file.read_text(), "the metrics say the end")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import raw
+from support import raw_trace
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
 
 import mpiprof
 
@@ -18,7 +18,7 @@ CHUNK = 65536
 @pytest.fixture
 def threads(mpi: Mpi) -> Path:
     """Compile the program with many threads."""
-    return compiled(mpi, "threads.c", "-pthread")
+    return compiled(mpi, "threads_collectives.c", "-pthread")
 
 
 def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_threads_that_come_and_go(
 
 def test_threads_that_are_cancelled(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: 100 threads, many cancelled while they write to the tables under a lock."""
-    program = compiled(mpi, "cancelled.c", "-pthread")
+    program = compiled(mpi, "threads_cancelled.c", "-pthread")
     words = [*words_for(mpi, tmp_path / "trace"), "--", str(program), "100"]
     assert run_mpi(mpi, 1, words, check=True).stdout == "all cancelled\n"
     mpiprof.open(tmp_path / "trace")
@@ -101,7 +101,7 @@ def test_beside_busy_python_threads(
     program.write_text(BUSY)
     words = [*words_for(mpi, tmp_path / "trace", "--python-sites", option), str(program)]
     run_mpi(mpi, 2, words, check=True)
-    trace = raw.read(tmp_path / "trace")
+    trace = raw_trace.read(tmp_path / "trace")
     for rank in range(2):
         records = trace.of(rank)
         assert [r.operation for r in records] == ["barrier"] * 20 + ["allreduce"]
@@ -127,7 +127,7 @@ def test_python_threads_that_call(mpi: Mpi, tmp_path: Path) -> None:
         "for t in ts: t.join()\n"
     )
     run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "trace"), str(program)], check=True)
-    trace = raw.read(tmp_path / "trace")
+    trace = raw_trace.read(tmp_path / "trace")
     for rank in range(2):
         records = trace.of(rank)
         assert len(records) == 100
@@ -140,7 +140,7 @@ def test_communicators_taken_for_each_other_on_3_ranks(
     spec: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
     """Two threads create them at once with one tag, in another order on another rank."""
-    program = compiled(openmpi, "crossed.c", "-pthread")
+    program = compiled(openmpi, "threads_crossed_creation.c", "-pthread")
     words = words_for(openmpi, tmp_path / "trace", "--switch", spec)
     ended = run_mpi(openmpi, 3, [*words, "--", program, "60"], check=True)
     assert ended.stdout == "0 wrong\n"
@@ -149,7 +149,7 @@ def test_communicators_taken_for_each_other_on_3_ranks(
 @pytest.mark.parametrize("spec", ["random:1", "barrier=dissemination"])
 def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks of Open MPI, which once hung, and 2 of MPICH."""
-    program = compiled(mpi, "making.c", "-pthread")
+    program = compiled(mpi, "threads_creation.c", "-pthread")
     words = words_for(mpi, tmp_path / "trace", "--switch", spec)
     ended = run_mpi(
         mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True

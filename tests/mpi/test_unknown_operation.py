@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi
-from support.programs import compiled
-from support.switching import switched
+from support.switch_runs import switched
 
 SWITCHES = ["allreduce=ring,reduce=ring", "random:1", "auto"]
 
@@ -16,7 +16,7 @@ SWITCHES = ["allreduce=ring,reduce=ring", "random:1", "auto"]
 @pytest.mark.parametrize("switch", SWITCHES, ids=["forced", "random", "auto"])
 def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: MPIX_EQUAL runs natively, and the program's own operation is switched."""
-    program = compiled(mpich, "unknown_operation.c")
+    program = compiled(mpich, "reductions_unknown_operation.c")
     bare = run_mpi(mpich, 3, [program], check=True).stdout
     words = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     words += ["--switch", switch, "--", str(program)]
@@ -26,7 +26,7 @@ def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) ->
 
 def test_the_programs_own_operation_is_still_switched(mpich: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: an operation from MPI_Op_create runs on the selected algorithm."""
-    program = compiled(mpich, "unknown_operation.c")
+    program = compiled(mpich, "reductions_unknown_operation.c")
     trace, _ = switched(mpich, 3, tmp_path, "allreduce=ring", "--", program)
     found = trace.instances[trace.instances["operation"] == "allreduce"]
     assert (found["algorithm"] == "ring").sum() == 5

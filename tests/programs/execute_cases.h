@@ -1,6 +1,6 @@
 /* Shared declarations of the files of execute_cases; execute_cases.c describes the program.
  *
- * execute_sides.c   numbers that look random, datatypes, buffers that are checked to the last byte
+ * execute_buffers.c   numbers that look random, datatypes, buffers that are checked to the last byte
  * execute_moves.c   calls that move data, and barriers
  * execute_reductions.c
  * execute_cases.c   draws the calls and runs them
@@ -25,7 +25,7 @@ typedef int place_t;
 enum { MOST = 32, MOST_ENTRIES = 24, MARGIN = 64, MOST_THREADS = 8 };
 enum { GARBAGE = -4711 }; /* a count that nobody may look at */
 
-/* ---- execute_sides.c: numbers that look random */
+/* ---- execute_buffers.c: numbers that look random */
 
 struct random {
     uint64_t state;
@@ -34,7 +34,7 @@ struct random {
 uint64_t mix(uint64_t a, uint64_t b);
 int draw(struct random *r, int below);
 
-/* ---- execute_sides.c: datatypes, periods of base elements at chosen places */
+/* ---- execute_buffers.c: datatypes, periods of base elements at chosen places */
 
 enum base { CHAR, INT, DOUBLE, CHAR_DOUBLE, DOUBLE_INT, BASES };
 struct parts {
@@ -78,7 +78,7 @@ extern _Thread_local char description[256];
 void describe(const struct test *t);
 void fail(const char *what, long at, const struct layout *l);
 
-/* ---- execute_sides.c: one side of a call, blocks of a layout in memory with margins */
+/* ---- execute_buffers.c: one side of a call, blocks of a layout in memory with margins */
 
 struct side {
     struct layout layout;

@@ -1,4 +1,4 @@
-/* Random collectives (fuzz.c): what its parts share. */
+/* Random collectives (fuzz_collectives.c): what its parts share. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

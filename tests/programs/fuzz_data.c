@@ -1,4 +1,5 @@
-/* Random collectives (fuzz.c): random choices, and buffers with gaps that must not change. */
+/* Random collectives (fuzz_collectives.c): random choices, and buffers with gaps that must not
+ * change. */
 #include <stdio.h>
 #include <stdlib.h>
 

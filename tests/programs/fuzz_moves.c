@@ -1,4 +1,5 @@
-/* Random collectives (fuzz.c): data movement. All ranks can compute each rank's contribution. */
+/* Random collectives (fuzz_collectives.c): data movement. All ranks can compute each rank's
+ * contribution. */
 #include "fuzz.h"
 
 void broadcast(struct thread *t, struct comm *c)

@@ -1,4 +1,5 @@
-/* Random collectives (fuzz.c): reductions of ints, and of matrices, for which the order matters. */
+/* Random collectives (fuzz_collectives.c): reductions of ints, and of matrices, for which the
+ * order matters. */
 #include <stdlib.h>
 #include <string.h>
 

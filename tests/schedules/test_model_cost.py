@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cost import COSTS, Cost, cost
+from support.cost_formulas import COSTS, Cost, cost
 from support.intergroup_cost import FORMULAS
-from support.rounds import is_power_of_two
+from support.round_counts import is_power_of_two
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.buffer_contract import REDUCTIONS

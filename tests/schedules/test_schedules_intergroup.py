@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.intergroup import (
+from support.intergroup_bounds import (
     SETTINGS,
     Setting,
     algorithm_1_bound,

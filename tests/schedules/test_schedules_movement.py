@@ -10,8 +10,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.cost import cost
-from support.rounds import (
+from support.cost_formulas import cost
+from support.round_counts import (
     broadcast_rounds,
     every_size,
     is_power_of_two,

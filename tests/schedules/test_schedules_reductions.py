@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.reductions import (
+from support.rabenseifner import (
     Machine,
     largest_exponent_gap,
     paper_time,

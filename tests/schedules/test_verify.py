@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.rounds import every_size
+from support.round_counts import every_size
 
 from mpiprof.model.schedule import OUT, RECEIVE, SEND, Algorithm, Problem, Schedule, catalogue, find
 from mpiprof.model.verify import BrokenScheduleError, verify

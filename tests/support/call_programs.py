@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpiprof.core.generator.collectives import Parameter
-from support.calls import ANY, AT_ROOT_ONLY, ROOM, ROOT_RANK, VALUES, Case
+from support.collective_calls import ANY, AT_ROOT_ONLY, ROOM, ROOT_RANK, VALUES, Case
 
 # ---------------------------------------------------------------------------------- C
 

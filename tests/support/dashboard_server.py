@@ -16,7 +16,7 @@ import pytest
 
 from support import ROOT
 from support.jobs import clean_environment
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 CHROMIUM = "/usr/bin/chromium-headless-shell"  # without a GUI, it computes a quarter less

@@ -16,7 +16,7 @@ from mpiprof.store.cache import Writer
 from mpiprof.trace.match import LONGEST_READ
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
-from support.exporting import mixed
+from support.export_trace import mixed
 from support.synthetic import Synthetic
 
 MS = 1_000_000

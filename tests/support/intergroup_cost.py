@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.model.pipeline_formulas import doublings
-from support.intergroup import algorithm_2_bound
+from support.intergroup_bounds import algorithm_2_bound
 
 Messages = Sequence[int]
 Taken = tuple[int, int]

@@ -17,7 +17,7 @@ from benchmarks.jobs import descendants
 
 from support import ROOT
 from support.mpis import Mpi
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 LAUNCHER_PREFIXES = ("MPIPROF_", "PMI_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_", "SLURM_")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support import tune_traces
-from support.late import MS, STEP, messages, noise, one_site, steps
+from support.late_traces import MS, STEP, messages, noise, one_site, steps
 from support.synthetic import Synthetic
 
 import mpiprof

@@ -14,7 +14,7 @@ from support import ROOT
 from support.jobs import clean_environment, run, run_mpi
 from support.mpis import Mpi
 from support.synthetic import Synthetic
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 import mpiprof
 from mpiprof.__main__ import VERBS, command, main

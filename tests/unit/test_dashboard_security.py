@@ -17,7 +17,7 @@ from mpiprof.dashboard.trace_data import Context
 from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
 from support.jobs import clean_environment
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 from mpiprof.interface.installation import install_command
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support import dying, memory
+from support import page_faults, worker_kill
 from support.dataset_traces import MADE, bits, exported, said
 
 import mpiprof
@@ -101,7 +101,7 @@ def test_a_worker_that_is_killed_under_way_is_replaced(
     cluster: Any, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "killed"
-    do = functools.partial(dying.summed, str(marker))
+    do = functools.partial(worker_kill.summed, str(marker))
     with client(cluster) as connected:
         found = with_workers(folders["several"], connected)
         with monkeypatch.context() as patched:
@@ -166,7 +166,7 @@ def test_workers_use_freed_memory_again(cluster: Any) -> None:
         if "glibc" not in platform.libc_ver():
             pytest.skip("another C library")
         assert "MALLOC_TRIM_THRESHOLD_" in connected.submit(os.environ.copy).result()
-        found = list(dask_workers.Workers(connected).map(memory.faults, [2_000] * 8))
+        found = list(dask_workers.Workers(connected).map(page_faults.faults, [2_000] * 8))
     assert max(found) < 200
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.dataset_traces import MADE, exported, said
-from support.waiting import HANG_S
+from support.wait_until import HANG_S
 
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError

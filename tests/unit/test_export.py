@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.exporting import HOSTILE, export, mixed
+from support.export_trace import HOSTILE, export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof

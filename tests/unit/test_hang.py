@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hung import HERE, SECOND, THERE, call, conclude, job, now, places
+from support.hang_traces import HERE, SECOND, THERE, call, conclude, job, now, places
 
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.hung import HERE, SECOND, THERE, call, conclude, job, now, places
+from support.hang_traces import HERE, SECOND, THERE, call, conclude, job, now, places
 from support.synthetic import Synthetic
 
 import mpiprof

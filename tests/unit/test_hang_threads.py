@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
-from support.hung import HERE, THERE, call, job, now
-from support.waiting import wait_until
+from support.hang_traces import HERE, THERE, call, job, now
+from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.hang import hang_threshold, job_verdict, rank_state

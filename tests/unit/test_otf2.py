@@ -19,7 +19,7 @@ from otf2.enums import (
     Paradigm,
     RegionRole,
 )
-from support.exporting import export, mixed
+from support.export_trace import export, mixed
 from support.synthetic import Synthetic
 
 import mpiprof

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import damage, reading
-from support.exporting import mixed
+from support.export_trace import mixed
 from support.synthetic import Synthetic
 
 import mpiprof

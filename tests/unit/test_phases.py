@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.late import MS, noise, one_site
+from support.late_traces import MS, noise, one_site
 from support.synthetic import Synthetic
 
 from mpiprof.reports import phrases, sentences

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.late import MS, messages, noise, one_site
+from support.late_traces import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof

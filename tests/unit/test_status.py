@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exporting import export
+from support.export_trace import export
 from support.jobs import end, start
 from support.mpis import Mpi
 from support.synthetic import Synthetic, head_chunk
-from support.waiting import wait_until
+from support.wait_until import wait_until
 
 from mpiprof.__main__ import main
 from mpiprof.hang import status

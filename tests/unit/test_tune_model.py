@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import advice, tune_traces
+from support import advice_traces, tune_traces
 from support.synthetic import Synthetic
 from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 
@@ -270,10 +270,10 @@ def shares(kind: str, traces: int) -> tuple[float, float]:
             random = np.random.default_rng((1, sites, number))
             with tempfile.TemporaryDirectory() as scratch:
                 if kind == "unrelated":
-                    folder = advice.unrelated(Path(scratch) / "t", random, sites)
+                    folder = advice_traces.unrelated(Path(scratch) / "t", random, sites)
                 else:
-                    folder = advice.related(Path(scratch) / "t", random, sites, machine)
-                found = advice.advised(folder, machine)
+                    folder = advice_traces.related(Path(scratch) / "t", random, sites, machine)
+                found = advice_traces.advised(folder, machine)
             count += sites
             said, better, both = (a + b for a, b in zip((said, better, both), found, strict=True))
     return said / count, both / max(better, 1)

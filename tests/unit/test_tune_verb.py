@@ -13,7 +13,7 @@ import pytest
 from support import PROGRAMS, tune_traces
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.traces import table_rows
+from support.trace_tables import table_rows
 from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 
 import mpiprof
@@ -198,7 +198,7 @@ def test_halving_keeps_the_library_and_the_near() -> None:
 
 
 def test_calls_of_a_replay_are_right(mpi: Mpi) -> None:
-    done = run_mpi(mpi, 3, [mpi.python, PROGRAMS / "replay_calls.py"])
+    done = run_mpi(mpi, 3, [mpi.python, PROGRAMS / "tune_replay_calls.py"])
     assert done.returncode == 0 and done.stdout.strip() == "right: 15", done.stderr[-2000:]
 
 

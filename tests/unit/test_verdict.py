@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import planted
-from support.planted import Planted
+from support import planted_traces
+from support.planted_traces import Planted
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -23,8 +23,8 @@ from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
 
-CASES = list(planted.planted())
-MS = planted.MS
+CASES = list(planted_traces.planted())
+MS = planted_traces.MS
 
 
 def test_there_are_64_planted_traces() -> None:
@@ -229,7 +229,7 @@ def test_the_only_one_that_a_sample_holds(tmp_path: Path) -> None:
 
 
 def test_nothing_to_gain(tmp_path: Path) -> None:
-    late = planted.noise(np.random.default_rng(1), 50, 4, 0.001)
+    late = planted_traces.noise(np.random.default_rng(1), 50, 4, 0.001)
     trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
     found = verdict(trace, trace.findings())
     assert found.cause == "none" and found.worst is None
@@ -239,7 +239,7 @@ def test_nothing_to_gain(tmp_path: Path) -> None:
 
 
 def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
-    late = planted.noise(np.random.default_rng(1), 100, 4)
+    late = planted_traces.noise(np.random.default_rng(1), 100, 4)
     late[:, 2] += 30
     trace = mpiprof.open(Planted("late", late, "rank").write(tmp_path / "t"))
     lines = conclusion.verdict(trace, verdict(trace, trace.findings()))

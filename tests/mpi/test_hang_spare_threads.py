@@ -1,0 +1,47 @@
+"""Hangs of programs with several threads in MPI: reported if no thread computes, without blame."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+
+def words(mpi: Mpi, folder: Path, *options: str) -> list[str]:
+    """Return the command line that records into a folder."""
+    how = ["--record", "ring", "--watch", "2s", *options]
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(folder), *how, "--"]
+
+
+@pytest.fixture
+def program(mpi: Mpi) -> Path:
+    """Compile a program of two threads with barriers that wait for each other."""
+    return compiled(mpi, "hang_spare_threads.c", "-pthread")
+
+
+def test_a_hang_of_threads_is_told_and_nobody_accused(
+    mpi: Mpi, program: Path, tmp_path: Path
+) -> None:
+    """On 3 ranks: a thread of rank 1 sleeps; a thread of rank 2 waits for its other one."""
+    folder = tmp_path / "t"
+    done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
+    assert done.returncode != 0
+    (said,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
+    assert "UNDECIDED: Ranks 0-1 wait in barrier" in said or "Ranks 0, 2 wait in barrier" in said
+    assert "ranks 1-2 have another thread" in said and "None of these threads computes" in said
+    after = run_mpi(mpi, 1, [mpi.python, "-m", "mpiprof", "status", "--json", folder], check=True)
+    verdict = json.loads(after.stdout)["verdict"]
+    assert (verdict["class"], verdict["odd_ranks"]) == ("undecided", [])
+
+
+def test_a_thread_that_computes_beside_one_in_mpi_is_no_hang(
+    mpi: Mpi, program: Path, tmp_path: Path
+) -> None:
+    """On 3 ranks: a thread of rank 1 computes for three times the limit, its other one polls."""
+    done = run_mpi(mpi, 3, [*words(mpi, tmp_path / "t"), program, "6"])
+    assert done.returncode == 0, done.stderr
+    assert "mpiprof" not in done.stderr

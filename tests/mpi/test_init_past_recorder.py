@@ -1,0 +1,22 @@
+"""Programs that initialise MPI without the recorder: nothing is recorded, and a message says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+
+@pytest.mark.parametrize("flags", [[], ["-DOWN_FINALIZE"]], ids=["init", "finalize"])
+def test_one_line_says_that_there_is_no_trace(flags: list[str], mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: one line reports that there is no trace; the exit code is the program's."""
+    program = compiled(mpi, "init_past_recorder.c", *flags)
+    bare = run_mpi(mpi, 2, [program])
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace"), "--"]
+    ended = run_mpi(mpi, 2, [*words, program])
+    assert ended.returncode == bare.returncode == 3
+    assert not (tmp_path / "trace" / "meta.json").exists()
+    assert ended.stderr.count("the program has its own MPI_Init") == 1

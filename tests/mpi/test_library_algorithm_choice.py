@@ -1,0 +1,259 @@
+"""The library's own algorithms as choices (`allreduce=native:ring`): exactly these run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.library_algorithm_runs import FUNCTIONS, Case, cases, recorded
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.libraries import Own, own
+from mpiprof.libraries.table import NOT_TOLD, WRONG
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune import plan_entries
+from mpiprof.tune.replay.jobs import SEGMENTS
+
+SIZES = (2, 3, 4, 8)  # numbers of processes
+BYTES = (1, 64, 1000, 65536)
+SEGMENT = 4096
+
+FAMILIES = ("openmpi", "mpich")
+Ran = tuple[dict[Case, list[str]], dict[Case, str]]
+
+
+def told_in(library: str, turn: int) -> dict[str, Own]:
+    """Return the turn-th algorithm of every operation that the library can be set to."""
+    return {one.operation: one for one in own(library) if one.place == turn and one.told}
+
+
+def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
+    """Return the option that selects the algorithms."""
+    ends = [f":segment={SEGMENT}" if segments and one.segmented else "" for one in told.values()]
+    names = [
+        f"{o}=native:{one.name}{end}" for (o, one), end in zip(told.items(), ends, strict=True)
+    ]
+    return ["--switch", ",".join(names)]
+
+
+def ran(mpi: Mpi, asked: Sequence[Case], tools: str, folder: Path, options: list[str]) -> Ran:
+    """Record calls with a preloaded tool; returns rank 0's output for each, and its algorithm."""
+    tool = compiled(mpi, tools, "-shared", "-fPIC", "-ldl")
+    said, _ = recorded(mpi, asked, {"LD_PRELOAD": str(tool)}, folder, options)
+    events = mpiprof.open(folder / "trace").events
+    mine = events[(events["rank"] == 0) & events["operation"].isin(OPERATIONS)]
+    found = mine.sort_values("enter_ns")["algorithm"].astype(str).tolist()
+    return said, dict(zip(asked, found, strict=True))
+
+
+def fits(one: Own, size: int, count: int) -> bool:
+    """Return whether the library runs it at this size and count, according to its documents."""
+    elements = count // 8 if count % 8 == 0 and one.operation != "bcast" else count
+    least = {"elements": size, "half_elements": 1 << (size.bit_length() - 1)}
+    return one.runs_on(size) and all(elements >= least.get(need, 0) for need in one.needs)
+
+
+def segmented(one: Own, size: int, count: int, segment: int) -> bool:
+    """Return whether a segmented algorithm has enough segments to differ from others."""
+    if one.name == "split_binary_tree":
+        return max(segment, 1) <= count // 2
+    if one.name == "segmented_ring":
+        return 0 < segment < count and count // 8 >= size * (segment // 8)
+    return True
+
+
+@pytest.mark.parametrize("turn", range(1, 11))
+def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
+    """On 2, 3, 4 and 8 processes: the function that was called is the chosen one.
+
+    The turn-th algorithm of every operation is chosen. The last turn chooses segmented algorithms.
+    """
+    told = told_in("openmpi", turn)
+    if turn == 10:
+        told = {
+            o: next(x for x in own("openmpi", o) if x.segmented) for o in ("allreduce", "reduce")
+        }
+        told["bcast"] = own("openmpi", "bcast")[3]
+    segment = SEGMENT if turn == 10 else 0
+    asked = cases(tuple(told), SIZES, BYTES)
+    options = switch(told, segments=turn == 10)
+    said, found = ran(openmpi, asked, "library_algorithm_functions.c", tmp_path, options)
+    names = {
+        f"{operation}_{word}": (operation, own("openmpi", operation)[place].name)
+        for operation, words in FUNCTIONS.items()
+        for place, word in enumerate(words.split())
+    }
+    for case in asked:
+        operation, size, count = case
+        one = told[operation]
+        called = [names[word.replace("_intra_", "_")] for word in said[case][1:]]
+        took = [name for of, name in called if of == operation][-1:]
+        # Open MPI reads the setting of allgatherv from the environment only.
+        runs = operation != "allgatherv" and fits(one, size, count)
+        runs &= segmented(one, size, count, segment)
+        if runs:
+            end = f":segment={segment}" if segment else ""
+            assert (took, found[case]) == ([one.name], f"native:{one.name}{end}"), case
+        else:
+            assert found[case] == "native", case
+        assert said[case][0] == "0", case
+
+
+@pytest.mark.parametrize("turn", range(1, 10))
+def test_mpichs(mpich: Mpi, tmp_path: Path, turn: int) -> None:
+    """On 2, 3, 4 and 8 processes: MPICH's setting applies during the call only.
+
+    The turn-th algorithm of every operation is chosen.
+    """
+    told = told_in("mpich", turn)
+    asked = cases(tuple(told), SIZES, (1, 1000, 65536))
+    said, found = ran(mpich, asked, "library_algorithm_variables.c", tmp_path, switch(told))
+    for case in asked:
+        operation, size, count = case
+        one = told[operation]
+        runs = fits(one, size, count) and "in_place" not in one.needs
+        assert said[case][-1] == "0:1", case
+        assert said[case][-2] == (f"{one.place}:0" if runs else "0:1"), case
+        assert (found[case] == f"native:{one.name}") == runs, case
+        assert said[case][0] == "0", case
+
+
+@pytest.mark.parametrize(
+    "variant", ["native:segmented_ring:segment=1024", "native:recursive_doubling"]
+)
+def test_a_choice_survives(openmpi: Mpi, tmp_path: Path, variant: str) -> None:
+    """On 3 processes: from a rule to the trace, to a plan, to the next run, also with `auto`."""
+    program = compiled(openmpi, "library_algorithm_calls.c", "-ldl")
+
+    def ran_on(number: int, switch: str, calls: int = 40) -> set[str]:
+        trace = tmp_path / f"trace-{number}"
+        words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace)]
+        words += ["--switch", switch, "--", str(program), str(tmp_path)]
+        run_mpi(openmpi, 3, [*words, *["allreduce:3:32768"] * calls], check=True)
+        events = mpiprof.open(trace).events
+        return set(events.loc[events["operation"] == "allreduce", "algorithm"].astype(str))
+
+    assert ran_on(1, f"allreduce={variant}") == {variant}
+    plan = tmp_path / "plan.json"
+    plan_entries.write(plan, [plan_entries.entry("allreduce", 3, None, (), variant, "", {})])
+    assert ran_on(2, str(plan)) == {variant}
+    # `auto` starts with the plan's choice. Before its third window it has no data for another
+    # choice.
+    assert ran_on(3, f"{plan},auto", calls=12) == {variant}
+
+
+def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 4 processes: communicators created beside switched calls use the library's own choice.
+
+    100 communicators need no more private ones than the limit of a process.
+    """
+    program = compiled(openmpi, "library_algorithm_communicators.c")
+    counter = compiled(openmpi, "library_algorithm_functions.c", "-shared", "-fPIC", "-ldl")
+    command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += ["--switch", "allreduce=native:nonoverlapping", "--", str(program)]
+    done = run_mpi(openmpi, 4, command, env={"LD_PRELOAD": str(counter)}, check=True)
+    bare = run_mpi(openmpi, 4, [str(program)], env={"LD_PRELOAD": str(counter)}, check=True)
+    assert done.stdout == bare.stdout and "bcast" in bare.stdout
+    events = mpiprof.open(tmp_path / "trace").events
+    told = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
+    assert told["communicator"].nunique() == 32  # each has a private one, and a duplicate of it
+    assert "64 at a time" in done.stderr
+
+
+def test_replay_measures_them(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: `tune --replay` measures all that apply, with two sizes of segments."""
+    program = compiled(mpi, "library_algorithm_calls.c", "-ldl")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace"), "--"]
+    calls = [f"{operation}:2:200000" for operation in ("bcast", "allreduce")] * 6
+    run_mpi(mpi, 2, [*words, str(program), str(tmp_path), *calls], check=True)
+    words = [str(mpi.python), "-m", "mpiprof", "tune", str(tmp_path / "trace"), "--replay"]
+    words += ["--budget", "20s", "--json", "-o", str(tmp_path / "plan.json")]
+    one_thread = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
+    done = run_mpi(mpi, 2, words, cwd=tmp_path, env=one_thread, check=True)
+    works = {one["operation"]: one for one in json.loads(done.stdout)["works"]}
+    for operation in ("bcast", "allreduce"):
+        found = {one["name"] for one in works[operation]["candidates"]}
+        expected = {
+            f"native:{one.name}{f':segment={segment}' if segment else ''}"
+            for one in own(mpi.name, operation)
+            for segment in ((0, *SEGMENTS) if one.segmented else (0,))
+            if one.told and fits(one, 2, 200000) and segmented(one, 2, 200000, segment)
+        }
+        assert {name for name in found if name.startswith("native:")} == expected
+
+
+VARIABLES = {"mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM", "openmpi": "coll_tuned_bcast_algorithm"}
+
+
+def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: an error code, a handler that returns, and one that jumps out.
+
+    The library's settings are afterwards as in the bare program.
+    """
+    command = [str(compiled(mpi, "library_algorithm_errors.c")), VARIABLES[mpi.name]]
+    wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    choices = "bcast=native:binomial,barrier=native:" + ("bruck", "recexch")[mpi.name == "mpich"]
+    bare = run_mpi(mpi, 2, command, check=True).stdout
+    told = run_mpi(mpi, 2, [*wrapper, "--switch", choices, "--", *command], check=True).stdout
+    assert told == bare
+    assert "turn 0: 32, wrong -1" in bare and "turn 2: 32, wrong -3, handled 2" in bare
+    assert bare.count("in handler 0, after 0, then 0") == 2
+    used = mpiprof.open(tmp_path / "trace").events["algorithm"].astype(str)
+    assert {"native:binomial", choices.split("=")[-1]} <= set(used)
+
+
+def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: if several threads may call MPICH, it stays unset, which is reported."""
+    program = compiled(mpich, "mpi_t_program.c")
+    command = [str(mpich.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += [
+        "--switch",
+        "barrier=native:recexch",
+        "--",
+        str(program),
+        "MPIR_CVAR_ALLTOALL_THROTTLE",
+    ]
+    done = run_mpi(mpich, 2, command, check=True)
+    assert "1 call was left to the library's own choice: several threads may call" in done.stderr
+    events = mpiprof.open(tmp_path / "trace").events
+    assert "native:recexch" not in set(events["algorithm"].astype(str))
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("allgather=native:sparbit", "Open MPI can't be told to run 'sparbit'"),
+        ("allreduce=native:recexch", "Open MPI has no 'recexch'"),
+    ],
+)
+def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, said: str) -> None:
+    """On 2 processes: a message at the job's start, and the library's own choice runs."""
+    program = compiled(openmpi, "clock_rounds.c")
+    command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    done = run_mpi(
+        openmpi, 2, [*command, "--switch", choice, "--", str(program), "3", "end"], check=True
+    )
+    assert f"--switch {choice}: {said}" in done.stderr
+
+
+def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 processes: older libraries cannot be set, which is reported when the job starts."""
+    program = compiled(system_mpi, "clock_rounds.c")
+    command = [str(system_mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
+    command += ["--switch", "barrier=native:1", "--", str(program), "3", "end"]
+    done = run_mpi(system_mpi, 2, command, check=True)
+    assert "can't be told" in done.stderr or "can be told its own algorithms" in done.stderr
+    assert set(mpiprof.open(tmp_path / "trace").events["algorithm"]) == {"native"}
+
+
+def test_every_algorithm_is_tried() -> None:
+    """All algorithms that can be selected are tested."""
+    tried = {one for turn in range(1, 11) for x in FAMILIES for one in told_in(x, turn).values()}
+    left = {one for x in FAMILIES for one in own(x)} - tried
+    wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}
+    assert wrong == {(x.library, x.operation, x.name) for x in left if x.name not in NOT_TOLD}

@@ -1,0 +1,59 @@
+"""Traces of real programs written as OTF2 and read back are unchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from support import ROOT
+from support.compilation import compiled
+from support.export_trace import export
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.trace import Trace
+
+TABLES = ("events", "instances", "callsites", "rank_totals")
+
+
+def there_and_back(trace: Path, folder: Path) -> tuple[Trace, Trace]:
+    """Return a trace, and the same trace read from an archive."""
+    done = export(trace, "--to", "otf2", "-o", folder)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return mpiprof.open(trace), mpiprof.open(folder / "traces.otf2")
+
+
+def check_same(known: Trace, found: Trace) -> None:
+    """Fail if two traces differ, apart from the row order of `rank_totals`.
+
+    That order follows the communicators' numbers, which vary if several threads create them.
+    """
+    for name in TABLES:
+        ours, theirs = getattr(known, name), getattr(found, name)
+        if name == "rank_totals":
+            rows = ["callsite", "communicator", "rank"]
+            ours, theirs = (one.sort_values(rows, ignore_index=True) for one in (ours, theirs))
+        pd.testing.assert_frame_equal(theirs, ours, check_categorical=False)
+    np.testing.assert_array_equal(found.point_to_point, known.point_to_point)
+    assert found.complete == known.complete
+    assert (found.started_ns, found.duration_ns) == (known.started_ns, known.duration_ns)
+    assert found.machine == known.machine
+
+
+def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    run_mpi(openmpi, 3, [*words, str(ROOT / "samples" / "md.py")], check=True)
+    known, found = there_and_back(tmp_path / "trace", tmp_path / "archive")
+    assert known.complete and len(known.events) > 100
+    check_same(known, found)
+
+
+def test_many_threads_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
+    words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
+    program = compiled(openmpi, "threads_collectives.c", "-pthread")
+    run_mpi(openmpi, 2, [*words, "--", str(program), "4", "50"], check=True)
+    known, found = there_and_back(tmp_path / "trace", tmp_path / "archive")
+    assert known.events["thread"].nunique() > 2
+    check_same(known, found)

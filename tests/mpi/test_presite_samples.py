@@ -1,0 +1,101 @@
+"""`run --where` names the functions of late ranks, invisibly to the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.compilation import compiled
+from support.jobs import run_mpi
+from support.mpis import Mpi
+
+import mpiprof
+from mpiprof.diagnosis.presite_samples import place_of
+
+LATE = """
+import sys, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+
+def assemble():
+    end = time.thread_time() + 0.08
+    while time.thread_time() < end:
+        for i in range(1000): pass
+
+for _ in range(20):
+    if world.rank == 1:
+        assemble()
+    world.Barrier()
+END
+"""
+
+
+def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
+    return [mpi.python, "-m", "mpiprof", "run", "-q", "--where", "-o", folder / "trace"]
+
+
+def seen(folder: Path) -> tuple[str, str]:
+    """Return the file and function of most of rank 1's time between two calls of site 0."""
+    place = place_of(mpiprof.open(folder / "trace"), 1, 0, 0)
+    assert place is not None and place["share"] > 0.5 and place["line"] > 0
+    return Path(place["file"]).name, place["function"]
+
+
+def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: no sleep ends early, and most of rank 1's time is in heavy()."""
+    done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), compiled(mpi, "presite_late_function.c")])
+    assert done.returncode == 7, done
+    assert seen(tmp_path) == ("presite_late_function.c", "heavy")
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["MPI.Finalize()", "", "sys.exit(3)", "import os; os._exit(3)"],
+    ids=["finalize", "at exit", "exit", "at once"],
+)
+def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> None:
+    """On 2 ranks: the exit is as without --where, for every way to exit."""
+    program = tmp_path / "late.py"
+    program.write_text(LATE.replace("END", end))
+    done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), program])
+    if "3" in end:
+        assert done.returncode != 0
+    else:
+        assert done.returncode == 0, done.stderr
+        assert seen(tmp_path) == ("late.py", "assemble")
+
+
+def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks of Python that start threads, fork and run commands while they are sampled."""
+    program = tmp_path / "beside.py"
+    program.write_text(
+        "import os, subprocess, threading, time\n"
+        "from mpi4py import MPI\n"
+        "def spin():\n"
+        "    end = time.time() + 0.1\n"
+        "    while time.time() < end: sum(range(1000))\n"
+        "others = [threading.Thread(target=spin) for _ in range(3)]\n"
+        "for one in others: one.start()\n"
+        "for _ in range(10):\n"
+        "    child = os.fork()\n"
+        "    if not child: spin(); os._exit(0)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    assert subprocess.run(['true']).returncode == 0\n"
+        "    MPI.COMM_WORLD.Barrier()\n"
+        "for one in others: one.join()\n"
+        "print('done')\n"
+    )
+    done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), program], check=True)
+    assert done.stdout.splitlines() == ["done", "done"]
+
+
+def test_a_summary_says_that_it_has_none(mpich: Mpi, tmp_path: Path) -> None:
+    words = [
+        *wrapped(mpich, tmp_path),
+        "--record",
+        "summary",
+        compiled(mpich, "presite_late_function.c"),
+    ]
+    run_mpi(mpich, 2, words)
+    notes = dict(mpiprof.open(tmp_path / "trace").tables.notes)
+    assert notes[0] == "--where: no samples: --record summary keeps none"

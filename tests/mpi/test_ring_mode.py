@@ -1,0 +1,277 @@
+"""The ring: the last events of every rank in bounded space, and the totals of all calls."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.jobs import descendants
+from support.compilation import compiled
+from support.jobs import end, run, run_mpi, start
+from support.mpis import Mpi
+from support.wait_until import wait_until
+
+import mpiprof
+from mpiprof.hang import rank_state, verdict_text
+
+CHUNK = 1 << 16
+RECORDS = (CHUNK - 64) // 32  # records per chunk
+SMALL = 1 << 17  # the smallest ring: one chunk besides the window
+
+
+def words(mpi: Mpi, folder: Path, size: str, *program: str | Path) -> list[str]:
+    """Return the command line that records a program's ranks as rings."""
+    way = ["--record", f"ring:{size}", "-q", "-o", str(folder)]
+    return [str(mpi.python), "-m", "mpiprof", "run", *way, "--", *map(str, program)]
+
+
+def check_held(trace: mpiprof.Trace, calls: int | None, most: float = 0) -> None:
+    """Check the allreduces of a ring, the only calls on their communicator.
+
+    Their sequence numbers are consecutive up to the last. most: tolerance of a number, if a kill
+    came between a call and its totals, or if the program makes calls while the trace is read.
+    """
+    table: Any = trace.callsites.set_index("operation")
+    site = int(table.loc["allreduce", "callsite"])
+    instances: Any = trace.instances[trace.instances["callsite"] == site]
+    sequence = np.sort(instances["sequence"].to_numpy(np.int64))
+    assert (np.diff(sequence) == 1).all()
+    numbers = trace.series(site)[site]["number"].to_numpy(np.int64)
+    assert abs(int(numbers[0]) - int(sequence[0])) <= most
+    assert (np.diff(numbers) == 1).all()
+    if calls is not None:
+        assert int(sequence[-1]) == calls - 1
+        assert instances["complete"].all()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 and 3 ranks: rank 2 makes few calls, so its ring has all of them; the others' do not."""
+    rounds = 6_000
+    program = compiled(mpi, "ring_counts.c")
+    run_mpi(mpi, ranks, words(mpi, tmp_path / "t", "128K", program, str(rounds)), check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.record == "ring"
+    assert set(trace.turned) == {0, 1}
+    assert trace.sound and not trace.complete
+    check_held(trace, 3 * rounds)
+    totals: Any = trace.summed_up.set_index("operation")
+    assert totals["calls"].to_dict() == {
+        "allreduce": 2 * 3 * rounds,
+        "bcast": ranks * rounds // 10,
+        "barrier": ranks,
+        "comm_split": ranks,
+        "finalize": ranks,
+    }
+    assert int(totals.loc["allreduce", "bytes"]) == 2 * 3 * rounds * 16
+    held: Any = trace.instances
+    assert held["complete"].all()
+    assert set(held["operation"]) == {"allreduce", "bcast", "finalize"}
+    # All records that fit are present: a chunk and a window, possibly a new one.
+    count = held.groupby("operation").size()
+    assert RECORDS - 2 <= count.sum() <= 2 * RECORDS
+    bcasts: Any = held[held["operation"] == "bcast"]
+    # These follow the barrier and the split. Only these count for the rank whose ring has all
+    # calls.
+    assert bcasts["sequence"].tolist() == list(
+        range(2 + rounds // 10 - len(bcasts), 2 + rounds // 10)
+    )
+    site = int(bcasts["callsite"].iloc[0])
+    assert trace.series(site)[site]["number"].tolist() == (bcasts["sequence"] - 2).tolist()
+    found = trace.derive("held")
+    assert found.total == 3 * rounds + rounds // 10 + 3
+    assert found.instances == len(held)
+    shares = trace.totals["elapsed"].value / trace.process_time_ns
+    assert 0 < shares <= 1
+
+
+def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: report, status, compare and the page state the recorded part of the run."""
+    program = compiled(openmpi, "ring_counts.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000"), check=True)
+
+    def said(*verb: str) -> str:
+        command = [str(openmpi.python), "-m", "mpiprof", *verb]
+        return run(command, cwd=tmp_path, check=True, env={"COLUMNS": "200"}).stdout
+
+    report = said("report", "t")
+    assert "of 9 303 instances (--record ring)" in report
+    assert "Totals of all calls" in report and "18 000" in report
+    assert "INCOMPLETE" not in report
+    assert "8999" in said("report", "t", "--site", "allreduce").split("Its ranks")[0]
+    assert "the last calls of each rank are available" in said("status", "t")
+    assert "the last " in said("compare", "t", "t").split("A → B")[0]
+    said("export", "t", "--to", "html", "-o", "t.html")
+    assert "of 9 303 instances (--record ring)" in (tmp_path / "t.html").read_text()
+    command = [str(openmpi.python), "-m", "mpiprof", "report", "t"]
+    judged = run([*command, "--fail-on", "run.wait_share > 1%"], cwd=tmp_path)
+    assert judged.returncode == 1 and "incomplete" in judged.stderr
+
+
+def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: a ring that has overwritten nothing is a complete trace of events."""
+    program = compiled(openmpi, "ring_counts.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "1M", program, "100"), check=True)
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.complete and not trace.problems and trace.derive("held") is None
+    assert trace.instances.groupby("operation").size().to_dict() == {
+        "allreduce": 300, "bcast": 10, "barrier": 1, "comm_split": 1, "finalize": 1,
+    }  # fmt: skip
+    assert not len(trace.summed_up)
+
+
+def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, 10^6 calls each: the file has the ring, the header and a window of totals."""
+    program = compiled(openmpi, "ring_counts.c")
+    command = words(openmpi, tmp_path / "t", "1M", program, "333334")
+    run_mpi(openmpi, 2, command, check=True)
+    for log in (tmp_path / "t").glob("*.log"):
+        assert (1 << 20) <= log.stat().st_blocks * 512 <= (1 << 20) + 2 * CHUNK
+    trace = mpiprof.open(tmp_path / "t")
+    check_held(trace, 1_000_002)
+    assert len(trace.instances) >= 14 * RECORDS
+
+
+def test_flushing_does_not_empty_a_ring(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks that call MPI_Pcontrol(2) constantly: as many calls remain as without it."""
+    program = compiled(openmpi, "ring_counts.c")
+    run_mpi(
+        openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000", "flush"), check=True
+    )
+    trace = mpiprof.open(tmp_path / "t")
+    check_held(trace, 9000)
+    assert len(trace.instances) >= RECORDS - 2
+
+
+def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks that write into one file: each has a separate ring."""
+    program = compiled(openmpi, "ring_counts.c")
+    command = words(openmpi, tmp_path / "t", "128K", program, "3000")
+    run_mpi(openmpi, 3, command, check=True, env={"MPIPROF_NODE_FILES_ABOVE": "2"})
+    trace = mpiprof.open(tmp_path / "t")
+    assert trace.logs.files == 1 and set(trace.turned) == {0, 1} and trace.sound
+    check_held(trace, 9000)
+
+
+@contextlib.contextmanager
+def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
+    """Start a job with two ranks that run until the test ends them."""
+    program = compiled(mpi, "ring_counts.c")
+    command = [*mpi.mpiexec(ranks), *words(mpi, folder, "128K", program, "20", "hang")]
+    job = start(command)
+    try:
+        wait_until(lambda: turned(folder) == {0, 1}, "two rings have turned", job)
+        yield job
+    finally:
+        end(job)
+
+
+def turned(folder: Path) -> set[int]:
+    """Return the ranks with rings that have overwritten records, or none without a trace."""
+    with contextlib.suppress(mpiprof.errors.TraceError):
+        return set(mpiprof.open(folder).turned)
+    return set()
+
+
+def pids(folder: Path) -> list[int]:
+    """Return the processes of a job's ranks."""
+    return [process["pid"] for process in mpiprof.open(folder).tables.processes.values()]
+
+
+def check_cut(folder: Path) -> None:
+    """Check the files of a job that was ended at an arbitrary point."""
+    trace = mpiprof.open(folder)
+    check_held(trace, None, most=1)
+    assert not trace.complete
+    assert not trace.logs.damaged and not trace.logs.cut
+    instances: Any = trace.instances[trace.instances["operation"] == "allreduce"]
+    assert len(instances) >= RECORDS - 2
+    # Only the last instances may be open, or lack a rank that had not arrived.
+    assert instances.sort_values("sequence")["complete"].iloc[:-2].all()
+    calls = trace.summary[trace.summary["operation"] == "allreduce"].set_index("rank")["calls"]
+    assert (abs(calls - int(instances["sequence"].max())) <= 2).all()
+
+
+def test_a_job_stopped_anywhere_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, stopped at 20 random points: the files are as SIGKILL would leave them."""
+    chance = random.Random(20261123)
+    folder = tmp_path / "t"
+    with going_on(openmpi, folder, 2):
+        for number in range(20):
+            time.sleep(0.02 * chance.random())
+            for pid in pids(folder):
+                os.kill(pid, signal.SIGSTOP)
+            shutil.copytree(folder, tmp_path / f"copy{number}", symlinks=True)
+            for pid in pids(folder):
+                os.kill(pid, signal.SIGCONT)
+            check_cut(tmp_path / f"copy{number}")
+
+
+def test_a_killed_job_leaves_sound_numbers(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: three jobs, killed at random points."""
+    chance = random.Random(1123)
+    for number in range(3):
+        folder = tmp_path / f"t{number}"
+        with going_on(openmpi, folder, 2) as job:
+            time.sleep(0.3 * chance.random())
+            for pid in [*pids(folder), *descendants(job.pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            job.wait()
+        check_cut(folder)
+
+
+def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: two have lost the record of their last common call; the third waits for them."""
+    folder = tmp_path / "t"
+    with going_on(openmpi, folder, 3) as job:
+
+        def waiting() -> Any:
+            trace = mpiprof.open(folder)
+            found, pending = rank_state.find(trace)
+            return [(trace, found, pending, p) for p in pending if p.operations == ["barrier"]]
+
+        ((trace, found, pending, one),) = wait_until(waiting, "rank 2 waits in a barrier", job)
+        assert (one.arrived, one.missing, one.sequence) == ([2], [0, 1], 4)
+        world, before = one.communicator, (one.communicator, one.sequence - 1, 0)
+        # For ranks 0 and 1 only the sums show the calls before it.
+        events: Any = trace.events
+        assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
+        for rank in (0, 1):
+            assert trace.passed[rank, world] == before[1]
+            assert rank_state.Tail(trace, rank).has_entered(before)
+        assert not verdict_text.verdict(trace, found, pending).is_bad
+        window = trace.threads_of(0)[0][-1]
+        then = window.log.head(window.index)
+        wait_until(  # reads the file, not the copy
+            lambda: window.log.head(window.index)["serial"] != then["serial"], "rank 0 goes on", job
+        )
+        for _ in range(10):  # records and totals differ in time by any amount
+            check_held(mpiprof.open(folder), None, most=math.inf)
+
+
+def test_damage_in_a_ring_is_told(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: damage of a byte in a chunk, or of a chunk's header, is reported."""
+    program = compiled(openmpi, "ring_counts.c")
+    run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "512K", program, "6000"), check=True)
+    log = tmp_path / "t" / "rank-000000.log"
+    whole = log.read_bytes()
+    first = mpiprof.open(tmp_path / "t").logs.threads[0, 0][2].index * CHUNK
+    for place in (first + 1000, first):  # a byte of a record; the magic number
+        cut = bytearray(whole)
+        cut[place] ^= 1
+        log.write_bytes(cut)
+        trace = mpiprof.open(tmp_path / "t")
+        complete = trace.instances["complete"]
+        assert not trace.sound
+        assert any("chunk" in problem for problem in trace.problems)
+        assert len(complete)

@@ -1,0 +1,70 @@
+"""Programs with planted faults, and the verdicts of `status` on them.
+
+tests/benchmarks/faults.py lists the programs with their true faults. As a user would, the helper
+runs `status` on the job repeatedly, until there is a verdict or the job ends.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults import SOURCE, Case
+
+import mpiprof
+from mpiprof.errors import MpiprofError
+from mpiprof.hang import rank_state, status, verdict_text
+from support.compilation import compiled
+from support.jobs import end, start
+from support.mpis import Mpi
+from support.wait_until import HANG_S
+
+
+def watch(
+    case: Case, mpi: Mpi, folder: Path, source: str | Path = SOURCE, *flags: str
+) -> list[dict[str, Any]]:
+    """Run a case and return every verdict up to the last, oldest first.
+
+    Ends with the first verdict that is not `none`, or when the job has ended.
+    """
+    compiler = mpi.mpifort if str(source).endswith("F90") else None
+    program = compiled(mpi, source, *flags, compiler=compiler)
+    launch = [*mpi.mpiexec(case.ranks), str(mpi.python), "-m", "mpiprof", "run", "-o", "t", "--"]
+    job = start(
+        [*launch, str(program), *case.words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    said: list[dict[str, Any]] = []
+    deadline = time.monotonic() + HANG_S
+    try:
+        while time.monotonic() < deadline:
+            over = job.poll() is not None
+            found = verdict(folder / "t")
+            if found is not None:
+                said.append(found)
+                if found["class"] != "none":
+                    break
+            if over:
+                break
+            time.sleep(0.4)
+    finally:
+        end(job)
+    return said
+
+
+def verdict(folder: Path) -> dict[str, Any] | None:
+    """Return the present verdict of `status --json`, or None if the trace is not readable yet."""
+    try:
+        trace = mpiprof.open(folder)
+        if len(trace.tables.processes) < trace.ranks or not trace.meta:
+            return None
+        found, pending = rank_state.find(trace)
+    except MpiprofError:
+        return None
+    concluded = verdict_text.verdict(trace, found, pending)
+    told: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
+    return told

@@ -1,0 +1,12 @@
+"""Selections of a trace's tables for tests."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mpiprof.metrics.wait_rules import GATHERINGS
+
+
+def table_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of MPI's collectives, without the management operations."""
+    return frame[~frame["operation"].isin(GATHERINGS)]

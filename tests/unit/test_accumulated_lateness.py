@@ -1,0 +1,124 @@
+"""Lateness that accumulates over many instances without waits, and appears at the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.late_traces import MS, noise
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.diagnosis import delay_chain
+from mpiprof.diagnosis.verdict import verdict
+from mpiprof.reports import conclusion, sentences
+from mpiprof.trace import Trace
+from mpiprof.trace.types import Float
+
+
+def unwaited(folder: Path, longer: Float, rounds: int = 1) -> Trace:
+    """Return a trace of reduces without waits, and a barrier after them, repeated in rounds.
+
+    longer: each rank's work beyond one millisecond before each reduce (instances x ranks, ms). Rank
+    0 is the root, and comes last.
+    """
+    ranks = longer.shape[1]
+    made, now = Synthetic(ranks), np.full(ranks, 10 * MS)
+    for _ in range(rounds):
+        came = now + np.cumsum(np.rint((1 + longer) * MS).astype(np.int64) + 10_000, 0)
+        made.collective("reduce", came, came + 10_000, root=0, site="md.py:6:loop")
+        last = came[-1] + 20_000
+        now = np.full(ranks, last.max() + 50_000)
+        made.collective("barrier", last, now, site="md.py:9:end")
+    made.ended_ns = int(now.max()) + MS
+    return mpiprof.open(made.write(folder / "t"))
+
+
+def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
+    longer = np.abs(noise(150, 4, 0.02))
+    longer[:, 0] += 5
+    trace = unwaited(tmp_path, longer)
+    (one,) = trace.findings()
+    assert (one.cause, one.ranks) == ("rank", (0,)) and one.certainty > 0.99
+    assert one.evidence["origin_how"] == "outside"
+    assert one.cost_ns == pytest.approx(3 * 750 * MS, rel=0.02)
+    said = sentences.finding(trace, one)
+    assert said.startswith("Rank 0 takes 7")
+    assert (
+        " ms longer than the others over 149 instances of reduce at md.py:6 loop, and that delays "
+        "barrier at md.py:9 end: " in said
+    )
+    assert " Each of these adds 5.0" in said and "habit" not in said
+    assert said.endswith("Look at what rank 0 does between two calls of reduce at md.py:6 loop.")
+    lines = conclusion.verdict(trace, verdict(trace, [one]))
+    assert lines[1].startswith("Nearly all of it: rank 0 takes ")
+
+
+def test_what_is_not_followed_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_chain, "WORK", 0)
+    longer = np.abs(noise(150, 4, 0.02))
+    longer[:, 0] += 5
+    trace = unwaited(tmp_path, longer)
+    (one,) = trace.findings()
+    said = sentences.finding(trace, one)
+    assert " over 31 instances of reduce " in said
+    assert " How it was before these is not known." in said
+
+
+def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
+    """Each rank's work varies at random, so the last rank at the end is chance."""
+    named = 0
+    for seed in range(10):
+        longer = np.random.default_rng(seed).normal(0, 0.2, (150, 4))
+        trace = unwaited(tmp_path / str(seed), longer)
+        barrier = trace.callsites["operation"].tolist().index("barrier")
+        named += any(one.certainty > 0 for one in trace.conclusions(barrier))
+    assert not named
+
+
+def test_a_single_delay_among_many_steps_keeps_its_place(tmp_path: Path) -> None:
+    """Rank 0 is 200 ms late once, 60 reduces before the barrier at which the delay appears."""
+    longer = np.abs(noise(150, 4, 0.02))
+    longer[90, 0] += 200
+    trace = unwaited(tmp_path, longer)
+    (one,) = trace.findings()
+    assert (one.cause, one.ranks) == ("outlier", (0,))
+    said = sentences.finding(trace, one)
+    assert " Most of that arose before reduce at md.py:6 loop. Look at that time " in said
+
+
+def test_what_each_round_collects_is_told_of_each(tmp_path: Path) -> None:
+    """50 reduces before every barrier: so many steps lead to where rank 0 becomes late."""
+    longer = np.abs(noise(50, 4, 0.02))
+    longer[:, 0] += 5
+    trace = unwaited(tmp_path, longer, rounds=40)
+    (one,) = trace.findings()
+    assert (one.cause, one.ranks) == ("rank", (0,))
+    said = sentences.finding(trace, one)
+    assert "ms longer than the others over 49 instances of reduce at md.py:6 loop, and" in said
+    assert "It is so in 40 of 40 instances." in said
+
+
+def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
+    """In pairs, rank 0 waits 3 ms for rank 1 in each of 100 calls, and comes last at the end."""
+    made, random, now = Synthetic(4), np.random.default_rng(6), np.full(4, 10 * MS)
+    for first in (0, 2):
+        made.communicator(f"pair{first}", [first, first + 1])
+    for _ in range(100):
+        came = now + MS + random.integers(0, 20_000, 4)
+        came[1] += 3 * MS
+        for first in (0, 2):
+            mine = came[first : first + 2]
+            now[first : first + 2] = mine.max() + 10_000
+            made.collective(
+                "allreduce", mine, now[first : first + 2], f"pair{first}", site="md.py:6:pair"
+            )
+    came = now + np.array([9_000, 5_000, 3_000, 1_000])
+    made.collective("barrier", came, np.full(4, came.max() + 10_000), site="md.py:9:end")
+    made.ended_ns = int(came.max()) + MS
+    trace = mpiprof.open(made.write(tmp_path / "t"))
+    barrier = trace.callsites["operation"].tolist().index("barrier")
+    (one,) = trace.conclusions(barrier)
+    assert (one.cause, one.ranks, one.evidence["origin_rank"]) == ("rank", (1,), 1)
+    assert " over 99 instances of allreduce at md.py:6 pair" in sentences.what(trace, one)

@@ -1,0 +1,401 @@
+"""Plans as a library's configuration: the file obeys the plan, and changes nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import tune_traces
+from support.mpis import environment_of
+from support.random_plans import asked_for, random_plan, rules_of
+
+from mpiprof.__main__ import main
+from mpiprof.errors import MpiprofError
+from mpiprof.libraries import own
+from mpiprof.model.catalogue import catalogue
+from mpiprof.operations import OPERATIONS
+from mpiprof.tune.export_rules import intel, mpich, openmpi
+from mpiprof.tune.export_rules.cells import Asked, Call, Cell, Refusal, Refusals, cells
+from mpiprof.tune.export_rules.mpich import Asking, decides
+from mpiprof.tune.export_rules.openmpi import NUMBERS, counted, fires
+
+MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
+LARGEST = 9  # processes of the random plans
+
+
+def handed(
+    entries: list[dict[str, Any]], library: str = "openmpi", **words: Any
+) -> tuple[list[Cell], list[Refusal]]:
+    """Return the cells of a plan that a library can obey, and the refusals."""
+    refusals = Refusals()
+    found = cells(Asked(rules_of(entries), library, **words), refusals)
+    if library == "mpich":
+        return mpich.possible(found, MPICH, refusals), refusals.all()
+    module = {"openmpi": openmpi, "intel": intel}[library]
+    return module.possible(found, refusals), refusals.all()
+
+
+def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
+    """Return why entries cannot be exported."""
+    return [refusal.why for refusal in handed(entries, **words)[1]]
+
+
+# ---- the table
+
+
+def test_the_table_names_algorithms_of_ours() -> None:
+    known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
+    words = [(one.operation, word) for one in own() for word in one.ours.split()]
+    named = [(operation, word.partition(":")[0]) for operation, word in words]
+    assert set(named) <= known
+    for library in ("openmpi", "mpich", "intel"):
+        ours = [(one.operation, one.ours) for one in own(library) if one.ours]
+        assert len(ours) == len(set(ours)), "one of ours is two of theirs"
+
+
+# ---- Open MPI's rules file
+
+
+def test_a_file_guards_below_and_above() -> None:
+    entry = {"operation": "allreduce", "size": 8, "bytes": {"from": 1024, "to": 4096}}
+    found, refused = handed([entry | {"algorithm": "halving_doubling"}])
+    assert refused == []
+    lines = [line.partition("#")[0].split() for line in openmpi.write(found).splitlines()]
+    assert [list(map(int, words)) for words in lines if words] == [
+        *([1], [2], [3]),  # one operation: allreduce, with three sizes
+        *([0, 1], [0, 0, 0, 0]),
+        *([8, 3], [0, 0, 0, 0], [1024, 6, 0, 0], [4097, 0, 0, 0]),
+        *([9, 1], [0, 0, 0, 0]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "begin", "end"),
+    [
+        ("bcast", "binomial", 1000, 2001),
+        ("reduce_scatter_block", "recursive_halving", 4000, 8001),
+        ("alltoall", "ring", 4000, 8001),
+        ("allgather", "ring", 4000, 8001),
+        ("allgatherv", "linear_ring", 250, 500),  # up to 2000 bytes, 499 x 4 + 3
+    ],
+)
+def test_bytes_are_counted_as_the_library_does(
+    operation: str, algorithm: str, begin: int, end: int
+) -> None:
+    span = {"from": 1000, "to": 2000}
+    entry = {"operation": operation, "size": 4, "bytes": span, "algorithm": algorithm}
+    ((cell,), _) = handed([entry])
+    rules = openmpi.read(openmpi.write([cell]))
+    (_, (_, begins, ends)) = next(x for x in rules[NUMBERS[operation]] if x[0] == 4)
+    assert (begins.first, begins.algorithm) == (begin, cell.own.number)
+    assert (ends.first, ends.algorithm) == (end, 0)
+
+
+def test_random_plans_change_nothing_else() -> None:
+    """1000 plans: the file read back obeys the plan's first matching rule, or does nothing."""
+    random_ = random.Random(13)
+    did = refused = 0
+    for _ in range(1000):
+        entries = random_plan(random_, "openmpi", LARGEST)
+        rules = rules_of(entries)
+        found, _ = handed(entries, largest=LARGEST, commutative=True)
+        read = openmpi.read(openmpi.write(found))
+        assert list(openmpi.differences(read, found)) == []
+        for _ in range(60):
+            operation, size = random_.choice(sorted(NUMBERS)), random_.randint(2, LARGEST + 3)
+            count = random_.choice([0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 9000)])
+            line = fires(read, operation, size, counted(operation, size, count))
+            asked = asked_for(rules, operation, size, count)
+            if line.algorithm == 0:
+                refused += asked is not None
+                continue
+            did += 1
+            assert asked is not None, (entries, operation, size, count)
+            chosen = own("openmpi", operation)[line.algorithm - 1]
+            assert asked.algorithm in (chosen.ours, f"native:{chosen.name}")
+            assert line.segment == int(dict(asked.parameters).get("block_size", 0))
+    assert did > 2000 and refused > 1000
+
+
+def test_a_change_of_the_file_is_seen() -> None:
+    entry = {"operation": "bcast", "size": 4, "bytes": {"from": 100, "to": 200}}
+    found, _ = handed([entry | {"algorithm": "binomial"}])
+    text = openmpi.write(found)
+    for old, new in (("100 6", "99 6"), ("201 0", "202 0"), ("5 1 #", "6 1 #"), ("100 6", "100 5")):
+        assert text.count(old) == 1
+        changed = openmpi.read(text.replace(old, new))
+        assert list(openmpi.differences(changed, found))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "'' in place of the number of operations"),
+        ("1 2 1 0 1 0 0 0", "'' in place of a segment"),
+        ("1 22 0", "'22' in place of an operation"),
+        ("1 2 1 0 1 8 3 0 0", "bytes must ascend from 0"),
+        ("1 2 1 0 2 0 3 0 0 0 4 0 0", "bytes must ascend from 0"),
+        ("1 2 2 4 1 0 3 0 0 4 1 0 3 0 0", "sizes must ascend"),
+        ("1 2 1 0 1 0 3 0 010", "'010' in place of a segment"),  # octal in the library
+        ("0 1", "with data after its end"),
+        ("rule-file-version-2\n0", "of a version other than"),
+    ],
+)
+def test_what_the_library_would_ignore_is_refused(text: str, wrong: str) -> None:
+    with pytest.raises(MpiprofError, match=wrong):
+        openmpi.read(text)
+
+
+# ---- MPICH's selection tree
+
+
+@pytest.fixture(scope="module")
+def tree() -> mpich.Tree:
+    """Return the tree that is compiled into MPICH."""
+    if not MPICH.exists():
+        pytest.skip(f"no {MPICH}")
+    return mpich.own_tree(MPICH)
+
+
+def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
+    """1000 plans: the tree obeys the plan's first matching rule, or selects as before."""
+    random_ = random.Random(14)
+    did = 0
+    for number in range(1000):
+        entries = random_plan(random_, "mpich", LARGEST)
+        rules = rules_of(entries)
+        found, _ = handed(entries, "mpich", largest=LARGEST)
+        changed = mpich.merged(tree, found)
+        if number % 20 == 0:
+            assert list(mpich.differences(tree, changed, found)) == []
+        for _ in range(40):
+            operation, size = (
+                random_.choice(sorted(mpich.MEASURES)),
+                random_.randint(2, LARGEST + 3),
+            )
+            count = random_.choice(
+                [0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 99999)]
+            )
+            made = random_.choice([(False, True), (True, True), (False, False)])
+            asking = Asking(operation, size, count, *made)
+            leaf, before = decides(changed, asking), decides(tree, asking)
+            if leaf == before:
+                continue
+            did += 1
+            asked = asked_for(rules, operation, size, count)
+            assert asked is not None, (entries, asking)
+            name = leaf.partition("_intra_")[2]
+            (chosen,) = [one for one in own("mpich", operation) if one.name == name]
+            assert chosen.is_ours(asked.algorithm, size) or asked.algorithm == f"native:{name}"
+            assert asking.commutes or "commutes" not in chosen.needs
+            assert not (asking.in_place and "not_in_place" in chosen.needs)
+    assert did > 500
+
+
+def test_a_size_is_answered_before_a_choice_by_bytes(tree: mpich.Tree) -> None:
+    """At calls, comm_size<8 is true for 8 in the library, so no such condition may be there."""
+    entry = {"operation": "alltoall", "size": 8, "bytes": {"from": 9, "to": 99}}
+    found, _ = handed([entry | {"algorithm": "simple"}], "mpich")
+    changed = mpich.merged(tree, found)
+    below = changed["collective=alltoall"]["comm_type=intra"]["comm_size<=8"]
+    assert "comm_size<" not in json.dumps(below)
+    for count in (8, 100, 256, 257, 40000):
+        asking = Asking("alltoall", 8, count)
+        assert decides(changed, asking) == decides(tree, asking)
+    assert decides(changed, Asking("alltoall", 8, 9)).endswith("intra_scattered")
+
+
+def test_what_is_divided_by_nodes_is_refused(tree: mpich.Tree) -> None:
+    assert tree
+    found, (refusal,) = handed(
+        [{"operation": "bcast", "size": 4, "algorithm": "binomial"}], "mpich"
+    )
+    assert found == [] and "splits this operation by nodes" in refusal.why
+
+
+def test_a_library_without_a_tree_is_refused(tmp_path: Path) -> None:
+    library = tmp_path / "libmpi.so.12"
+    library.write_bytes(b'\x7fELF {"collective=bcast":{}}\0')
+    with pytest.raises(MpiprofError, match="no readable tree of algorithms"):
+        mpich.own_tree(library)
+
+
+# ---- entries that cannot be exported
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"operation": "allreduce", "algorithm": "circulant", "size": 4}, "none|no equivalent"),
+        ({"operation": "allreduce", "algorithm": "static", "size": 4}, "from call to call"),
+        ({"operation": "reduce", "algorithm": "binary_tree", "size": 4}, "commutes"),
+        ({"operation": "allreduce", "algorithm": "native:ring", "size": 4}, "commutes"),
+        ({"operation": "allreduce", "algorithm": "native:7", "size": 4}, "it has basic_linear, "),
+        ({"operation": "alltoall", "algorithm": "native:two_proc", "size": 4}, "two processes"),
+        ({"operation": "bcast", "algorithm": "chain", "size": 4}, "no block_size"),
+        ({"operation": "bcast", "algorithm": "binomial"}, "pass the number of ranks with -n"),
+        (
+            {"operation": "gather", "algorithm": "linear", "size": 4, "bytes": {"from": 9}},
+            "could choose different algorithms",
+        ),
+        (
+            {"operation": "allgatherv", "algorithm": "linear_ring", "size": 9, "bytes": {"to": 5}},
+            "cannot distinguish 0 to 5 bytes",
+        ),
+        (
+            {
+                "operation": "bcast",
+                "algorithm": "native:binomial",
+                "size": 4,
+                "measured": {"mpi": "MPICH 5.0.2"},
+            },
+            "is an algorithm of MPICH 5.0.2",
+        ),
+    ],
+)
+def test_what_is_refused_and_why(entry: dict[str, Any], why: str) -> None:
+    found, (refusal,) = handed([entry])
+    assert found == []
+    assert any(part in refusal.why for part in why.split("|"))
+
+
+def test_what_is_refused_stays_with_the_library() -> None:
+    """A later entry receives no calls of an earlier, refused entry."""
+    first = {"operation": "bcast", "size": 4, "bytes": {"to": 999}, "algorithm": "circulant"}
+    found, refused = handed([first, {"operation": "bcast", "size": 4, "algorithm": "binomial"}])
+    assert [(cell.first, cell.own.name) for cell in found] == [(1000, "binomial")]
+    assert len(refused) == 1
+
+
+def test_few_elements_stay_with_the_library() -> None:
+    """Rabenseifner's needs one element per process: 4 of the largest type are 64 bytes."""
+    entry = {"operation": "allreduce", "size": 5, "algorithm": "halving_doubling"}
+    ((cell,), (refusal,)) = handed([entry])
+    assert cell.first == 64 and "below 64 bytes" in refusal.why
+
+
+def test_call_sites_need_a_trace_in_which_no_other_calls_alike() -> None:
+    entry = {"operation": "bcast", "size": 4, "algorithm": "binomial", "call_sites": ["a.py:3"]}
+    entry["bytes"] = {"from": 100, "to": 200}
+    assert "pass the TRACE" in whys([entry])[0]
+    here = Call("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
+    others = [
+        Call("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
+        Call("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
+        Call("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
+    ]
+    assert whys([entry], calls=[here, *others]) == []
+    alike = Call("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
+    assert whys([entry], calls=[here, alike]) == ["would also change bcast at b.py:1 g"]
+    assert whys([entry | {"call_sites": ["a.py:3", "b.py:1"]}], calls=[here, alike]) == []
+    elsewhere = [entry | {"call_sites": ["c.py:9"]}, entry | {"call_sites": ["a.py:3"]}]
+    unknown = "names a call site at which the trace has no bcast"
+    assert whys(elsewhere, calls=[here, *others]) == [unknown]
+
+
+# ---- Intel MPI's environment
+
+
+def test_intel_by_its_reference() -> None:
+    plan: list[dict[str, Any]] = [
+        {"operation": "allreduce", "size": [4, 5], "bytes": {"to": 99}, "algorithm": "native:1"},
+        {"operation": "barrier", "size": 4, "algorithm": "dissemination"},
+    ]
+    found, _ = handed(plan, "intel")
+    assert intel.environment(found) == {
+        "I_MPI_ADJUST_ALLREDUCE": "1:0-99@4-4;1:0-99@5-5",
+        "I_MPI_ADJUST_BARRIER": "1:0-2147483647@4-4",
+    }
+
+
+# ---- the verb
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    plan.write_text(
+        json.dumps(
+            [
+                {"operation": "bcast", "size": 4, "algorithm": "binomial"},
+                {"operation": "bcast", "size": 5, "algorithm": "circulant"},
+            ]
+        )
+    )
+    words = ["tune", "--plan", str(plan), "--to", "openmpi", "-o", str(out)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "bcast on 4 processes: binomial (6)" in said
+    assert (
+        "entry 2: bcast=circulant on 5 processes: Open MPI has no equivalent bcast"
+        in said.replace("\n    ", " ")
+    )
+    assert f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={out}" in said
+    assert openmpi.read(out.read_text())[NUMBERS["bcast"]][1][0] == 4
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["handover"]
+    assert data["written"] == str(out) and data["handed_over"][0]["sizes"] == [4]
+    assert data["refused"][0]["sizes"] == [5]
+
+
+def test_nothing_to_hand_over_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    plan.write_text('[{"operation": "bcast", "size": 4, "algorithm": "circulant"}]')
+    assert main(["tune", "--plan", str(plan), "--to", "openmpi", "-o", str(out)]) == 1
+    assert "Nothing can be handed over" in capsys.readouterr().out and not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["--to", "openmpi"], "--to openmpi requires -o FILE"),
+        (["--plan", "plan.json"], "--plan requires --to"),
+        (["--plan", "none.json", "--to", "openmpi", "-o", "x"], "--plan none.json: no such file"),
+        (["--plan", "p", "--to", "intel", "-o", "x", "--site", "a"], "is converted unchanged"),
+    ],
+)
+def test_wrong_use(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", *words]) == 2
+    assert wrong in capsys.readouterr().err
+
+
+def test_sized_operations_have_bytes() -> None:
+    assert all(counted(name, 4, 100) > 0 for name in NUMBERS if OPERATIONS[name].sized)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write 8 ranks: an allgatherv that should run on the pipelined ring, and an allreduce."""
+    return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", "app.py:7:<module>")
+
+
+def test_a_traces_own_plan(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rules.conf"
+    assert main(["tune", str(trace), "--to", "openmpi", "-o", str(out)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the plan, entry 1: allgatherv=pipelined_ring:block_size=" in said
+    assert "Open MPI has no equivalent allgatherv algorithm" in said and not out.exists()
+
+
+def test_a_plan_with_call_sites_and_its_trace(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "rules.conf"
+    entry = {"operation": "allgatherv", "algorithm": "linear_ring", "call_sites": ["app.py:7"]}
+    plan.write_text(json.dumps([entry | {"size": 8}]))
+    words = ["--plan", str(plan), "--to", "openmpi", "-o", str(out)]
+    assert main(["tune", *words]) == 1
+    assert "pass the TRACE" in " ".join(capsys.readouterr().out.split())
+    assert main(["tune", str(trace), *words]) == 0
+    assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
+    plan.write_text(json.dumps([entry]))  # without a size: all sizes in the trace
+    assert main(["tune", str(trace), *words]) == 0
+    assert "allgatherv on 8 processes: ring (3)" in capsys.readouterr().out
+    entry["call_sites"] = ["other.py:1"]
+    plan.write_text(json.dumps([entry]))
+    assert main(["tune", str(trace), *words]) == 1
+    assert "at which the trace has no allgatherv" in " ".join(capsys.readouterr().out.split())

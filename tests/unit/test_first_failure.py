@@ -1,0 +1,167 @@
+"""A hang that was ended through the launcher keeps its verdict, and no rank is called dead.
+
+The launcher sends SIGTERM and soon after SIGKILL, which leaves no note. So some ranks have no
+recorded signal, although none died by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.hang_traces import HERE, THERE, call, conclude, job
+from support.synthetic import Synthetic
+
+import mpiprof
+from mpiprof.hang import rank_state, status
+from mpiprof.hang.processes import Processes
+
+DOUBT = "No signal is noted of"
+
+
+def gone(ranks: int) -> Processes:
+    """Return the state of a job without living processes."""
+    return Processes(10_000, dict.fromkeys(range(ranks), False))
+
+
+def lacking(ranks: int = 4, missing: int = 1) -> Synthetic:
+    """Return a job in which one rank has not arrived at an alltoall."""
+    made = job(ranks)
+    for rank in set(range(ranks)) - {missing}:
+        call(made, rank, "alltoall", site=HERE)
+    return made
+
+
+@pytest.mark.parametrize("signals", [[0, 15, 0, 0], [0, 15, 15, 15], [15, 15, 0, 15]])
+def test_who_waited_for_a_rank_that_was_ended_has_not_died(
+    signals: list[int], tmp_path: Path
+) -> None:
+    made = lacking()
+    made.signal = signals
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
+    assert text.startswith("Ranks 0, 2-3 waited in alltoall at app.py:5 main")
+    assert "Rank 1 had not arrived" in text and "died" not in text and DOUBT in text
+
+
+def test_who_exits_is_blamed_though_who_waited_for_it_notes_nothing(tmp_path: Path) -> None:
+    made = lacking()
+    made.signal = [0, 0, 15, 15]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "Rank 1 died" in text
+
+
+def test_a_noted_signal_is_blamed_though_others_note_nothing(tmp_path: Path) -> None:
+    made = lacking()
+    made.signal = [0, 11, 15, 0]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,)) and "SIGSEGV" in text
+
+
+def test_who_died_where_nobody_was_lacked_is_blamed(tmp_path: Path) -> None:
+    made = job(3)
+    for rank in range(3):
+        call(made, rank, "allreduce", site=HERE)
+    made.signal = [15, 0, 15]
+    verdict, text = conclude(made, tmp_path, gone(3))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
+    assert "Rank 1 died before MPI_Finalize in allreduce at app.py:5 main" in text
+
+
+@pytest.mark.parametrize("signals", [[15, 0, 15, 15], [0, 0, 15, 0], [15, 11, 15, 15]])
+def test_a_circle_comes_before_who_died(signals: list[int], tmp_path: Path) -> None:
+    """No correct program has a circle, and no death causes one."""
+    made = job(4)
+    for name in ("row", "column"):
+        made.communicator(name, list(range(4)))
+    for rank in range(4):
+        name, site = ("column", THERE) if rank == 2 else ("row", HERE)
+        call(made, rank, "allreduce", communicator=name, sequence=0, site=site)
+    made.signal = signals
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("order", (2,))
+    assert "circle" in text and "No process of the job is left" in text
+
+
+def test_what_only_lasted_is_no_circle_beside_a_death(tmp_path: Path) -> None:
+    """A root that sends waits for no rank; it was in the call for a moment when rank 2 died."""
+    made = job(3)
+    made.communicator("other", [0, 1])
+    call(made, 0, "bcast", communicator="other", sequence=0, root=0)
+    call(made, 1, "barrier")
+    made.signal = [15, 15, 11]
+    verdict, _ = conclude(made, tmp_path, gone(3))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,))
+
+
+def test_who_left_early_comes_before_who_died(tmp_path: Path) -> None:
+    made = job(4)
+    for rank in (1, 3):
+        call(made, rank, "bcast", root=1, site=HERE)
+    call(made, 2, "finalize", site=THERE)
+    made.inside[0] = 1
+    made.signal = [15, 0, 0, 15]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks, verdict.why) == ("missing", (2,), "finished")
+    assert "Rank 2 will never come" in text
+
+
+def test_who_waited_for_a_message_has_not_died(tmp_path: Path) -> None:
+    """Only SIGKILL ends it there without a note; the other ranks record SIGTERM."""
+    made = lacking()
+    made.inside[1] = 1
+    made.signal = [15, 0, 15, 15]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (1,))
+    assert "waited in a point-to-point call" in text and f"{DOUBT} rank 1" in text
+    made.signal = [15, 11, 15, 15]
+    assert conclude(made, tmp_path / "noted", gone(4))[0].kind == "dead"
+
+
+def test_all_that_waited_for_messages(tmp_path: Path) -> None:
+    made = job(3)
+    made.inside = [1, 1, 2]
+    made.signal = [15, 0, 15]
+    verdict, _ = conclude(made, tmp_path, gone(3))
+    assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1, 2))
+
+
+def test_verdict_and_table_say_the_same_of_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(3)
+    for rank in range(3):
+        call(made, rank, "allreduce", site=HERE)
+    made.signal = [15, 11, 15]
+    verdict, told = conclude(made, tmp_path, gone(3))
+    trace = mpiprof.open(tmp_path / "t")
+    monkeypatch.setattr(status, "alive", lambda _: gone(3).alive)
+    text = status.text(trace, *rank_state.find(trace), verdict)
+    assert "died of SIGSEGV before MPI_Finalize in allreduce" in told
+    assert "died inside" in text and "after allreduce" not in text
+
+
+def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
+    """A rank that waits for a rank with a recorded SIGTERM has not died."""
+    made = lacking()
+    made.signal = [0, 15, 15, 15]
+    some = Processes(10_000, {0: False, 1: True, 2: True, 3: True})
+    verdict, _ = conclude(made, tmp_path, some)
+    assert verdict.kind != "dead"
+
+
+def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> None:
+    """Its log does not show if other ranks waited for it, as in a hang that a user ended."""
+    made = job(4)
+    made.meta["record"] = "summary"
+    made.records = [[] for _ in range(4)]
+    made.signal = [15, 0, 15, 15]
+    verdict, text = conclude(made, tmp_path, gone(4))
+    assert (verdict.kind, verdict.odd_ranks) == ("dead", ()) and f"{DOUBT} rank 1: it left" in text
+    assert text.startswith("The job ended before MPI_Finalize; calls are not logged, so ")
+    assert "died" not in text
+    made.signal = [0, 0, 0, 0]
+    some = Processes(10_000, {0: True, 1: False, 2: True, 3: True})
+    assert conclude(made, tmp_path / "alive", some)[0].odd_ranks == (1,)
+    made.signal = [15, 11, 15, 0]
+    assert conclude(made, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)

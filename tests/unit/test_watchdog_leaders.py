@@ -1,0 +1,150 @@
+"""Messages between the leaders of several nodes, and detection of writes to a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.wait_until import wait_until
+
+from mpiprof.hang.activity import Activity
+from mpiprof.hang.agent import _Watch as Watch
+from mpiprof.hang.detector import AGAIN_S, LATE_S, STALE_S, Hangs, Wanted
+from mpiprof.hang.node_processes import Node, Use, waited_ns
+from mpiprof.hang.spawn import Started
+from mpiprof.launch import job
+from mpiprof.testing.synthetic import Synthetic
+
+
+def leader_of(folder: Path, name: str, speaks: bool) -> Hangs:
+    """Return one of two leaders of a job, of rank 0 on node a or rank 1 on node b."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    ranks = {0: mine} if name == "a" else {1: mine}
+    node = Node(mine, ranks, {0: "a", 1: "b"}, 2)
+    return Hangs(Wanted(10.0), folder, node, speaks)
+
+
+def test_the_first_leader_hears_of_the_ranks_of_others(tmp_path: Path) -> None:
+    first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
+    assert first._said_elsewhere(10.0) is None  # no report yet
+    assert second.quiet(time.monotonic() - 11.0, {1: Use()}) == []
+    heard = first._said_elsewhere(11.0)
+    assert heard is not None and list(heard) == [1] and heard[1] > 0
+    assert second.quiet(time.monotonic() - 9.0, {1: Use()}) == []
+
+
+def test_what_is_old_is_not_gone_by(tmp_path: Path) -> None:
+    first, second = leader_of(tmp_path, "a", True), leader_of(tmp_path, "b", False)
+    second.quiet(time.monotonic() - 11.0, {})
+    path = second._file("b")
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps(told | {"at": time.time() - STALE_S - 1}))
+    assert first._said_elsewhere(11.0) is None
+    assert first._said_elsewhere(10.0 + LATE_S) == {}
+    for wrong in ("", "[]", "{}", '{"at": "x"}', '{"at": 1e300, "shares": [1]}'):
+        path.write_text(wrong)
+        assert first._said_elsewhere(11.0) is None
+
+
+def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
+    """The observed process waits for a processor on which two other processes compute, too."""
+    words = [sys.executable, "-c", "import time; time.sleep(0.2)\nwhile True: pass"]
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        crowd = [subprocess.Popen(words) for _ in range(3)]
+    finally:
+        os.sched_setaffinity(0, allowed)
+    try:
+        one = job.process(crowd[0].pid)
+        assert one is not None
+        node = Node(one, {0: one}, {0: "a"}, 1)
+        hangs = Hangs(Wanted(1.0), tmp_path, node, True)
+        before = node.used()
+        wait_until(lambda: node.longest_wait_s(before) >= 1.0, "it has waited for a processor")
+        assert hangs._is_crowded(time.monotonic() - 1.5, before)
+        assert not hangs._is_crowded(time.monotonic() - 1.5, node.used())
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert waited_ns(crowd[0].pid) == 0
+
+
+def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = job.process(os.getpid())
+    assert mine is not None
+    hangs = Hangs(Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1), True)
+
+    def sleeps(*_: object) -> list[str]:
+        time.sleep(1.5)
+        return []
+
+    monkeypatch.setattr(hangs, "_conclude", sleeps)
+    assert hangs.quiet(time.monotonic() - 2.0, {0: Use()}) == []
+    # A check used hardly any processor time, so the next one follows after the usual interval.
+    assert hangs.next_s - time.monotonic() < AGAIN_S + 1
+
+
+@pytest.mark.parametrize(
+    ("states", "stopped"),
+    [("TTT", True), ("SST", False), ("StS", True), ("SS", False), ("", False)],
+)
+def test_a_rank_that_alone_is_stopped_keeps_the_others(
+    states: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is stopped does not hang, nor does a job in a debugger."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    found = [(state, 0) for state in states] + [None]  # one process has ended
+    node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
+    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: found.pop(0))
+    assert node.is_stopped() == stopped
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_debugger_that_looks_into_a_told_hang_is_no_news(
+    told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the gdb of --on-hang would cause another report, and be started again and again."""
+    mine = job.process(os.getpid())
+    assert mine is not None
+    started = Started(mine, tmp_path, tmp_path, "j", (0, 0), speaks=True)
+    watch = Watch(started, Wanted(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1))
+    watch.since -= 10
+    watch.hangs.told = told
+    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: ("t", 0))
+    watch.look()
+    assert watch.hangs.told == told
+    assert (time.monotonic() - watch.since < 5) == (not told)
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "node;rm", "-"])
+def test_a_node_may_have_any_name(name: str, tmp_path: Path) -> None:
+    assert leader_of(tmp_path, "a", True)._file(name).parent == tmp_path
+
+
+def test_a_look_finds_what_was_written(tmp_path: Path) -> None:
+    made = Synthetic(2)
+    for i in range(3):
+        at = 1_000 * i + np.array([10, 20])
+        made.collective("barrier", at, at + 5)
+    made.write(tmp_path / "t")
+    logs = [tmp_path / "t" / name for name in ("rank-000000.log", "rank-000001.log")]
+    seen = Activity()
+    assert seen.has_changed(logs)
+    assert not seen.has_changed(logs)
+    with logs[1].open("ab") as file:
+        file.write(bytes(1 << 16))
+    assert seen.has_changed(logs)
+    assert not seen.has_changed(logs)
+    assert not seen.has_changed([*logs, tmp_path / "none.log"])
