@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -9,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import PROGRAMS, ROOT, raw_trace
 from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
@@ -235,3 +236,43 @@ def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Pa
         table = mpiprof.open(tmp_path / "trace").instances.sort_values("first_arrival_ns")
         names = table.loc[table["operation"] == "allreduce", "algorithm"].astype(str)
         assert (names.iloc[-400:] == "ring").mean() > 0.9
+
+
+def recorded(mpi: Mpi, trace: Path, *options: str) -> list[str]:
+    """Return the command line that records a program into a trace folder."""
+    return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--"]
+
+
+def test_machine_table_on_one_rank_only(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks, one with a machine table: both must agree on whether to measure."""
+    program = str(compiled(mpi, "communicators_reused_handles.c"))
+    table = tmp_path / "table.json"
+    run_mpi(mpi, 2, [*recorded(mpi, tmp_path / "measured"), program, "1"], check=True)
+    machine = json.loads((tmp_path / "measured" / "meta.json").read_text())["machine"]
+    table.write_text(json.dumps(machine | {"source": "calibrate"}))
+    for first in (True, False):
+        trace = tmp_path / f"trace-{first}"
+        given = recorded(mpi, trace, "--machine", str(table))
+        words = [given, recorded(mpi, trace)] if first else [recorded(mpi, trace), given]
+        ranks = [[*part, program, "1"] for part in words]
+        run([*mpi.mpiexec(1), *ranks[0], ":", "-n", "1", *ranks[1]], check=True)
+        measured = json.loads((trace / "meta.json").read_text())["machine"]["source"]
+        assert measured == ("calibrate" if first else "init")
+
+
+def test_rank_0_arrives_after_the_others_have_stopped_waiting(mpi: Mpi, tmp_path: Path) -> None:
+    """On 3 ranks: the ranks that stopped waiting and the late rank agree not to communicate."""
+    program = str(compiled(mpi, "communicators_reused_handles.c"))
+    slow = tmp_path / "slow.so"
+    run(
+        [mpi.mpicc, "-shared", "-fPIC", "-o", slow, PROGRAMS / "tracefile_slow_mkdir.c"], check=True
+    )
+    words = recorded(mpi, tmp_path / "trace-of-slow")
+    names = [f"LD_PRELOAD={slow}", f"SLOW_UNTIL={tmp_path / 'given-up'}"]
+    run_mpi(mpi, 3, ["env", *names, *words, program, "200"], check=True)
+    assert (tmp_path / "given-up").exists()
+    trace = raw_trace.read(tmp_path / "trace-of-slow")
+    assert [len(trace.of(rank)) for rank in range(3)] == [2, 2, 2]
+    assert len({tuple(r.identity for r in trace.of(rank)) for rank in range(3)}) == 1
+    meta = json.loads((tmp_path / "trace-of-slow" / "meta.json").read_text())
+    assert meta["options"]["partial"]

@@ -245,3 +245,13 @@ def test_the_environment_stays_readable(mpi: Mpi, tmp_path: Path) -> None:
     assert run_mpi(mpi, 1, words, check=True).stdout == "moved 0, preloaded \n"
     words = [*words_for(mpi, tmp_path / "other", "-q"), "--", program, "alone"]
     assert run_mpi(mpi, 1, words, check=True).stdout.endswith("preloaded (null)\n")
+
+
+def test_successive_communicators_use_bounded_memory(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: 140000 successive communicators share table entries, and no call is lost."""
+    program = str(compiled(mpich, "communicators_reused_handles.c"))
+    ended = run_mpi(
+        mpich, 1, [*words_for(mpich, tmp_path / "trace"), "--", program, "140000"], check=True
+    )
+    assert "more than" not in ended.stderr and "missing" not in ended.stderr
+    assert len(raw_trace.read(tmp_path / "trace").of(0)) == 1400

@@ -12,6 +12,8 @@ from support.compilation import compiled
 from support.jobs import run_mpi
 from support.mpis import Mpi, wheel_mpi
 
+import mpiprof
+
 
 def recorded(
     mpi: Mpi, ranks: int, argv: list[str | Path], folder: Path
@@ -223,3 +225,22 @@ def test_roots_and_bytes_between_groups_on_3_ranks(mpi: Mpi, tmp_path: Path) -> 
         assert [r.sequence for r in found] == list(range(8))
         assert {r.flags for r in found} == {frozenset({"inter"})}
     assert len({r.identity for r in trace.records}) == 1
+
+
+def test_paused_first_call_of_an_unrecorded_communicator(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: a paused call has no record, even if it is the first on its communicator."""
+    program = compiled(mpi, "communicators_unrecorded.c")
+    trace, _ = recorded(mpi, 2, [program], tmp_path / "trace")
+    for rank in range(2):
+        assert [call.sequence for call in trace.of(rank)] == [2, 0]
+
+
+def test_children_of_equivalent_communicators(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: 100,000 communicators have different identities, so no call is lost."""
+    count = 100_000
+    program = compiled(mpich, "communicators_children.c")
+    words: list[str | Path] = ["env", "MPIPROF_ALIKE=1", program, str(count)]
+    trace, _ = recorded(mpich, 1, words, tmp_path / "trace")
+    assert len(trace.of(0)) == len({call.start for call in trace.of(0)}) == count
+    opened = mpiprof.open(tmp_path / "trace")
+    assert opened.complete and len(opened.instances) == count

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import raw_trace, wrong_arguments
+from support.compilation import compiled
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.trace_tables import table_rows
@@ -225,3 +226,11 @@ def test_unrecorded_calls_are_counted(mpi: Mpi, tmp_path: Path, record: str) -> 
     calls = table_rows(trace.callsites).groupby("operation")["instances"].sum().to_dict()
     assert trace.complete
     assert calls == {"bcast": 50, "barrier": 1}
+
+
+def test_null_address_returns_the_error_of_the_library(mpich: Mpi, tmp_path: Path) -> None:
+    """On 1 rank of MPICH: a null address is the library's error. Open MPI itself crashes."""
+    program = str(compiled(mpich, "errors_null_address.c", "-Wno-nonnull"))
+    bare = run_mpi(mpich, 1, [program], check=True)
+    ended = run_mpi(mpich, 1, [*recorded(mpich, tmp_path / "trace"), "--", program], check=True)
+    assert ended.stdout == bare.stdout == "1111\n"

@@ -261,3 +261,18 @@ def test_names_of_sites_are_equal_across_runs_and_ranks(mpi: Mpi, tmp_path: Path
         names += [[record.frames for record in read.of(rank)] for rank in range(2)]
     assert len(names[0]) == 10
     assert names[0] == names[1] == names[2] == names[3]
+
+
+BARRIER_IN_A_FUNCTION = (
+    "from mpi4py import MPI\ndef work():\n    MPI.COMM_WORLD.Barrier()\nwork()\n"
+)
+
+
+def test_a_user_folder_may_have_the_name_of_a_skipped_package(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: a user's folder may have a skipped package's name; its files are call sites."""
+    script = tmp_path / "mpi4py" / "demo" / "x.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(BARRIER_IN_A_FUNCTION)
+    run([*words_for(mpi, tmp_path / "a"), "--", mpi.python, "-m", "mpi4py", script], check=True)
+    (call,) = raw_trace.read(tmp_path / "a").of(0)
+    assert (call.frames[0]["file"], call.frames[0]["function"]) == (str(script), "work")

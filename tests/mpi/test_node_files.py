@@ -257,3 +257,26 @@ def known_processes(folder: Path) -> list[int]:
     with contextlib.suppress(mpiprof.errors.TraceError):
         return [row["pid"] for row in mpiprof.open(folder).tables.processes.values()]
     return []
+
+
+def test_a_rank_that_cannot_share_the_files_of_its_node(mpi: Mpi, tmp_path: Path) -> None:
+    """On 2 ranks: no file of the node stays open, mapped or claimed."""
+    script = tmp_path / "x.py"
+    script.write_text(
+        "import os\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
+        "opened = open('/proc/self/maps').read()\n"
+        "for name in os.listdir('/proc/self/fd'):\n"
+        "    try:\n        opened += os.readlink(f'/proc/self/fd/{name}')\n"
+        "    except OSError:\n        pass\n"
+        "print('node-' in opened)\n"
+    )
+    shared = {"MPIPROF_NODE_FILES_ABOVE": "1"}
+    run_mpi(mpi, 2, [*words(mpi, tmp_path / "a"), mpi.python, script], env=shared, check=True)
+    (log,) = (tmp_path / "a").glob("node-*.log")
+    (tmp_path / "b" / log.with_suffix(".tables").name).mkdir(parents=True)
+    again = words(mpi, tmp_path / "b")
+    ended = run_mpi(mpi, 2, [*again, mpi.python, script], env=shared, check=True)
+    assert sorted(ended.stdout.split()) == ["False"] * 2
+    assert len(list((tmp_path / "b").glob("rank-*.log"))) == 2
+    claims = (tmp_path / "b" / log.name).read_bytes()[4096 + 16 : 4096 + 32]
+    assert not {1, 2} & set(memoryview(claims).cast("I"))

@@ -108,3 +108,13 @@ def test_python(way: str, number: int, mpi: Mpi, tmp_path: Path) -> None:
     assert (wrapped.returncode, wrapped.stdout) == (bare.returncode, bare.stdout)
     assert bare.returncode == -number
     assert wrapped.stderr.count("Fatal Python error") == (1 if way == "fault" else 0)
+
+
+@pytest.mark.parametrize("number", [10, 12])
+def test_handler_copied_to_another_signal(number: int, mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: a runtime copies the handler to a signal that had none."""
+    program = compiled(mpi, "signals_shared_handler.c")
+    words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "a"), "--"]
+    ended = run([*words, program, str(number)])
+    assert (ended.returncode, ended.stdout) == (-number, "the same\n")
+    assert list((tmp_path / "a").glob("rank-*.log"))

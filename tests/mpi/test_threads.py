@@ -155,3 +155,12 @@ def test_private_communicators_beside_those_of_threads(spec: str, mpi: Mpi, tmp_
         mpi, 4 if mpi.name == "openmpi" else 2, [*words, "--", program, "2"], check=True
     )
     assert ended.stdout == "made\n"
+
+
+def test_threads_with_equal_request_handles(mpi: Mpi, tmp_path: Path) -> None:
+    """On 1 rank: each of 4 threads completes its own operations, though their handle is equal."""
+    program = str(compiled(mpi, "threads_shared_request.c", "-pthread"))
+    ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), "--", program], check=True)
+    assert ended.stdout == "done\n"
+    trace = raw_trace.read(tmp_path / "trace")
+    assert len(trace.of(0)) == len(trace.of(0, "completion")) == 4 * 30000
