@@ -147,7 +147,7 @@ def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: the recording is complete, and the folder has its date."""
     said, found = launch(mpi, "run 2", tmp_path)
     assert found == recorded_ranks("run 2") and BY_ITSELF not in said
-    assert len(list(tmp_path.glob("mpiprof-parts-2*-*"))) == 1
+    assert len(list(tmp_path.glob("mpiprof-mpmd_server-2*-*"))) == 1
 
 
 @pytest.mark.parametrize("words", [":", "-configfile"])

@@ -59,7 +59,7 @@ def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "sessions_only.c", "-O1")
     words = [str(mpi.python), "-m", "mpiprof", "run", "--", str(program)]
     done = run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    (folder,) = tmp_path.glob("mpiprof-sessions-*")
+    (folder,) = tmp_path.glob("mpiprof-sessions_only-*")
     assert folder.name in done.stderr
     trace = raw_trace.read(folder)
     assert trace.ends() == dict.fromkeys(range(3), "finalize")
@@ -70,10 +70,10 @@ def test_without_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("named", [True, False], ids=["named folder", "no folder"])
 def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "sessions_only.c", "-O1")
-    option = ["-o", str(tmp_path / "mpiprof-sessions-x")] if named else []
+    option = ["-o", str(tmp_path / "mpiprof-sessions_only-x")] if named else []
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", *option, "--", str(program), "apart"]
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    folders = sorted(tmp_path.glob("mpiprof-sessions-*"))
+    folders = sorted(tmp_path.glob("mpiprof-sessions_only-*"))
     assert len(folders) == (1 if named else 2)
     parts = [raw_trace.read(folder) for folder in folders]
     trace = raw_trace.Raw(

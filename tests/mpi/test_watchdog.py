@@ -177,7 +177,7 @@ def test_a_command_is_started_once(openmpi: Mpi, tmp_path: Path) -> None:
         told = tmp_path / "told"
         wait_for_file(told, job)
         time.sleep(4)  # the watchdog checks often, and could start a second command
-        (folder,) = tmp_path.glob("mpiprof-watched-*")
+        (folder,) = tmp_path.glob("mpiprof-hang_absent_rank-*")
         pid = mpiprof.open(folder).tables.processes[1]["pid"]
         assert told.read_text() == f"missing 1 {pid}\n"
         assert wait_for_file(folder / "on-hang.txt", job) == "seen\n"
