@@ -10,8 +10,8 @@ struct site;
 
 /* Set by lifecycle.c before anything is recorded, and never changed afterwards. */
 struct hooks {
-    void (*ended)(struct call *c);             /* a call with use of the private communicator */
-    void (*freed)(struct communicator *c);     /* all members have freed it */
+    void (*ended)(struct call *c, bool observed); /* a call with use of the private communicator */
+    void (*freed)(struct communicator *c);        /* all members have freed it */
     void (*forgotten)(struct communicator *c); /* its private communicator is about to be freed */
     void (*inherited)(struct communicator *child, const struct communicator *parent);
     void (*site_met)(struct site *s, const char *frames); /* new site; under recorder.lock */

@@ -61,13 +61,14 @@ static void call_open(struct call *c)
     }
     if (record_is_summed())
         return;
-    c->kin = c->signatures->comm->kin;
-    c->wide = c->signatures->count >= 63;
-    c->record = record_new((c->wide ? 2u : 0u) + (c->kin > 0 ? 1u : 0u));
+    const int64_t kin = c->signatures->comm->kin;
+
+    c->extensions = (call_shapes_are_many(c->signatures) ? 2u : 0u) + (kin > 0 ? 1u : 0u);
+    c->record = record_new(c->extensions);
     if (c->record == NULL)
         return;
-    if (c->kin > 0)
-        record_extend(c->record - (c->wide ? 3 : 1), EXT_START, c->kin);
+    if (kin > 0)
+        record_extend(c->record - c->extensions, EXT_START, kin);
     c->record->sequence = c->sequence;
     c->record->shape = c->shape = c->signatures->base.id;
     c->record->exit_ns = 0;
@@ -115,7 +116,6 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
     if (c->comm != NULL) {
         if (!wanted(c)) {
             inside_mark(SPENT_NOTHING);
-            c->unlogged = true;
             return;
         }
         if (!recorder.options.summary && /* a dropped call needs no site */
@@ -191,17 +191,17 @@ static void call_retract(struct call *c)
         c->comm->history >>= 8;
     }
     if (c->record != NULL) {
-        c->record->kind = KIND_empty;
-        if (c->wide)
-            c->record[-2].kind = c->record[-1].kind = KIND_empty;
-        if (c->kin > 0)
-            c->record[c->wide ? -3 : -1].kind = KIND_empty;
+        for (uint32_t i = 0; i <= c->extensions; i++)
+            (c->record - i)->kind = KIND_empty;
         /* A value above 32 bits is in an extension record, which now extends the next record. */
         if (c->record->outside_ns < UINT32_MAX)
             self.outside_ns += c->record->outside_ns;
     }
     c->record = NULL;
     c->signatures = NULL;
+    c->key = NULL;
+    if (c->state == CALL_OBSERVED)
+        c->state = CALL_SELECTED;
 }
 
 /* Return true if a failed call was rejected before it communicated. */
@@ -219,18 +219,19 @@ static bool is_refused(const struct call *c, int error)
  * may be read. */
 bool call_end(struct call *c, int error)
 {
-    if (c->settled)
+    if (c->state == CALL_SETTLED)
         return false;
-    if (c->site != NULL || c->key != NULL || c->watched)
+    if (c->site != NULL || c->key != NULL || c->state == CALL_OBSERVED)
         c->exit_ns = now_ns();
     record_check();
     if (error != MPI_SUCCESS) {
-        c->refused = c->comm != NULL && is_refused(c, error);
-        if (c->comm != NULL && !c->refused)
-            c->comm->failed = true;
-        if (c->refused) {
+        if (c->comm != NULL && is_refused(c, error)) {
             call_retract(c);
-        } else if (c->record != NULL) {
+            return false;
+        }
+        if (c->comm != NULL)
+            c->comm->failed = true;
+        if (c->record != NULL) {
             call_arguments_failed(c);
             c->record->exit_ns = c->exit_ns;
         }
@@ -255,28 +256,32 @@ bool call_end(struct call *c, int error)
     return c->signatures != NULL;
 }
 
+static inline void call_settle(struct call *c)
+{
+    const enum call_state before = c->state;
+
+    c->state = CALL_SETTLED;
+    if (before == CALL_OBSERVED || before == CALL_SELECTED)
+        hooks.ended(c, before == CALL_OBSERVED);
+}
+
 /* Complete a failed call before the program's error handler runs, because the handler may never
  * return. */
 void call_failed(struct call *c, int error)
 {
-    if (c->settled)
+    if (c->state == CALL_SETTLED)
         return;
     call_end(c, error);
-    if (c->inside)
-        hooks.ended(c);
-    c->settled = true;
+    call_settle(c);
 }
 
 void call_leave(struct call *c)
 {
     struct thread *const t = &self;
 
-    if (!c->settled && c->inside) {
-        c->settled = true;
-        hooks.ended(c);
-    }
+    call_settle(c);
     t->call = NULL;
-    if (c->unlogged && t->window != NULL) {
+    if (c->site == NULL && t->window != NULL) { /* call_note has called inside_mark */
         record_check();
         t->window->head.inside = 0;
     }

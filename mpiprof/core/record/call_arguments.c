@@ -55,11 +55,11 @@ static const struct call_shape *signature_of(const struct call *c, const struct 
 static const struct call_shape *sign(struct call *c, const struct moved *m)
 {
     const bool known = !m->unknown;
-    const struct call_shape *s = c->wide ? NULL : signature_of(c, m, known, 0);
+    const struct call_shape *s = call_extends_bytes(c) ? NULL : signature_of(c, m, known, 0);
 
     if (s == NULL) {
         s = signature_of(c, m, false, 0);
-        if (c->wide && known) {
+        if (call_extends_bytes(c) && known) {
             record_extend(c->record - 2, EXT_SENT, m->sent);
             record_extend(c->record - 1, EXT_RECEIVED, m->received);
         }
@@ -110,17 +110,17 @@ void call_arguments_expected(struct call *c, const struct arguments *a)
 
     if (c->operation - operation_form(c->operation) == OP_barrier) { /* has no arguments */
         c->expected = &c->signatures->base;
-        c->complete = true;
+        c->expected_is_exact = true;
         return;
     }
-    const bool single = a->send.counts == NULL && a->recv.counts == NULL && !c->wide;
+    const bool single = a->send.counts == NULL && a->recv.counts == NULL && !call_extends_bytes(c);
     struct given given;
 
     if (single) {
         given = given_of(c, a);
         if (r->described == c->signatures && given_again(&given, &r->given)) {
             c->expected = r->signature;
-            c->complete = true;
+            c->expected_is_exact = true;
             c->record->shape = c->shape = r->signature->id;
             return;
         }
@@ -129,8 +129,8 @@ void call_arguments_expected(struct call *c, const struct arguments *a)
         return;
     byte_counts(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
     c->expected = sign(c, &m);
-    c->complete = !m.unknown;
-    if (single && c->complete && c->expected != NULL && c->expected->sent >= 0) {
+    c->expected_is_exact = !m.unknown;
+    if (single && c->expected_is_exact && c->expected != NULL && c->expected->sent >= 0) {
         r->given = given;
         r->described = c->signatures;
         r->signature = c->expected;
@@ -164,7 +164,7 @@ void call_arguments_accepted(struct call *c, const struct arguments *a)
 {
     const bool totalled = is_totalled(c);
 
-    if (c->expected == NULL || !c->complete || c->algorithm != NULL ||
+    if (c->expected == NULL || !c->expected_is_exact || c->algorithm != NULL ||
         (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
         struct moved m = {.accepted = true};
 

@@ -2,7 +2,7 @@
  *
  * Operation, communicator and call site are known at entry and select a group of shapes. A shape
  * adds root, bytes and flags. A program with changing sizes would create a shape per call, so
- * beyond the first MANY shapes of a group the bytes go to extension records. Groups and shapes live
+ * beyond the first MOST_SHAPES of a group the bytes go to extension records. Groups and shapes live
  * as long as the process. They are created under recorder.lock and read without it.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "record/comm.h"
 #include "tracefile/file.h"
 
-enum { MANY = 64, MOST_SIGNATURES = 1 << 21 };
+enum { MOST_SIGNATURES = 1 << 21 };
 
 static struct map groups;
 static uint32_t signatures_made;
@@ -123,7 +123,7 @@ struct call_shape *call_shape_find(struct signatures *f, const struct call_shape
     s = signature_search(f, wanted);
     /* The last entries are reserved for shapes without bytes, because root and flags must stay
      * exact. */
-    if (s == NULL && f->count < (wanted->sent >= 0 ? MANY : 64 * MANY) &&
+    if (s == NULL && f->count < (wanted->sent >= 0 ? MOST_SHAPES : 64 * MOST_SHAPES) &&
         signatures_made < MOST_SIGNATURES) {
         struct call_shape *const made = malloc(sizeof *made);
 

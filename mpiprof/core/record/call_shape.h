@@ -1,6 +1,7 @@
 /* Call shapes: interned table rows that describe a call (call_shape.c). */
 #pragma once
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "callsite/site.h"
@@ -23,6 +24,7 @@ struct signatures { /* of one operation, communicator and call site, known at en
     const struct site *site;
     int operation, count;
 };
+enum { MOST_SHAPES = 64 }; /* with bytes, per group; beyond them records extend their bytes */
 enum {
     FLAG_IN_PLACE = 1,
     FLAG_INTER = 2,
@@ -33,3 +35,10 @@ enum {
 struct signatures *call_shapes_find(int operation, const struct communicator *comm,
                                     const struct site *site);
 struct call_shape *call_shape_find(struct signatures *f, const struct call_shape *wanted);
+
+/* Return true if there may be no shape for another call, which adds one before and one after the
+ * native routine. */
+static inline bool call_shapes_are_many(const struct signatures *f)
+{
+    return f->count >= MOST_SHAPES - 1;
+}

@@ -52,7 +52,7 @@ static void enter(struct thread *before, int error)
      * to a call of a callback, or the entry's frame was abandoned. */
     const struct span caller = unwind_caller();
 
-    if (is_in(t->call, caller) && !t->call->running) {
+    if (is_in(t->call, caller) && t->call->state != CALL_SCHEDULED) {
         call_failed(t->call, error);
         t->call = NULL;
         t->caller = NULL;

@@ -12,7 +12,8 @@
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "record/call.h"
+#include "record/call_shape.h"
+#include "record/call_state.h"
 #include "record/request.h"
 
 /* A program with its own MPI_Wait over PMPI_Wait completes requests unseen, so the lists would grow
@@ -40,7 +41,7 @@ void request_add(const struct call *c, MPI_Request handle)
     r->sequence = c->sequence;
     r->shape = c->shape;
     r->persistent = operation_form(c->operation) == 2;
-    r->starts = c->kin;
+    r->starts = c->signatures->comm->kin;
     r->active = !r->persistent;
     recorder_lock();
     struct request *const first = map_get(&by_handle, r->handle);

@@ -326,9 +326,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if (!k->agreed || k->size + k->remote_size < 2)
         return false;
     if (!problem_is_switched(c)) {
-        c->inside = c->watched = auto_takes(c);
-        if (c->inside)
+        if (auto_takes(c)) {
+            c->state = CALL_OBSERVED;
             private_comm_pool_enter(k);
+        }
         return false;
     }
     as_in_c = *given;
@@ -342,7 +343,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
         return false;
     if (e.reduces && !fill_operands(&e))
         return false;
-    c->inside = true;
+    c->state = CALL_SELECTED;
     private_comm_pool_enter(k);
     e.algorithm = choice_make(&e, &label);
     if (e.own != NULL)
@@ -350,10 +351,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if (e.algorithm == NULL || !private_comm_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
     e.own_differs = self_message_sizes_differ(c, a);
-    c->running = true;
+    c->state = CALL_SCHEDULED;
     const bool ran = run(&e);
 
-    c->running = false;
+    c->state = CALL_SELECTED;
     if (!ran)
         return false;
     c->algorithm = label;
@@ -365,10 +366,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
 }
 
 /* Finish a call; the last function that a wrapper calls. */
-void select_ended(struct call *c)
+void select_ended(struct call *c, bool observed)
 {
     library_algorithm_settle();
-    if (c->watched && !c->refused)
+    if (observed)
         watch(c);
     if (c->key != NULL)
         auto_end(c);

@@ -10,5 +10,5 @@ void select_end(MPI_Comm comm);
 bool select_run(struct call *c, const struct arguments *a, int *error);
 
 /* Hooks of the recording (hooks.h). */
-void select_ended(struct call *c);
+void select_ended(struct call *c, bool observed);
 void select_inherited(struct communicator *child, const struct communicator *parent);

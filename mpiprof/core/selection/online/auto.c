@@ -321,8 +321,6 @@ void auto_end(struct call *c)
     struct selection *const s = key->selection;
 
     c->key = NULL;
-    if (c->refused)
-        return;
     key->instances++;
     budget_spend(c->exit_ns - c->enter_ns);
     if (s == NULL)
