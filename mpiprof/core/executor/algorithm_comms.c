@@ -19,6 +19,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
+#include "executor/comm_state.h"
 #include "executor/mpi_t_algorithm.h"
 #include "executor/private_comm_pool.h"
 #include "record/comm.h"
@@ -39,7 +40,8 @@ static bool all_can(const struct communicator *k, bool can)
 {
     int64_t mine = !can, all = 1;
 
-    return pmpi.Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_MAX, k->private) == MPI_SUCCESS &&
+    return pmpi.Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_MAX, private_of(k)->comm) ==
+               MPI_SUCCESS &&
            all == 0;
 }
 
@@ -49,12 +51,12 @@ static MPI_Comm make_told(const struct communicator *k, const struct duplicate *
     MPI_Group members = MPI_GROUP_NULL;
     MPI_Comm made = MPI_COMM_NULL;
 
-    if (pmpi.Comm_group(k->private, &members) != MPI_SUCCESS)
+    if (pmpi.Comm_group(private_of(k)->comm, &members) != MPI_SUCCESS)
         return MPI_COMM_NULL;
     const bool told = mpi_t_algorithm_put_all(d->number, d->segment);
 
     /* A member that could not set the variables creates one too, because the others wait for it. */
-    if (pmpi.Comm_create_group(k->private, members, TAG, &made) != MPI_SUCCESS)
+    if (pmpi.Comm_create_group(private_of(k)->comm, members, TAG, &made) != MPI_SUCCESS)
         made = MPI_COMM_NULL;
     mpi_t_algorithm_back();
     pmpi.Group_free(&members);
@@ -87,17 +89,19 @@ static void make(struct communicator *k, struct duplicate *d)
     if (d->comm == MPI_COMM_NULL)
         return;
     pmpi.Comm_set_errhandler(d->comm, MPI_ERRORS_RETURN);
-    k->duplicate_count++;
+    comm_state(k)->algorithms.made++;
 }
 
 static struct duplicate *find(struct communicator *k, int number, int64_t segment)
 {
-    for (int i = 0; i < k->duplicate_asked; i++)
-        if (k->duplicates[i].number == number && k->duplicates[i].segment == segment)
-            return &k->duplicates[i];
-    if (k->duplicate_asked == MOST_DUPLICATES)
+    struct algorithm_comms *const all = &comm_state(k)->algorithms;
+
+    for (int i = 0; i < all->asked; i++)
+        if (all->list[i].number == number && all->list[i].segment == segment)
+            return &all->list[i];
+    if (all->asked == MOST_DUPLICATES)
         return NULL;
-    struct duplicate *const d = &k->duplicates[k->duplicate_asked++];
+    struct duplicate *const d = &all->list[all->asked++];
 
     *d = (struct duplicate){.comm = MPI_COMM_NULL, .number = number, .segment = segment};
     return d;
@@ -107,14 +111,14 @@ static struct duplicate *find(struct communicator *k, int number, int64_t segmen
  * The private communicator must exist. */
 MPI_Comm algorithm_comm_ready(struct communicator *k, int number, int64_t segment)
 {
-    if (k->duplicates == NULL) {
+    if (comm_state(k)->algorithms.list == NULL) {
         struct duplicate *const had = memory_get(MOST_DUPLICATES * sizeof *had);
 
         if (!all_can(k, had != NULL)) {
             memory_free(had);
             return MPI_COMM_NULL;
         }
-        k->duplicates = had;
+        comm_state(k)->algorithms.list = had;
     }
     struct duplicate *const d = find(k, number, segment);
 
@@ -128,10 +132,11 @@ MPI_Comm algorithm_comm_ready(struct communicator *k, int number, int64_t segmen
 
 void algorithm_comm_forget(struct communicator *k)
 {
-    for (int i = 0; i < k->duplicate_asked; i++)
-        if (k->duplicates[i].comm != MPI_COMM_NULL)
-            pmpi.Comm_free(&k->duplicates[i].comm);
-    memory_free(k->duplicates);
-    k->duplicates = NULL;
-    k->duplicate_asked = k->duplicate_count = 0;
+    struct algorithm_comms *const all = &comm_state(k)->algorithms;
+
+    for (int i = 0; i < all->asked; i++)
+        if (all->list[i].comm != MPI_COMM_NULL)
+            pmpi.Comm_free(&all->list[i].comm);
+    memory_free(all->list);
+    *all = (struct algorithm_comms){0};
 }

@@ -6,7 +6,7 @@
  *               (algorithm_comms.c); errors are raised on the program's communicator
  *
  * All members know the deciding facts: processes, bytes, elements of a reduction, and their
- * agreement on k->obstacle with the private communicator.
+ * agreement on `obstacle` with the private communicator.
  *
  * In a broadcast, members may have different types and counts, by which the libraries would split
  * it. So it runs as a broadcast of bytes, and data with gaps is packed.
@@ -121,7 +121,7 @@ bool library_algorithm_applies(const struct own_algorithm *a, int64_t segment,
 bool library_algorithm_known(const struct communicator *k, const struct own_algorithm *a,
                              int64_t segment)
 {
-    return has_private(k) && k->obstacle == OBSTACLE_NONE &&
+    return has_private(k) && private_of(k)->obstacle == OBSTACLE_NONE &&
            mpi_t_algorithm_has(a->operation, segment > 0);
 }
 
@@ -153,8 +153,8 @@ bool library_algorithm_ready(struct execution *e, const struct own_algorithm *a,
 {
     struct communicator *const k = e->call->comm;
 
-    if (k->obstacle != OBSTACLE_NONE)
-        return left(k, (enum obstacle)k->obstacle);
+    if (private_of(k)->obstacle != OBSTACLE_NONE)
+        return left(k, (enum obstacle)private_of(k)->obstacle);
     if (!mpi_t_algorithm_has(a->operation, segment > 0))
         return left(k, OBSTACLE_FIXED);
 #ifdef MPIPROF_ABI_openmpi

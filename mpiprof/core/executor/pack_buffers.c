@@ -23,6 +23,7 @@
 #include "base/type.h"
 #include "executor/argument_check.h"
 #include "executor/block_layout.h"
+#include "executor/comm_state.h"
 #include "executor/device.h"
 #include "executor/execution.h"
 #include "executor/pack_buffers.h"
@@ -56,10 +57,10 @@ static bool stage(struct execution *e, int which, const struct blocks *b, bool c
         return false;
     }
     const int64_t bytes = packed(e, b);
-    const bool fits = scratch_piece(bytes) <= k->scratch.room - k->scratch.taken;
+    const bool fits = scratch_piece(bytes) <= scratch_of(k)->room - scratch_of(k)->taken;
 
     /* If it does not fit, this rank sends itself more than it expects, so the data is not sent. */
-    e->buffers[which] = fits ? scratch_take(k, bytes) : k->scratch.bytes;
+    e->buffers[which] = fits ? scratch_take(k, bytes) : scratch_of(k)->bytes;
     if (!fits)
         execution_note(e, MPI_ERR_TRUNCATE);
     return fits;

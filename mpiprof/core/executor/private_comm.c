@@ -97,6 +97,7 @@ static double number_of(int64_t bits)
 static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 {
     const struct link *const l = &machine_link;
+    struct private_comm *const p = private_of(k);
 
     facts[FACT_ALPHA] = bits_of(l->alpha);
     facts[FACT_BETA] = bits_of(l->beta);
@@ -115,12 +116,12 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     private_comm_pool_facts(k, facts);
     if (!most_of_all(k, comm, facts, FACTS))
         return false;
-    k->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
+    p->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
                             number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
-    k->reduces = facts[FACT_CANNOT_REDUCE] == 0;
-    k->obstacle = (uint8_t)facts[FACT_OBSTACLE];
-    if (k->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
-        k->obstacle = OBSTACLE_INTERFACE; /* the libraries of the members differ */
+    p->reduces = facts[FACT_CANNOT_REDUCE] == 0;
+    p->obstacle = (uint8_t)facts[FACT_OBSTACLE];
+    if (p->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
+        p->obstacle = OBSTACLE_INTERFACE; /* the libraries of the members differ */
     return true;
 }
 
@@ -213,7 +214,7 @@ static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes
     uint64_t *const different = found + k->size;
     int count = 0;
 
-    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, found, sizeof mine, MPI_BYTE, k->private);
+    pmpi.Allgather(&mine, sizeof mine, MPI_BYTE, found, sizeof mine, MPI_BYTE, private_of(k)->comm);
     for (int i = 0; i < k->size; i++) {
         nodes[i] = 0;
         while (nodes[i] < count && different[nodes[i]] != found[i])
@@ -223,15 +224,16 @@ static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes
     }
 }
 
-static void nodes_forget(struct communicator *k)
+static void nodes_forget(struct private_comm *p)
 {
-    memory_free(k->nodes);
-    k->nodes = NULL;
+    memory_free(p->nodes);
+    p->nodes = NULL;
 }
 
 /* Create it, and agree that all members have it. `room` holds two numbers per member. */
 static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
+    struct private_comm *const p = private_of(k);
     MPI_Comm made = make(k, comm, (int *)room);
     int64_t missing = made == MPI_COMM_NULL;
     const int64_t begin = now_ns();
@@ -241,10 +243,10 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
             pmpi.Comm_free(&made);
         return false;
     }
-    k->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
-    k->private = made;
+    p->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
+    p->comm = made;
     if (!k->inter)
-        find_nodes(k, room, k->nodes);
+        find_nodes(k, room, p->nodes);
     private_comm_pool_take(k);
     return true;
 }
@@ -252,12 +254,14 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 /* The program has freed its communicator, or the pool evicts this one. */
 static void forget(struct communicator *k)
 {
-    if (!k->private_tried)
-        k->private = MPI_COMM_NULL;
+    struct private_comm *const p = private_of(k);
+
+    if (!p->tried)
+        p->comm = MPI_COMM_NULL;
     algorithm_comm_forget(k);
     hooks.forgotten(k);
-    k->private = MPI_COMM_NULL;
-    nodes_forget(k);
+    p->comm = MPI_COMM_NULL;
+    nodes_forget(p);
     scratch_free(k);
 }
 
@@ -269,8 +273,8 @@ static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t
 
     if (v.gone && v.victim != NULL) {
         forget(v.victim);
-        v.victim->asked = v.victim->asked_turn = 0;
-        v.victim->private_tried = false;
+        private_of(v.victim)->asked = 0;
+        private_of(v.victim)->tried = false;
     }
     private_comm_pool_settle(&v);
     return v.room;
@@ -316,59 +320,66 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
 static enum refusal try(struct communicator *k, MPI_Comm comm)
 {
     uint64_t *const room = memory_get(2 * sizeof *room * (size_t)(k->size + k->remote_size));
+    struct private_comm *const p = private_of(k);
 
-    k->nodes = k->inter ? NULL : memory_get(sizeof *k->nodes * (size_t)k->size);
+    p->nodes = k->inter ? NULL : memory_get(sizeof *p->nodes * (size_t)k->size);
     const enum refusal why = agree_and_make(k, comm, room);
 
     memory_free(room);
     if (why != REFUSED_NOT)
-        nodes_forget(k);
+        nodes_forget(p);
     return why;
 }
 
 bool private_comm_may_come(const struct communicator *k)
 {
-    return k->why_not == REFUSED_FULL || k->why_not == REFUSED_BUSY;
+    const uint8_t why_not = private_of(k)->why_not;
+
+    return why_not == REFUSED_FULL || why_not == REFUSED_BUSY;
 }
 
 /* Return true if it is time to request it (again). All members count equally. */
 static bool is_due(struct communicator *k)
 {
-    const uint32_t asked = ++k->asked;
+    const uint32_t asked = ++private_of(k)->asked;
 
     if (asked == 1)
         return true;
-    if (k->why_not == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
+    if (private_of(k)->why_not == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
         return true;
     return private_comm_may_come(k) && is_power_of_two(asked);
 }
 
 static void count(const struct communicator *k, int change)
 {
-    if (k->why_not != REFUSED_NOT && comm_leads(k))
-        atomic_fetch_add(&refused[k->why_not], change);
+    const uint8_t why_not = private_of(k)->why_not;
+
+    if (why_not != REFUSED_NOT && comm_leads(k))
+        atomic_fetch_add(&refused[why_not], change);
 }
 
 bool private_comm_ready(struct communicator *k, MPI_Comm comm)
 {
-    if (k->private != MPI_COMM_NULL && k->private_tried) {
+    struct private_comm *const p = private_of(k);
+
+    if (has_private(k)) {
         private_comm_pool_use(k);
         return true;
     }
     if (!is_due(k))
         return false;
     const int64_t begin = now_ns();
-    const bool first = !k->private_tried;
+    const bool first = !p->tried;
 
-    k->private_tried = true;
-    k->private = MPI_COMM_NULL;
+    p->tried = true;
+    p->comm = MPI_COMM_NULL;
     count(k, -1);
-    k->why_not = (uint8_t)try(k, comm);
+    p->why_not = (uint8_t)try(k, comm);
     count(k, 1);
     private_comm_pool_asked(k);
     if (first)
-        k->private_ns = now_ns() - begin;
-    return k->private != MPI_COMM_NULL;
+        p->creation_ns = now_ns() - begin;
+    return p->comm != MPI_COMM_NULL;
 }
 
 /* All members have freed the program's communicator. */

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "executor/comm_state.h"
 #include "record/comm.h"
 #include "timing/machine.h"
 
@@ -24,18 +25,18 @@ int64_t private_comm_least(const struct communicator *k, MPI_Comm comm, int64_t 
 
 static inline bool has_private(const struct communicator *k)
 {
-    return k->private_tried && k->private != MPI_COMM_NULL;
+    return private_of(k)->tried && private_of(k)->comm != MPI_COMM_NULL;
 }
 
 /* Link parameters for predictions: the agreed ones, or before agreement the values of MPI_Init. */
 static inline const struct link *link_of(const struct communicator *k)
 {
-    return has_private(k) ? &k->link : &machine_link;
+    return has_private(k) ? &private_of(k)->link : &machine_link;
 }
 
 /* Return true if every member can detect a reduction that the library would refuse, and before
  * agreement. */
 static inline bool may_reduce(const struct communicator *k)
 {
-    return !has_private(k) || k->reduces;
+    return !has_private(k) || private_of(k)->reduces;
 }

@@ -21,6 +21,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
+#include "executor/comm_state.h"
 #include "executor/private_comm_pool.h"
 #include "record/comm.h"
 
@@ -35,12 +36,12 @@ static uint32_t turns; /* clock of uses and requests of private communicators */
 
 /* Begin a call that may use or free the private communicator. Only one thread calls it at a
  * time. */
-static void enter(struct communicator *k)
+static void enter(struct private_comm_use *use)
 {
     for (;;) {
         int state = IDLE;
 
-        if (atomic_compare_exchange_strong(&k->private_state, &state, BUSY) || state == BUSY)
+        if (atomic_compare_exchange_strong(&use->state, &state, BUSY) || state == BUSY)
             return;
         sched_yield();
     }
@@ -48,13 +49,15 @@ static void enter(struct communicator *k)
 
 void private_comm_pool_enter(struct communicator *k)
 {
-    if (atomic_load_explicit(&k->private_state, memory_order_relaxed) != BUSY)
-        enter(k);
+    struct private_comm_use *const use = &comm_state(k)->use;
+
+    if (atomic_load_explicit(&use->state, memory_order_relaxed) != BUSY)
+        enter(use);
 }
 
 void private_comm_pool_exit(struct communicator *k)
 {
-    atomic_store_explicit(&k->private_state, IDLE, memory_order_release);
+    atomic_store_explicit(&comm_state(k)->use.state, IDLE, memory_order_release);
 }
 
 static uint32_t turn(void)
@@ -64,12 +67,12 @@ static uint32_t turn(void)
 
 void private_comm_pool_use(struct communicator *k)
 {
-    k->used_turn = turn();
+    comm_state(k)->use.used_turn = turn();
 }
 
 void private_comm_pool_asked(struct communicator *k)
 {
-    k->asked_turn = turn();
+    comm_state(k)->use.asked_turn = turn();
 }
 
 /* ---- the table */
@@ -96,7 +99,7 @@ static void remove_from_table(const struct communicator *k)
 
 void private_comm_pool_leave(struct communicator *k)
 {
-    enter(k);
+    enter(&comm_state(k)->use);
     remove_from_table(k);
 }
 
@@ -104,13 +107,19 @@ void private_comm_pool_leave(struct communicator *k)
 
 static struct communicator *least_used(const struct communicator *k)
 {
+    const uint32_t asked = comm_state(k)->use.asked_turn;
     struct communicator *found = NULL;
+    uint32_t least = 0;
 
-    for (int i = 0; k->asked > 1 && i < count; i++)
-        if (!living[i]->inter && living[i]->size <= k->size &&
-            (int32_t)(living[i]->used_turn - k->asked_turn) < 0 &&
-            (found == NULL || (int32_t)(living[i]->used_turn - found->used_turn) < 0))
+    for (int i = 0; private_of(k)->asked > 1 && i < count; i++) {
+        const uint32_t used = comm_state(living[i])->use.used_turn;
+
+        if (!living[i]->inter && living[i]->size <= k->size && (int32_t)(used - asked) < 0 &&
+            (found == NULL || (int32_t)(used - least) < 0)) {
             found = living[i];
+            least = used;
+        }
+    }
     return found;
 }
 
@@ -119,7 +128,7 @@ static int taken(void)
     int sum = count;
 
     for (int i = 0; i < count; i++)
-        sum += living[i]->duplicate_count;
+        sum += comm_state(living[i])->algorithms.made;
     return sum;
 }
 
@@ -171,7 +180,7 @@ static struct communicator *victim_hold(int64_t name)
     for (int i = 0; i < count && found == NULL; i++) {
         int idle = IDLE;
 
-        if (!atomic_compare_exchange_strong(&living[i]->private_state, &idle, LEAVING))
+        if (!atomic_compare_exchange_strong(&comm_state(living[i])->use.state, &idle, LEAVING))
             continue;
         if (name_of(living[i]) == name)
             found = living[i];

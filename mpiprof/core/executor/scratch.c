@@ -29,7 +29,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/private_comm_pool.h"
+#include "executor/comm_state.h"
 #include "executor/scratch.h"
 #include "record/comm.h"
 #include "schedule/schedule.h"
@@ -48,8 +48,9 @@ int64_t scratch_piece(int64_t bytes)
 /* Return true if a region of this size is allowed as far as known, equally on all members. */
 bool scratch_fits(const struct communicator *k, int64_t bytes)
 {
-    return bytes <= recorder.options.scratch &&
-           (k->scratch.refused == 0 || bytes < k->scratch.refused);
+    const int64_t refused = scratch_of(k)->refused;
+
+    return bytes <= recorder.options.scratch && (refused == 0 || bytes < refused);
 }
 
 void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes)
@@ -101,7 +102,7 @@ static int64_t rounded(int64_t bytes)
 static bool grow(struct communicator *k, int64_t bytes)
 {
     enum { LACKS, MOST, LEAST_ROOM, BYTES, FACTS }; /* reduced to the maximum over all members */
-    struct scratch *const s = &k->scratch;
+    struct scratch *const s = scratch_of(k);
     struct scratch more = {.room = rounded(bytes)};
     int64_t mine[FACTS] = {[LACKS] = 1, more.room, -more.room, -bytes};
     int64_t all[FACTS];
@@ -117,7 +118,7 @@ static bool grow(struct communicator *k, int64_t bytes)
     mine[LACKS] = lacks;
     /* Regions must stay equal if the members' sizes differ in an erroneous program. */
     const bool told =
-        pmpi.Allreduce(mine, all, FACTS, MPI_INT64_T, MPI_MAX, k->private) == MPI_SUCCESS;
+        pmpi.Allreduce(mine, all, FACTS, MPI_INT64_T, MPI_MAX, private_of(k)->comm) == MPI_SUCCESS;
     const bool alike = told && all[MOST] == -all[LEAST_ROOM];
 
     if (alike && all[LACKS] == 0) {
@@ -142,16 +143,16 @@ static bool grow(struct communicator *k, int64_t bytes)
  * Collective. */
 bool scratch_had(struct communicator *k, int64_t bytes)
 {
-    return bytes <= k->scratch.room || (scratch_fits(k, bytes) && grow(k, bytes));
+    return bytes <= scratch_of(k)->room || (scratch_fits(k, bytes) && grow(k, bytes));
 }
 
 /* Create the region in the first call of any size, so that its guaranteed size never needs an
  * agreement. */
 void scratch_begin(struct communicator *k)
 {
-    if (!k->scratch.begun)
+    if (!scratch_of(k)->begun)
         scratch_had(k, 1);
-    k->scratch.begun = true;
+    scratch_of(k)->begun = true;
 }
 
 /* The same if needs differ between members. `bytes` becomes the maximum. */
@@ -159,7 +160,7 @@ bool scratch_asked(struct communicator *k, int64_t *bytes)
 {
     int64_t most = 0;
 
-    if (pmpi.Allreduce(bytes, &most, 1, MPI_INT64_T, MPI_MAX, k->private) != MPI_SUCCESS)
+    if (pmpi.Allreduce(bytes, &most, 1, MPI_INT64_T, MPI_MAX, private_of(k)->comm) != MPI_SUCCESS)
         return false;
     *bytes = most;
     return scratch_had(k, most);
@@ -169,15 +170,16 @@ bool scratch_asked(struct communicator *k, int64_t *bytes)
 
 void *scratch_take(struct communicator *k, int64_t bytes)
 {
-    char *const piece = k->scratch.bytes + k->scratch.taken;
+    struct scratch *const s = scratch_of(k);
+    char *const piece = s->bytes + s->taken;
 
-    k->scratch.taken += scratch_piece(bytes);
+    s->taken += scratch_piece(bytes);
     return piece;
 }
 
 void scratch_give_back(struct communicator *k)
 {
-    struct scratch *const s = &k->scratch;
+    struct scratch *const s = scratch_of(k);
 
     if (s->taken > KEPT)
         madvise(s->bytes + KEPT, (size_t)(s->room - KEPT), MADV_DONTNEED);
@@ -186,7 +188,7 @@ void scratch_give_back(struct communicator *k)
 
 void scratch_free(struct communicator *k)
 {
-    struct scratch *const s = &k->scratch;
+    struct scratch *const s = scratch_of(k);
 
     if (s->room > 0)
         munmap(s->bytes, (size_t)s->room);

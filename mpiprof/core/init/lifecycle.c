@@ -22,6 +22,7 @@
 #include "base/wait.h"
 #include "callsite/callsite.h"
 #include "callsite/python_site.h"
+#include "executor/comm_state.h"
 #include "executor/private_comm.h"
 #include "init/bootstrap.h"
 #include "init/bus_error.h"
@@ -218,6 +219,7 @@ void lifecycle_initialising(const char *wrapped)
                            .freed = private_comm_freed,
                            .forgotten = keys_free,
                            .inherited = select_inherited,
+                           .comm_state_bytes = sizeof(struct comm_state),
                            .site_met = rules_meet,
                            .group_created = lifecycle_group_created};
     python_site_start();

@@ -225,11 +225,15 @@ void byte_counts(const struct exchange *c, const struct arguments *a, struct mov
     case OP_reduce: reduce_to_root(c, a, m); break;
     case OP_reduce_scatter: reduce_scattered(c, a, true, m); break;
     case OP_reduce_scatter_block: reduce_scattered(c, a, false, m); break;
-    case OP_neighbor_allgather: allgathered(c, a, false, k->indegree, m); break;
-    case OP_neighbor_allgatherv: allgathered(c, a, true, k->indegree, m); break;
-    case OP_neighbor_alltoall: exchanged(a, false, k->outdegree, k->indegree, m); break;
+    case OP_neighbor_allgather: allgathered(c, a, false, k->topology.indegree, m); break;
+    case OP_neighbor_allgatherv: allgathered(c, a, true, k->topology.indegree, m); break;
+    case OP_neighbor_alltoall:
+        exchanged(a, false, k->topology.outdegree, k->topology.indegree, m);
+        break;
     case OP_neighbor_alltoallv:
-    case OP_neighbor_alltoallw: exchanged(a, true, k->outdegree, k->indegree, m); break;
+    case OP_neighbor_alltoallw:
+        exchanged(a, true, k->topology.outdegree, k->topology.indegree, m);
+        break;
     default: break; /* a barrier */
     }
 }

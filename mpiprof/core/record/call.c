@@ -43,7 +43,7 @@ static bool wanted(const struct call *c)
  * extension record holds the number of the start instead of that of the communicator. */
 static const struct communicator *rows_of(const struct call *c)
 {
-    if (c->comm->kin == 0 || operation_form(c->operation) != 2 || record_is_summed())
+    if (c->comm->equivalence.number == 0 || operation_form(c->operation) != 2 || record_is_summed())
         return c->comm;
     return window_file_comm_own(c->comm);
 }
@@ -61,7 +61,7 @@ static void call_open(struct call *c)
     }
     if (record_is_summed())
         return;
-    const int64_t kin = c->signatures->comm->kin;
+    const int64_t kin = c->signatures->comm->equivalence.number;
 
     c->extensions = (call_shapes_are_many(c->signatures) ? 2u : 0u) + (kin > 0 ? 1u : 0u);
     c->record = record_new(c->extensions);

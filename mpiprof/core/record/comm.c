@@ -76,7 +76,8 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
     struct text t = {0};
 
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
-             recorder.rank, c->id, (unsigned long long)(c->kin > 0 ? c->kind : c->identity));
+             recorder.rank, c->id,
+             (unsigned long long)(c->equivalence.number > 0 ? c->equivalence.kind : c->identity));
     if (how->parent != NULL)
         text_add(&t, "\"%016llx\"", (unsigned long long)how->parent->identity);
     else
@@ -89,10 +90,7 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
         text_add(&t, ", \"remote\": ");
         members_add(&t, others);
     } else {
-        const struct topology n = topology_add(&t, comm, c->rank);
-
-        c->indegree = n.indegree;
-        c->outdegree = n.outdegree;
+        c->topology = topology_add(&t, comm, c->rank);
     }
     text_add(&t, "}\n");
     file_line(&t);
@@ -147,7 +145,7 @@ static bool takes_part(const struct creation *how, const struct communicator *c)
  * insufficient. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
-    struct communicator *c = memory_get(sizeof *c);
+    struct communicator *c = memory_get(sizeof *c + hooks.comm_state_bytes);
     struct members mine, others = {0};
     int inter = 0;
 
@@ -157,7 +155,6 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     }
     c->inter = inter != 0;
     c->handle = comm;
-    c->private = MPI_COMM_NULL;
     pmpi.Comm_rank(comm, &c->rank);
     pmpi.Comm_size(comm, &c->size);
     mine = knows_all(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
@@ -172,13 +169,14 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
                (how->parent == NULL && how->text == NULL) || is_met(how) ||
                (how->parent != NULL && how->parent->local);
     c->identity = c->local ? comm_id_local() : comm_id_agreed(how, &mine, &others, c->inter);
-    c->kin = comm_id_kin(how, c, comm, &mine);
-    struct communicator *const again = c->kin > 0 ? comm_id_take(c->kind) : NULL;
+    c->equivalence.number = comm_id_kin(how, c, comm, &mine);
+    struct communicator *const again =
+        c->equivalence.number > 0 ? comm_id_take(c->equivalence.kind) : NULL;
 
     if (again != NULL) {
         const uint32_t id = again->id;
 
-        *again = *c;
+        memcpy(again, c, sizeof *c + hooks.comm_state_bytes);
         again->id = id;
         memory_free(c);
         c = again;
@@ -202,7 +200,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
 }
 
 /* Create an entry for a window or file that the members share. `number` distinguishes it from
- * others. */
+ * others. No algorithm runs on it, so no state follows it. */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number)
 {
     struct communicator *const c = calloc(1, sizeof *c);
@@ -328,7 +326,7 @@ void comm_freed(struct freeing *f, int error)
         hooks.freed(c);
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
-        else if (c->kin > 0)
+        else if (c->equivalence.number > 0)
             comm_id_give(c);
         return;
     }
@@ -355,7 +353,7 @@ void comm_named(MPI_Comm comm, int error)
     const struct communicator *const c =
         error == MPI_SUCCESS && atomic_load(&recorder.active) ? comm_find(comm) : NULL;
 
-    if (c == NULL || c->unrecorded || c->kin > 0 ||
+    if (c == NULL || c->unrecorded || c->equivalence.number > 0 ||
         pmpi.Comm_get_name(comm, name, &length) != MPI_SUCCESS)
         return;
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"name\": ", recorder.rank, c->id);

@@ -71,11 +71,12 @@ int64_t comm_id_kin(const struct creation *how, struct communicator *c, MPI_Comm
     if (c->local || c->inter || !how->counted || parent->size < 1 || parent->id == 0 ||
         pmpi.Topo_test(comm, &topology) != MPI_SUCCESS || topology != MPI_UNDEFINED)
         return 0;
-    c->kind = hash_mix(hash_text(members_hash(mine), how->how, -1),
-                       parent->kin > 0 ? parent->kind : parent->identity);
-    if (parent->kin > 0)
+    c->equivalence.kind =
+        hash_mix(hash_text(members_hash(mine), how->how, -1),
+                 parent->equivalence.number > 0 ? parent->equivalence.kind : parent->identity);
+    if (parent->equivalence.number > 0)
         return KIN_BY_IDENTITY + (int64_t)(c->identity % KIN_BY_IDENTITY);
-    const uint64_t earlier = occurrence(hash_mix(c->kind, 1));
+    const uint64_t earlier = occurrence(hash_mix(c->equivalence.kind, 1));
 
     return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (int64_t)earlier : 0;
 }
@@ -87,7 +88,7 @@ struct communicator *comm_id_take(uint64_t kind)
     struct communicator *const found = map_get(&spares, kind);
 
     if (found != NULL)
-        map_put(&spares, kind, found->spare);
+        map_put(&spares, kind, found->equivalence.next_free);
     recorder_unlock();
     return found;
 }
@@ -95,7 +96,7 @@ struct communicator *comm_id_take(uint64_t kind)
 void comm_id_give(struct communicator *c)
 {
     recorder_lock();
-    c->spare = map_get(&spares, c->kind);
-    map_put(&spares, c->kind, c);
+    c->equivalence.next_free = map_get(&spares, c->equivalence.kind);
+    map_put(&spares, c->equivalence.kind, c);
     recorder_unlock();
 }

@@ -5,51 +5,36 @@
 #include <stdint.h>
 
 #include "base/symbol_lookup.h"
-#include "timing/machine.h"
 
-struct keys;
-struct scratch { /* scratch.c: equal on all members, except the address */
-    char *bytes;
-    int64_t room, taken; /* `taken` by the current call */
-    int64_t refused;     /* smallest size that some member could not allocate; 0 if there is none */
-    bool begun;
+struct topology {
+    int indegree, outdegree; /* number of neighbours; 0 without a topology */
 };
+struct equivalence { /* comm_id.c: equivalent communicators share an entry, one after the other */
+    int64_t number;  /* of the communicator among equivalent ones; 0 if it shares no entry */
+    uint64_t kind;   /* hash that equivalent communicators share */
+    struct communicator *next_free;
+};
+struct derived_entries {             /* window_file_comm.c */
+    struct communicator *creator;    /* on which windows and files are created */
+    struct communicator *persistent; /* rows of persistent operations, if the entry is shared */
+};
+/* A communicator's entry. The first 64 bytes serve the path of every call. Behind it follows the
+ * state of the layers that select algorithms (executor/comm_state.h). */
 struct communicator {
     uint64_t identity;
-    struct communicator *handles; /* window_file_comm.c: parent entry of its windows and files */
-    struct communicator *own;     /* for persistent operations, if it shares its entry */
-    uint64_t history; /* the last operations that MPI orders here, one byte each: 1 + operation */
-    uint32_t id, next;
+    uint64_t history;  /* the last operations that MPI orders here, one byte each: 1 + operation */
+    uint32_t next, id; /* sequence number of the next operation; number in the tables */
     int rank, size, remote_size; /* of the local and the remote group */
-    int indegree, outdegree;
     bool inter, local;
     bool first_group; /* inter-communicators: true in the group with the lowest world rank */
     bool everyone;    /* the members are the ranks of MPI_COMM_WORLD, in order */
     bool agreed;      /* all members agree on selection, so algorithms may be selected */
     bool failed;      /* an operation has failed on this rank */
     bool unrecorded;  /* beyond MOST_COMMUNICATORS */
-    int64_t kin;      /* number among equivalent communicators, which share rows; 0 if none */
-    uint64_t kind;    /* hash that equivalent communicators share */
-    struct communicator *spare; /* next free entry of the same `kind` */
-    MPI_Comm handle, private;
-    /* private_comm.c */
-    bool private_tried; /* all members have requested one */
-    bool reduces;       /* algorithms may be selected for reductions */
-    uint8_t why_not;    /* enum refusal */
-    uint32_t asked;     /* number of calls in which all members would have used one and had none */
-    struct link link;   /* link parameters that the members of `private` use in predictions */
-    int64_t private_ns; /* time that the creation of `private` took */
-    int64_t message_ns; /* part of that: time per message of an 8-byte reduction */
-    int *nodes;         /* of the members of `private`, numbered by first appearance */
-    uint8_t obstacle;   /* enum obstacle: reason why library algorithms cannot be requested */
-    /* algorithm_comms.c */
-    struct duplicate *duplicates;         /* of `private`, one per algorithm in use */
-    int duplicate_asked, duplicate_count; /* number of existing duplicates */
-    /* private_comm_pool.c */
-    atomic_int private_state;
-    uint32_t used_turn, asked_turn;
-    struct keys *keys; /* key.c */
-    struct scratch scratch;
+    struct equivalence equivalence;
+    MPI_Comm handle;
+    struct topology topology;
+    struct derived_entries derived;
 };
 enum { HISTORY_CREATION = 255 };
 /* Addresses of the arguments that a call received; NULL if it has no such argument. */

@@ -41,7 +41,7 @@ void request_add(const struct call *c, MPI_Request handle)
     r->sequence = c->sequence;
     r->shape = c->shape;
     r->persistent = operation_form(c->operation) == 2;
-    r->starts = c->signatures->comm->kin;
+    r->starts = c->signatures->comm->equivalence.number;
     r->active = !r->persistent;
     recorder_lock();
     struct request *const first = map_get(&by_handle, r->handle);

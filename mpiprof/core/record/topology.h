@@ -2,8 +2,6 @@
 #pragma once
 #include "base/symbol_lookup.h"
 #include "base/text.h"
+#include "record/communicator.h"
 
-struct topology {
-    int indegree, outdegree; /* 0 without a topology */
-};
 struct topology topology_add(struct text *t, MPI_Comm comm, int rank);

@@ -40,18 +40,18 @@ static bool is_room_for_one(void)
  * MOST_HANDLES. An entry that is reused for another communicator needs a new one. */
 static struct communicator *maker_of(struct communicator *comm)
 {
-    if (comm->handles == NULL && is_room_for_one())
-        comm->handles = comm_derive(comm, "maker", 0);
-    return comm->handles;
+    if (comm->derived.creator == NULL && is_room_for_one())
+        comm->derived.creator = comm_derive(comm, "maker", 0);
+    return comm->derived.creator;
 }
 
 /* Return an entry with separate rows for a communicator that shares its entry, or NULL beyond
  * MOST_HANDLES. */
 struct communicator *window_file_comm_own(struct communicator *comm)
 {
-    if (comm->own == NULL && is_room_for_one())
-        comm->own = comm_derive(comm, "alike", 0);
-    return comm->own;
+    if (comm->derived.persistent == NULL && is_room_for_one())
+        comm->derived.persistent = comm_derive(comm, "alike", 0);
+    return comm->derived.persistent;
 }
 
 void window_file_comm_making(struct creation *c, MPI_Comm comm)

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/operation.h"
+#include "executor/comm_state.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/mpi_t_algorithm.h"
@@ -84,7 +85,7 @@ static const char *pick_own(struct execution *e)
     const struct own_algorithm *found[MOST_CANDIDATES];
     int count = 0;
 
-    if ((h >> 32 & 3) != 0 || k->obstacle != OBSTACLE_NONE)
+    if ((h >> 32 & 3) != 0 || private_of(k)->obstacle != OBSTACLE_NONE)
         return NULL;
     for (int i = 0; i < mpi_t_algorithm_own_count() && count < MOST_CANDIDATES; i++)
         if (mpi_t_algorithm_has(e->call->operation, false) &&

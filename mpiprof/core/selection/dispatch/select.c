@@ -18,6 +18,7 @@
 #include "base/type.h"
 #include "executor/argument_check.h"
 #include "executor/bcast_size_agreement.h"
+#include "executor/comm_state.h"
 #include "executor/execute.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
@@ -207,7 +208,7 @@ static bool has_memory(struct execution *e)
     if (e->algorithm->needs_counts) {
         if (!scratch_had(k, most * (int64_t)sizeof(int64_t)))
             return false;
-        execute_counts(e, problem_counts(0, k->size), (int64_t *)k->scratch.bytes);
+        execute_counts(e, problem_counts(0, k->size), (int64_t *)scratch_of(k)->bytes);
     }
     return pack_buffer_has_memory(e);
 }
@@ -217,12 +218,13 @@ static bool has_memory(struct execution *e)
 static bool run(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
+    const struct private_comm *const private = private_of(k);
     const bool broadcasts = e->algorithm->opening != NULL;
 
-    e->comm = k->private;
-    e->problem.alpha = k->link.alpha; /* agreed after the problem was created */
-    e->problem.beta = k->link.beta;
-    e->problem.nodes = k->nodes;
+    e->comm = private->comm;
+    e->problem.alpha = private->link.alpha; /* agreed after the problem was created */
+    e->problem.beta = private->link.beta;
+    e->problem.nodes = private->nodes;
     e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->remote_first = k->inter && k->first_group ? k->size : 0;
     e->tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
@@ -230,7 +232,7 @@ static bool run(struct execution *e)
     if (broadcasts)
         bcast_size_agreement_begin(e);
     do {
-        k->scratch.taken = 0; /* by a call that a user-defined operation has abandoned */
+        scratch_of(k)->taken = 0; /* by a call that a user-defined operation has abandoned */
         if (!has_memory(e)) {
             e->call->candidate = NATIVE;
             return false;
@@ -297,7 +299,7 @@ static bool run_own(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;
 
-    e->comm = c->comm->private;
+    e->comm = private_of(c->comm)->comm;
     e->tag = 1 + (int)(c->sequence % LEAD_TAGS);
     if (!library_algorithm_begin(e, label))
         return false;

@@ -275,11 +275,11 @@ static void begin_window(struct selection *s, struct call *c)
     x[EXTRA_CLOCK] = clock_bound();
     x[EXTRA_STALE] = clock_is_stale();
     x[EXTRA_WALL] = now_ns() - s->began_ns;
-    x[EXTRA_PRIVATE] = -c->comm->private_ns;
-    x[EXTRA_MESSAGE] = -c->comm->message_ns;
+    x[EXTRA_PRIVATE] = -private_of(c->comm)->creation_ns;
+    x[EXTRA_MESSAGE] = -private_of(c->comm)->message_ns;
     for (int i = 1; i < s->count; i++)
         w->predicted[i] = s->list[i].predicted_ns;
-    arrivals_begin(w, c->comm->private);
+    arrivals_begin(w, private_of(c->comm)->comm);
     probe_take(s, 0);
 }
 
@@ -345,7 +345,7 @@ void auto_end(struct call *c)
                              .planned = c->planned};
 
     arrivals_note(s->arrivals, &m);
-    const bool told = arrivals_step(s->arrivals, c->comm->private);
+    const bool told = arrivals_step(s->arrivals, private_of(c->comm)->comm);
 
     if (told)
         results(s, c);

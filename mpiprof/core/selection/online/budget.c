@@ -58,7 +58,7 @@ void budget_grant(int64_t ns)
 int budget_gap(const struct communicator *k, const struct problem *p, double each_ns)
 {
     enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
-    const int trees = k->private_tried ? WINDOW_TREES : PRIVATE_TREES;
+    const int trees = private_of(k)->tried ? WINDOW_TREES : PRIVATE_TREES;
     const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
 
     return wanted < MOST ? (int)wanted : MOST;

@@ -119,7 +119,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     variant_apply(&c->variant, &problem);
     if (c->like != NULL) /* in segments, or the whole message */
         problem.block_size = c->variant.segment > 0 ? c->variant.segment : problem.bytes;
-    problem.nodes = e->call->comm->nodes;
+    problem.nodes = private_of(e->call->comm)->nodes;
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
     const int64_t rounds = a->rounds(&context);
@@ -215,8 +215,8 @@ static bool several_a_node(const struct communicator *k)
 {
     int last = 0;
 
-    for (int i = 0; k->nodes != NULL && i < k->size; i++)
-        last = k->nodes[i] > last ? k->nodes[i] : last;
+    for (int i = 0; private_of(k)->nodes != NULL && i < k->size; i++)
+        last = private_of(k)->nodes[i] > last ? private_of(k)->nodes[i] : last;
     return last > 0 && last < k->size - 1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
+#include "executor/private_comm.h"
 #include "record/comm.h"
 #include "selection/online/arrival.h"
 #include "selection/online/auto.h"
@@ -79,11 +80,10 @@ static void flush(int64_t deadline)
     int count = 0;
 
     for (int i = 0; i < found; i++)
-        if (!keys[i]->selection->hold.left && owners[i]->private_tried &&
-            owners[i]->private != MPI_COMM_NULL) {
+        if (!keys[i]->selection->hold.left && has_private(owners[i])) {
             keys[count] = keys[i];
             owners[count] = owners[i];
-            comms[count] = owners[i]->private;
+            comms[count] = private_of(owners[i])->comm;
             all[count++] = keys[i]->selection->arrivals;
         }
     for (int pass = 0; pass < PASSES; pass++) {

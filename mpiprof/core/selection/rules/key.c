@@ -31,6 +31,7 @@
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
 #include "callsite/site.h"
+#include "executor/comm_state.h"
 #include "executor/execution.h"
 #include "executor/problem.h"
 #include "record/call.h"
@@ -124,6 +125,18 @@ uint64_t key_hash(const struct execution *e)
 
 /* ---- the table */
 
+static struct keys *table_make(struct communicator *k)
+{
+    struct keys *const t = comm_state(k)->keys = memory_get(sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->epoch = epoch;
+    t->owner = k;
+    table_link(t);
+    return t;
+}
+
 static struct key *oldest(struct keys *t, uint32_t now)
 {
     struct key *found = &t->list[0];
@@ -143,16 +156,10 @@ static void forget(struct key *key, int count)
  * arguments. Returns NULL if the memory reserve is exhausted too. */
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 {
-    struct keys *t = k->keys;
+    struct keys *t = comm_state(k)->keys;
 
-    if (t == NULL) {
-        t = k->keys = memory_get(sizeof *t);
-        if (t == NULL)
-            return NULL;
-        t->epoch = epoch;
-        t->owner = k;
-        table_link(t);
-    }
+    if (t == NULL && (t = table_make(k)) == NULL)
+        return NULL;
     if (t->epoch != epoch) { /* keys_begin_anew was called */
         forget(t->list, t->count);
         t->count = 0;
@@ -176,14 +183,14 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 /* Free the keys and the private communicator. */
 void keys_free(struct communicator *k)
 {
-    struct keys *const t = k->keys;
+    struct keys *const t = comm_state(k)->keys;
 
     if (t != NULL)
         table_unlink(t);
     if (owner != NULL)
-        owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, k->private);
+        owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
     memory_free(t);
-    k->keys = NULL;
+    comm_state(k)->keys = NULL;
 }
 
 /* Store up to `room` keys with recorded arrivals and their communicators. The order within a
@@ -212,21 +219,19 @@ void keys_end(void)
  * complete its probing. All members duplicate at the same point in the parent's order of calls. */
 void keys_inherit(struct communicator *child, const struct communicator *parent)
 {
-    const struct keys *const from = parent->keys;
+    const struct keys *const from = comm_state(parent)->keys;
 
-    if (from == NULL || from->epoch != epoch || child->keys != NULL ||
-        (child->keys = memory_get(sizeof *child->keys)) == NULL)
+    if (from == NULL || from->epoch != epoch || comm_state(child)->keys != NULL)
         return;
-    child->keys->epoch = epoch;
-    child->keys->owner = child;
-    table_link(child->keys);
-    for (int i = 0; i < from->count; i++) {
-        struct key *const made = &child->keys->list[child->keys->count];
+    struct keys *const to = table_make(child);
+
+    for (int i = 0; to != NULL && i < from->count; i++) {
+        struct key *const made = &to->list[to->count];
 
         *made =
             (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
         owner->inherit(made, &from->list[i]);
-        child->keys->count += made->inherited.algorithm != NULL;
+        to->count += made->inherited.algorithm != NULL;
     }
 }
 
@@ -266,7 +271,7 @@ int key_choice(struct key *key, const struct execution *e, const struct asked *q
     if (is_power_of_two(key->choices)) {
         int32_t told = key->override;
 
-        if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, k->private) != MPI_SUCCESS)
+        if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, private_of(k)->comm) != MPI_SUCCESS)
             told = RULE_NONE;
         key->agreed = told;
     }
