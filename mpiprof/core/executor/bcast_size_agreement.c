@@ -54,7 +54,7 @@ static bool arrives(const struct execution *e, MPI_Request *request, int other_t
             if (done || *error != MPI_SUCCESS)
                 return true;
         }
-        *error = pmpi.Iprobe(e->parent, other_tag, e->comm, &there, MPI_STATUS_IGNORE);
+        *error = pmpi.Iprobe(e->size.parent, other_tag, e->route.comm, &there, MPI_STATUS_IGNORE);
         if (!there && *error == MPI_SUCCESS)
             continue;
         pmpi.Cancel(request);
@@ -68,8 +68,8 @@ int bcast_size_agreement_wait(struct execution *e, MPI_Request *request, MPI_Sta
 {
     int error;
 
-    e->heard = !arrives(e, request, e->tag + LEAD_TAGS, &error, status);
-    e->listens = false;
+    e->size.heard = !arrives(e, request, e->route.tag + LEAD_TAGS, &error, status);
+    e->size.listens = false;
     return error;
 }
 
@@ -78,9 +78,9 @@ static bool word_comes(struct execution *e, struct word *w)
 {
     MPI_Request request;
     MPI_Status status;
-    int error =
-        pmpi.Irecv(w, sizeof *w, MPI_BYTE, e->parent, e->tag + LEAD_TAGS, e->comm, &request);
-    const bool comes = error != MPI_SUCCESS || arrives(e, &request, e->tag, &error, &status);
+    int error = pmpi.Irecv(w, sizeof *w, MPI_BYTE, e->size.parent, e->route.tag + LEAD_TAGS,
+                           e->route.comm, &request);
+    const bool comes = error != MPI_SUCCESS || arrives(e, &request, e->route.tag, &error, &status);
 
     execution_note(e, error);
     return comes;
@@ -106,11 +106,11 @@ static bool word_spreads(struct execution *e, struct word *w)
             const int peer = round.steps[i].peer;
 
             if (round.steps[i].kind == STEP_RECEIVE) {
-                e->parent = peer;
+                e->size.parent = peer;
                 comes = word_comes(e, w);
             } else {
-                execution_note(
-                    e, pmpi.Send(w, sizeof *w, MPI_BYTE, peer, e->tag + LEAD_TAGS, e->comm));
+                execution_note(e, pmpi.Send(w, sizeof *w, MPI_BYTE, peer, e->route.tag + LEAD_TAGS,
+                                            e->route.comm));
             }
         }
     }
@@ -123,14 +123,14 @@ static bool word_spreads(struct execution *e, struct word *w)
 
 static void word_take(struct execution *e, const struct word *w)
 {
-    e->told = true;
-    e->tag += LEAD_TAGS;
+    e->size.told = true;
+    e->route.tag += LEAD_TAGS;
     e->problem.bytes = w->bytes;
     e->problem.block_size = w->block_size;
-    if (w->bytes > e->given)
+    if (w->bytes > e->size.given)
         execution_note(e, MPI_ERR_TRUNCATE);
     else
-        e->room = w->bytes;
+        e->size.room = w->bytes;
 }
 
 /* Agree on the size before a broadcast. */
@@ -138,16 +138,16 @@ void bcast_size_agreement_begin(struct execution *e)
 {
     struct word w = {e->problem.bytes, e->problem.block_size};
 
-    e->given = e->room = w.bytes;
-    e->parent = -1;
+    e->size.given = e->size.room = w.bytes;
+    e->size.parent = -1;
     if (!has_word(e)) {
-        e->listens = e->call->root != e->call->comm->rank;
+        e->size.listens = e->call->root != e->call->comm->rank;
     } else if (word_spreads(e, &w)) {
         word_take(e, &w);
     } else {
         e->problem.block_size = INT64_MAX;
         if (w.bytes > SCRATCH_SURE)
-            e->problem.bytes = e->room = SCRATCH_SURE;
+            e->problem.bytes = e->size.room = SCRATCH_SURE;
     }
 }
 
@@ -156,9 +156,9 @@ bool bcast_size_agreement_again(struct execution *e)
 {
     struct word w = {e->problem.bytes, e->problem.block_size};
 
-    if (!e->heard)
+    if (!e->size.heard)
         return false;
-    e->heard = false;
+    e->size.heard = false;
     schedule_free(&e->context);
     word_spreads(e, &w);
     word_take(e, &w);
@@ -168,16 +168,16 @@ bool bcast_size_agreement_again(struct execution *e)
 /* Return true if the message is short because the root has no more data to forward. */
 bool bcast_size_agreement_is_short(struct execution *e, int64_t expected, int64_t bytes)
 {
-    if (e->algorithm->opening == NULL || e->told || bytes == 0 || expected != e->room)
+    if (e->algorithm->opening == NULL || e->size.told || bytes == 0 || expected != e->size.room)
         return false;
-    e->room = bytes;
+    e->size.room = bytes;
     return true;
 }
 
 /* Return the length of a message that this rank has. */
 int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, int64_t length)
 {
-    const int64_t left = e->room > offset ? e->room - offset : 0;
+    const int64_t left = e->size.room > offset ? e->size.room - offset : 0;
 
     return e->algorithm->opening == NULL || length < left ? length : left;
 }
@@ -185,9 +185,9 @@ int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, i
 /* Complete a broadcast before unpacking. */
 void bcast_size_agreement_end(struct execution *e)
 {
-    if (e->room == e->given)
+    if (e->size.room == e->size.given)
         return;
-    pack_buffer_lacks(e, e->buffers[BUFFER_OUT] + e->room);
+    pack_buffer_lacks(e, e->staging.buffers[BUFFER_OUT] + e->size.room);
 #ifndef MPIPROF_ABI_openmpi
     execution_note(e, MPI_ERR_OTHER);
 #endif

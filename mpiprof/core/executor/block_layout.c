@@ -47,19 +47,19 @@ static int pass_elements(const struct execution *e, char *at, int count, MPI_Dat
     int position = 0, rank = 0;
 
     if (at != NULL && !as_message)
-        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->comm)
-                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->comm);
-    pmpi.Comm_rank(e->comm, &rank);
-    return pack ? pmpi.Sendrecv(at, count, type, rank, e->tag, packed, bytes, MPI_BYTE, rank,
-                                e->tag, e->comm, MPI_STATUS_IGNORE)
-                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->tag, at, count, type, rank,
-                                e->tag, e->comm, MPI_STATUS_IGNORE);
+        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->route.comm)
+                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->route.comm);
+    pmpi.Comm_rank(e->route.comm, &rank);
+    return pack ? pmpi.Sendrecv(at, count, type, rank, e->route.tag, packed, bytes, MPI_BYTE, rank,
+                                e->route.tag, e->route.comm, MPI_STATUS_IGNORE)
+                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->route.tag, at, count, type, rank,
+                                e->route.tag, e->route.comm, MPI_STATUS_IGNORE);
 }
 
 /* Return the number of bytes received of a packed block. */
 static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
 {
-    for (const struct lack *l = e->lacks; l != NULL; l = l->next)
+    for (const struct lack *l = e->staging.lacks; l != NULL; l = l->next)
         if (l->at >= packed && l->at < packed + bytes)
             return l->at - packed;
     return bytes;

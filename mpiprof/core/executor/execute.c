@@ -57,13 +57,13 @@ static void copy_block(struct execution *e, const struct step *s)
     struct place to = pack_buffer_place(e, s, s->buffer, s->offset, rank);
     struct place from = pack_buffer_place(e, s, s->source, s->source_offset, rank);
 
-    if (e->joined)
+    if (e->staging.joined)
         return;
     const bool to_made = block_layout_counted(e, &to), from_made = block_layout_counted(e, &from);
 
-    execution_note(e,
-                   pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->tag, to.at,
-                                 (int)to.count, to.type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+    execution_note(e, pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->route.tag, to.at,
+                                    (int)to.count, to.type, rank, e->route.tag, e->route.comm,
+                                    MPI_STATUS_IGNORE));
     if (to_made)
         pmpi.Type_free(&to.type);
     if (from_made)
@@ -76,9 +76,9 @@ static void reduce(struct execution *e, const struct step *s, char *target, char
     const int count = execution_elements(e, length);
 
     if (!(s->flags & STEP_RIGHT)) {
-        execution_note(e, pmpi.Reduce_local(source, target, count, e->type, e->op));
+        execution_note(e, pmpi.Reduce_local(source, target, count, e->element.type, e->element.op));
     } else { /* source = target op source, then copy to the target */
-        execution_note(e, pmpi.Reduce_local(target, source, count, e->type, e->op));
+        execution_note(e, pmpi.Reduce_local(target, source, count, e->element.type, e->element.op));
         execution_copy(e, target, source, length);
     }
 }
@@ -87,7 +87,8 @@ static void local_step(struct execution *e, const struct step *s)
 {
     if (e->called_off) /* this rank's buffers may be shorter than the schedule's */
         return;
-    if (e->by_block && (e->blocks[0].side != NULL || e->blocks[1].side != NULL)) {
+    if (e->staging.by_block &&
+        (e->staging.blocks[0].side != NULL || e->staging.blocks[1].side != NULL)) {
         copy_block(e, s);
         return;
     }
@@ -114,9 +115,9 @@ static bool is_local(const struct step *s)
 static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t length,
                   const struct step *receive)
 {
-    if (e->joined && buffer == BUFFER_IN) {
+    if (e->staging.joined && buffer == BUFFER_IN) {
         buffer = BUFFER_OUT;
-        offset += e->in_at;
+        offset += e->staging.in_at;
     }
     return buffer == receive->buffer && offset < receive->offset + receive->length &&
            receive->offset < offset + length;
@@ -202,7 +203,7 @@ static void run_round(struct execution *e, int filled)
         if (is_local(&now->steps[i]))
             local_step(e, &now->steps[i]);
         else if (now->steps[i].kind == STEP_BARRIER)
-            execution_note(e, pmpi.Barrier(e->comm));
+            execution_note(e, pmpi.Barrier(e->route.comm));
     }
     if (!mine.queue[0].posted)
         post_receives(e, 0);
@@ -212,7 +213,7 @@ static void run_round(struct execution *e, int filled)
         if (!mine.queue[i].posted)
             post_receives(e, i);
     messages_wait(e, &mine.receives[0]);
-    if (e->heard)
+    if (e->size.heard)
         forget_receives();
     messages_wait(e, &mine.sends);
 }
@@ -223,7 +224,7 @@ void execute(struct execution *e)
     int64_t generated = 0;
     int filled = 0;
 
-    for (int64_t r = 0; r < rounds && !e->heard; r++) {
+    for (int64_t r = 0; r < rounds && !e->size.heard; r++) {
         while (filled <= AHEAD && generated < rounds)
             generate(e, generated++, filled++);
         run_round(e, filled);
@@ -237,18 +238,14 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
 {
     const struct communicator *const k = e->call->comm;
     const struct problem p = {.size = k->size, .unit = 1, .bytes = sizeof *counts};
-    struct execution own = {.call = e->call,
-                            .algorithm = catalogue_find("allgather", "bruck", false),
-                            .comm = e->comm,
-                            .own_first = e->own_first,
-                            .tag = e->tag,
-                            .type = MPI_BYTE,
-                            .unit = 1,
-                            .extent = 1,
-                            .solid = true,
-                            .joined = true,
-                            .in_at = k->rank * p.bytes,
-                            .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}};
+    struct execution own = {
+        .call = e->call,
+        .algorithm = catalogue_find("allgather", "bruck", false),
+        .route = e->route,
+        .element = element_byte(),
+        .staging = {.joined = true,
+                    .in_at = k->rank * p.bytes,
+                    .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}}};
 
     if (!schedule_prepare(own.algorithm, &own.context, &p, k->rank))
         return; /* cannot happen: the algorithm requires no memory */

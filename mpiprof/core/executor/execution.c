@@ -18,37 +18,41 @@ void execution_note(struct execution *e, int error)
 /* Copy at most one chunk. Gaps between and inside elements are not touched. */
 void execution_copy(struct execution *e, char *to, char *from, int64_t length)
 {
-    const int count = (int)(e->reduces ? length / e->unit : length);
+    const int count = (int)(e->reduces ? length / e->element.unit : length);
     int rank = 0;
 
     if (to == from)
         return;
-    if (e->solid && e->unit == e->extent) {
-        memmove(to + e->lower, from + e->lower, (size_t)length);
-    } else if (e->solid) {
+    if (e->element.solid && e->element.unit == e->element.extent) {
+        memmove(to + e->element.lower, from + e->element.lower, (size_t)length);
+    } else if (e->element.solid) {
         for (int64_t i = 0; i < count; i++)
-            memcpy(to + i * e->extent + e->lower, from + i * e->extent + e->lower, (size_t)e->unit);
+            memcpy(to + i * e->element.extent + e->element.lower,
+                   from + i * e->element.extent + e->element.lower, (size_t)e->element.unit);
     } else {
-        pmpi.Comm_rank(e->comm, &rank);
-        execution_note(e, pmpi.Sendrecv(from, count, e->type, rank, e->tag, to, count, e->type,
-                                        rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+        pmpi.Comm_rank(e->route.comm, &rank);
+        execution_note(e, pmpi.Sendrecv(from, count, e->element.type, rank, e->route.tag, to, count,
+                                        e->element.type, rank, e->route.tag, e->route.comm,
+                                        MPI_STATUS_IGNORE));
     }
 }
 
 char *execution_address(const struct execution *e, int buffer, int64_t offset)
 {
-    return e->buffers[buffer] + (e->reduces ? offset / e->unit * e->extent : offset);
+    return e->staging.buffers[buffer] +
+           (e->reduces ? offset / e->element.unit * e->element.extent : offset);
 }
 
 /* Return the length of the next chunk of a message or copy: whole elements. */
 int64_t execution_chunk(const struct execution *e, int64_t length)
 {
-    const int64_t most = e->reduces ? CHUNK / e->unit * e->unit + e->unit : CHUNK;
+    const int64_t most =
+        e->reduces ? CHUNK / e->element.unit * e->element.unit + e->element.unit : CHUNK;
 
     return length < most ? length : most;
 }
 
 int execution_elements(const struct execution *e, int64_t bytes)
 {
-    return (int)(e->reduces ? bytes / e->unit : bytes);
+    return (int)(e->reduces ? bytes / e->element.unit : bytes);
 }

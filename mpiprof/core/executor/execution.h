@@ -26,43 +26,54 @@ struct lack { /* a tail of a block in packed OUT that was not received */
     const char *at;
 };
 
-/* One call that runs on a schedule, on the caller's stack. Its scratch memory belongs to the
- * communicator. */
-struct execution {
-    struct call *call;
-    const struct arguments *arguments;
-    const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* library algorithm that runs instead of `algorithm` */
-    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
-    struct problem problem;
-    struct context context;
+struct route {     /* of messages; select.c */
     MPI_Comm comm; /* private communicator; for an inter-communicator, of both groups merged */
-    int remote_first, own_first; /* first rank of each group in `comm` */
     int tag;
-    char *buffers[3]; /* IN, OUT, SCRATCH */
-    bool reduces;     /* reduction: buffers have the layout of `type` */
+    int own_first, remote_first; /* first rank of each group in `comm` */
+};
+struct element { /* of the buffers: bytes, or operands of a reduction in the layout of `type` */
     MPI_Datatype type;
     MPI_Op op;
     int64_t unit, extent; /* bytes of an element: as counted by the schedule, and in memory */
     int64_t lower;        /* offset of an element's first data byte */
     int64_t span;         /* distance from its first to its last data byte */
     bool solid;           /* the span has no gaps */
-    bool unpack;          /* OUT is packed, to be unpacked at the end */
-    bool to_device;
-    bool joined;   /* IN is a part of OUT, or OUT a part of IN */
-    int64_t in_at; /* offset of IN in OUT */
-    bool by_block; /* messages are whole blocks of the user's buffers, which are not packed */
+};
+struct staging {      /* pack_buffers.c */
+    char *buffers[3]; /* IN, OUT, SCRATCH */
     struct blocks blocks[2];
-    bool own_differs; /* the sizes that this rank sends to itself and expects from itself differ */
     struct lack *lacks; /* tails of OUT that were not received */
-    /* Only for a broadcast (bcast_size_agreement.c): */
-    /* bytes that this rank's arguments specify; the part of them that is received */
-    int64_t given, room;
+    int64_t in_at;      /* offset of IN in OUT */
+    bool joined;        /* IN is a part of OUT, or OUT a part of IN */
+    bool by_block;      /* messages are whole blocks of the user's buffers, which are not packed */
+    bool unpack;        /* OUT is packed, to be unpacked at the end */
+    bool to_device;
+    bool own_differs; /* the sizes that this rank sends to itself and expects from itself differ */
+};
+struct bcast_size {      /* bcast_size_agreement.c */
+    int64_t given, room; /* bytes that this rank's arguments specify; the part that is received */
+    int parent;          /* rank that forwards the data; negative if unknown */
     bool told;           /* the root has sent its size */
     bool listens, heard; /* a size message may arrive instead of data; it has arrived */
-    int parent;          /* rank that forwards the data; negative if unknown */
-    bool called_off;     /* cancelled: all members learn this and run the library's default */
-    int error;           /* the first error */
+};
+
+/* One call that runs on a schedule, on the caller's stack. Its scratch memory belongs to the
+ * communicator. */
+struct execution {
+    struct call *call;
+    const struct arguments *arguments;
+    bool reduces;
+    const struct algorithm *algorithm;
+    const struct own_algorithm *own; /* library algorithm that runs instead of `algorithm` */
+    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
+    struct problem problem;
+    struct context context;
+    struct route route;
+    struct element element;
+    struct staging staging;
+    struct bcast_size size; /* only for a broadcast */
+    bool called_off;        /* cancelled: all members learn this and run the library's default */
+    int error;              /* the first error */
 };
 
 void execution_note(struct execution *e, int error);
@@ -70,6 +81,11 @@ char *execution_address(const struct execution *e, int buffer, int64_t offset);
 int64_t execution_chunk(const struct execution *e, int64_t length);
 int execution_elements(const struct execution *e, int64_t bytes);
 void execution_copy(struct execution *e, char *to, char *from, int64_t length);
+
+static inline struct element element_byte(void)
+{
+    return (struct element){.type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
+}
 
 /* MPI's prototypes declare the user's buffer const for one side. */
 static inline char *execution_writable(const void *p)

@@ -53,7 +53,7 @@ static bool left(const struct communicator *k, enum obstacle why)
 
 static int64_t elements_of(const struct execution *e)
 {
-    return e->problem.bytes / e->unit; /* bytes, for a broadcast */
+    return e->problem.bytes / e->element.unit; /* bytes, for a broadcast */
 }
 
 static bool regular(const struct problem *p)
@@ -93,10 +93,10 @@ static bool has_segments(const struct own_algorithm *a, int64_t segment, const s
     if (segment > 0 && !a->segmented)
         return false;
     if (strcmp(a->name, "split_binary_tree") == 0)
-        return half > 0 && segment <= half * e->unit;
+        return half > 0 && segment <= half * e->element.unit;
     if (strcmp(a->name, "segmented_ring") == 0)
-        return segment >= e->unit && segment < e->problem.bytes &&
-               elements >= e->problem.size * (segment / e->unit);
+        return segment >= e->element.unit && segment < e->problem.bytes &&
+               elements >= e->problem.size * (segment / e->element.unit);
     return true;
 }
 
@@ -107,7 +107,7 @@ bool library_algorithm_applies(const struct own_algorithm *a, int64_t segment,
 
     if (a->operation != e->call->operation || k->inter)
         return false;
-    if (e->reduces && (predefined_reduction(e->op) == NULL || !may_reduce(k)))
+    if (e->reduces && (predefined_reduction(e->element.op) == NULL || !may_reduce(k)))
         return false;
     if (a->operation == OP_bcast && e->problem.bytes > INT_MAX)
         return false;

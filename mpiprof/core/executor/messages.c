@@ -55,7 +55,7 @@ static int post_marker(struct execution *e, int64_t length, int peer, MPI_Reques
     static const char marker[2];
     const int bytes = e->called_off || !may_call_off(e) ? 0 : length == 1 ? 2 : 1;
 
-    return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->tag, e->comm, request);
+    return pmpi.Isend(marker, bytes, MPI_BYTE, peer, e->route.tag, e->route.comm, request);
 }
 
 static bool is_marked(const struct execution *e, const struct step *s)
@@ -76,7 +76,8 @@ static bool may_lack(const struct execution *e, const struct step *s)
 
 static void post(struct execution *e, const struct step *s, struct requests *r)
 {
-    const int peer = s->peer + (s->flags & STEP_REMOTE ? e->remote_first : e->own_first);
+    const int peer =
+        s->peer + (s->flags & STEP_REMOTE ? e->route.remote_first : e->route.own_first);
     int64_t done = 0;
 
     do {
@@ -94,12 +95,14 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
         p->expected = s->kind == STEP_SEND ? 0 : here;
         p->may_lack = may_lack(e, s);
         if (s->kind == STEP_RECEIVE) {
-            e->parent = e->listens && e->parent < 0 ? peer : e->parent;
-            error = pmpi.Irecv(at, count, e->type, peer, e->tag, e->comm, &p->request);
+            e->size.parent = e->size.listens && e->size.parent < 0 ? peer : e->size.parent;
+            error = pmpi.Irecv(at, count, e->element.type, peer, e->route.tag, e->route.comm,
+                               &p->request);
         } else if (is_marked(e, s))
             error = post_marker(e, part, peer, &p->request);
         else
-            error = pmpi.Isend(at, count, e->type, peer, e->tag, e->comm, &p->request);
+            error = pmpi.Isend(at, count, e->element.type, peer, e->route.tag, e->route.comm,
+                               &p->request);
         if (error != MPI_SUCCESS)
             r->count--;
         execution_note(e, error);
@@ -115,18 +118,18 @@ static void post_block(struct execution *e, const struct step *s, struct request
     if (p == NULL)
         return;
     const bool made = block_layout_counted(e, &at);
-    const int peer = s->peer + e->own_first, count = (int)at.count;
+    const int peer = s->peer + e->route.own_first, count = (int)at.count;
     int error;
 
     p->at = at.at;
     p->expected = s->kind == STEP_SEND ? 0 : s->length;
     p->may_lack = may_lack(e, s);
     if (s->kind == STEP_RECEIVE)
-        error = pmpi.Irecv(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+        error = pmpi.Irecv(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
     else if (is_marked(e, s))
         error = post_marker(e, s->length, peer, &p->request);
     else
-        error = pmpi.Isend(at.at, count, at.type, peer, e->tag, e->comm, &p->request);
+        error = pmpi.Isend(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
     if (error != MPI_SUCCESS)
         r->count--;
     execution_note(e, error);
@@ -138,7 +141,7 @@ void messages_post(struct execution *e, const struct round *round, enum step_kin
                    struct requests *r)
 {
     for (int i = 0; i < round->count; i++)
-        if (round->steps[i].kind == kind && e->by_block)
+        if (round->steps[i].kind == kind && e->staging.by_block)
             post_block(e, &round->steps[i], r);
         else if (round->steps[i].kind == kind)
             post(e, &round->steps[i], r);
@@ -167,11 +170,11 @@ void messages_wait(struct execution *e, struct requests *r)
     for (int i = 0; i < r->count; i++) {
         struct pending *const p = &r->list[i];
         MPI_Status status;
-        const int error = e->listens ? bcast_size_agreement_wait(e, &p->request, &status)
-                                     : pmpi.Wait(&p->request, &status);
+        const int error = e->size.listens ? bcast_size_agreement_wait(e, &p->request, &status)
+                                          : pmpi.Wait(&p->request, &status);
 
         execution_note(e, error);
-        if (error == MPI_SUCCESS && p->expected > 0 && !e->heard)
+        if (error == MPI_SUCCESS && p->expected > 0 && !e->size.heard)
             note_length(e, p, &status);
     }
     r->count = 0;

@@ -41,7 +41,7 @@ static int64_t packed(const struct execution *e, const struct blocks *b)
 {
     const int64_t bytes = block_layout_packed(e, b);
 
-    return e->algorithm->opening != NULL && e->room < bytes ? e->room : bytes;
+    return e->algorithm->opening != NULL && e->size.room < bytes ? e->size.room : bytes;
 }
 
 /* Set up one of the schedule's buffers. Returns true if it is in scratch memory and still empty. */
@@ -49,18 +49,18 @@ static bool stage(struct execution *e, int which, const struct blocks *b, bool c
 {
     struct communicator *const k = e->call->comm;
 
-    e->buffers[which] = b->base;
+    e->staging.buffers[which] = b->base;
     if (!copied && block_layout_are_direct(e, b))
         return false;
-    if (e->by_block) {
-        e->blocks[which] = *b;
+    if (e->staging.by_block) {
+        e->staging.blocks[which] = *b;
         return false;
     }
     const int64_t bytes = packed(e, b);
     const bool fits = scratch_piece(bytes) <= scratch_of(k)->room - scratch_of(k)->taken;
 
     /* If it does not fit, this rank sends itself more than it expects, so the data is not sent. */
-    e->buffers[which] = fits ? scratch_take(k, bytes) : scratch_of(k)->bytes;
+    e->staging.buffers[which] = fits ? scratch_take(k, bytes) : scratch_of(k)->bytes;
     if (!fits)
         execution_note(e, MPI_ERR_TRUNCATE);
     return fits;
@@ -70,10 +70,10 @@ static bool stage(struct execution *e, int which, const struct blocks *b, bool c
 struct place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
                                int64_t offset, int block)
 {
-    const struct blocks *const b = buffer < OWN ? &e->blocks[buffer] : NULL;
+    const struct blocks *const b = buffer < OWN ? &e->staging.blocks[buffer] : NULL;
 
     if (b == NULL || b->side == NULL || s->length == 0)
-        return (struct place){e->buffers[buffer] + offset, s->length, MPI_BYTE};
+        return (struct place){e->staging.buffers[buffer] + offset, s->length, MPI_BYTE};
     const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
 
     block = b->count == 1 ? 0 : block;
@@ -115,14 +115,14 @@ static struct sides sides_of(const struct execution *e)
         s.has_out = root;
         s.out.count = all;
         s.out.v = v_out;
-        s.in_is_part = root && (e->own_differs || argument_in_place(a, a->sendbuf));
+        s.in_is_part = root && (e->staging.own_differs || argument_in_place(a, a->sendbuf));
         break;
     case OP_scatter:
     case OP_scatterv:
         s.has_in = root;
         s.in.count = all;
         s.in.v = v_in;
-        s.out_is_part = root && (e->own_differs || argument_in_place(a, a->recvbuf));
+        s.out_is_part = root && (e->staging.own_differs || argument_in_place(a, a->recvbuf));
         break;
     case OP_allgather:
     case OP_allgatherv:
@@ -156,7 +156,7 @@ static int64_t own_offset(const struct execution *e)
 static void stage_in(struct execution *e, const struct blocks *b, bool copied)
 {
     if (stage(e, IN, b, copied))
-        block_layout_move(e, b, e->buffers[IN], true);
+        block_layout_move(e, b, e->staging.buffers[IN], true);
 }
 
 static void stage_out(struct execution *e, const struct sides *s, int64_t own)
@@ -166,18 +166,18 @@ static void stage_out(struct execution *e, const struct sides *s, int64_t own)
     if (!stage(e, OUT, b, false))
         return;
     /* for the root of a broadcast false: it receives nothing and keeps its buffer */
-    e->unpack = !s->out_loads;
+    e->staging.unpack = !s->out_loads;
     if (s->out_loads)
-        block_layout_move(e, b, e->buffers[OUT], true);
+        block_layout_move(e, b, e->staging.buffers[OUT], true);
     if (s->in_is_part)
-        block_layout_move_one(e, b, e->call->comm->rank, e->buffers[OUT] + own, true);
+        block_layout_move_one(e, b, e->call->comm->rank, e->staging.buffers[OUT] + own, true);
 }
 
 /* Record that OUT was not received from `at` to the end of its block, where the user's data
  * stays. */
 void pack_buffer_lacks(struct execution *e, const char *at)
 {
-    if (!e->unpack)
+    if (!e->staging.unpack)
         return;
     struct lack *const made = memory_get(sizeof *made);
 
@@ -185,16 +185,16 @@ void pack_buffer_lacks(struct execution *e, const char *at)
         execution_note(e, MPI_ERR_NO_MEM);
         return;
     }
-    *made = (struct lack){.next = e->lacks, .at = at};
-    e->lacks = made;
+    *made = (struct lack){.next = e->staging.lacks, .at = at};
+    e->staging.lacks = made;
 }
 
 static void lacks_free(struct execution *e)
 {
-    while (e->lacks != NULL) {
-        struct lack *const l = e->lacks;
+    while (e->staging.lacks != NULL) {
+        struct lack *const l = e->staging.lacks;
 
-        e->lacks = l->next;
+        e->staging.lacks = l->next;
         memory_free(l);
     }
 }
@@ -211,27 +211,28 @@ static void stage_movement(struct execution *e)
     if (s.has_out && !s.out_is_part)
         stage_out(e, &s, own);
     if (s.in_is_part)
-        e->buffers[IN] = e->buffers[OUT] + own;
+        e->staging.buffers[IN] = e->staging.buffers[OUT] + own;
     if (s.out_is_part)
-        e->buffers[OUT] = e->buffers[IN] + own;
-    e->joined = s.in_is_part || s.out_is_part;
-    e->in_at = s.in_is_part ? own : -own;
+        e->staging.buffers[OUT] = e->staging.buffers[IN] + own;
+    e->staging.joined = s.in_is_part || s.out_is_part;
+    e->staging.in_at = s.in_is_part ? own : -own;
 }
 
 static void stage_reduction(struct execution *e)
 {
     const struct vectors v = reduce_buffer_of(e);
 
-    e->to_device = v.to_device;
-    e->joined = v.in_place && !v.kept;
-    e->buffers[OUT] = !v.gets       ? NULL
-                      : v.to_device ? reduce_buffer_scratch(e, reduce_buffer_got(e))
-                                    : v.out;
-    e->buffers[IN] = e->joined                 ? e->buffers[OUT]
-                     : v.from_device || v.kept ? reduce_buffer_scratch(e, reduce_buffer_given(e))
-                                               : v.in;
+    e->staging.to_device = v.to_device;
+    e->staging.joined = v.in_place && !v.kept;
+    e->staging.buffers[OUT] = !v.gets       ? NULL
+                              : v.to_device ? reduce_buffer_scratch(e, reduce_buffer_got(e))
+                                            : v.out;
+    e->staging.buffers[IN] = e->staging.joined ? e->staging.buffers[OUT]
+                             : v.from_device || v.kept
+                                 ? reduce_buffer_scratch(e, reduce_buffer_given(e))
+                                 : v.in;
     if (v.from_device || v.kept)
-        reduce_buffer_copy(e, e->buffers[IN], v.in, reduce_buffer_given(e), v.from_device);
+        reduce_buffer_copy(e, e->staging.buffers[IN], v.in, reduce_buffer_given(e), v.from_device);
 }
 
 /* ---- memory */
@@ -304,10 +305,10 @@ bool pack_buffer_has_memory(struct execution *e)
     int64_t needed = sure;
     bool has;
 
-    e->by_block =
+    e->staging.by_block =
         operation == OP_gatherv || operation == OP_scatterv ||
         (operation == OP_alltoallv && !argument_in_place(e->arguments, e->arguments->sendbuf));
-    if (e->by_block || operation == OP_barrier) {
+    if (e->staging.by_block || operation == OP_barrier) {
         has = scratch_had(k, sure);
     } else if (problem_is_known(e) && scratch_had(k, sure + stage_most(e))) {
         has = true;
@@ -327,7 +328,7 @@ void pack_buffer_begin(struct execution *e)
     const int64_t bytes = schedule_scratch_of(e->algorithm, &e->problem);
 
     if (bytes > 0)
-        e->buffers[OWN] =
+        e->staging.buffers[OWN] =
             e->reduces ? reduce_buffer_scratch(e, bytes) : scratch_take(e->call->comm, bytes);
     if (e->reduces)
         stage_reduction(e);
@@ -342,16 +343,16 @@ void pack_buffer_end(struct execution *e)
     const struct sides s = movement ? sides_of(e) : (struct sides){0};
 
     if (e->called_off && s.in_is_out)
-        block_layout_move(e, &s.out, e->buffers[IN], false);
-    if (!e->called_off && e->unpack)
-        block_layout_move(e, &s.out, e->buffers[OUT], false);
+        block_layout_move(e, &s.out, e->staging.buffers[IN], false);
+    if (!e->called_off && e->staging.unpack)
+        block_layout_move(e, &s.out, e->staging.buffers[OUT], false);
     lacks_free(e);
     if (e->called_off)
         return;
-    if (e->to_device)
-        reduce_buffer_copy(e, execution_writable(e->arguments->recvbuf), e->buffers[OUT],
+    if (e->staging.to_device)
+        reduce_buffer_copy(e, execution_writable(e->arguments->recvbuf), e->staging.buffers[OUT],
                            reduce_buffer_got(e), true);
-    if (e->own_differs && e->call->root != ROOT_NONE) {
+    if (e->staging.own_differs && e->call->root != ROOT_NONE) {
         struct self_message_sides own;
 
         self_message_sides(e->call, e->arguments, &own);

@@ -17,22 +17,24 @@ enum { ALIGNMENT = 16 };
 
 static int64_t stride_of(const struct execution *e)
 {
-    return e->extent < 0 ? -e->extent : e->extent;
+    return e->element.extent < 0 ? -e->element.extent : e->element.extent;
 }
 
 /* Return the memory for operands of so many bytes, which is equal on all members. */
 int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes)
 {
-    return bytes > 0 ? (bytes / e->unit + 1) * stride_of(e) + e->span + ALIGNMENT : 0;
+    return bytes > 0 ? (bytes / e->element.unit + 1) * stride_of(e) + e->element.span + ALIGNMENT
+                     : 0;
 }
 
 char *reduce_buffer_scratch(const struct execution *e, int64_t bytes)
 {
-    const int64_t elements = bytes / e->unit + 1;
+    const int64_t elements = bytes / e->element.unit + 1;
     char *const m = scratch_take(e->call->comm, reduce_buffer_bytes(e, bytes));
     /* Element i is at i * extent, and its data begins at `lower`. With a negative extent the
      * elements run downwards. Elements must be aligned as well as in the user's memory. */
-    const int64_t before = (elements - 1) * (e->extent < 0 ? stride_of(e) : 0) - e->lower;
+    const int64_t before =
+        (elements - 1) * (e->element.extent < 0 ? stride_of(e) : 0) - e->element.lower;
 
     return m + before + ((-before) % ALIGNMENT + ALIGNMENT) % ALIGNMENT;
 }
@@ -57,18 +59,19 @@ int64_t reduce_buffer_got(const struct execution *e)
 /* Copy operands. With `device`, one side is in device memory, so only the library may copy. */
 void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
 {
-    const int64_t most = (INT64_C(1) << 28) / e->unit * e->unit + e->unit;
+    const int64_t most = (INT64_C(1) << 28) / e->element.unit * e->element.unit + e->element.unit;
     int rank = 0;
 
-    pmpi.Comm_rank(e->comm, &rank);
+    pmpi.Comm_rank(e->route.comm, &rank);
     for (int64_t done = 0; done < whole; done += most) {
-        const int64_t at = done / e->unit * e->extent;
+        const int64_t at = done / e->element.unit * e->element.extent;
         const int64_t part = whole - done < most ? whole - done : most;
-        const int count = (int)(part / e->unit);
+        const int count = (int)(part / e->element.unit);
 
         if (device)
-            execution_note(e, pmpi.Sendrecv(from + at, count, e->type, rank, e->tag, to + at, count,
-                                            e->type, rank, e->tag, e->comm, MPI_STATUS_IGNORE));
+            execution_note(e, pmpi.Sendrecv(from + at, count, e->element.type, rank, e->route.tag,
+                                            to + at, count, e->element.type, rank, e->route.tag,
+                                            e->route.comm, MPI_STATUS_IGNORE));
         else
             execution_copy(e, to + at, from + at, part);
     }
@@ -84,8 +87,8 @@ struct vectors reduce_buffer_of(const struct execution *e)
     /* Equal addresses count as MPI_IN_PLACE, because some libraries accept them. */
     v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
     v.in = v.in_place ? v.out : execution_writable(a->sendbuf);
-    v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->lower));
-    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->lower));
+    v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->element.lower));
+    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->element.lower));
     /* The result's position differs from the position of its operands. */
     v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
     return v;

@@ -221,13 +221,13 @@ static bool run(struct execution *e)
     const struct private_comm *const private = private_of(k);
     const bool broadcasts = e->algorithm->opening != NULL;
 
-    e->comm = private->comm;
+    e->route.comm = private->comm;
     e->problem.alpha = private->link.alpha; /* agreed after the problem was created */
     e->problem.beta = private->link.beta;
     e->problem.nodes = private->nodes;
-    e->own_first = k->inter && !k->first_group ? k->remote_size : 0;
-    e->remote_first = k->inter && k->first_group ? k->size : 0;
-    e->tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
+    e->route.own_first = k->inter && !k->first_group ? k->remote_size : 0;
+    e->route.remote_first = k->inter && k->first_group ? k->size : 0;
+    e->route.tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
     scratch_begin(k);
     if (broadcasts)
         bcast_size_agreement_begin(e);
@@ -241,11 +241,11 @@ static bool run(struct execution *e)
             execution_note(e, MPI_ERR_NO_MEM); /* the reserve is exhausted */
             return true;
         }
-        e->called_off = e->own_differs && may_be_called_off(e);
+        e->called_off = e->staging.own_differs && may_be_called_off(e);
         pack_buffer_begin(e);
         execute(e);
     } while (bcast_size_agreement_again(e));
-    if (e->own_differs && !e->called_off && longer_than_expected(e))
+    if (e->staging.own_differs && !e->called_off && longer_than_expected(e))
         execution_note(e, MPI_ERR_TRUNCATE);
     if (broadcasts)
         bcast_size_agreement_end(e);
@@ -283,13 +283,14 @@ static bool fill_operands(struct execution *e)
 
     if (f.true_extent > stride)
         return false;
-    e->type = argument_type(a, a->send.type, 0);
-    e->op = argument_op(a);
-    e->unit = e->problem.unit = f.size;
-    e->extent = f.extent;
-    e->lower = f.true_lower;
-    e->span = f.true_extent;
-    e->solid = f.true_extent == f.size;
+    e->problem.unit = f.size;
+    e->element = (struct element){.type = argument_type(a, a->send.type, 0),
+                                  .op = argument_op(a),
+                                  .unit = f.size,
+                                  .extent = f.extent,
+                                  .lower = f.true_lower,
+                                  .span = f.true_extent,
+                                  .solid = f.true_extent == f.size};
     return true;
 }
 
@@ -299,8 +300,8 @@ static bool run_own(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;
 
-    e->comm = private_of(c->comm)->comm;
-    e->tag = 1 + (int)(c->sequence % LEAD_TAGS);
+    e->route.comm = private_of(c->comm)->comm;
+    e->route.tag = 1 + (int)(c->sequence % LEAD_TAGS);
     if (!library_algorithm_begin(e, label))
         return false;
     atomic_fetch_add(&switched_calls, 1);
@@ -315,8 +316,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
 {
     struct arguments as_in_c;
     const struct arguments *const a = &as_in_c;
-    struct execution e = {
-        .call = c, .arguments = a, .type = MPI_BYTE, .unit = 1, .extent = 1, .solid = true};
+    struct execution e = {.call = c, .arguments = a, .element = element_byte()};
     struct communicator *const k = c->comm;
     const char *label = NULL;
 
@@ -352,7 +352,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
         return run_own(&e, label, error);
     if (e.algorithm == NULL || !private_comm_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
         return false;
-    e.own_differs = self_message_sizes_differ(c, a);
+    e.staging.own_differs = self_message_sizes_differ(c, a);
     c->state = CALL_SCHEDULED;
     const bool ran = run(&e);
 

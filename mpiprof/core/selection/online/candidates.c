@@ -37,8 +37,8 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
 
     if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
         return false;
-    if (e->reduces &&
-        ((!a->keeps_order && predefined_reduction(e->op) == NULL) || !may_reduce(e->call->comm)))
+    if (e->reduces && ((!a->keeps_order && predefined_reduction(e->element.op) == NULL) ||
+                       !may_reduce(e->call->comm)))
         return false;
     return a->applies == NULL || a->applies(&e->problem);
 }
