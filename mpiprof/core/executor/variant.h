@@ -18,6 +18,13 @@ struct variant {
     int late;          /* rank that is expected to arrive last */
     const char *label; /* its spelling, compared by address; NULL for the library's default */
 };
+
+/* Return true if a variant names no algorithm: the library's default. */
+static inline bool variant_is_default(const struct variant *v)
+{
+    return v->algorithm == NULL && v->own == NULL;
+}
+
 bool variant_same(const struct variant *a, const struct variant *b);
 void variant_apply(const struct variant *v, struct problem *p);
 const char *variant_order(const struct variant *v);

@@ -177,7 +177,7 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
                        const char *why)
 {
     struct call *const c = e->call;
-    const bool native = v->algorithm == NULL && v->own == NULL;
+    const bool native = variant_is_default(v);
 
     /* The members agree on the allowed candidates when they create the private communicator. */
     if (!native && private_comm_ready(c->comm, c->handle))
@@ -188,7 +188,7 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
 
 static bool inherited_pays(const struct key *key)
 {
-    return (key->inherited.algorithm != NULL || key->inherited.own != NULL) &&
+    return !variant_is_default(&key->inherited) &&
            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
 }
 

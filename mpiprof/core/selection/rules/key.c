@@ -231,7 +231,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
         *made =
             (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
         owner->inherit(made, &from->list[i]);
-        to->count += made->inherited.algorithm != NULL;
+        to->count += !variant_is_default(&made->inherited);
     }
 }
 

@@ -1,0 +1,102 @@
+/* Inherits the keys of one communicator to another (core/selection/rules/key.c), without MPI.
+ *
+ * The parent has one key per choice: none, a library algorithm, none, an algorithm of the catalogue
+ * and another library algorithm. Prints the choice of each of these keys in the child. */
+#include <stdio.h>
+
+#include "base/pmpi.h"
+#include "base/recorder.h"
+#include "executor/comm_state.h"
+#include "executor/problem.h"
+#include "record/call.h"
+#include "selection/rules/diagnostics.h"
+#include "selection/rules/key.h"
+#include "selection/rules/rules.h"
+
+enum { KEYS = 5 };
+
+struct entry { /* with its state, as in comm.c */
+    struct communicator k;
+    struct comm_state state;
+};
+struct own_algorithm {
+    const char *name;
+};
+
+/* ---- functions that key.c calls only in a running program */
+
+struct pmpi pmpi;
+
+void recorder_lock(void)
+{
+}
+
+void recorder_unlock(void)
+{
+}
+
+const struct site *call_site(const struct call *c)
+{
+    (void)c;
+    return NULL;
+}
+
+bool problem_is_known(const struct execution *e)
+{
+    (void)e;
+    return false;
+}
+
+int rules_of_site(const struct asked *q, const struct site *s)
+{
+    (void)q;
+    (void)s;
+    return RULE_NONE;
+}
+
+struct sharing *diagnostics_share(struct sharing *known, const char *operation,
+                                  const struct site *first, int override, const struct site *other,
+                                  int other_override)
+{
+    (void)operation;
+    (void)first;
+    (void) override;
+    (void)other;
+    (void)other_override;
+    return known;
+}
+
+/* ---- owner of the keys */
+
+static void forget(struct key *keys, int count, MPI_Comm comm)
+{
+    (void)keys;
+    (void)count;
+    (void)comm;
+}
+
+static void inherit(struct key *child, const struct key *parent)
+{
+    child->inherited = parent->inherited;
+}
+
+int main(void)
+{
+    static const struct algorithm ring = {.name = "ring"};
+    static const struct own_algorithm linear = {"linear"}, tree = {"tree"};
+    static const struct variant choices[KEYS] = {
+        [1] = {.own = &linear}, [3] = {.algorithm = &ring}, [4] = {.own = &tree}};
+    static const struct keys_owner owner = {.forget = forget, .inherit = inherit};
+    static struct entry parent, child;
+
+    keys_start(&owner);
+    for (uint32_t i = 0; i < KEYS; i++)
+        key_find(&parent.k, i, i)->inherited = choices[i];
+    keys_inherit(&child.k, &parent.k);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const struct variant *const v = &key_find(&child.k, i, i)->inherited;
+
+        puts(v->algorithm != NULL ? v->algorithm->name : v->own != NULL ? v->own->name : "none");
+    }
+    return 0;
+}
