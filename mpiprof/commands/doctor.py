@@ -110,7 +110,7 @@ def python() -> Iterator[Check]:
     yield Check(
         good, f"Python {version} ({sys.executable})", "" if good else "use Python 3.10 or later"
     )
-    for name in ("numpy", "pandas"):
+    for name in ("numpy", "pandas", "scipy"):
         found = next(iter(importlib.metadata.distributions(name=name)), None)
         if found is not None:
             yield Check(True, f"{name} {found.version}")

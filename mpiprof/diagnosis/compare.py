@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.significance import stretch_means
-from mpiprof.metrics import distributions
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
 
@@ -207,10 +206,12 @@ def _tests(ours: Mapping[str, Float], theirs: Mapping[str, Float], least: int) -
 
 def _p_alike(a: Float, b: Float) -> float:
     """Return the p-value of the difference between two sample means (Welch's t-test)."""
+    from scipy import special
+
     of_a, of_b = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     free = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
     score = abs(a.mean() - b.mean()) / np.sqrt(of_a + of_b)
-    return 2 * float(distributions.student(free, score))
+    return 2 * float(special.stdtr(free, -score))
 
 
 def _holm(p: Float) -> Any:

@@ -13,7 +13,6 @@ from mpiprof.diagnosis.delay_chain import Walk
 from mpiprof.diagnosis.patterns import SURE, Pattern
 from mpiprof.diagnosis.presite_samples import place_of
 from mpiprof.diagnosis.significance import persistence
-from mpiprof.metrics import distributions
 from mpiprof.trace.trace import Trace
 
 MOSTLY = 0.5  # of the walks from a rank that lead to another rank; of accumulated lateness
@@ -109,14 +108,16 @@ def _added(walk: Walk) -> dict[str, Any] | None:
     whole = sum(walk.added)
     if len(walk.added) < FEWEST or max(walk.added) >= MOSTLY * whole:
         return None
+    from scipy import special
+
     values = np.array(walk.added)
-    free = np.array([max(len(values) / persistence(values) - 1, 1.0)])
+    free = max(len(values) / persistence(values) - 1, 1.0)
     score = values.mean() / max(float(values.std(ddof=1)), 1.0) * np.sqrt(free)
     return {
         "instances": len(values),
         "late_ns": whole,
         "cut": walk.cut,
-        "p": min(float(distributions.student(free, score)[0]) * len(values), 1.0),
+        "p": min(float(special.stdtr(free, -score)) * len(values), 1.0),
     }
 
 

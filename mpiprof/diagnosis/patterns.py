@@ -19,7 +19,6 @@ from mpiprof.diagnosis.phases import CHANCE_PERIODIC, period_of
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import turns
 from mpiprof.diagnosis.trends import trend_of
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Bool, Float, Int
 
 PART = 0.05  # minimum share of the wait that a pattern must explain
@@ -369,6 +368,8 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
 
     Repeated events of the same rank within NEAR instances count once.
     """
+    from scipy import special
+
     order = np.sort(waits)[::-1]
     heavy = order[: int(np.searchsorted(np.cumsum(order), order.sum() / 2)) + 1]
     events = np.flatnonzero(waits > float(np.median(heavy)) / 2)
@@ -379,7 +380,7 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
             count += 1
             hits += of == row
         newest[of] = column
-    return min(distributions.binomial(hits, count, 1 / ranks) * ranks, 1.0)
+    return min(float(special.bdtrc(hits - 1, count, 1 / ranks)) * ranks, 1.0)
 
 
 def _notable(late: Float, chosen: Bool) -> Bool:

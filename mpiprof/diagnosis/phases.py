@@ -15,7 +15,6 @@ import pandas as pd
 from mpiprof.diagnosis.changepoint import running_mean, running_median, segments
 from mpiprof.diagnosis.samples import sample_of
 from mpiprof.diagnosis.significance import persistence
-from mpiprof.metrics import distributions
 from mpiprof.metrics.instance_series import RUN
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -169,8 +168,10 @@ def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
     if adjusted < ALIKE * LEAST_PERIODIC:
         return 0.0
     if within > 0:
+        from scipy import special
+
         ratio = ((total - within) / (kinds - 1)) / (within / left)
-        if distributions.fisher(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
+        if special.fdtrc(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
             return 0.0
     return adjusted
 

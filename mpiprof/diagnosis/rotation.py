@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float, Int
 
 LONGEST = 64  # maximum number of instances per repetition
@@ -135,15 +134,19 @@ def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
     held = float(waits[(row == last) & (row >= 0)].sum())
     if step == 0 or counts[step] < EVENLY * len(steps) or held < HITS * waits.sum():
         return None
-    p = distributions.binomial(int(counts[step]), len(steps), 1 / rows) * rows
+    from scipy import special
+
+    p = float(special.bdtrc(int(counts[step]) - 1, len(steps), 1 / rows)) * rows
     return Turns(row, min(p, 1.0), None, (), step)
 
 
 def _chance(last: Int, row: Int, rows: int, tests: int) -> float:
     """Return the binomial p-value of the number of correct predictions."""
+    from scipy import special
+
     told = (row >= 0) & (last >= 0)
     count, hits = int(told.sum()), int((last == row)[told].sum())
     if not count:
         return 1.0
     most = np.bincount(last[last >= 0], minlength=rows).max() / max(int((last >= 0).sum()), 1)
-    return min(distributions.binomial(hits, count, most) * tests, 1.0)
+    return min(float(special.bdtrc(hits - 1, count, most)) * tests, 1.0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
@@ -61,6 +60,8 @@ def p_above_zero(values: Float) -> Float:
 
 def _p_of_means(means: Float, alike: Float | float) -> Float:
     """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
+    from scipy import special
+
     known = (~np.isnan(means)).sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
         whole = np.nansum(means, 1) / known
@@ -68,7 +69,7 @@ def _p_of_means(means: Float, alike: Float | float) -> Float:
         unsure = (1 + alike) / (1 - alike)
         score = whole / np.sqrt(spread / known * unsure)
         free = np.maximum(known / unsure - 1, LEAST_FREE)
-    p = distributions.student(np.minimum(free, known - 1), score)
+    p = special.stdtr(np.minimum(free, known - 1), -score)
     p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
     return np.asarray(np.where((known >= 2) & ~np.isnan(p), p, 1.0))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import median_of
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float
 
 FEWEST = 24  # instances
@@ -42,8 +41,10 @@ def trend_of(arrival: Float, waits: Float, sure: float) -> Trend | None:
     line = late.mean() + slope * along
     if min(line[0], line[-1]) * LEAST > max(line[0], line[-1]):
         return None
+    from scipy import special
+
     middles = [np.median(part) for part in np.array_split(late, STRETCHES)]  # medians ignore spikes
     changes = np.sign(slope) * np.diff(middles)
     error = max(float(changes.std(ddof=1)), 1.0) * np.sqrt(ALIKE / len(changes))
-    p = min(2 * ranks * float(distributions.student(len(changes) - 1, changes.mean() / error)), 1.0)
+    p = min(2 * ranks * float(special.stdtr(len(changes) - 1, -changes.mean() / error)), 1.0)
     return Trend(row, np.maximum(line, 0.0), p) if p <= sure else None

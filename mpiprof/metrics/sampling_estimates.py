@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.variance_components import CONFIDENCE, Estimate
 from mpiprof.trace.batch import Batch
@@ -141,6 +140,8 @@ class Sampled:
 
         value: estimate of the sum. most_ns: upper bound of the sum.
         """
+        from scipy import special
+
         at = SUMMED.index(name)
         joined: dict[Population, Float] = {}
         for callsite in callsites:
@@ -157,9 +158,8 @@ class Sampled:
             total += part
             variance += doubt
         free = max(sum(int(sums[0]) for sums in joined.values()) - 1, 1)
-        half = (
-            distributions.student_quantile(free, (1 + CONFIDENCE) / 2) * math.sqrt(variance) / total
-        )
+        quantile = float(special.stdtrit(free, (1 + CONFIDENCE) / 2))
+        half = quantile * math.sqrt(variance) / total
         factor = math.exp(min(half, 700.0))
         estimated = value - always
         low = always + max(estimated / factor, recorded)

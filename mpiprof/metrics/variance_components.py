@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Bool, Float, Int
 
 GROUPS = 20
@@ -45,6 +44,8 @@ def jackknife(
     The statistic maps K sums to some values. With fewer than 3 stretches the intervals are NaN.
     Intervals are cut at `bounds` but always include their value.
     """
+    from scipy import special
+
     whole = sums.sum(0)
     value = statistic(whole)
     count = len(sums)
@@ -52,7 +53,7 @@ def jackknife(
     if count >= 3:
         without = np.stack([statistic(whole - part) for part in sums])
         spread = ((without - without.mean(0)) ** 2).sum(0) * (count - 1) / count
-        half = distributions.student_quantile(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
+        half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * np.sqrt(spread)
     low, high = value - half, value + half
     if bounds is not None:
         least, most = np.minimum(value, bounds[0]), np.maximum(value, bounds[1])
@@ -153,9 +154,11 @@ def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
     between = float(((drawn - drawn.mean()) ** 2).sum()) - within
     if all(np.ptp(group) == 0 for group in groups):
         return True
+    from scipy import special
+
     free = len(groups) - 1, len(drawn) - len(groups)
     ratio = (between / free[0]) / (within / free[1])
-    return bool(distributions.fisher(*free, ratio) < SIGNIFICANT)
+    return bool(special.fdtrc(*free, ratio) < SIGNIFICANT)
 
 
 def _drawn_in(values: Float) -> Float:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
@@ -68,8 +67,10 @@ def doubt(calls: Sequence[Compared]) -> float:
     freedom = len(errors) - bool(found)
     if freedom < 1:
         return math.inf
+    from scipy import special
+
     spread = (sum(e * e for e in errors) / freedom) ** 0.5
-    return math.exp(min(distributions.student_quantile(freedom, CONFIDENCE) * spread, 700.0))
+    return math.exp(min(float(special.stdtrit(freedom, CONFIDENCE)) * spread, 700.0))
 
 
 def _errors(calls: Sequence[Compared], name: str) -> list[float]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics import distributions
 from mpiprof.trace.types import Float
 from mpiprof.tune.tasks import Work
 
@@ -83,12 +82,12 @@ def half_width(values: Float, weights: Float, comparisons: int) -> float:
     v, w = values[known], weights[known]
     if len(v) < 2:
         return float("inf")
+    from scipy import special
+
     w = w / w.sum()
     effective = 1 / float((w**2).sum())
     variance = float((w * (v - np.average(v, weights=w)) ** 2).sum()) * effective
-    t = distributions.student_quantile(
-        max(effective - 1, 1), 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)
-    )
+    t = special.stdtrit(max(effective - 1, 1), 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1))
     return float(t * (variance / max(effective - 1, 1) / effective) ** 0.5)
 
 

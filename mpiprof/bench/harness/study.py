@@ -23,7 +23,6 @@ from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import duration
 from mpiprof.interface.output_files import finished, write_whole
-from mpiprof.metrics import distributions
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
@@ -191,12 +190,10 @@ def mean_interval(values: Values) -> tuple[float, float]:
     """Return the mean and half of its 95 % confidence interval."""
     if len(values) < 2:
         return float(values.mean()), 0.0
-    half = (
-        distributions.student_quantile(len(values) - 1, 0.975)
-        * values.std(ddof=1)
-        / len(values) ** 0.5
-    )
-    return float(values.mean()), float(half)
+    from scipy import special
+
+    error = values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean()), float(special.stdtrit(len(values) - 1, 0.975) * error)
 
 
 # ---- expected duration
