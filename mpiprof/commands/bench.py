@@ -7,7 +7,8 @@
   python -m mpiprof bench intergroup --simulate 64       from the simulator, up to 65536 processes
   python -m mpiprof bench adaptive --cluster 16x100mbit  the promises of `run --switch auto`
 
-Prints a table. -o NAME writes NAME.csv and NAME.html. The expected duration is printed first.
+Prints a table. -o NAME writes NAME.csv and NAME.html, and with --figures pdf each figure as
+NAME-1.pdf and so on. The expected duration is printed first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.interface import parse_units
@@ -44,6 +46,7 @@ LOOPS = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
 ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
 FULL = "robust"
+TABLES = ("cases", "adaptive")  # studies without figures
 PLACE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 
@@ -59,6 +62,14 @@ def numbers(text: str) -> tuple[int, ...]:
             )
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     return tuple(found)
+
+
+def formats(text: str) -> tuple[str, ...]:
+    """Convert svg,pdf to the formats of figures."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not set(found) <= set(FORMATS):
+        raise argparse.ArgumentTypeError(f"{text!r}: write some of {', '.join(FORMATS)}")
+    return found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,6 +135,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only these operations, distributions, cases or apps of the study",
     )
     add("-o", dest="output", type=Path, metavar="NAME", help="write NAME.csv and NAME.html")
+    add(
+        "--figures",
+        type=formats,
+        default=(),
+        metavar="svg,png,pdf",
+        help="with -o: also write each figure to a file of its own, in some of these formats",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -166,6 +184,10 @@ def checked_options(args: argparse.Namespace) -> Options:
             f"-o {args.output} is a folder: pass the beginning of file names, such as "
             f"{args.output}/result"
         )
+    if args.figures and args.output is None:
+        raise UsageError("--figures requires -o NAME, which names the files")
+    if args.output is not None and args.study not in TABLES:
+        require_matplotlib()
     if args.machine is not None:
         from mpiprof.model import machine
         from mpiprof.trace.machine import fault
@@ -197,6 +219,7 @@ def checked_options(args: argparse.Namespace) -> Options:
         only(args),
         args.per_node,
         args.node_port,
+        args.figures,
     )
 
 
@@ -221,7 +244,7 @@ def words_of(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
     words = verb_words("bench", args.study)
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
-    for option in ("sizes", "blocks", "processes"):
+    for option in ("sizes", "blocks", "processes", "figures"):
         if getattr(args, option):
             words += [f"--{option}", ",".join(map(str, getattr(args, option)))]
     words += [f"--{option}" for option in ("quick", "full") if getattr(args, option)]

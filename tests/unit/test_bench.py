@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
-from mpiprof.bench.harness import plot, simulated_cases, study
+from mpiprof.__main__ import main
+from mpiprof.bench.harness import figures, simulated_cases, study
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.study import Result, Setup
@@ -152,23 +155,37 @@ def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
 # ---- files
 
 
-def test_plots_are_well_formed() -> None:
-    line = plot.Series("a < b", [1, 10, 100], [1, 2, 3], [0.5, 1, 2], [1.5, 3, 4])
-    across, up = plot.Axis("x & y", round_size), plot.Axis("ms", "{:g}".format, log=False)
-    drawn = ElementTree.fromstring(plot.lines("title", [line], across, up))
-    assert len(drawn.findall(".//{*}circle")) == 3
-    drawn = ElementTree.fromstring(plot.map_of("map", ["1 KB"], [("p = 2", ["ring"])]))
-    assert len(drawn.findall(".//{*}rect")) == 2
+def drawn(figure: figures.Figure) -> Axes:
+    """Return a figure as drawn, after a check that its SVG is well-formed."""
+    ElementTree.fromstring(figures.svg(figure))
+    axes = Canvas().subplots()
+    figure.draw(axes)
+    return axes
+
+
+def test_lines_show_their_points_and_intervals() -> None:
+    line = figures.Series("a < b", [1, 10, 100], [1, 2, 3], [0.5, 0, 1])
+    axes = drawn(figures.Lines("title", [line], "x & y", "ms", y_scale="linear", ticks=round_size))
+    (bars,) = axes.containers
+    assert bars[0].get_xydata().tolist() == [[1, 1], [10, 2], [100, 3]]
+    ends = [segment[:, 1].tolist() for segment in bars[2][0].get_segments()]
+    assert ends == [[0.5, 1.5], [2, 2], [2, 4]]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1 B", "10 B", "100 B"]
+    assert axes.get_xscale() == "log" and axes.get_ylim()[0] == 0
 
 
 def test_bars_are_as_high_as_their_values() -> None:
-    """Two groups of two bars, and one legend box per series."""
-    axis = plot.Axis("part", "{:g}".format, log=False)
-    drawn = ElementTree.fromstring(plot.bars("t", ["<1", "1-8"], {"a": [0, 1], "b": [2, 4]}, axis))
-    heights = [float(box.get("height", "")) for box in drawn.findall(".//{*}rect")]
-    full = plot.HEIGHT - plot.BOTTOM - plot.TOP
-    assert heights[:4] == pytest.approx([0, full / 2, full / 4, full], abs=0.1)
-    assert len(heights) == 6
+    axes = drawn(figures.Bars("t", ["<1", "1-8"], {"a": [0, 1], "b": [2, 4]}, "part", str))
+    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    assert heights == {"a": [0, 1], "b": [2, 4]}
+
+
+def test_a_map_has_one_colour_for_each_name() -> None:
+    cells = [("p = 2", ["ring", "tree"]), ("p = 4", ["tree", "tree"])]
+    axes = drawn(figures.Map("map", ["1 KB", "2 KB"], cells))
+    colours = [patch.get_facecolor() for patch in axes.patches]
+    assert len(colours) == 4 and colours[0] != colours[1] == colours[2] == colours[3]
+    assert axes.get_legend_handles_labels()[1][:2] == ["ring", "tree"]
 
 
 def test_bandwidths_over_processes() -> None:
@@ -177,16 +194,35 @@ def test_bandwidths_over_processes() -> None:
         result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
     ]
-    plots = reduction.report(results, SETUP).plots
-    drawn = [ElementTree.fromstring(one) for one in plots if "Figure 5" in one]
-    notes = [title.text for title in drawn[0].findall(".//{*}circle/{*}title")]
-    assert notes == ["ring: 4, 16", "ring: 8, 8", "ring: 16, 4"] and len(drawn) == 1
+    report = reduction.report(results, SETUP)
+    (lines,) = [one for one in report.figures if "Figure 5" in one.title]
+    assert isinstance(lines, figures.Lines)
+    assert lines.series == [figures.Series("ring", [4, 8, 16], [16, 8, 4])]
 
 
-def test_one_point_and_no_point_can_be_drawn() -> None:
-    axis = plot.Axis("x", "{:g}".format)
-    for points in ([], [5.0]):
-        ElementTree.fromstring(plot.lines("t", [plot.Series("s", points, points)], axis, axis))
+@pytest.mark.parametrize("points", [[], [5.0]])
+def test_one_point_and_no_point_can_be_drawn(points: list[float]) -> None:
+    drawn(figures.Lines("t", [figures.Series("s", points, points)], "x", "y"))
+
+
+@pytest.mark.parametrize(
+    ("form", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_figures_are_written_in_each_format(form: str, begin: bytes, tmp_path: Path) -> None:
+    lines = figures.Lines("t", [figures.Series("s", [1, 2], [3, 4])], "x", "y")
+    report = study.Report(("a",), [{"a": 1}], figures=[lines])
+    *_, file = study.write(report, "title", tmp_path / "r", [form])
+    assert file == tmp_path / f"r-1.{form}" and file.read_bytes().startswith(begin)
+
+
+def test_a_missing_matplotlib_is_named_before_the_study(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    words = ["bench", "allgatherv", "--simulate", "4", "--quick", "-o", str(tmp_path / "r")]
+    assert main(words) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "matplotlib" in line and "pip install" in line and "[bench]" in line
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from support.mpis import Mpi
 
 from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, Looped, Phase
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.runner import fitted
@@ -197,12 +197,13 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
         arrivals = np.array([[[0, late * MS], [late * MS, 0], [0, 0]]])
         one = Loop({"computation ms": ms, "bytes": 64 << 10}, (case("native"),), 3, agreed=False)
         results.append(Looped(one, arrivals - ms * MS, arrivals, arrivals + 9 * MS))
-    plots = arrival.report(results, [], setup).plots
-    (drawn,) = [ElementTree.fromstring(one) for one in plots if "Figure 5" in one]
-    notes = [title.text for title in drawn.findall(".//{*}circle/{*}title")]
-    assert notes == [
-        *(f"worst case ω/T: {i}, {value}" for i, value in enumerate((2, 2, 0))),
-        *(f"average case δ/T: {i}, {value}" for i, value in enumerate((1, 1, 0))),
+    (lines,) = [
+        one for one in arrival.report(results, [], setup).figures if "Figure 5" in one.title
+    ]
+    assert isinstance(lines, Lines)
+    assert lines.series == [
+        Series("worst case ω/T", [0, 1, 2], [2, 2, 0]),
+        Series("average case δ/T", [0, 1, 2], [1, 1, 0]),
     ]
 
 

@@ -78,7 +78,7 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
     found = arrival.report([looped], [], replace(sound, fault="2 of 3"))
     (row,) = found.rows
     assert np.isnan(row["arrival ω/T"]) and np.isnan(row["exit ±"]) and row["arrival ω ms"] == 1.0
-    assert "64 KB take –" in found.notes[0] and not found.plots
+    assert "64 KB take –" in found.notes[0] and not found.figures
 
 
 def test_a_study_says_which_times_it_uses(mpich: Mpi, tmp_path: Path) -> None:

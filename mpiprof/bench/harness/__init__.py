@@ -1,1 +1,1 @@
-"""Shared code of the studies: cases and calls, timing of all ranks, laps, tables and plots."""
+"""Shared code of the studies: cases and calls, timing of all ranks, laps, tables and figures."""

@@ -22,3 +22,4 @@ class Options:
     only: tuple[str, ...] = ()
     per_node: int = 1
     node_port: bool = False
+    figures: tuple[str, ...] = ()

@@ -244,5 +244,5 @@ def publish(found: Report, title: str, setup: Setup) -> None:
     if setup.options.output is not None:
         where = "simulated" if setup.simulated else os.environ.get("MPIPROF_STUDY_PLACE", "")
         page = f"{title}, {setup.ranks} processes" + (f", {where}" if where else "")
-        files = write(found, page, setup.options.output)
+        files = write(found, page, setup.options.output, setup.options.figures)
         print(f"\nwritten: {', '.join(map(str, files))}")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.figures import Figure, draw, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
@@ -105,12 +106,12 @@ class Result:
 
 @dataclass
 class Report:
-    """A study's result: a table, text below it, and plots."""
+    """A study's result: a table, text below it, and figures."""
 
     columns: Sequence[str]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
-    plots: list[str] = field(default_factory=list)
+    figures: Sequence[Figure] = ()
 
 
 class Study(Protocol):
@@ -262,8 +263,8 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def write(report: Report, title: str, output: Path) -> list[Path]:
-    """Write the table as CSV and the page as HTML; return the paths."""
+def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -> list[Path]:
+    """Write the table as CSV, the page as HTML and each figure in `forms`; return the paths."""
     stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
@@ -272,7 +273,13 @@ def write(report: Report, title: str, output: Path) -> list[Path]:
         writer.writeheader()
         writer.writerows(report.rows)
     write_whole(page, _page(report, title))
-    return [table, page]
+    files = [table, page]
+    for number, figure in enumerate(report.figures, 1):
+        for form in forms:
+            files.append(Path(f"{stem}-{number}.{form}"))
+            with finished(files[-1]) as unfinished:
+                draw(figure, unfinished, form)
+    return files
 
 
 def _page(report: Report, title: str) -> str:
@@ -289,6 +296,6 @@ def _page(report: Report, title: str) -> str:
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{style}</style><h1>{escape(title)}</h1>{''.join(report.plots)}{notes}"
+        f"<style>{style}</style><h1>{escape(title)}</h1>{''.join(map(svg, report.figures))}{notes}"
         f"<table><tr>{head}</tr>{body}</table></html>\n"
     )

@@ -20,9 +20,9 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, ratio
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
@@ -142,11 +142,11 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
             row["communication ms"] = busy
             row["idle ms"] = max(float(np.median(r.elapsed)) / 1e6 - busy, 0.0)
             rows.append(row)
-    return Report(COLUMNS, rows, [], _plots(results))
+    return Report(COLUMNS, rows, [], _figures(results))
 
 
-def _plots(results: Sequence[Result]) -> list[str]:
-    plots = []
+def _figures(results: Sequence[Result]) -> list[Lines]:
+    figures = []
     over = "processes" if len({r.case.labels["processes"] for r in results}) > 2 else "c"
     plain = [r for r in results if r.case.labels["communicator"] not in ("permuted", "partial")]
     for distribution in DISTRIBUTIONS:
@@ -158,10 +158,10 @@ def _plots(results: Sequence[Result]) -> list[str]:
                 name = re.sub(r": \d+", "", labels["algorithm"])
                 lines.setdefault(name, []).append((labels[over], r.least_ms))
         series = [
-            plot.Series(name, *map(list, zip(*sorted(points), strict=True)))
+            Series(name, *map(list, zip(*sorted(points), strict=True)))
             for name, points in lines.items()
         ]
         if series:
-            across = plot.Axis(over, round_size if over == "c" else "{:.0f}".format)
-            plots.append(plot.lines(distribution, series, across, plot.Axis("ms", "{:g}".format)))
-    return plots
+            ticks = round_size if over == "c" else "{:.0f}".format
+            figures.append(Lines(distribution, series, over, "ms", ticks=ticks))
+    return figures

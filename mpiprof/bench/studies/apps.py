@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import mpiprof
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import AUTO
+from mpiprof.bench.harness.figures import Bars, Figure
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.runner import publish
 from mpiprof.bench.harness.study import Report, Row, Setup
@@ -166,15 +166,15 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
             judged = ranks == ASKED_RANKS and not options.quick
             rows += rows_of(name, several, app, judged=judged)
     os.environ["MPIPROF_STUDY_PLACE"] = place
-    notes, plots = [f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."], []
+    notes = [f"Asked on {ASKED_RANKS} nodes at 100 Mbit/s."]
+    figures: list[Figure] = []
     shares = equal_shares([one.ranges for one in first.values()])
     if shares:
         notes.append(_shares_text(shares))
-        axis = plot.Axis("of the instances", share, log=False)
-        plots.append(plot.bars(FIGURE, RANGE_NAMES, shares, axis))
+        figures.append(Bars(FIGURE, RANGE_NAMES, shares, "of the instances", share))
     else:
         notes.append(without_figure(list(first.values())))
-    publish(Report(COLUMNS, rows, notes, plots), TITLE, Setup(ranks, options))
+    publish(Report(COLUMNS, rows, notes, figures), TITLE, Setup(ranks, options))
 
 
 def calibrated(start: Start, folder: Path) -> Path:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, Looped, elapsed_ns
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import (
@@ -112,9 +112,9 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
     ]
     if setup.fault:
         return Report(COLUMNS, rows, notes)
-    plots = [_plot([row for row in rows if row["bytes"] == n], n) for n in shown]
-    plots += [_instances(found, setup) for found in _typical(results)]
-    return Report(COLUMNS, rows, notes, plots)
+    figures = [_means([row for row in rows if row["bytes"] == n], n) for n in shown]
+    figures += [_instances(found, setup) for found in _typical(results)]
+    return Report(COLUMNS, rows, notes, figures)
 
 
 def _typical(results: Sequence[Looped]) -> list[Looped]:
@@ -126,31 +126,27 @@ def _typical(results: Sequence[Looped]) -> list[Looped]:
     return list(found.values())
 
 
-def _instances(found: Looped, setup: Setup) -> str:
+def _instances(found: Looped, setup: Setup) -> Lines:
     """Plot both factors of each instance (Figure 5)."""
     number = found.loop.labels["bytes"]
     message_ns = setup.message_ns(number)
     metrics = arrival_metrics(found.arrivals[0].T)
     across = list(range(found.arrivals.shape[1]))
     series = [
-        plot.Series(name, across, list(values / message_ns))
+        Series(name, across, (values / message_ns).tolist())
         for name, values in (
             ("worst case ω/T", metrics.worst_imbalance),
             ("average case δ/T", metrics.average_imbalance),
         )
     ]
-    axes = (plot.Axis("instance", "{:g}".format, log=False), plot.Axis("factor", "{:g}".format))
     title = f"All-to-all of {round_size(number)} after {FIGURE_MS} ms (Figure 5)"
-    return plot.lines(title, series, *axes)
+    return Lines(title, series, "instance", "factor", x_scale="linear")
 
 
-def _plot(rows: Sequence[Row], number: int) -> str:
+def _means(rows: Sequence[Row], number: int) -> Lines:
     series = []
     for kind in KINDS:
-        y = np.array([row[f"{kind} ω/T"] for row in rows])
-        half = np.array([row[f"{kind} ±"] for row in rows])
-        x = [row["computation ms"] for row in rows]
-        series.append(plot.Series(kind, x, list(y), list(y - half), list(y + half)))
-    axes = plot.Axis("computation (ms)", "{:g}".format), plot.Axis("ω/T", "{:g}".format)
+        columns = ("computation ms", f"{kind} ω/T", f"{kind} ±")
+        series.append(Series(kind, *([row[column] for row in rows] for column in columns)))
     title = f"All-to-all of {round_size(number)} (Tables 6 and 7)"
-    return plot.lines(title, series, *axes)
+    return Lines(title, series, "computation (ms)", "ω/T")

@@ -15,8 +15,8 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import PATTERNS
 from mpiprof.interface.format_units import round_size
@@ -87,21 +87,12 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
             mean, half = mean_interval(by_pattern(r.elapsed) / 1e6)
             found = {"mean ms": mean, "± ms": half, "fastest": "*" if r is fastest else ""}
             rows.append(dict(r.case.labels) | found)
-    plots = []
-    figures = {
-        ("alltoall", 0): "Figures 7 and 8",
-        ("bcast", 0): "Figures 9 and 10",
-    }
+    figures = []
+    of_paper = {"alltoall": "Figures 7 and 8", "bcast": "Figures 9 and 10"}
     for operation in dict.fromkeys(row["operation"] for row in rows):
         for n in sorted({row["bytes"] for row in rows}):
             lines = [
-                plot.Series(
-                    name,
-                    [row["MAX_IF"] for row in mine],
-                    [row["mean ms"] for row in mine],
-                    [row["mean ms"] - row["± ms"] for row in mine],
-                    [row["mean ms"] + row["± ms"] for row in mine],
-                )
+                Series(name, *([row[c] for row in mine] for c in ("MAX_IF", "mean ms", "± ms")))
                 for name in CHOICES[operation]
                 if (
                     mine := [
@@ -112,11 +103,10 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
                     ]
                 )
             ]
-            title = f"{operation} of {round_size(n)} ({figures[operation, 0]})"
-            across, up = plot.Axis("MAX_IF", "{:.0f}".format), plot.Axis("ms", "{:g}".format)
-            plots.append(plot.lines(title, lines, across, up))
+            title = f"{operation} of {round_size(n)} ({of_paper[operation]})"
+            figures.append(Lines(title, lines, "MAX_IF", "ms", ticks="{:.0f}".format))
     patterns = min(PATTERNS, setup.laps)
     calls = setup.laps / patterns
     each = "simulated" if setup.simulated else f"{calls:.3g} call{'s' * (calls > 1)} each"
     note = f"{patterns} patterns, {each}; the paper: 32 patterns of 100 calls"
-    return Report(COLUMNS, rows, [note], plots)
+    return Report(COLUMNS, rows, [note], figures)

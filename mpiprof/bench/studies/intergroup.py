@@ -16,8 +16,8 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, ratio
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.schedule import Problem
@@ -152,11 +152,16 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
                 against = "root gathering / this" if setup.simulated else "native / this"
                 curves.setdefault(row["setting"], []).append((row["bytes"], row[against]))
     series = [
-        plot.Series(f"setting {n} (limit {SETTINGS[n].limit})", *map(list, zip(*c, strict=True)))
+        Series(f"setting {n} (limit {SETTINGS[n].limit})", *map(list, zip(*c, strict=True)))
         for n, c in curves.items()
     ]
     old = "root gathering" if setup.simulated else "native"
-    up = plot.Axis(f"{old} / kang", "{:g}".format, log=False)
-    across = plot.Axis("largest message of a process", round_size)
-    plots = [plot.lines("Improvement (Figure 6)", series, across, up)] if series else []
-    return Report(COLUMNS, rows, [], plots)
+    figure = Lines(
+        "Improvement (Figure 6)",
+        series,
+        "largest message of a process",
+        f"{old} / kang",
+        y_scale="linear",
+        ticks=round_size,
+    )
+    return Report(COLUMNS, rows, [], [figure] if series else [])

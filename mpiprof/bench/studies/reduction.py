@@ -12,8 +12,8 @@ from itertools import groupby
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
 from mpiprof.bench.harness.case import Case
+from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, ratio
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.catalogue import catalogue
@@ -110,33 +110,33 @@ def report(results: Sequence[Result], _: Setup) -> Report:
             best.setdefault((str(operation), str(operand)), {})[int(str(size)), int(str(total))] = (
                 cell
             )
-    notes, plots = [], []
+    notes: list[str] = []
+    figures: list[Figure] = []
     for (operation, operand), cells in best.items():
         title = f"{operation}, {operand}: the fastest of ours by processes and size"
         notes.append(_map_text(title, cells))
-        plots.append(_map_plot(title, cells))
-    return Report(COLUMNS, rows, notes, plots + _bandwidths(results))
+        figures.append(_map(title, cells))
+    return Report(COLUMNS, rows, notes, [*figures, *_bandwidths(results)])
 
 
-def _bandwidths(results: Sequence[Result]) -> list[str]:
-    """Plot the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
+def _bandwidths(results: Sequence[Result]) -> list[Lines]:
+    """Draw the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
     found: dict[tuple[object, ...], dict[str, list[tuple[int, float]]]] = {}
     for r in results:
         key = tuple(r.case.labels[c] for c in ("operation", "operand", "bytes"))
         point = (r.case.labels["processes"], r.case.labels["bytes"] / r.median_ms / 1e3)
         found.setdefault(key, {}).setdefault(r.case.choice, []).append(point)
-    plots = []
+    figures = []
     for (operation, operand, total), lines in found.items():
         if max(map(len, lines.values())) < FEWEST_PROCESSES:
             continue
         series = [
-            plot.Series(choice, *map(list, zip(*sorted(points), strict=True)))
+            Series(choice, *map(list, zip(*sorted(points), strict=True)))
             for choice, points in lines.items()
         ]
         title = f"{operation}, {operand}, {round_size(int(str(total)))} (as Figure 5)"
-        axes = plot.Axis("processes", "{:g}".format, log=False), plot.Axis("MB/s", "{:g}".format)
-        plots.append(plot.lines(title, series, *axes))
-    return plots
+        figures.append(Lines(title, series, "processes", "MB/s", x_scale="linear"))
+    return figures
 
 
 def _edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
@@ -155,7 +155,7 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
     return "\n".join(lines)
 
 
-def _map_plot(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
+def _map(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> Map:
     sizes, totals = _edges(cells)
     rows = [(f"p = {p}", [cells.get((p, n), ("-", 0.0))[0] for n in totals]) for p in sizes]
-    return plot.map_of(title, [round_size(n) for n in totals], rows)
+    return Map(title, [round_size(n) for n in totals], rows)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.bench.harness import plot
+from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, Looped, Phase, pattern
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.bench.harness.study import Report, Row, Setup, mean_interval
@@ -195,7 +195,7 @@ def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setu
         COLUMNS,
         rows,
         [ran, *goals(found), "Median scores (ms):\n" + "\n".join(lines)],
-        _plots(rows),
+        _figures(rows),
     )
 
 
@@ -226,8 +226,8 @@ def _title(labels: dict[str, Any]) -> str:
     return f"{labels['operation']}, {computed}, MAX_IF {labels['MAX_IF']}"
 
 
-def _plots(rows: Sequence[Row]) -> list[str]:
-    plots = []
+def _figures(rows: Sequence[Row]) -> list[Lines]:
+    figures = []
     for title in dict.fromkeys(map(_title, rows)):
         mine = sorted((r for r in rows if _title(r) == title), key=lambda r: int(r["bytes"]))
         if len(mine) < 2:
@@ -235,11 +235,10 @@ def _plots(rows: Sequence[Row]) -> list[str]:
         across = [r["bytes"] for r in mine]
         series = []
         for name in ("native", "auto"):
-            y = np.array([r[f"{name} ms"] for r in mine])
-            half = np.array([r[f"{name} ±"] for r in mine])
-            series.append(plot.Series(name, across, list(y), list(y - half), list(y + half)))
-        series.append(plot.Series("best fixed", across, [r["best ms"] for r in mine]))
-        axes = plot.Axis("bytes", round_size), plot.Axis("ms", "{:g}".format)
+            y, half = ([r[f"{name} {column}"] for r in mine] for column in ("ms", "±"))
+            series.append(Series(name, across, y, half))
+        series.append(Series("best fixed", across, [r["best ms"] for r in mine]))
         figure = "Figure 12" if mine[0]["MAX_IF"] == 1 else "Figure 13"
-        plots.append(plot.lines(f"{title} (as {figure})", series, *axes))
-    return plots
+        title = f"{title} (as {figure})"
+        figures.append(Lines(title, series, "bytes", "ms", ticks=round_size))
+    return figures
