@@ -108,8 +108,7 @@ class Plots:
         return self._shown(make(self._data, part("url_state").State(), *arguments))
 
     def _shown(self, figure: go.Figure) -> go.Figure:
-        figure.update_layout(template=part("theme").template(dark=False))
-        return part("static_svg").Picture(figure)
+        return figure.update_layout(template=part("theme").template(dark=False))
 
 
 def _data_of(trace: Trace) -> Any:

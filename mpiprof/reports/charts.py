@@ -6,15 +6,17 @@ Okabe and Ito, and cividis, which are safe for colour blindness. Every text is e
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mpiprof.interface.svg import BLUE, box, drawing, label, path, picture, ticks
-from mpiprof.reports import png
 from mpiprof.reports.colours import operation_colour
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
@@ -28,6 +30,7 @@ SPOTS = (20, 60)  # tooltips of the timeline: along ranks, along time
 GRID = 'class="grid"'
 
 Text = Callable[[float], str]
+Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 
 
 # ---- kinds of pictures
@@ -109,6 +112,29 @@ def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[flo
 # ---- pictures of many cells
 
 
+def png(pixels: Any, palette: Sequence[Colour]) -> bytes:
+    """Return a PNG; pixels (rows x columns) are indices into at most 256 colours."""
+    rows, columns = pixels.shape
+    lines = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter type: none
+    lines[:, 1:] = pixels
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
+        (b"PLTE", b"".join(bytes(colour[:3]) for colour in palette)),
+        (b"tRNS", bytes(colour[3] for colour in palette)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+
+
+def png_address(content: bytes) -> str:
+    """Return a PNG as a data URL."""
+    return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
 def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
     """Return the rank numbers beside rows that represent all ranks, first on top."""
     marks = [t for t in ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
@@ -128,11 +154,11 @@ def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
     level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
-    address = png.address(png.encode(pixels, [*_cividis(), (0, 0, 0, 0)]))
+    address = png_address(png(pixels, [*_cividis(), (0, 0, 0, 0)]))
     made = [*rank_axis(ranks, 4, height, left), picture(left, 4, width, height, address)]
     for x, said in _ends(cells.shape[1], across, left, left + width):
         made.append(label(x, height + 20, said, "start" if x == left else "end"))
-    scale = png.address(png.encode(np.arange(LEVELS, dtype=np.uint8)[None], _cividis()))
+    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis()))
     made.append(picture(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
@@ -141,7 +167,7 @@ def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     return drawing(left + width + 30, height + 60, title, made)
 
 
-def _cividis() -> list[png.Colour]:
+def _cividis() -> list[Colour]:
     anchors = np.array([*CIVIDIS, CIVIDIS_END], np.float64)
     at = np.linspace(0, len(anchors) - 1, LEVELS)
     channels = [np.interp(at, np.arange(len(anchors)), anchors[:, i]).round() for i in range(3)]
@@ -159,7 +185,7 @@ def timeline(
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]
-    palette: list[png.Colour] = [(0, 0, 0, 0)]
+    palette: list[Colour] = [(0, 0, 0, 0)]
     for c in colours:
         red, green, blue = (int(c[i : i + 2], 16) for i in (1, 3, 5))
         palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE))]
@@ -167,7 +193,7 @@ def timeline(
     pixels = filled(parts)
     made = [*rank_axis(ranks, 4, height, left)]
     made.append(box(left, 4, width, height, more='class="ground"'))
-    made.append(picture(left, 4, width, height, png.address(png.encode(pixels, palette))))
+    made.append(picture(left, 4, width, height, png_address(png(pixels, palette))))
     made += _spots(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
     for tick in ticks(0, span, 10):
         x = left + width * tick / max(span, 1)

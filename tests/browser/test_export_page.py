@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.metrics import raster_data
 from mpiprof.metrics.wait_rules import base_operation
-from mpiprof.reports import html, png
+from mpiprof.reports import charts, html
 from mpiprof.trace import Trace
 
 
@@ -83,7 +83,7 @@ def test_lateness_is_known(trace: Trace) -> None:
 
 def test_a_png_is_read_back() -> None:
     pixels = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
-    made = png.encode(pixels, [(0, 0, 0, 0), (1, 2, 3, 255), (4, 5, 6, 9)])
+    made = charts.png(pixels, [(0, 0, 0, 0), (1, 2, 3, 255), (4, 5, 6, 9)])
     parts, at = {}, 8
     while at < len(made):
         length = int.from_bytes(made[at : at + 4])
@@ -154,7 +154,7 @@ def test_pictures_of_noise_stay_small() -> None:
 
     def noise(rows: int, columns: int) -> int:
         pixels = np.random.default_rng(0).integers(0, 255, (rows, columns), np.uint8)
-        return len(png.address(png.encode(pixels, [(0, 0, 0, 0)] * 255)))
+        return len(charts.png_address(charts.png(pixels, [(0, 0, 0, 0)] * 255)))
 
     sites = html.DRAWN * noise(html.SITE_ROWS, html.SITE_COLUMNS)
     assert sites + noise(html.ROWS, html.COLUMNS) < 2_000_000
