@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all benchmarks lint format docs wheels release clean
+.PHONY: demo check test test-all benchmarks results lint format docs wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -61,6 +61,11 @@ test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 # Benchmarks measure speed: they run one after another and need an otherwise idle machine.
 benchmarks: $(VENV)/mpich/.test
 	$(VENV)/mpich/bin/python -m pytest -o 'python_files=bench_*.py' -rP tests/benchmarks
+
+# Measure the promises of docs/results and write their tables, in about 25 minutes on an idle machine.
+# ONLY names measurements, also long ones; `make results ONLY=--list` lists them.
+results: $(VENV)/mpich/.test $(VENV)/openmpi/.test
+	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/results.py $(ONLY)
 
 LINT := $(VENV)/mpich/bin
 C_SOURCES = $(shell find mpiprof/core mpiprof/bench samples tests -name '*.[ch]')

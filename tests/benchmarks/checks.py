@@ -1,9 +1,16 @@
-"""A table of promises: requirement, measurement, and verdict."""
+"""Rows of results: requirement, measurement and verdict, printed and stored for `make results`."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = (
+    "BENCHMARK_ROWS"  # environment variable: the file that receives the rows, a JSON object a line
+)
 
 
 @dataclass(frozen=True)
@@ -16,12 +23,20 @@ class Row:
     holds: bool = True
 
 
+def store(row: Row) -> None:
+    """Append a row to the file that BENCHMARK_ROWS names, if it is set."""
+    if path := os.environ.get(FILE):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(row)) + "\n")
+
+
 def printed(rows: Iterable[Row]) -> bool:
-    """Print the rows as they come, and return whether all promises hold."""
+    """Print and store the rows as they come, and return whether all promises hold."""
     line, held = "{:32} {:16} {:28} {}", True
     print(line.format("what", "asked", "measured", "holds"))
     for row in rows:
         mark = ("yes" if row.holds else "NO") if row.asked else ""
         print(line.format(row.what, row.asked, row.measured, mark).rstrip(), flush=True)
+        store(row)
         held &= row.holds
     return held

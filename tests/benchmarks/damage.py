@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import mpiprof
+from benchmarks.checks import Row, store
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.interface.progress import bar
@@ -32,6 +33,12 @@ from mpiprof.testing.synthetic import Synthetic
 MS = 1_000_000
 BLOCK = 4096
 ERROR, MARKED, SOUND, WRONG = "error", "marked", "sound", "wrong"
+OUTCOMES = {
+    ERROR: "one-line error",
+    MARKED: "readable data, with the damage reported",
+    SOUND: "correct numbers",
+    WRONG: "wrong numbers without a warning",
+}
 Random = np.random.Generator
 
 
@@ -183,8 +190,12 @@ def main() -> int:
         found, wrong = run(traces, args.seed, step, args.packed)
     if found.total() < args.traces:
         print(f"interrupted: go on with --first {args.first + found.total()} --seed {args.seed}")
-    for name in (ERROR, MARKED, SOUND, WRONG):
+    for name, meaning in OUTCOMES.items():
         print(f"{name:8} {found[name]:7}")
+        asked = "0" if name == WRONG else ""
+        what = f"{'packed' if args.packed else 'unpacked'}: {meaning}"
+        measured = f"{found[name]} of {found.total()}"
+        store(Row(what, asked, measured, not asked or not found[name]))
     print("\n".join(wrong[:20]))
     return int(bool(wrong))
 

