@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all benchmarks results lint format docs wheels release clean
+.PHONY: demo check test test-all benchmarks results lint format docs pictures wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -86,6 +86,10 @@ format: $(VENV)/mpich/.lint
 docs: $(VENV)/mpich/.lint
 	$(LINT)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "build/docs/index.html"
+
+# Make the screenshots and drawings of docs/pictures; they are kept in git.
+pictures: $(VENV)/openmpi/.test
+	PYTHONPATH=tests $(VENV)/openmpi/bin/python docs/tools/pictures.py
 
 # Distribution needs neither MPI nor a container, because zig includes every C library (.ci/wheels.py).
 PACKAGER := $(VENV)/packager
