@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all benchmarks results lint format docs pictures wheels release clean
+.PHONY: demo check test test-all benchmarks results lint format docs man pictures wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -86,6 +86,11 @@ format: $(VENV)/mpich/.lint
 docs: $(VENV)/mpich/.lint
 	$(LINT)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "build/docs/index.html"
+
+# Make the man page mpiprof(1) from the verbs' help.
+man: $(VENV)/mpich/.lint
+	$(LINT)/sphinx-build -q -b man docs build/man
+	@echo "build/man/mpiprof.1"
 
 # Make the screenshots and drawings of docs/pictures; they are kept in git.
 pictures: $(VENV)/openmpi/.test

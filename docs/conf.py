@@ -19,6 +19,7 @@ copyright = f"2026, {author}"  # noqa: A001 (name required by Sphinx)
 release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_made/*.md", "tools"]
 highlight_language = "none"  # most blocks are output; blocks of code name their language
@@ -33,3 +34,6 @@ autodoc_typehints = "description"
 MADE = HERE / "_made"
 pages.write(MADE)
 graph.write(HERE.parent, MADE / "folders.svg", MADE / "core.svg")
+
+# `make man`: the page of the verbs is the man page.
+man_pages = [("reference/verbs", "mpiprof", "show who is late at MPI collectives", author, 1)]

@@ -109,14 +109,9 @@ def dispatch(words: Sequence[str]) -> int:
     refuse_misspelt(words[0])
     verb, rest = (words[0], words[1:]) if words[0] in VERBS else ("run", words)
     module = command(verb)
-    parser = Parser(
-        prog=f"{PROGRAM} {verb}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    args = parser.parse(rest)
+    verb_parser = Parser(prog=f"{PROGRAM} {verb}", **described(module))
+    module.add_arguments(verb_parser)
+    args = verb_parser.parse(rest)
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
@@ -124,6 +119,37 @@ def dispatch(words: Sequence[str]) -> int:
 
     with connected(args.dask) as args.workers:
         return int(module.run(args))
+
+
+def described(module: ModuleType) -> dict[str, Any]:
+    """Return the arguments of the parser of a verb."""
+    return {
+        "description": module.__doc__,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
+    }
+
+
+def parser() -> Parser:
+    """Return a parser of all verbs, for shell completion (shtab) and man pages.
+
+    `dispatch` builds the parser of one verb instead, because importing all verbs is slow.
+    """
+    try:
+        from shtab import FILE
+    except ImportError:  # man pages need no completion of files
+        FILE = {}  # noqa: N806 (name of shtab)
+    whole = Parser("mpiprof", description=overview().split("\n\n")[1], allow_abbrev=False)
+    verbs = whole.add_subparsers(title="verbs", metavar="VERB")
+    for verb in VERBS:
+        module = command(verb)
+        first = (module.__doc__ or "").strip().splitlines()[0]
+        verb_parser = verbs.add_parser(verb, help=first, **described(module))
+        module.add_arguments(verb_parser)
+        for action in verb_parser._actions:
+            if action.type is Path or action.dest == "program":
+                action.complete = FILE  # type: ignore[attr-defined]
+    return whole
 
 
 def refuse_misspelt(word: str) -> None:

@@ -80,7 +80,7 @@ def verbs() -> str:
         module.add_arguments(parser)
         parts += [f"## {verb}", described(module.__doc__ or "")]
         rows = [row_of(a) for a in parser._actions if a.help != SUPPRESS]
-        parts.append(table(("argument", "what it does"), rows))
+        parts += [f"{argument}\n: {meaning}" for argument, meaning in rows]
     return "\n\n".join(parts) + "\n"
 
 
