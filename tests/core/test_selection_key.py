@@ -1,16 +1,16 @@
-"""Duplicates of a communicator inherit its choices; programs/selection_key_inherit.c calls key.c."""
+"""Duplicates inherit the choices of their parent; programs/selection_key_inherit.c calls key.c."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from support.jobs import run
 from support.compilation import of_the_core
+from support.jobs import run
 
 
 def test_a_duplicate_inherits_each_choice(tmp_path: Path) -> None:
     """Algorithms of the catalogue and of the library are inherited, by the key that has them."""
     parts = ("selection/rules/key", "base/hash", "base/memory")
-    program = of_the_core(tmp_path / "selection_key_inherit", parts, source="selection_key_inherit.c")
+    program = of_the_core(tmp_path / "inherit", parts, source="selection_key_inherit.c")
     chosen = run([program], check=True).stdout.split()
     assert chosen == ["none", "linear", "none", "ring", "tree"]
