@@ -124,10 +124,10 @@ def test_a_rule_is_what_the_library_reads() -> None:
 
 
 def test_a_ratio_has_its_interval() -> None:
-    case = Case({}, "bcast", "native", Problem(4, 8))
-    value, low, high = study.ratio(result(case, 20, 22, 21), result(case, 10, 11, 10))
+    above, below = np.array([20.0, 22, 21]), np.array([10.0, 11, 10])
+    value, low, high = study.ratio_interval(above, below, paired=True)
     assert value == pytest.approx(2.1) and low < 2.1 <= high
-    assert study.ratio(result(case, 3), result(case, 2)) == (1.5, 1.5, 1.5)
+    assert study.ratio_interval(above[:1], below[:1], paired=True) == (2, 2, 2)
 
 
 def test_the_interval_of_a_mean() -> None:

@@ -144,18 +144,6 @@ class LoopStudy(Protocol):
 # ---- numbers
 
 
-def ratio(above: Result, below: Result) -> tuple[float, float, float]:
-    """Return the ratio of medians with its 95 % interval, by resampling laps of both together."""
-    value = float(np.median(above.total) / np.median(below.total))
-    laps = min(len(above.total), len(below.total))
-    if laps < 2:
-        return value, value, value
-    picks = np.random.default_rng(0).integers(0, laps, (RESAMPLES, laps))
-    ratios = np.median(above.total[picks], axis=1) / np.median(below.total[picks], axis=1)
-    low, high = np.percentile(ratios, (2.5, 97.5))
-    return value, float(low), float(high)
-
-
 def ratio_interval(
     above: Values,
     below: Values,

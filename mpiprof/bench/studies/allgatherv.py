@@ -23,7 +23,7 @@ import numpy as np
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.pipeline_formulas import best_ring_block, ring_block_size
@@ -133,12 +133,12 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
     rows = []
     for _, several in groupby(results, _group):
         group = list(several)
-        base = {r.case.labels["algorithm"]: r for r in group}
+        medians = {r.case.labels["algorithm"]: r.median_ms for r in group}
         for r in group:
             busy = np.nan if setup.fault else busy_ms(r.case, setup.machine)
             row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
             for name, other in (("native", "native"), ("linear ring", "linear_ring")):
-                row[f"{name} / this"] = ratio(base[other], r)[0] if other in base else np.nan
+                row[f"{name} / this"] = medians.get(other, np.nan) / r.median_ms
             row["communication ms"] = busy
             row["idle ms"] = max(float(np.median(r.elapsed)) / 1e6 - busy, 0.0)
             rows.append(row)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.bench.harness.case import LINE, Case
-from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio
+from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio_interval
 from mpiprof.bench.studies.allgatherv import contributions
 from mpiprof.bench.studies.reduction import case_of as reduction_case
 from mpiprof.model.catalogue import catalogue
@@ -121,7 +121,7 @@ def line(
     row: Row = {"case": title, "asked": asked}
     if above is None or below is None:
         return row | {"compared": "not in the catalogue, or not here", "measured": np.nan}
-    value, low, high = ratio(above, below)
+    value, low, high = ratio_interval(above.total, below.total, paired=True)
     row["compared"] = f"{_name(above)} / {_name(below)}"
     row["ms"] = f"{above.median_ms:.1f} / {below.median_ms:.1f}"
     row |= {"measured": value, "95 %": f"{low:.3g} to {high:.3g}"}

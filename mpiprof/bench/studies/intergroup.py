@@ -18,7 +18,7 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.schedule import Problem
 
@@ -135,14 +135,14 @@ def report(results: Sequence[Result], setup: Setup) -> Report:
     curves: dict[int, list[tuple[float, float]]] = {}
     for _, several in groupby(results, _group):
         group = list(several)
-        base = {r.case.choice: r for r in group}
+        medians = {r.case.choice: r.median_ms for r in group}
         for r in group:
             row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
             for name, other in (
                 ("native", "native"),
                 ("root gathering", "root_gathering_sequential"),
             ):
-                row[f"{name} / this"] = ratio(base[other], r)[0] if other in base else np.nan
+                row[f"{name} / this"] = medians.get(other, np.nan) / r.median_ms
             bound_ms = max(totals(r.case.problem)) * setup.machine.beta / 1e6
             row["limit"] = limit(r.case.problem)
             row["paper's limit"] = SETTINGS[row["setting"]].limit

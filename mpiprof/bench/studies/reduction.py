@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, ratio
+from mpiprof.bench.harness.study import Report, Result, Setup
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
@@ -100,7 +100,7 @@ def report(results: Sequence[Result], _: Setup) -> Report:
         fastest = min(ours, key=lambda r: r.median_ms) if ours else None
         for r in group:
             row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
-            row["native / this"] = ratio(native, r)[0] if native else np.nan
+            row["native / this"] = native.median_ms / r.median_ms if native else np.nan
             row["fastest"] = "*" if r is fastest else ""
             rows.append(row)
         if fastest is not None:
