@@ -1,7 +1,7 @@
-"""Segmentation of a series into constant stretches, and running means and medians.
+"""Segmentation of a series into constant stretches.
 
-This module uses NumPy alone. Packages with these functions take half a second to import, more than
-the computation.
+The package ruptures contains the algorithm, but takes half a second to import, more than the
+computation.
 """
 
 from __future__ import annotations
@@ -41,21 +41,3 @@ def segments(columns: Float, penalty: float, shortest: int) -> Int:
         cuts.append(end)
         end = int(origin[end])
     return np.array(cuts[::-1], np.int64)
-
-
-def running_mean(signal: Float, width: int) -> Float:
-    """Return the mean over an odd number of values around each; the ends are repeated."""
-    padded = np.pad(signal - signal[0], width // 2, mode="edge")
-    sums = np.concatenate([[0.0], np.cumsum(padded)])
-    return np.asarray((sums[width:] - sums[:-width]) / width + signal[0])
-
-
-def running_median(columns: Float) -> Float:
-    """Return the median of five rows around each row, per column; the ends are repeated."""
-    padded = np.pad(columns, ((2, 2), (0, 0)), mode="edge")
-    a, b, c, d, e = (padded[i : len(padded) - 4 + i] for i in range(5))
-    # The minimum and maximum of four values cannot be the median of five.
-    # So the median of the other three values is the result.
-    low = np.maximum(np.minimum(a, b), np.minimum(c, d))
-    high = np.minimum(np.maximum(a, b), np.maximum(c, d))
-    return np.maximum(np.minimum(low, high), np.minimum(np.maximum(low, high), e))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.changepoint import running_mean, running_median, segments
+from mpiprof.diagnosis.changepoint import segments
 from mpiprof.diagnosis.samples import sample_of
 from mpiprof.diagnosis.significance import persistence
 from mpiprof.metrics.instance_series import RUN
@@ -133,7 +133,7 @@ def period_of(signal: Float, number: Int) -> Period | None:
     longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
     if longest < 2 or np.ptp(signal) == 0:
         return None
-    trend = running_mean(signal, 2 * longest + 1)
+    trend = _running_mean(signal, 2 * longest + 1)
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MOST_PERIODIC)
     kept = np.arange(len(signal)) // RUN % every == 0
@@ -147,6 +147,16 @@ def period_of(signal: Float, number: Int) -> Period | None:
     length = int(np.flatnonzero(explained >= ALIKE * best)[0])
     means = _means(rest, number % length, length)
     return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
+
+
+def _running_mean(signal: Float, width: int) -> Float:
+    """Return the mean over an odd number of values around each; the ends are repeated."""
+    from scipy import ndimage
+
+    # Values near 0 lose fewer digits.
+    return np.asarray(
+        ndimage.uniform_filter1d(signal - signal[0], width, mode="nearest") + signal[0]
+    )
 
 
 def _means(values: Float, kind: Int, kinds: int) -> Float:
@@ -181,7 +191,7 @@ def without_period(signal: Float, number: Int, period: Period | None) -> Float:
     if period is None:
         return signal
     kind = number % period.length
-    trend = running_mean(signal, 2 * period.length + 1)
+    trend = _running_mean(signal, 2 * period.length + 1)
     means = _means(signal - trend, kind, period.length)
     return np.asarray(signal - (means - np.median(means))[kind])
 
@@ -194,11 +204,13 @@ def change_points(signal: Float, last: Int) -> Int:
     Persistent fluctuations, as of wandering ranks, count as noise (`persistence` in
     diagnosis/significance.py).
     """
+    from scipy import ndimage
+
     count = len(signal)
     if count < 2 * SHORTEST:
         return np.zeros(0, np.int64)
     columns = np.stack([signal, *_shares(last)], 1)
-    smooth = running_median(columns)
+    smooth = ndimage.median_filter(columns, (5, 1), mode="nearest")
     lasting = np.array([persistence(column) for column in np.ascontiguousarray(columns.T)])
     scale = _noise(columns) * np.sqrt(lasting)
     width = -(-count // BINS)

@@ -1,4 +1,4 @@
-"""Best segmentation of a series, and running means and medians, against other packages."""
+"""Best segmentation of a series, compared with ruptures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import ruptures
-from scipy import ndimage
 
-from mpiprof.diagnosis.changepoint import running_mean, running_median, segments
+from mpiprof.diagnosis.changepoint import segments
 
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
@@ -48,12 +47,3 @@ def test_no_cut_is_better(seed: int) -> None:
     )
     best = min(every, key=cost)
     assert segments(series, 1.0, 2).tolist() == list(best)
-
-
-@pytest.mark.parametrize("rows", [5, 6, 200])
-def test_running_means_and_medians(rows: int) -> None:
-    columns = stepped(np.random.default_rng(rows), rows, 3)
-    median = ndimage.median_filter(columns, size=(5, 1), mode="nearest")
-    assert np.array_equal(running_median(columns), median)
-    mean = ndimage.uniform_filter1d(columns[:, 0], 5, mode="nearest")
-    assert np.allclose(running_mean(columns[:, 0], 5), mean, rtol=0, atol=1e-9)

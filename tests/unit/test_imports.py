@@ -122,4 +122,4 @@ def test_a_short_report_imports_little(tmp_path: Path) -> None:
     trace = str(made.write(tmp_path / "trace"))
     loaded = modules_after(f"from mpiprof.__main__ import main; main(['report', {trace!r}])")
     assert "What" in loaded  # the findings were made
-    assert not loaded & {"ruptures", "scipy.stats", "scipy.ndimage", "scipy.sparse", "plotly"}
+    assert not loaded & {"ruptures", "scipy.stats", "scipy.signal", "scipy.optimize", "plotly"}
