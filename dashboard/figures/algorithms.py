@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, size
+from mpiprof.interface.format_units import duration, size, unit_of
 from mpiprof.model.simulate import Timing
 from mpiprof.reports import colours
 
@@ -25,7 +25,7 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
     Neighbouring rounds differ in colour. Each process is a line from its arrival to its end.
     """
     messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MOST_MESSAGES]
-    unit, scale = axes.unit_of(float(timing.finish.max()))
+    unit, scale = unit_of(float(timing.finish.max()))
     figure = go.Figure()
     for i in range(len(names)):
         begin, end = float(timing.arrivals[i]) / scale, float(timing.finish[i]) / scale
@@ -75,7 +75,7 @@ def race(table: pd.DataFrame) -> go.Figure:
     if not len(others):
         return axes.blank("no algorithm could be simulated within the time limit")
     largest = float(others["score_ns"].max())
-    unit, scale = axes.unit_of(largest)
+    unit, scale = unit_of(largest)
     names = [_short(text) for text in others["algorithm"]]
     figure = go.Figure()
     figure.add_bar(

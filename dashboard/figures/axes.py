@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import UNKNOWN, duration
+from mpiprof.interface.format_units import UNKNOWN, duration, unit_of
 from mpiprof.trace.types import Array, Float, Int
 
-UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 MOST_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
 MOST_ROWS, MOST_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
-
-
-def unit_of(largest_ns: float) -> tuple[str, float]:
-    """Return the unit in which times up to `largest_ns` are shown, and the unit's length in ns."""
-    fitting = [unit for unit in UNITS if abs(largest_ns) >= unit[1]]
-    return fitting[-1] if fitting else UNITS[0]
 
 
 def durations(values: Any) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, factor, share
+from mpiprof.interface.format_units import duration, factor, share, unit_of
 from mpiprof.metrics.aggregate import RANGE_NAMES, RANGES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float, Int
@@ -146,7 +146,7 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
     # If instances in between are excluded, the remaining columns are drawn side by side.
     apart = late.shape[1] == len(numbers) and bool((np.diff(numbers) > 1).any())
     largest = float(np.nanmax(late))
-    unit, scale = axes.unit_of(largest)
+    unit, scale = unit_of(largest)
     high = float(np.nanquantile(late, CLIPPED)) or largest
     figure = go.Figure(
         go.Heatmap(
@@ -212,7 +212,7 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
     late = (shown["arrival_ns"].to_numpy(np.int64) - begin).astype(np.float64)
     end = np.where(shown["exit_ns"] > 0, shown["exit_ns"] - begin, np.nan).astype(np.float64)
     wait = shown["wait_ns"].to_numpy(np.float64)
-    unit, scale = axes.unit_of(float(np.nanmax([*end.tolist(), late.max(), 1.0])))
+    unit, scale = unit_of(float(np.nanmax([*end.tolist(), late.max(), 1.0])))
     names = [str(rank) for rank in shown["rank"]]
     figure = go.Figure()
     inside = np.where(np.isnan(end), late.max() - late, end - late)
@@ -305,7 +305,7 @@ def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     lateness = table["lateness_ns"].to_numpy(np.float64)
     latest = axes.peaks(lateness, axes.MOST_ROWS)
     mean = lateness[latest] / instances
-    unit, scale = axes.unit_of(float(mean.max(initial=0.0)))
+    unit, scale = unit_of(float(mean.max(initial=0.0)))
     ranks, hosts = (table[name].to_numpy()[latest] for name in ("rank", "where"))
     run = " (runs, and the latest of each)" if len(names) < len(table) else ""
     figure = go.Figure()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import share
+from mpiprof.interface.format_units import share, unit_of
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
@@ -26,7 +26,7 @@ TIME = ("total_elapsed_ns", "time of all ranks in the call")
 def times(parts: pd.DataFrame) -> go.Figure:
     """Draw the composition of each trace's time: columns trace, part, ns; one bar per trace."""
     whole = parts.groupby("trace", sort=False)["ns"].sum()
-    unit, scale = axes.unit_of(float(whole.max()))
+    unit, scale = unit_of(float(whole.max()))
     figure = go.Figure()
     for part, rows in parts.groupby("part", sort=False):
         if not (rows["ns"] > 0).any():
@@ -60,7 +60,7 @@ def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, st
     if not len(shown):
         return axes.blank("no common call site")
     values = [shown[c].to_numpy(np.float64) for c in (column, f"other_{column}")]
-    unit, scale = axes.unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
+    unit, scale = unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
     places = [_unique(i, text) for i, text in enumerate(shown["place"])]
     figure = go.Figure()
     for name, numbers, colour in zip(names, values, (FIRST, OTHER), strict=True):

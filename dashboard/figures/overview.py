@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, share
+from mpiprof.interface.format_units import duration, share, unit_of
 from mpiprof.metrics.wait_matrix import Whom
 from mpiprof.reports import colours
 
@@ -72,7 +72,7 @@ def ranks(table: pd.DataFrame) -> go.Figure:
         return axes.blank("no rank passes the filters")
     names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
     times = {c: table[c].to_numpy(np.float64) for c in ("total_wait_ns", "caused_ns")}
-    unit, scale = axes.unit_of(max(float(values.max()) for values in times.values()))
+    unit, scale = unit_of(max(float(values.max()) for values in times.values()))
     figure = go.Figure()
     for column, sign, name, colour in (
         ("total_wait_ns", 1, "waits", colours.WAITING),
@@ -107,7 +107,7 @@ def whom(found: Whom) -> go.Figure:
         return axes.blank("nobody waits")
     names = [str(a) if a == b else f"{a}-{b}" for a, b in found.ranks]
     largest = float(found.total_wait_ns.max())
-    unit, scale = axes.unit_of(largest)
+    unit, scale = unit_of(largest)
     shown = np.where(found.total_wait_ns > 0, found.total_wait_ns, np.nan)
     told = np.vectorize(duration)(found.total_wait_ns)
     figure = go.Figure(

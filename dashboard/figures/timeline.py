@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from mpiprof.interface.format_units import unit_of
 from mpiprof.timeline.window import NOTHING
 from mpiprof.trace.types import Array
 
@@ -31,7 +32,7 @@ def cells(
     if not columns or nothing.all():
         return axes.blank("no rank is in a collective here")
     scale_end = (head["first"] + columns) * width
-    unit, scale = axes.unit_of(float(scale_end))
+    unit, scale = unit_of(float(scale_end))
     names = np.array([*head["states"], ""], object)[np.where(nothing, len(head["states"]), state)]
     told = np.stack([names, np.rint(share / 2.55), np.rint(wait / 2.55)], 2)
     value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF))

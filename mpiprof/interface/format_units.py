@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 UNKNOWN = "–"
+UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 
 def duration(ns: float) -> str:
@@ -26,6 +27,11 @@ def duration(ns: float) -> str:
     if minutes < 60:
         return f"{sign}{minutes}m{rest:02d}s"
     return f"{sign}{minutes // 60}h{minutes % 60:02d}m"
+
+
+def unit_of(largest_ns: float) -> tuple[str, float]:
+    """Return the unit in which times up to `largest_ns` are shown, and the unit's length in ns."""
+    return next((unit for unit in reversed(UNITS) if abs(largest_ns) >= unit[1]), UNITS[0])
 
 
 def span(seconds: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mpiprof.interface import svg
 from mpiprof.interface.ascii_fallback import WORDS, fitting
+from mpiprof.interface.format_units import unit_of
 from mpiprof.model.message_simulator import Message
 from mpiprof.model.simulate import Timing
 
@@ -21,7 +22,6 @@ LEGEND = (
     f"blank before its arrival, {ENDS} has ended"
 )
 MARKS = {**WORDS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # single characters
-UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 # Sizes in the page are in pixels. With few processes, lanes are wide and contain names.
 WIDTH, MARGIN, TOP = 1100, 60, 30
@@ -69,14 +69,9 @@ def _whole(timing: Timing) -> float:
 
 def ticks(whole: float, most: int) -> list[tuple[float, str]]:
     """Return the axis ticks within a span, as times and labels."""
-    step = next(
-        factor * 10.0**power
-        for power in range(20)
-        for factor in (1, 2, 5)
-        if whole / (factor * 10.0**power) <= most
-    )
-    unit, scale = next((u for u in reversed(UNITS) if step >= u[1]), UNITS[0])
-    return [(i * step, f"{i * step / scale:g} {unit}") for i in range(int(whole / step) + 1)]
+    times = svg.ticks(0, whole, most)
+    unit, scale = unit_of(times[1])
+    return [(time, f"{time / scale:g} {unit}") for time in times]
 
 
 def _axis(whole: float, cells: int, left: int) -> str:
@@ -200,5 +195,5 @@ def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
 
 
 def _time(time: float) -> str:
-    unit, scale = next((u for u in reversed(UNITS) if time >= u[1]), UNITS[0])
+    unit, scale = unit_of(time)
     return f"{time / scale:.4g} {unit}"

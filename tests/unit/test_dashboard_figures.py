@@ -8,6 +8,7 @@ import pytest
 from mpiprof.dashboard import theme
 from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, histogram, overview
 
+from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import OPERATIONS
@@ -39,7 +40,7 @@ def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
     bar = overview.ranks(table).data[0]
     assert len(bar.x) == axes.MOST_ROWS
     assert bar.x[0] == "0-15"
-    scale = axes.unit_of(4095 * MS)[1]
+    scale = unit_of(4095 * MS)[1]
     assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
     assert bar.customdata[0][1] == 15
 
