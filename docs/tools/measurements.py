@@ -62,7 +62,7 @@ ROBUST = (
     Pattern("native / auto of the slowest whole run", "at least 0.99", r"the least ([\d.]+)"),
     Pattern("probing instances, median", "at most 10", r"instances, median: ([\d.]+)"),
 )
-ARRIVAL = Columns(("computation ms", "bytes"), {"arrival ω/T": ""})
+ARRIVAL = Columns(("computation ms", "bytes"), {"arrival ω/T": "", "arrival ω ms": ""})
 REPLAYED = (
     Pattern("instances with arrivals within 50 µs", "", r"; (\d+%) of the instances within"),
     Pattern("error of arrivals, median", "", r"imposed within ([\d.]+ \w+) \(median\)"),

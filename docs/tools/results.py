@@ -103,7 +103,8 @@ def studied(path: Path, columns: Columns | None) -> Iterable[Row]:
                 yield Row(f"{first}: {second}", line["asked"], value + more, not missed)
             elif columns is not None and columns.where.items() <= line.items():
                 what = ", ".join(f"{name} {line[name]}" for name in columns.what)
-                for name, asked in columns.measured.items():
+                known = {n: a for n, a in columns.measured.items() if line[n] not in ("", "nan")}
+                for name, asked in known.items():
                     row = Row(f"{what}: {name}", asked, rounded(line[name]))
                     yield replace(row, holds=is_met(row))
 
@@ -137,9 +138,14 @@ def shown(wanted: Measurement) -> str:
 
 
 def commit() -> str:
-    """Return the commit of this checkout, marked if files differ from it."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty= and changes"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    """Return the commit of this checkout, marked if files other than the results differ from it."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ".", ":!docs/results")
+    return git("rev-parse", "--short=7", "HEAD") + " and changes" * bool(changed)
 
 
 def machine_text(python: Path, mpi: str) -> str:
@@ -317,8 +323,10 @@ def main() -> int:
             failed.append(str(error))
             continue
         save(one.page, [r for r in load(one.page) if r.name != one.name] + [run])
-    for page in dict.fromkeys(one.page for one in wanted):
-        render(page)
+        render(one.page)
+    if args.render:
+        for page in dict.fromkeys(one.page for one in MEASUREMENTS):
+            render(page)
     print("\n".join(failed), file=sys.stderr, end="\n" * bool(failed))
     return int(bool(failed))
 
