@@ -51,7 +51,7 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["br", "gzip"])
-def test_what_is_kept_and_what_never(tmp_path: Path, encoding: str) -> None:
+def test_which_responses_a_browser_may_cache(tmp_path: Path, encoding: str) -> None:
     pytest.importorskip("flask_compress")
     from mpiprof.dashboard import app as apps
     from mpiprof.dashboard.trace_data import Context

@@ -93,7 +93,7 @@ def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> No
     assert not complaints
 
 
-def test_the_theme_can_be_changed_and_is_kept(started: Any, shown: View) -> None:
+def test_a_changed_theme_persists(started: Any, shown: View) -> None:
     context, browser = looking(started, shown)
     page = browser.page
     scheme = "document.documentElement.dataset.mantineColorScheme"
@@ -107,7 +107,7 @@ def test_the_theme_can_be_changed_and_is_kept(started: Any, shown: View) -> None
     context.close()
 
 
-def test_the_overview_leads_to_what_costs_most(browser: Browser) -> None:
+def test_the_overview_links_to_the_most_costly_call_site(browser: Browser) -> None:
     text = browser.text()
     assert "8 on 2 nodes" in text
     assert "Rebalance rank 5" in text
@@ -117,7 +117,7 @@ def test_the_overview_leads_to_what_costs_most(browser: Browser) -> None:
     assert "line_12 = 12" in browser.page.inner_text(".source .meant")
 
 
-def test_a_link_restores_what_was_seen(started: Any, shown: View, browser: Browser) -> None:
+def test_a_link_restores_the_view(started: Any, shown: View, browser: Browser) -> None:
     page = browser.page
     browser.open("/callsites")
     page.locator(".ag-row[row-id='1']").first.click()
@@ -141,7 +141,7 @@ def test_a_link_restores_what_was_seen(started: Any, shown: View, browser: Brows
     browser.until("!location.search.includes('rank=')")
 
 
-def test_filters_hold_from_page_to_page(browser: Browser) -> None:
+def test_filters_persist_from_page_to_page(browser: Browser) -> None:
     page = browser.page
     page.click("#filter-operations")
     page.click("[role=option]:has-text('bcast')")

@@ -31,7 +31,7 @@ def trace(folder: Path) -> Trace:
     return mpiprof.open(folder)
 
 
-def test_shares_of_time_are_known(tmp_path: Path) -> None:
+def test_shares_of_time_equal_the_planted_shares(tmp_path: Path) -> None:
     """Two ranks, ten columns: one barrier in half a column and one unfinished barrier."""
     made = Synthetic(2)
     made.started_ns, made.ended_ns = 0, 1_000
@@ -49,7 +49,7 @@ def test_shares_of_time_are_known(tmp_path: Path) -> None:
     )
 
 
-def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
+def test_waiting_equals_the_planted_waiting(trace: Trace, folder: Path, tmp_path: Path) -> None:
     """Cells sum to the wait time of call sites, and show it before the late rank's arrival."""
     shares = raster_data.time_shares(trace, 40, 4, lambda _: None)
     assert (shares.waiting <= shares.cells + 1e-12).all()
@@ -66,7 +66,7 @@ def test_waiting_is_known(trace: Trace, folder: Path, tmp_path: Path) -> None:
     assert re.search(r"allreduce \(.*% of it waiting", text)
 
 
-def test_lateness_is_known(trace: Trace) -> None:
+def test_lateness_equals_the_planted_lateness(trace: Trace) -> None:
     chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
     site = raster_data.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
     late = [0, 3_001, 20_007, 500]

@@ -154,7 +154,7 @@ def test_keys_move_step_search_and_help(page: Page) -> None:
     assert high - low < LENGTH / 10  # the timeline zooms to the instance
 
 
-def test_hover_and_click_tell_everything_about_an_event(page: Page) -> None:
+def test_hover_and_click_show_all_fields_of_an_event(page: Page) -> None:
     page.timeline("?from=5000000&to=25000000")
     x, y = page.at(9_999_000 + MS, 2)  # rank 2 waits for rank 5, which is 2 ms late
     page.point(x, y)
@@ -284,7 +284,7 @@ def test_colours_are_changed_faster_than_answers_come(page: Page) -> None:
     page.page.unroute("**/timeline-data?**", hold)
 
 
-def test_a_row_a_switch_is_offered_where_switches_are_known(page: Page) -> None:
+def test_rows_by_switch_are_offered_if_switches_are_recorded(page: Page) -> None:
     choice = page.page.locator(".tl-choice button[data-value=switches]")
     page.timeline("?trace=plain")
     expect(choice).to_be_hidden()
@@ -311,7 +311,7 @@ def test_groups_of_ranks_open_when_pressed(page: Page) -> None:
     assert page.query["rank"] == "0-3"
 
 
-def test_a_click_on_a_group_of_ranks_picks_what_is_under_the_pointer(page: Page) -> None:
+def test_a_click_on_a_group_of_ranks_selects_the_event_under_the_pointer(page: Page) -> None:
     """300 ranks in 75 rows; an instance begins every 5 ms and takes 1.1 ms."""
     page.timeline("?trace=large")
     assert page.drawn()[0] == "cells"

@@ -82,7 +82,7 @@ def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
     page.shot("timeline-selection")
 
 
-def test_a_link_keeps_the_selection_and_keys_make_one(page: Page) -> None:
+def test_a_link_stores_the_selection_and_keys_create_one(page: Page) -> None:
     page.timeline("?select=9000000-15000000")
     expect(page.page.locator(".tl-selection h2")).to_have_text("Selection of 6.00 ms")
     expect(page.page.locator(".tl-selection table")).to_have_count(2)
@@ -155,7 +155,7 @@ def test_back_and_forward_go_through_the_zooms(page: Page) -> None:
     shows(page, before)
 
 
-def test_a_link_with_a_note_opens_at_its_place_and_shows_it(page: Page) -> None:
+def test_a_link_with_a_note_opens_at_the_note_and_shows_it(page: Page) -> None:
     page.timeline("?select=9000000-15000000")
     page.key("n")
     page.page.keyboard.type("rank 5 | reads a file")
@@ -214,7 +214,7 @@ def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
     assert all("nan" not in value.casefold() for e in root.iter() for value in e.attrib.values())
 
 
-def test_the_picture_as_png_is_what_is_seen(page: Page) -> None:
+def test_the_png_equals_the_displayed_picture(page: Page) -> None:
     page.timeline("?from=9000000&to=15000000")
     file = saved(page, "PNG").read_bytes()
     assert file.startswith(b"\x89PNG")

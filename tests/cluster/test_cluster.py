@@ -150,7 +150,7 @@ def test_an_ended_run_takes_its_cluster_down(number: signal.Signals) -> None:
     assert not any(identity in name for name in remains())
 
 
-def test_the_next_run_takes_down_what_a_killed_one_left() -> None:
+def test_the_next_run_removes_the_cluster_of_a_killed_run() -> None:
     process, identity = hold()
     node = f"{cluster.PREFIX}{identity}-node00"
     inside = subprocess.Popen(["ip", "netns", "exec", node, "sleep", "infinity"])
@@ -204,7 +204,7 @@ def test_an_exception_takes_the_cluster_down() -> None:
         raise ZeroDivisionError
 
 
-def test_more_ranks_than_places_are_refused(mpich: Mpi) -> None:
+def test_more_ranks_than_slots_are_refused(mpich: Mpi) -> None:
     program = USE.replace("made.run(mpi, 3", "made.run(mpi, 4")
     done = run([mpich.python, "-c", program, "pass"])
     assert done.returncode and "there is room for 3" in done.stderr

@@ -129,7 +129,7 @@ def test_what_all_predictions_have_too_low_or_too_high_is_corrected(decide: Path
         assert share(outcomes(decide, f"100 {words}"), lambda o: o.last == 3) >= MOST
 
 
-def test_equal_candidates_are_told_from_the_librarys_own_in_one_run_of_twenty(
+def test_equal_candidates_replace_the_library_in_one_run_of_twenty(
     decide: Path,
 ) -> None:
     """With 95 % confidence, noise alone does not replace the library's own choice.
@@ -164,13 +164,13 @@ def test_a_change_around_a_phase_s_end_is_noticed_too(change: int, decide: Path)
     assert share(outcomes(decide, times, change=change, noise=1), is_noticed) >= MOST
 
 
-def test_a_phase_ends_though_the_librarys_own_is_too_slow_to_run_again(decide: Path) -> None:
+def test_a_phase_ends_if_the_library_is_too_slow_to_run_again(decide: Path) -> None:
     found = outcomes(decide, "1000:4000 50:100 120:60 90", change=150)
     assert share(found, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
     assert share(found, lambda o: o.choices[-1][1] <= 230) >= MOST
 
 
-def test_slower_candidates_keep_no_phase_open(decide: Path) -> None:
+def test_slower_candidates_extend_no_phase(decide: Path) -> None:
     """Measured times of 16 emulated nodes for an all-to-all, and their predictions."""
     times = "700 693 991:991:769 1610:1610:769 816:816:733 815:815:733 792:792:819 795:795:819"
     found = outcomes(decide, times, noise=1)
@@ -233,7 +233,7 @@ def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
     assert found.last == 0
 
 
-def test_who_comes_last_is_told_to_who_joins_last(decide: Path) -> None:
+def test_the_last_rank_is_passed_to_late_last_algorithms(decide: Path) -> None:
     """Candidate 2 is for rank 0; 3 is added for late rank 2, and later 4 for rank 5."""
     found = outcomes(decide, "100 90 50:50:50:-1", instances=600, change=300)
     before = [[one for one, at in o.choices if at < 300][-1] for o in found]
@@ -241,7 +241,7 @@ def test_who_comes_last_is_told_to_who_joins_last(decide: Path) -> None:
     assert share(found, lambda o: o.last == 4) >= MOST
 
 
-def test_nobody_joins_last_who_is_hardly_late(decide: Path) -> None:
+def test_a_hardly_late_rank_does_not_join_last(decide: Path) -> None:
     assert share(outcomes(decide, "100 50 20:20:20:-2"), lambda o: o.last == 1) >= MOST
 
 
@@ -251,14 +251,14 @@ def test_who_is_waited_for_in_the_scores_comes_last_as_well(decide: Path) -> Non
     assert share(found, lambda o: o.last == 5) >= MOST
 
 
-def test_the_librarys_own_is_tried_after_ours_that_it_is_like(decide: Path) -> None:
+def test_a_library_algorithm_is_tried_after_the_similar_mpiprof_algorithm(decide: Path) -> None:
     """Candidate 5 resembles 1, mpiprof's best, and is better; 6 resembles 4, which is slow."""
     found = outcomes(decide, "100 60 80 90 300:300:95 50:50:0:-11 40:40:0:-14")
     assert share(found, lambda o: o.last == 5) >= MOST
     assert share(found, lambda o: o.own == 1) >= MOST
 
 
-def test_only_four_of_the_librarys_own_are_tried(decide: Path) -> None:
+def test_only_four_library_algorithms_are_tried(decide: Path) -> None:
     found = outcomes(
         decide, "100 60 62 64 " + " ".join(f"61:61:0:-1{i}" for i in (1, 1, 2, 2, 3, 3))
     )
@@ -342,7 +342,7 @@ def check_documented(row: str) -> None:
         assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=0.01), (row, documented)
 
 
-def test_with_the_librarys_own_the_best_is_found_in_ten_probes(decide: Path) -> None:
+def test_with_library_algorithms_the_best_is_found_in_ten_probes(decide: Path) -> None:
     """400 random cases: some candidates have a library twin that differs by a tenth."""
     all_ = Summary()
     for seed in range(400):

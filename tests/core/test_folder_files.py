@@ -60,7 +60,7 @@ def test_a_file_that_has_another_name(way: str, program: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_pipe_is_no_file_and_holds_nobody_up(way: str, program: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_no_file_and_blocks_no_rank(way: str, program: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "name")
     assert said(program, way, tmp_path, "name") != "done"
 
@@ -85,7 +85,7 @@ def test_a_folder_of_another_owner(way: str, program: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("way", ["make", "new", *WAYS, "mark"])
-def test_a_link_in_the_place_of_the_folder(way: str, program: Path, tmp_path: Path) -> None:
+def test_a_link_instead_of_the_folder(way: str, program: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir()
     (tmp_path / "trace").symlink_to(tmp_path / "victim")
     name = ["name"] if way != "make" else []
@@ -93,7 +93,7 @@ def test_a_link_in_the_place_of_the_folder(way: str, program: Path, tmp_path: Pa
     assert not list((tmp_path / "victim").iterdir())
 
 
-def test_an_own_folder_is_taken(program: Path, tmp_path: Path) -> None:
+def test_a_folder_of_the_same_user_is_accepted(program: Path, tmp_path: Path) -> None:
     """A file that another rank has begun grows, and a marked file stays."""
     (tmp_path / "trace").mkdir()
     assert said(program, "make", tmp_path / "trace") == "done"

@@ -150,7 +150,7 @@ def test_a_part_of_a_selection_is_written_by_one_file(part: str) -> None:
     assert writers <= {PARTS[part]}
 
 
-def test_a_decision_knows_nothing_that_is_for_people() -> None:
+def test_decisions_do_not_depend_on_explanations() -> None:
     """The files that decide do not include the files that report decisions to people."""
     found = included()
     for name in ("decide", "current_choice", "observe", "window_length", "probe", "rank_test"):

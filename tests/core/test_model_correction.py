@@ -23,7 +23,7 @@ def factors(learned: Path, text: str, *questions: str) -> list[float]:
     return [float(line) for line in run([learned, text, *words], check=True).stdout.split()]
 
 
-def test_nothing_known_corrects_nothing(learned: Path) -> None:
+def test_no_correction_without_data(learned: Path) -> None:
     assert factors(learned, "", "reduce ring 1024 8") == [1]
 
 
@@ -35,7 +35,7 @@ def test_a_lesson_is_shrunk_towards_one(learned: Path) -> None:
     assert found == pytest.approx([own, shared])
 
 
-def test_it_says_less_of_what_is_further_away(learned: Path) -> None:
+def test_corrections_decrease_with_distance(learned: Path) -> None:
     """Four times the bytes and twice the members: three classes, an eighth of the weight."""
     shared = (1 + 3 / 8 * 2) / (1 + 3 / 8)
     own = (shared + 3 / 8 * 2) / (1 + 3 / 8)
@@ -45,7 +45,7 @@ def test_it_says_less_of_what_is_further_away(learned: Path) -> None:
     assert factors(learned, "reduce ring 10 3 2.0 3;", "reduce ring 1048576 8") == [1]
 
 
-def test_the_librarys_own_start_from_ours_that_they_are_like(learned: Path) -> None:
+def test_library_algorithms_start_from_the_similar_mpiprof_algorithm(learned: Path) -> None:
     """Data of mpiprof's algorithm applies to the library's twin, but not vice versa."""
     ours, own = "reduce ring 10 3 2.0 3;", "reduce native:ring 10 3 0.5 5;"
     factor = ((1 + 3 * 2) / 4 + 3 * 2) / 4
@@ -59,7 +59,7 @@ def test_other_operations_are_other_models(learned: Path) -> None:
     assert factors(learned, "reduce tree 10 3 2.0 3;", "bcast tree 1024 8") == [1]
 
 
-def test_means_of_what_is_told_twice(learned: Path) -> None:
+def test_repeated_corrections_are_averaged(learned: Path) -> None:
     twice = factors(learned, "reduce ring 10 3 2.0 3;reduce ring 10 3 4.0 1;", "reduce ring 1024 8")
     once = factors(learned, "reduce ring 10 3 2.5 4;", "reduce ring 1024 8")
     assert twice == pytest.approx(once)

@@ -34,5 +34,5 @@ def test_it_is_that_of_section_4(operation: str, paper: ctypes.CDLL) -> None:
             assert found == static_choice(operation, size, n), (size, n)
 
 
-def test_of_other_operations_it_says_nothing(paper: ctypes.CDLL) -> None:
+def test_other_operations_have_no_choice(paper: ctypes.CDLL) -> None:
     assert paper.rabenseifner_protocol(b"bcast", 4, 1024) is None

@@ -185,7 +185,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("abi", REAL)
-def test_the_real_library_has_what_we_export(abi: str) -> None:
+def test_the_real_library_has_all_exported_functions(abi: str) -> None:
     path, level = REAL[abi]
     family = "mpich" if abi == "mpiabi" else abi
     defined = symbols_of(wheel_mpi(family).bin.parent / path)
@@ -193,7 +193,7 @@ def test_the_real_library_has_what_we_export(abi: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "level"), [("mpich", "4"), ("openmpi", "3")])
-def test_the_system_s_library_has_what_we_export(family: str, level: str) -> None:
+def test_the_system_library_has_all_exported_functions(family: str, level: str) -> None:
     compiler = compiler_of(f"{family} of the system")
     words = run([compiler, "-show"], check=True).stdout.split()
     folder = next((w[2:] for w in words if w.startswith("-L")), "/usr/lib/x86_64-linux-gnu")
@@ -204,7 +204,7 @@ def test_the_system_s_library_has_what_we_export(family: str, level: str) -> Non
     assert {f.name for f in collectives.functions(level)} <= set(symbols_of(path.resolve()))
 
 
-def test_the_analysis_knows_what_is_recorded() -> None:
+def test_the_analysis_has_all_recorded_functions() -> None:
     assert list(GATHERINGS) == collectives.gatherings()
     names = {f.operation for f in collectives.collective_functions()} | set(GATHERINGS)
     assert set(WAITS) == names

@@ -154,7 +154,7 @@ def test_a_build_is_numbered_by_all_that_is_compiled() -> None:
     assert {Path(name).name for name in included} <= known
 
 
-def test_the_environment_is_read_in_one_place() -> None:
+def test_the_environment_is_read_in_one_module() -> None:
     """Every environment variable is listed with a flag that says if ranks are compared by it.
 
     A variable without an entry fails the test. tracefile/library_settings.c reads the variables of
@@ -203,7 +203,7 @@ def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> 
     assert ended.stdout == "0 times another handler\n"
 
 
-def test_nothing_of_ours_touches_a_handler() -> None:
+def test_the_recorder_sets_no_error_handler_of_the_program() -> None:
     """Error handlers are set on the recorder's own communicators only, where these are created."""
     core = ROOT / "mpiprof" / "core"
     users = {p.name for p in core.rglob("*.c") if "pmpi.Comm_set_errhandler(" in p.read_text()}
@@ -226,7 +226,9 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("spec", ["allreduce=ring,bcast=binomial", "auto", "random:9"])
-def test_threads_share_the_room_on_3_ranks(spec: str, openmpi: Mpi, tmp_path: Path) -> None:
+def test_threads_share_the_private_communicators_on_3_ranks(
+    spec: str, openmpi: Mpi, tmp_path: Path
+) -> None:
     """120 communicators, four threads at once: private communicators are created and evicted."""
     program = compiled(openmpi, "communicators_private_limit.c", "-pthread")
     words = wrapped(openmpi, tmp_path, "--switch", spec, "--", program, "4", "30", "60")

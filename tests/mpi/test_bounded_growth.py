@@ -23,7 +23,7 @@ def words_for(mpi: Mpi, trace: Path, *options: str) -> list[str | Path]:
     return [str(mpi.python), "-m", "mpiprof", "run", "-o", str(trace), *options]
 
 
-def test_the_limit_holds_where_the_program_flushes(openmpi: Mpi, tmp_path: Path) -> None:
+def test_the_limit_applies_if_the_program_flushes(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: each MPI_Pcontrol(2) writes a whole chunk to the log, within the limit."""
     program = tmp_path / "app.py"
     program.write_text(

@@ -22,7 +22,7 @@ def table_bytes(mpi: Mpi, folder: Path, times: int, *options: str) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.tables"))
 
 
-def test_the_calls_are_the_communicators_own(mpi: Mpi, tmp_path: Path) -> None:
+def test_calls_in_a_callback_belong_to_the_communicator(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: no memory remains for freed communicators, and each call is matched."""
     few = table_bytes(mpi, tmp_path / "few", 200)
     many = table_bytes(mpi, tmp_path / "many", 700)

@@ -129,7 +129,7 @@ def test_sizes_that_differ_on_3_ranks(
     ],
     ids=str,
 )
-def test_reductions_whose_counts_differ_on_3_ranks(
+def test_reductions_with_unequal_counts_on_3_ranks(
     algorithms: tuple[str, str], count: int, mpi: Mpi, sizes: Path, tmp_path: Path
 ) -> None:
     """Libraries hang or return wrong sums; a schedule ends, and no rank accepts a wrong sum.
@@ -162,7 +162,7 @@ def lengths(mpi: Mpi) -> Path:
 
 
 @pytest.mark.parametrize("algorithm", BLOCKED + TREES + PARTS)
-def test_broadcasts_whose_sizes_differ_on_4_ranks(
+def test_broadcasts_with_unequal_sizes_on_4_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, tmp_path: Path
 ) -> None:
     """All ranks end, also where libraries may hang, and none accepts wrong data.
@@ -202,7 +202,7 @@ def found_bare(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> list[tuple
 
 
 @pytest.mark.parametrize("algorithm", BLOCKED + TREES + PARTS)
-def test_broadcasts_whose_sizes_differ_on_2_ranks(
+def test_broadcasts_with_unequal_sizes_on_2_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, found_bare: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """On 2 ranks the library always ends; results equal bare ones, except data after an error."""

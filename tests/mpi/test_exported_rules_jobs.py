@@ -119,7 +119,7 @@ def library_of(mpi: Mpi) -> Path:
     return mpi.bin.parent / "lib" / ("libmpi.so.12" if mpi.name == "mpich" else "libmpi.so.40")
 
 
-def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
+def test_the_table_equals_the_list_of_the_library(openmpi: Mpi) -> None:
     """On one process: the table equals Open MPI's own list of algorithms."""
     listed = run([openmpi.bin / "ompi_info", "--param", "coll", "tuned", "--all", "--parsable"])
     for operation in NUMBERS:
@@ -130,7 +130,7 @@ def test_the_table_is_the_librarys_own_list(openmpi: Mpi) -> None:
         assert named == {str(one.number): one.name for one in own("openmpi", operation)}
 
 
-def test_mpichs_table_is_the_librarys_own_list(mpich: Mpi) -> None:
+def test_the_table_of_mpich_equals_the_list_of_the_library(mpich: Mpi) -> None:
     """On one process: the table has the names in the descriptions of MPICH's control variables."""
     listed = run([compiled(mpich, "library_algorithm_names.c")], check=True).stdout
     known: dict[str, list[str]] = {}

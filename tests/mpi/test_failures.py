@@ -85,7 +85,7 @@ def test_killed_job_on_2_ranks(how: str, mpi: Mpi, failing: Path, tmp_path: Path
     assert "Traceback" not in report.stderr
 
 
-def test_exit_code_is_the_programs_own(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
+def test_exit_code_is_that_of_the_program(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
     """On 1 rank: the exit code is the program's, and the trace is complete."""
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "code", "100"])
     assert ended.returncode == 11
@@ -352,7 +352,7 @@ def test_an_abandoned_call_does_not_silence_later_ones(mpi: Mpi, tmp_path: Path)
     assert recorded_calls(trace) == 6
 
 
-def test_a_summary_holds_the_signal_too(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
+def test_a_summary_has_the_signal(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
     """On 1 rank: a summary, which has only the window of the totals, also has the signal."""
     trace = tmp_path / "trace"
     run([*words_for(mpi, trace), "--record", "summary", "--", failing, "segv", "100"])

@@ -23,7 +23,7 @@ def program(mpi: Mpi) -> Path:
     return compiled(mpi, "hang_spare_threads.c", "-pthread")
 
 
-def test_a_hang_of_threads_is_told_and_nobody_accused(
+def test_a_hang_of_threads_is_reported_without_blame(
     mpi: Mpi, program: Path, tmp_path: Path
 ) -> None:
     """On 3 ranks: a thread of rank 1 sleeps; a thread of rank 2 waits for its other one."""

@@ -11,7 +11,9 @@ from support.mpis import Mpi
 
 
 @pytest.mark.parametrize("flags", [[], ["-DOWN_FINALIZE"]], ids=["init", "finalize"])
-def test_one_line_says_that_there_is_no_trace(flags: list[str], mpi: Mpi, tmp_path: Path) -> None:
+def test_one_line_reports_that_there_is_no_trace(
+    flags: list[str], mpi: Mpi, tmp_path: Path
+) -> None:
     """On 2 ranks: one line reports that there is no trace; the exit code is the program's."""
     program = compiled(mpi, "init_past_recorder.c", *flags)
     bare = run_mpi(mpi, 2, [program])

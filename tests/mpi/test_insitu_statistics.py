@@ -207,7 +207,7 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
             assert sum(row[f"total_wait_{state}_ns"] for state in STATES) == row["total_wait_ns"]
 
 
-def test_the_verdict_on_a_summary_says_where_and_not_why(both: list[Trace]) -> None:
+def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trace]) -> None:
     """On 3 or 2 ranks with virtual clocks: the verdict names the call site, not the cause."""
     trace = both[1]
     said = conclusion.verdict(trace, verdict(trace, trace.findings()))
@@ -249,7 +249,7 @@ world.Barrier()
 """
 
 
-def test_a_killed_job_keeps_its_statistics(
+def test_a_killed_job_has_its_statistics(
     mpich: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On 2 ranks: report and status have all but the last windows."""

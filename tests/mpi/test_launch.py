@@ -68,7 +68,7 @@ def app(tmp_path: Path) -> Path:
 # Choice of the MPI
 
 
-def test_binary_tells_its_mpi(mpi: Mpi, tmp_path: Path) -> None:
+def test_the_mpi_of_a_binary_is_detected(mpi: Mpi, tmp_path: Path) -> None:
     found = library.mpi_of_file(compiled(mpi, tmp_path), {})
     assert found is not None and found.library is not None
     assert found.abi == mpi.name
@@ -76,7 +76,7 @@ def test_binary_tells_its_mpi(mpi: Mpi, tmp_path: Path) -> None:
     assert found.level == {"mpich": "4c", "openmpi": "4"}[mpi.name]
 
 
-def test_system_binary_tells_its_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
+def test_the_mpi_of_a_system_binary_is_detected(system_mpi: Mpi, tmp_path: Path) -> None:
     found = library.mpi_of_file(compiled(system_mpi, tmp_path), {})
     assert found is not None
     assert (found.abi, found.level) == {"mpich": ("mpich", "4c"), "openmpi": ("openmpi", "3")}[
@@ -205,7 +205,7 @@ def test_missing_mpiexec() -> None:
         mpiexec.find(mpi, {"PATH": ""})
 
 
-def test_folder_that_holds_a_trace(mpich: Mpi, app: Path) -> None:
+def test_folder_with_a_trace(mpich: Mpi, app: Path) -> None:
     folder = app.parent / "old"
     folder.mkdir()
     (folder / "meta.json").write_text("{}")
@@ -276,13 +276,13 @@ def test_interpreter_flags_stay(mpich: Mpi, tmp_path: Path) -> None:
     assert run(words, cwd=tmp_path, check=True).stdout == "1 1\n"
 
 
-def test_launchers_are_told_apart() -> None:
+def test_launchers_are_distinguished() -> None:
     assert library.mpi_of_launcher({"PMI_FD": "9", "PMI_RANK": "0"}) == "mpich"
     assert library.mpi_of_launcher({"OMPI_COMM_WORLD_SIZE": "2"}) == "openmpi"
     assert library.mpi_of_launcher({"PATH": "/bin"}) is None
 
 
-def test_mixed_launcher_is_said_once(mpich: Mpi, tmp_path: Path) -> None:
+def test_mixed_launcher_is_reported_once(mpich: Mpi, tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("")
     words = verb(mpich, "run", "empty.py")
     foreign = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}

@@ -47,7 +47,9 @@ def recorded(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return mpiprof.open(folder / "trace"), told
 
 
-def test_who_is_late_is_named_with_what_others_waited_on_3_ranks(recorded: Recorded) -> None:
+def test_the_late_rank_is_named_with_the_waiting_of_the_others_on_3_ranks(
+    recorded: Recorded,
+) -> None:
     trace, told = recorded
     instances = trace.instances
     assert [name for _, name in told][-1] == "finalize" and len(told) == 8
@@ -60,7 +62,7 @@ def test_who_is_late_is_named_with_what_others_waited_on_3_ranks(recorded: Recor
         assert row["wait_gathering_ns"] > 0.5 * LATE_NS, name
 
 
-def test_windows_and_files_have_numbers_of_their_own_on_3_ranks(recorded: Recorded) -> None:
+def test_windows_and_files_have_separate_sequence_numbers_on_3_ranks(recorded: Recorded) -> None:
     trace, _ = recorded
     events = trace.events
     identity = {c.identity: c for c in trace.tables.communicators}
@@ -110,7 +112,7 @@ if sys.argv[2] == "split":
 
 
 @pytest.mark.parametrize("where", ["split", "finalize"])
-def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_path: Path) -> None:
+def test_status_names_missing_ranks_on_2_ranks(mpi: Mpi, where: str, tmp_path: Path) -> None:
     script = tmp_path / "stuck.py"
     script.write_text(STUCK)
     words = [*mpi.mpiexec(2), *wrapped(mpi, tmp_path / "trace"), "python", str(script)]
@@ -136,7 +138,7 @@ def test_status_names_who_has_not_arrived_on_2_ranks(mpi: Mpi, where: str, tmp_p
         end(job)
 
 
-def test_waiting_is_only_what_arrivals_and_exits_show() -> None:
+def test_waiting_is_computed_from_arrivals_and_exits_only() -> None:
     group = Group(np.zeros(3, np.int64))
     arrival = np.array([[0, 0], [10, 10], [100, 100]])
     finish = np.array([[105, 20], [104, 104], [103, 103]])  # the second releases a rank early
@@ -144,7 +146,7 @@ def test_waiting_is_only_what_arrivals_and_exits_show() -> None:
     assert found.tolist() == [[100, 0], [90, 0], [0, 0]]
 
 
-def test_old_logs_tell_no_classes(tmp_path: Path) -> None:
+def test_old_logs_have_no_classes(tmp_path: Path) -> None:
     trace = Synthetic(2)
     trace.collective("barrier", [[1000] * 2], [[2000] * 2])
     table: Any = mpiprof.open(trace.write(tmp_path / "t")).derive("spent")

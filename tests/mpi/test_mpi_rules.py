@@ -74,7 +74,7 @@ def test_garbage_and_wrong_arguments_on_3_ranks(mpi: Mpi, tmp_path: Path) -> Non
     assert all(sorted(found) == list(range(len(found))) for found in numbers.values())
 
 
-def test_sequence_counts_what_mpi_orders(mpi: Mpi, tmp_path: Path) -> None:
+def test_sequence_numbers_count_ordered_calls(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: blocking, nonblocking, persistent calls and creations share one count."""
     program = script(
         tmp_path,
@@ -120,7 +120,7 @@ def test_pcontrol_pauses_records_only(mpi: Mpi, tmp_path: Path) -> None:
     assert mpiprof.open(tmp_path / "trace").dropped == 0
 
 
-def test_sample_keeps_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
+def test_sample_has_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: one instance in 4 is recorded, nonblocking ones with their completion."""
     program = script(
         tmp_path,

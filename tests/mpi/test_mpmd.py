@@ -69,7 +69,9 @@ NAMES = ["", "trace", ""]
 
 
 @pytest.mark.parametrize(("parts", "name"), list(zip(ORDERS, NAMES, strict=True)), ids=ORDERS)
-def test_a_bare_part_gets_its_own_messages(parts: str, name: str, mpi: Mpi, tmp_path: Path) -> None:
+def test_a_bare_part_receives_only_program_messages(
+    parts: str, name: str, mpi: Mpi, tmp_path: Path
+) -> None:
     """On 3 ranks: the bare part receives the program's messages only."""
     said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
     assert found == recorded_ranks(parts)
@@ -96,7 +98,7 @@ def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: P
     assert not list(folder.glob(".parts*"))
 
 
-def test_a_bare_part_that_only_mpi_knows_of(mpich: Mpi, tmp_path: Path) -> None:
+def test_a_bare_part_that_is_visible_only_to_mpi(mpich: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: mpiexec's command line is not visible, as if it ran on another node."""
     program = str(compiled(mpich, "mpmd_server.c"))
     recorded = ["env", "MPI_LOCALNRANKS=1", str(mpich.python), "-m", "mpiprof", "run", "--"]
@@ -151,7 +153,9 @@ def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [":", "-configfile"])
-def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_parsed_from_the_command_line_of_hydra(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command line of an mpiexec is read only if the job has one node."""
     monkeypatch.setattr(job, "_words", lambda _: ["mpiexec", "-n", "1", "a", words, "b"])
     alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
@@ -171,7 +175,7 @@ def test_hydras_words_tell_its_parts(words: str, monkeypatch: pytest.MonkeyPatch
         ("python -m mpiprof run -- a", False),
     ],
 )
-def test_the_launchers_words_show_who_records(
+def test_recorded_parts_are_parsed_from_the_command_line(
     line: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script may leave ranks bare; unless that is excluded, no rank is sent a message."""

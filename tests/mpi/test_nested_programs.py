@@ -103,7 +103,7 @@ def test_subprocesses_have_no_library(mpi: Mpi, tmp_path: Path) -> None:
     assert mpiprof.open(tmp_path / "trace").complete
 
 
-def test_job_within_a_job_is_its_own(mpi: Mpi, tmp_path: Path) -> None:
+def test_a_job_within_a_job_is_separate(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: a program starts an mpiexec of 2 ranks before MPI_Init, in its environment."""
     inner = script(tmp_path, "comm.Barrier()\nprint(f'inner {comm.size}\\n', end='')\n", "inner.py")
     launcher = shlex.join([*mpi.mpiexec(2), str(mpi.python), inner])

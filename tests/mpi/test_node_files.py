@@ -70,14 +70,14 @@ def test_one_log_for_the_three_ranks_of_a_node(mpi: Mpi, tmp_path: Path) -> None
     check_nbody(folder, 3)
 
 
-def test_files_of_its_own_for_each_rank_of_one_node(mpi: Mpi, tmp_path: Path) -> None:
+def test_each_rank_of_a_single_node_has_separate_files(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks of one node: each rank has a separate log."""
     run_mpi(mpi, 2, [*words(mpi, tmp_path / "trace"), str(NBODY)], check=True)
     assert names(tmp_path / "trace", ".log") == ["rank-000000.log", "rank-000001.log"]
     check_nbody(tmp_path / "trace", 2)
 
 
-def test_the_switch_that_slurm_tells(mpi: Mpi, tmp_path: Path) -> None:
+def test_the_network_switch_from_slurm(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: one has Slurm's address of this host, one that of another host, one has none."""
     folder = tmp_path / "trace"
     host = socket.gethostname().partition(".")[0]

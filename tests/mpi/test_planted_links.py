@@ -39,7 +39,7 @@ def test_a_planted_link_is_not_followed(name: str, mpi: Mpi, tmp_path: Path) -> 
     assert victim.read_text() == "precious"
 
 
-def test_a_link_in_the_place_of_the_folder(mpi: Mpi, tmp_path: Path) -> None:
+def test_a_link_instead_of_the_folder(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: no program is started, and nothing is written."""
     (tmp_path / "victim").mkdir()
     (tmp_path / "trace").symlink_to("victim")

@@ -89,7 +89,7 @@ def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["done", "done"]
 
 
-def test_a_summary_says_that_it_has_none(mpich: Mpi, tmp_path: Path) -> None:
+def test_a_summary_states_that_it_has_no_samples(mpich: Mpi, tmp_path: Path) -> None:
     words = [
         *wrapped(mpich, tmp_path),
         "--record",

@@ -39,7 +39,7 @@ def test_senders_run_ahead_of_a_late_rank_on_2_ranks(openmpi: Mpi, tmp_path: Pat
         assert (exits[:, 0] < arrivals[0, 1]).all()
 
 
-def test_a_long_log_keeps_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
+def test_a_long_log_has_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, ROOT / "tests" / "benchmarks" / "overhead.c", "-O2")
     argv = [*recording(mpi, tmp_path / "trace"), str(program), "allreduce", "20", "20000"]
     run_mpi(mpi, 1, argv, check=True)

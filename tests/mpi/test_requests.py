@@ -104,7 +104,7 @@ def test_requests_that_the_library_shares(rank: int, trace: raw_trace.Raw) -> No
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_sequences_count_what_mpi_orders(rank: int, trace: raw_trace.Raw) -> None:
+def test_sequence_numbers_count_ordered_requests(rank: int, trace: raw_trace.Raw) -> None:
     found = part(trace, "sequences", rank)
     calls = [(r.operation, r.sequence) for r in found if r.kind == "call"]
     assert calls == [

@@ -94,7 +94,7 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     assert 0 < shares <= 1
 
 
-def test_reports_say_what_is_held(openmpi: Mpi, tmp_path: Path) -> None:
+def test_reports_state_the_recorded_span(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: report, status, compare and the page state the recorded part of the run."""
     program = compiled(openmpi, "ring_counts.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000"), check=True)
@@ -129,7 +129,7 @@ def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path:
     assert not len(trace.summed_up)
 
 
-def test_a_million_calls_take_no_more_room(openmpi: Mpi, tmp_path: Path) -> None:
+def test_a_million_calls_use_no_more_space(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks, 10^6 calls each: the file has the ring, the header and a window of totals."""
     program = compiled(openmpi, "ring_counts.c")
     command = words(openmpi, tmp_path / "t", "1M", program, "333334")
@@ -259,7 +259,7 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
             check_held(mpiprof.open(folder), None, most=math.inf)
 
 
-def test_damage_in_a_ring_is_told(openmpi: Mpi, tmp_path: Path) -> None:
+def test_damage_in_a_ring_is_reported(openmpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: damage of a byte in a chunk, or of a chunk's header, is reported."""
     program = compiled(openmpi, "ring_counts.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "512K", program, "6000"), check=True)

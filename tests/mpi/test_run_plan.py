@@ -108,7 +108,7 @@ MISFITS = [
 ]
 
 
-def test_misfits_are_said_and_the_rest_is_used(mpich: Mpi, folder: Path) -> None:
+def test_inapplicable_entries_are_reported_and_others_used(mpich: Mpi, folder: Path) -> None:
     path = write(folder, *(entry for entry, _ in MISFITS), GOOD)
     code, out, err = outcome(mpich, folder, "--switch", str(path), n=1)
     assert code == 0 and variables(out)["SWITCH"] == "alltoall ring 0 -1 * * *;"
@@ -140,7 +140,7 @@ def test_files_that_are_no_plan_are_refused(mpich: Mpi, folder: Path) -> None:
     assert outcome(mpich, folder, "--switch", "missing.json")[0] == 2
 
 
-def test_measured_elsewhere_is_said(mpich: Mpi, folder: Path) -> None:
+def test_a_plan_measured_on_another_machine_is_reported(mpich: Mpi, folder: Path) -> None:
     here = {"how": "replay", "mpi": mpi_here(mpich), "hosts": [os.uname().nodename], "date": ""}
     foreign = here | {"mpi": "Open MPI 5.0.11"}
     path = write(

@@ -95,7 +95,7 @@ def test_a_job_ends_with_one_line(mpi: Mpi, app: Path) -> None:
         assert wrong in line
 
 
-def test_what_one_rank_alone_finds_is_said(mpi: Mpi, app: Path) -> None:
+def test_an_error_on_one_rank_is_reported(mpi: Mpi, app: Path) -> None:
     """On 2 ranks: an error on the second rank only is reported."""
     ranks = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
     (app.parent / "plan0.json").write_text("[]")
@@ -164,7 +164,7 @@ def test_folders_of_any_name_and_a_bare_environment(mpich: Mpi, app: Path) -> No
     assert (app.parent / "in" / "meta.json").exists()
 
 
-def test_what_may_not_be_read_says_so(mpich: Mpi, app: Path) -> None:
+def test_an_unreadable_file_is_reported(mpich: Mpi, app: Path) -> None:
     run(verb(mpich, "run", "-q", "-o", "mpiprof-t", "app.py"), cwd=app.parent, check=True)
     trace = app.parent / "mpiprof-t"
     trace.chmod(0)

@@ -164,13 +164,13 @@ def test_fortran_on_4_ranks(
     same_bare_and_recorded(system_mpi, 4, bare, ["--", *argv], operations, tmp_path / "trace")
 
 
-def test_both_variants_of_md_move_alike(mpi: Mpi) -> None:
+def test_both_variants_of_md_have_equal_results(mpi: Mpi) -> None:
     md = [str(SAMPLES / "md.py"), "--variant"]
     first, second = printed(mpi, 2, [[*md, "allgatherv"], [*md, "allreduce"]])
     assert result_of(first) == result_of(second) != []
 
 
-def test_coupled_says_what_it_needs(mpi: Mpi) -> None:
+def test_coupled_states_its_requirements(mpi: Mpi) -> None:
     alone = run_mpi(mpi, 1, [mpi.python, SAMPLES / "coupled.py"])
     assert alone.returncode == 2
     assert alone.stderr.startswith("coupled.py: needs at least 2 processes")

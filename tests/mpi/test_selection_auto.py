@@ -90,14 +90,14 @@ def test_communicators_come_and_go_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> N
     )
 
 
-def test_threads_on_communicators_of_their_own_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+def test_threads_on_separate_communicators_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     trace, _ = switched(mpi, 2, tmp_path, "selection_loops.py", "threads", "150", check=True)
     communicators = {line["communicator"] for line in selection(trace) if line["kind"] == "key"}
     assert len(communicators) >= 3
 
 
 @pytest.mark.parametrize("at", [20, 40, 47])
-def test_an_abort_keeps_its_code_on_2_ranks(at: int, openmpi: Mpi, tmp_path: Path) -> None:
+def test_an_abort_has_its_exit_code_on_2_ranks(at: int, openmpi: Mpi, tmp_path: Path) -> None:
     trace, ended = switched(openmpi, 2, tmp_path, "selection_loops.py", "abort", str(at))
     assert ended.returncode == 7
     assert (trace / "rank-000001.log").exists()
@@ -125,7 +125,7 @@ def test_a_late_rank_that_moves_is_noticed_on_3_ranks(openmpi: Mpi, tmp_path: Pa
     assert 150 < min(later) <= 150 + 5 * 8
 
 
-def test_the_trace_says_what_every_instance_was_for_on_2_ranks(
+def test_the_trace_states_the_purpose_of_every_instance_on_2_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
     trace, _ = switched(openmpi, 2, tmp_path, "selection_loops.py", "long", "4000", check=True)
@@ -222,7 +222,7 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     assert set(used) and set(used) <= algorithms
 
 
-def test_what_was_learned_keeps_slow_algorithms_from_being_tried_on_2_ranks(
+def test_learned_corrections_prevent_trials_of_slow_algorithms_on_2_ranks(
     openmpi: Mpi, tmp_path: Path
 ) -> None:
     """Learned corrections of 100,000 keep every all-to-all from being probed, but not bcast.

@@ -193,7 +193,7 @@ def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
     assert len(said) == 3, text
 
 
-def test_choices_by_chance_are_alike_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
+def test_random_choices_are_equal_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks: every byte is right, and all members name the same random algorithm."""
     script(tmp_path, OPERATIONS)
     trace, said = switched(mpi, 4, tmp_path, "random:7", "app.py")

@@ -86,7 +86,7 @@ def test_ranks_that_begin_apart(named: bool, mpi: Mpi, tmp_path: Path) -> None:
     check_calls(trace, ["barrier"])
 
 
-def test_the_librarys_own_algorithm_is_chosen(mpi: Mpi, tmp_path: Path) -> None:
+def test_the_library_algorithm_is_selected(mpi: Mpi, tmp_path: Path) -> None:
     """The library's algorithm is selected by name under Sessions alone; the program checks its sum.
 
     MPICH's settings work for one thread at a time, and only MPI_Init reveals the thread level.

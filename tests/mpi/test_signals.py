@@ -63,7 +63,7 @@ def test_signals(way: str, mpi: Mpi, debugger: Path, tmp_path: Path) -> None:
     assert noted.get(0, 0) == ENDED_BY.get(way, 0)
 
 
-def test_the_last_records_of_who_is_killed_are_guarded(mpi: Mpi, tmp_path: Path) -> None:
+def test_the_last_records_of_a_killed_rank_have_checksums(mpi: Mpi, tmp_path: Path) -> None:
     """On 1 rank: after a signal other than SIGKILL, one changed digit of a time is detected."""
     both(mpi, [], "kill", tmp_path)
     whole = mpiprof.open(tmp_path / "trace")

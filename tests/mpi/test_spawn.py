@@ -21,7 +21,7 @@ def answers(stdout: str) -> list[str]:
     return [line for line in stdout.splitlines() if " UCX  ERROR " not in line]
 
 
-def test_it_is_said_that_children_are_not_recorded_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
+def test_unrecorded_children_are_reported_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     own = str(compiled(mpi, "spawn_command.c"))
     bare = run_mpi(mpi, 2, [own, own], check=True, cwd=tmp_path)
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path / "parent"), own, own], cwd=tmp_path)

@@ -136,7 +136,7 @@ def test_several_nodes(options: list[str], openmpi: Mpi, tmp_path: Path) -> None
         assert sent.most_bytes() <= 20 * 3 * 24 + BYTES_A_LEVEL * 4
 
 
-def test_a_tree_only_where_all_are_known_to_record(openmpi: Mpi, tmp_path: Path) -> None:
+def test_a_tree_is_used_only_if_all_ranks_record(openmpi: Mpi, tmp_path: Path) -> None:
     """On 8 ranks, one of them bare: the bare rank receives any message, and gets only its own."""
     script = tmp_path / "some.sh"
     run = f"{openmpi.python} -m mpiprof run -o {tmp_path / 'trace'} --"

@@ -99,7 +99,7 @@ def test_it_is_rewritten_while_the_job_runs(openmpi: Mpi, tmp_path: Path) -> Non
         (["--summary-to", "s", "--sample", "2"], "leave out --sample"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_starts(
+def test_impossible_options_are_refused_before_the_start(
     options: list[str], why: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
     assert why in refusal(openmpi, options, tmp_path)

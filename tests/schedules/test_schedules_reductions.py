@@ -169,7 +169,7 @@ def test_circulant_takes_twice_the_logarithm_of_any_size() -> None:
         assert proof.volume == proof.sent == 2 * 8 * (size - 1)
 
 
-def test_reduce_scatter_costs_what_it_says() -> None:
+def test_reduce_scatter_costs_agree_with_the_formula() -> None:
     for size in (2, 4, 8, 16, 32, 5, 7, 12, 31):
         n, power = 4 * size, not size & (size - 1)
         pairwise = verify(find("reduce_scatter_block", "pairwise"), Problem(size, 4))

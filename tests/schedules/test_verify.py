@@ -15,7 +15,7 @@ from mpiprof.model.verify import BrokenScheduleError, verify
 Spoiler = Callable[[NDArray[np.int64]], None]
 
 
-def test_alltoall_costs_what_it_says() -> None:
+def test_alltoall_costs_agree_with_the_formula() -> None:
     bruck = verify(find("alltoall", "bruck"), Problem(13, 5))
     assert (bruck.rounds, bruck.conflicts) == (4, 0)
     ring = verify(find("alltoall", "ring"), Problem(13, 5))
@@ -86,7 +86,7 @@ def test_a_range_outside_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "outside of IN, 32 long" in broken(monkeypatch, spoil)
 
 
-def test_reading_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_missing_data_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(rows: NDArray[np.int64]) -> None:
         rows[(rows[:, 0] == 1) & (rows[:, 1] == SEND), 3] = OUT
 

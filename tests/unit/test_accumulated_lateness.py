@@ -55,7 +55,9 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     assert lines[1].startswith("Nearly all of it: rank 0 takes ")
 
 
-def test_what_is_not_followed_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_following_back_is_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delay_chain, "WORK", 0)
     longer = np.abs(noise(150, 4, 0.02))
     longer[:, 0] += 5
@@ -77,7 +79,7 @@ def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
     assert not named
 
 
-def test_a_single_delay_among_many_steps_keeps_its_place(tmp_path: Path) -> None:
+def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     """Rank 0 is 200 ms late once, 60 reduces before the barrier at which the delay appears."""
     longer = np.abs(noise(150, 4, 0.02))
     longer[90, 0] += 200
@@ -88,7 +90,7 @@ def test_a_single_delay_among_many_steps_keeps_its_place(tmp_path: Path) -> None
     assert " Most of that arose before reduce at md.py:6 loop. Look at that time " in said
 
 
-def test_what_each_round_collects_is_told_of_each(tmp_path: Path) -> None:
+def test_lateness_of_each_round_is_reported_for_each_round(tmp_path: Path) -> None:
     """50 reduces before every barrier: so many steps lead to where rank 0 becomes late."""
     longer = np.abs(noise(50, 4, 0.02))
     longer[:, 0] += 5

@@ -196,7 +196,7 @@ def test_quantities() -> None:
     assert arrivals("3=2us", 4) == [0, 0, 0, 2000]
 
 
-def test_proofs_say_on_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_proofs_state_their_problems(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(said(capsys, "reduce", "--prove", "-p", "5", "--json"))
     assert [row["algorithm"] for row in rows] == [a["name"] for a in named(capsys, "reduce")]
     assert all(row["roots"] == 5 and row["processes"] == [5] for row in rows)

@@ -12,7 +12,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.interface import output_files
 
 
-def test_a_write_that_fails_keeps_the_old_file(
+def test_a_failed_write_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "plan.json"

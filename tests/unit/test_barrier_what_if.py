@@ -58,7 +58,7 @@ def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) 
     assert [one.cause for one in trace.findings()] == ["rank"]
 
 
-def test_a_barrier_costs_what_moving_lateness_adds_up_to(tmp_path: Path) -> None:
+def test_a_barrier_costs_the_sum_of_moving_lateness(tmp_path: Path) -> None:
     """By hand: with the barrier, all ranks wait for the rank that is late in this iteration.
 
     Without it, each rank is delayed only by its own lateness.

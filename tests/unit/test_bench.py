@@ -113,7 +113,7 @@ def test_intervals_are_over_patterns() -> None:
     assert (row["mean ms"], row["± ms"]) == pytest.approx((mean, half))
 
 
-def test_a_rule_is_what_the_library_reads() -> None:
+def test_a_rule_has_the_format_of_the_library() -> None:
     choice = "pipelined_ring:block_size=4096:order=spread:blocks=equal"
     case = Case({}, "allgatherv", choice, Problem(4, counts=(1, 2, 3, 4)))
     assert case.rule() == f"allgatherv {choice} 0 -1"
@@ -270,7 +270,7 @@ def test_nodes_are_for_the_simulator(mpich: Mpi, tmp_path: Path) -> None:
     assert times[1] >= times[0]
 
 
-def test_the_simulator_knows_the_pipelined_ring_s_gain(mpich: Mpi, tmp_path: Path) -> None:
+def test_the_simulator_predicts_the_gain_of_the_pipelined_ring(mpich: Mpi, tmp_path: Path) -> None:
     words = ["--simulate", "1024", "--quick", "--sizes", "64M", "--only", "broadcast"]
     words += ["--blocks", "64K"]
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "allgatherv", *words]
@@ -291,7 +291,7 @@ def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) 
     assert 1 <= ring_fast_path.work(algorithm, problem) / (exact.rounds * per_round) < 2.1
 
 
-def test_a_simulation_of_rings_is_announced_by_what_the_short_way_takes(
+def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""

@@ -48,7 +48,7 @@ def test_the_lines_of_a_program() -> None:
     assert both["native / auto"] == pytest.approx(3.0) and both["holds"] == "yes"
 
 
-def test_slower_is_what_the_slower_native_run_does_not_explain() -> None:
+def test_slower_means_beyond_the_slower_native_run() -> None:
     for auto_s, holds in ((12.3, "yes"), (12.5, "NO")):
         runs = [NATIVE[0], a_run(auto_s, 6, 2), NATIVE[1]]
         whole, *_, both = apps.rows_of("coupled", runs, APP, judged=True)
@@ -57,7 +57,7 @@ def test_slower_is_what_the_slower_native_run_does_not_explain() -> None:
     assert (unjudged["asked"], unjudged["holds"]) == ("(not slower)", "")
 
 
-def test_programs_count_alike() -> None:
+def test_programs_count_equally() -> None:
     """Figure 2: 4 instances of one program and 400 of another are half of the distribution each."""
     few = {"≤ 1000 B": [4, 0, 0, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 0]}
     many = {"≤ 1000 B": [0, 100, 300, 0, 0, 0], "> 1000 B": [0, 0, 0, 0, 0, 7]}

@@ -58,7 +58,7 @@ def test_a_contest_s_ratios() -> None:
     assert contest.medians_text(found) == "ring 80, native 100, pair 130"
 
 
-def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
+def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     drift = np.linspace(1, 2, 300)
     auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)})
     fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
@@ -70,7 +70,7 @@ def test_what_takes_turns_with_auto_is_compared_with_it_in_pairs() -> None:
     assert found.against("ring", contest.after_last)[0] == pytest.approx(95 / 165)
 
 
-def test_what_is_held_before_a_change_does_not_count_after_it() -> None:
+def test_choices_before_a_change_do_not_count_after_it() -> None:
     found = a_contest(81)
     assert found.selection.held(300) == slice(40, 300)
     # The arrivals of `looped` change after half of the instances.
@@ -98,7 +98,7 @@ def test_the_goals_over_all_settings() -> None:
     assert near[2] == "probing instances, median: 40, asked 10: NO"
 
 
-def test_the_library_s_own_are_rivals_where_we_have_none_of_them() -> None:
+def test_library_algorithms_are_rivals_if_mpiprof_lacks_them() -> None:
     found = contest.candidates(SETUP, "allreduce", Problem(16, 1 << 14, unit=8), own=True)
     own = [choice for choice in found if choice.startswith("native:")]
     assert own == [
@@ -122,7 +122,7 @@ def test_the_library_s_own_are_rivals_where_we_have_none_of_them() -> None:
         (64 << 10, 1.0, 1.0, 0.5, [1], 100, "yes"),
     ],
 )
-def test_what_is_asked_of_a_robust_setting(
+def test_requirements_of_a_robust_setting(
     number: int,
     ratio: float,
     low: float,

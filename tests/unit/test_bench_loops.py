@@ -50,7 +50,7 @@ def case(choice: str, operation: str = "alltoall", problem: Problem | None = Non
         ("allgatherv", Problem(3, counts=(8, 0, 0)), (60 - 50 + 55 - 50 + 65 - 50) / 3),
     ],
 )
-def test_a_score_leaves_out_what_no_algorithm_can_shorten(
+def test_a_score_excludes_time_that_no_algorithm_can_shorten(
     operation: str, problem: Problem, expected: float
 ) -> None:
     arrivals, exits = np.array([[10, 50, 20]]), np.array([[60, 55, 65]])
@@ -87,7 +87,7 @@ def test_imbalance_of_exits_computation_and_arrivals() -> None:
     assert row["in the call ms"] == pytest.approx((100 + 85 + 100 + 75) / 4 / 1e6)
 
 
-def test_the_interval_of_a_ratio_holds_it() -> None:
+def test_the_interval_of_a_ratio_contains_it() -> None:
     above, below = np.array([20.0, 22, 21]), np.array([10.0, 11, 10])
     value, low, high = study.ratio_interval(above, below)
     assert value == pytest.approx(2.1) and low <= 2.1 <= high
@@ -131,7 +131,7 @@ def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
     assert selector.phases(lines, "bcast") == ((0, 160), (0, 8))
 
 
-def test_what_is_held_in_the_end_is_that_of_the_longest_key() -> None:
+def test_the_final_choice_is_that_of_the_longest_key() -> None:
     notes: list[dict[str, object]]
     notes = [{"kind": "key", "key": k, "operation": "barrier"} for k in "ab"]
     notes += [
@@ -162,7 +162,7 @@ def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
     assert selector.of_loop(events.drop(columns="choice"), one).choices == ()
 
 
-def test_cases_run_one_after_the_other_or_in_turns() -> None:
+def test_cases_run_in_sequence_or_alternately() -> None:
     one = Loop({}, (case(AUTO), case("native")), 5)
     assert list(one.order()) == [(0, range(5)), (1, range(5))]
     rows = (range(2), range(2, 4), range(4, 5))

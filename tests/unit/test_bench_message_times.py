@@ -81,7 +81,7 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
     assert "64 KB take –" in found.notes[0] and not found.figures
 
 
-def test_a_study_says_which_times_it_uses(mpich: Mpi, tmp_path: Path) -> None:
+def test_a_study_states_the_times_that_it_uses(mpich: Mpi, tmp_path: Path) -> None:
     """With the usable times of --machine; 2 ranks."""
     file = tmp_path / "machine.json"
     file.write_text(json.dumps(MACHINE))

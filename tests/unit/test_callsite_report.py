@@ -36,7 +36,7 @@ def test_totals_of_ranks_are_those_of_the_matrix(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if name != "silent"])
-def test_nothing_holds_ranks_times_instances(
+def test_no_array_has_ranks_times_instances_elements(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = MADE[name](tmp_path / "job")
@@ -75,7 +75,7 @@ def test_sums_of_a_thinned_series_are_scaled_up() -> None:
     assert all("200 ms" in line for line in lines[-5:])
 
 
-def test_a_run_of_which_nothing_is_held_says_so() -> None:
+def test_a_run_without_stored_instances_is_reported() -> None:
     series = pd.DataFrame(
         {
             "number": [0, 1],

@@ -214,7 +214,7 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     assert ("Ranks make up for" in text) == (k > 0)
 
 
-def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
+def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     """On 2 ranks, a barrier releases rank 1 later by 1 us.
 
     In every 5th instance it sleeps after it.
@@ -235,7 +235,7 @@ def test_where_it_begins_is_told_by_what_is_late(tmp_path: Path) -> None:
     assert "% changes from instance to instance." in phrases.causes(trace.causes(1))[1]
 
 
-def test_time_in_messages_is_told_apart(tmp_path: Path) -> None:
+def test_time_in_messages_is_separate(tmp_path: Path) -> None:
     found = steps(tmp_path, outside_ns=3 * MS).causes(0)
     assert found.point_to_point.value == pytest.approx(1, abs=0.05)
     assert found.chain.iloc[0]["how"] == "point_to_point"
@@ -295,7 +295,7 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, said: 
     assert text.endswith(said)
 
 
-def test_waiting_in_a_smaller_group_leads_to_who_was_waited_for(tmp_path: Path) -> None:
+def test_waiting_in_a_smaller_group_is_attributed_to_the_awaited_rank(tmp_path: Path) -> None:
     made, random = Synthetic(4), np.random.default_rng(5)
     made.communicator("left", [0, 1])
     made.communicator("right", [2, 3])

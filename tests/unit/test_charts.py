@@ -23,7 +23,7 @@ def test_cells_are_filled_in_proportion() -> None:
         assert upwards == [1] * first + [2] * second + [0] * (charts.STEPS - first - second)
 
 
-def test_the_pointer_tells_the_shares_of_a_place() -> None:
+def test_the_pointer_shows_the_shares_of_a_call_site() -> None:
     shares = np.zeros((2, 4, 2))
     shares[1, 2] = 0.25, 0.5
     waits = np.zeros_like(shares)

@@ -57,7 +57,7 @@ def test_exact_lines_give_exact_times(tmp_path: Path, drift: float) -> None:
 
 @pytest.mark.parametrize("drift", [0.0, 2e-5])
 @pytest.mark.parametrize("spread", [5_000, 200_000])
-def test_the_printed_error_holds(tmp_path: Path, drift: float, spread: int) -> None:
+def test_the_error_is_within_the_printed_bound(tmp_path: Path, drift: float, spread: int) -> None:
     trace = two_nodes(drift)
     arrivals, exits = barriers(spread)
     trace.collective("barrier", arrivals, exits)
@@ -86,7 +86,7 @@ def test_without_lines_instances_alone_do(tmp_path: Path) -> None:
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 10_000
 
 
-def test_never_compared_clocks_are_said(tmp_path: Path) -> None:
+def test_uncompared_clocks_are_reported(tmp_path: Path) -> None:
     trace = two_nodes()
     trace.collective("bcast", [[10_000] * 4], [[20_000] * 4], root=0)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
@@ -125,7 +125,7 @@ def bounds(at: Sequence[int], value: Sequence[int], lower: Sequence[bool]) -> Bo
     return Bounds(np.array(at), np.array(value), np.array(lower))
 
 
-def test_fit_is_the_middle_of_what_is_feasible() -> None:
+def test_fit_is_the_middle_of_the_feasible_range() -> None:
     clock = fit(bounds([0, 0, 100, 100], [-10, 30, -10, 30], [True, False, True, False]), (0, 100))
     assert clock is not None
     assert (clock.offset_at(0), clock.offset_at(100)) == (10, 10)

@@ -122,7 +122,7 @@ def test_doctor_without_any_mpi(
     assert lines[-1] == f"next: {remedy}; then `{suggested('doctor')}` again"
 
 
-def test_doctor_repeats_the_remedy_of_what_failed(
+def test_doctor_repeats_the_remedy_of_failed_checks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An MPI that cannot be recorded needs its own remedy, and no other MPI does."""

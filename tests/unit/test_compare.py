@@ -46,7 +46,7 @@ def recorded(
     return mpiprof.open(made.write(folder))
 
 
-def test_differences_and_what_is_chance(tmp_path: Path) -> None:
+def test_real_differences_and_random_differences(tmp_path: Path) -> None:
     first = recorded(tmp_path / "a")
     other = recorded(tmp_path / "b", late_ms=2, seed=2, algorithm="ring")
     table = compare([first, other])
@@ -60,7 +60,7 @@ def test_differences_and_what_is_chance(tmp_path: Path) -> None:
     assert set(table["matched"]) == {"line"}
 
 
-def test_recordings_that_are_alike_differ_by_chance_only(tmp_path: Path) -> None:
+def test_equal_recordings_differ_by_chance_only(tmp_path: Path) -> None:
     """Hardly any of 20 pairs from one distribution differs; the level is 5 % per table."""
     traces = [recorded(tmp_path / str(i), seed=i) for i in range(40)]
     alarms = [
@@ -76,7 +76,7 @@ def test_the_same_trace_differs_nowhere(tmp_path: Path) -> None:
     assert not table["significant"].any() and (table["wait_ns_change"] == 0).all()
 
 
-def test_call_sites_whose_lines_moved_and_others(tmp_path: Path) -> None:
+def test_call_sites_with_moved_lines(tmp_path: Path) -> None:
     first = recorded(tmp_path / "a").callsites
     moved = recorded(tmp_path / "b", lines=(15, 20)).callsites
     assert sorted(matched(first, moved)) == [(0, 0, "function"), (1, 1, "line")]
@@ -128,7 +128,7 @@ def test_the_verdict_has_the_planted_amount_and_direction(tmp_path: Path) -> Non
     assert (worse.compared, worse.tested, worse.only) == (2, 2, 0)
 
 
-def test_the_verdict_where_nothing_changed_or_nothing_is_known(tmp_path: Path) -> None:
+def test_the_verdict_without_a_change_or_without_data(tmp_path: Path) -> None:
     a = recorded(tmp_path / "a")
     assert judged(a, a).outcome == "same"
     short = judged(a, recorded(tmp_path / "short", count=3))

@@ -71,7 +71,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
     assert "Records of ranks 0-1 are missing" in text
 
 
-def test_a_part_of_a_run_is_not_said_to_be_faster_than_a_whole_one(tmp_path: Path) -> None:
+def test_a_partial_run_is_not_reported_as_faster_than_a_whole_run(tmp_path: Path) -> None:
     """It takes half as long per call, but the rest is unknown, so there is no advice to keep it."""
     a = half_waited(tmp_path / "a", 100)
     b = half_waited(tmp_path / "b", 40, 80 * MS, MS // 2)

@@ -179,7 +179,7 @@ def test_a_newer_trace_is_refused(tmp_path: Path) -> None:
         mpiprof.open(folder)
 
 
-def test_a_missing_rank_is_said_and_nothing_is_made_up(tmp_path: Path) -> None:
+def test_a_missing_rank_is_reported_and_no_value_is_invented(tmp_path: Path) -> None:
     folder = healthy(tmp_path / "t")
     for path in folder.glob("rank-000001.*"):
         path.unlink()
@@ -310,7 +310,7 @@ def test_damage_is_never_silent(seed: int) -> None:
     assert found[damage.MARKED] > 50 and found[damage.SOUND] > 0
 
 
-def test_interrupted_damage_says_what_was_found() -> None:
+def test_an_interrupted_check_reports_the_damage_so_far() -> None:
     def two(done: int) -> None:
         counted.append(done)
         if sum(counted) == 2:

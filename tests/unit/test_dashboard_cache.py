@@ -72,7 +72,7 @@ def derive_all(trace: Trace) -> dict[str, Any]:
     return found
 
 
-def test_what_is_kept_comes_back_equal_without_deriving_it(
+def test_cached_values_are_equal_and_not_derived_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = derive_all(Trace(folder, DERIVED))
@@ -91,7 +91,7 @@ def test_what_is_kept_comes_back_equal_without_deriving_it(
         assert same(value, again[name]), name
 
 
-def test_problems_that_deriving_found_are_told_again(folder: Path) -> None:
+def test_problems_of_a_derivation_are_cached(folder: Path) -> None:
     trace = cached_trace.open_trace(folder)
     trace.problems.note("ranks called different operations")
     trace.derive("callsites")
@@ -182,7 +182,7 @@ def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
         events.window(events.begin_ns, events.end_ns + 1)
 
 
-def test_a_pipe_or_a_link_in_place_of_an_entry_does_no_harm(folder: Path, tmp_path: Path) -> None:
+def test_a_pipe_or_a_link_in_place_of_an_entry_is_harmless(folder: Path, tmp_path: Path) -> None:
     cached_trace.open_trace(folder).derive("callsites")
     (path,) = (folder / "cache").glob("callsites-*")
     path.unlink()
@@ -215,7 +215,7 @@ def test_where_the_trace_cannot_be_written_to_the_home_is_used(
     pd.testing.assert_frame_equal(cached_trace.open_trace(folder).instances, first)
 
 
-def test_without_any_place_it_is_derived_each_time(
+def test_without_a_cache_folder_values_are_derived_each_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "folders_of", lambda _: iter(()))
@@ -233,7 +233,7 @@ def test_unfinished_files_go_when_they_are_old(folder: Path) -> None:
     assert new.exists()
 
 
-def test_a_report_takes_what_a_page_has_derived(
+def test_a_report_uses_values_that_a_page_derived(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["report", str(folder), "--json"]

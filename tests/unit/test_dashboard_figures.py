@@ -34,7 +34,7 @@ def test_the_time_bar_adds_up_to_all() -> None:
     assert figure.data[2].marker.color == colours.WAITING
 
 
-def test_ranks_are_aggregated_to_what_can_be_seen() -> None:
+def test_ranks_are_aggregated_to_visible_rows() -> None:
     ranks = np.arange(4096)
     table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
     bar = overview.ranks(table).data[0]
@@ -58,7 +58,7 @@ def test_one_late_rank_among_many_is_as_late_as_among_few() -> None:
         assert mean.customdata[int(np.argmax(mean.y))][1] == 5
 
 
-def test_factors_keep_the_peaks_of_many_instances() -> None:
+def test_factors_preserve_the_peaks_of_many_instances() -> None:
     table = instances(100_000)
     table.loc[54_321, "worst_factor"] = 1e9
     figure = callsite.factors(table, NO_PHASES, NO_SWITCHES)
@@ -154,7 +154,7 @@ def test_a_schedule_is_drawn_message_by_message() -> None:
     assert drawn == len(timing.messages) == 4 * 3
 
 
-def test_a_race_is_ordered_and_tells_what_runs_now() -> None:
+def test_predictions_are_ordered_and_mark_the_current_algorithm() -> None:
     table = pd.DataFrame(
         {
             "algorithm": ["fast", "slow", "native"],
@@ -185,7 +185,7 @@ def test_comparisons_share_a_scale() -> None:
     assert len(set(first.y)) == 2  # equal names in two rows remain distinct
 
 
-def test_distributions_say_where_no_factor_is_known() -> None:
+def test_distributions_state_missing_factors() -> None:
     some, none = np.array([0.5, 2.0, np.nan]), np.full(3, np.nan)
     figure = compare.distributions((some, none), ("A", "B"))
     assert [bar.name for bar in figure.data] == ["A", "B: no factors"]
@@ -194,7 +194,7 @@ def test_distributions_say_where_no_factor_is_known() -> None:
     assert not nothing.data and "no imbalance factors" in nothing.layout.annotations[0].text
 
 
-def test_empty_tables_give_a_figure_that_says_so() -> None:
+def test_empty_tables_give_a_figure_with_a_message() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
     assert overview.ranks(nothing).layout.annotations[0].text
     assert callsite.distribution(np.array([np.nan])).layout.annotations[0].text
@@ -213,7 +213,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_an_operation_has_one_colour_of_its_own_everywhere() -> None:
+def test_an_operation_has_the_same_colour_everywhere() -> None:
     """The timeline once gave allgather another colour beside allgatherv."""
     names = list(OPERATIONS)
     assert len({colours.operation_colour(name) for name in names}) == len(names)
@@ -223,7 +223,7 @@ def test_an_operation_has_one_colour_of_its_own_everywhere() -> None:
         assert len(set(painted)) == len(some)
 
 
-def test_colours_can_be_told_apart_without_seeing_hue() -> None:
+def test_colours_differ_without_hue() -> None:
     assert contrast(colours.WAITING, theme.OUTSIDE) > 1.4
     assert contrast(colours.WORK, theme.OUTSIDE) > 1.4
     operations = ("allreduce", "alltoall", "allgather", "bcast", "barrier", "gather")
@@ -251,7 +251,7 @@ def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
     assert int(first) == culprit and not last
 
 
-def test_the_heat_map_says_what_a_cell_is_and_where_colours_end() -> None:
+def test_the_heat_map_states_the_size_of_a_cell_and_the_range_of_colours() -> None:
     late = np.full((2, 400), 1000.0)
     assert callsite.heat_note(late, np.arange(2), np.arange(400)) == "A click shows the instance."
     late[0, 0] = 5_000_000.0

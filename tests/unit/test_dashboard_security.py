@@ -243,7 +243,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield running
 
 
-def test_view_listens_on_this_machine_only_and_says_how_to_come_there(tmp_path: Path) -> None:
+def test_view_listens_locally_and_prints_the_address(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "mpiprof", "view", plain(tmp_path / "t", 2), "--no-browser",
          "--port", "0"],
@@ -286,7 +286,7 @@ def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> Non
         process.wait(HANG_S)
 
 
-def test_a_folder_without_a_trace_is_said_in_a_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_trace_is_reported_on_one_line(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mpiprof", "view", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
     assert done.returncode == 1 and done.stdout == ""
@@ -302,7 +302,7 @@ def test_large_heads_and_bodies_end_the_connection(served: Any) -> None:
     assert b" 403 " in raw(port, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
-def test_a_port_that_is_taken_is_said_in_a_line(served: Any, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_on_one_line(served: Any, tmp_path: Path) -> None:
     port = served.base.rsplit(":", 1)[1]
     words = [sys.executable, "-m", "mpiprof", "view", str(plain(tmp_path / "t", 2)), "--port", port]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
@@ -315,13 +315,13 @@ def test_a_port_that_is_taken_is_said_in_a_line(served: Any, tmp_path: Path) -> 
     ("options", "said"),
     [(["--port", "70000"], "0 to 65535"), (["--source", "/nowhere"], "no such folder")],
 )
-def test_wrong_use_is_said_in_a_line(options: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_use_is_reported_on_one_line(options: list[str], said: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mpiprof", "view", str(plain(tmp_path / "t", 2)), *options]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_without_dash_view_says_what_to_install(tmp_path: Path) -> None:
+def test_without_dash_view_names_the_packages_to_install(tmp_path: Path) -> None:
     (tmp_path / "dash").mkdir()
     (tmp_path / "dash" / "__init__.py").write_text("raise ModuleNotFoundError(name='dash')")
     words = [sys.executable, "-m", "mpiprof", "view", str(plain(tmp_path / "t", 2))]

@@ -116,7 +116,7 @@ def test_where_the_time_went_adds_up_under_every_filter(data: Data, state: State
     assert parts["waiting"] == sums["total_wait_ns"].sum()
 
 
-def test_filters_hold_for_call_sites_and_instances(data: Data) -> None:
+def test_filters_apply_to_call_sites_and_instances(data: Data) -> None:
     assert set(filtered_tables.by_callsite(data, State(operations=("bcast",)))["operation"]) == {
         "bcast"
     }
@@ -165,7 +165,7 @@ def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -
     assert sorted(grid.filters(State(own={"where": where}))) == sorted(fields)
 
 
-def test_no_page_has_a_key_of_its_own_that_all_share() -> None:
+def test_no_page_redefines_a_shared_key() -> None:
     """The timeline's window is from=..&to=..; once, the runs to compare also used `to`."""
     assert not timeline.OWN & {*SHARED, *RUNS}
 
@@ -210,7 +210,7 @@ def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -
     assert context.data(State()) is first
 
 
-def test_the_overview_says_that_a_trace_is_a_sample(tmp_path: Path) -> None:
+def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     made = Synthetic(2)
     made.meta["sample"] = 5
     arrivals = np.array([[1, 2], [7, 8]]) * MS
@@ -242,7 +242,7 @@ def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
         live.found_in(found)
 
 
-def test_live_page_and_status_conclude_alike(
+def test_live_page_and_status_reach_the_same_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The verdict is at the top, and the rest of the page does not contradict it."""
@@ -296,7 +296,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return allowed, secret
 
 
-def test_source_lines_around_a_place_are_found(folders: tuple[Path, Path]) -> None:
+def test_source_lines_around_a_call_site_are_found(folders: tuple[Path, Path]) -> None:
     allowed, _ = folders
     for name in (str(allowed / "src/app.py"), "app.py", "/elsewhere/src/app.py", "src/app.py"):
         roots = [allowed] if "src" in name else [allowed / "src"]

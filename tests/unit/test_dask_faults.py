@@ -105,14 +105,14 @@ def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
     assert "a worker answers" in err
 
 
-def test_nothing_is_said_when_it_ends(folder: Path) -> None:
+def test_no_error_is_printed_at_the_end_of_the_process(folder: Path) -> None:
     """If a client could not connect, it would print an error when the process ends."""
     words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--dask", "http://127.0.0.1:1"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
 
 
-def test_a_scheduler_that_goes_is_told(folder: Path) -> None:
+def test_a_lost_scheduler_is_reported(folder: Path) -> None:
     made = started()
     with distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)
@@ -130,7 +130,7 @@ def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
         assert not logger.isEnabledFor(logging.ERROR)
 
 
-def test_workers_that_all_go_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_of_all_workers_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "PATIENCE_S", 0.3)
     with started() as made, distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)

@@ -74,7 +74,7 @@ def heaviest(folder: Path) -> dict[str, int]:
     return found
 
 
-def test_a_block_weighs_what_is_in_it(tmp_path: Path) -> None:
+def test_a_block_transfers_only_its_content(tmp_path: Path) -> None:
     """Eight times as many call sites in all, with equally many in each block."""
     few = heaviest(exported(lambda folder: made(folder, 3), tmp_path / "few")[1])
     many = heaviest(exported(lambda folder: made(folder, 24), tmp_path / "many")[1])

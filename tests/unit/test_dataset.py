@@ -101,7 +101,7 @@ def test_no_instance_is_in_two_partitions(pairs: dict[str, tuple[Path, Path]]) -
     assert len(owner) == len(mpiprof.open(pairs["several"][0]).instances)
 
 
-def test_verbs_say_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+def test_verbs_print_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     folder, to = pairs["drifting"]
     for words in (
         ("report",),
@@ -181,7 +181,7 @@ def test_the_example_of_the_documentation(
     assert made["spread"].to_dict() == known
 
 
-def test_damage_is_told(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
+def test_damage_is_reported(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     whole = pairs["inter"][1]
     part = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
     for name, content, told in (
@@ -226,7 +226,7 @@ def test_a_changed_byte_is_found(pairs: dict[str, tuple[Path, Path]], tmp_path: 
     assert looked_at == 4
 
 
-def test_a_damaged_end_is_told_whatever_arrow_says(
+def test_a_damaged_end_is_reported_independently_of_arrow(
     pairs: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
     """A file's footer has no checksum; one changed bit for each type of error that it causes."""
@@ -249,7 +249,7 @@ def test_a_damaged_end_is_told_whatever_arrow_says(
 
 
 @pytest.mark.parametrize("number", [-1, 99])
-def test_a_block_of_no_known_communicator_is_told(
+def test_a_block_of_an_unknown_communicator_is_reported(
     number: int, pairs: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:
     """Here and in workers; the verb assigns pieces to workers by the sizes of communicators."""

@@ -24,7 +24,7 @@ def test_what_it_writes_is_read_in_full(tmp_path: Path) -> None:
     assert late == pytest.approx(50_000 * 6 / 8, rel=0.02)  # of 7 uniform times: (n - 1) / (n + 1)
 
 
-def test_its_table_says_what_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_states_which_promises_are_met(capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"instances": [50], "size": [2]})
     found = {
         1: [dataset.Found(10.0, [9.0], 100.0, table), dataset.Found(12.0, [8.0], 120.0, table)],

@@ -47,7 +47,9 @@ def alike(folder: Path, persistent: bool) -> tuple[mpiprof.Trace, Int]:
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_calls_of_one_sequence_number_are_told_apart(tmp_path: Path, persistent: bool) -> None:
+def test_calls_with_equal_sequence_numbers_are_distinguished(
+    tmp_path: Path, persistent: bool
+) -> None:
     trace, late = alike(tmp_path / "t", persistent)
     operations = trace.callsites["operation"].tolist()
     then = operations.index("allreduce")
@@ -86,7 +88,7 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_a_ring_holds_first_is_not_the_start(tmp_path: Path, turned: bool) -> None:
+def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool) -> None:
     """2 ranks, one call: rank 1's earlier calls are lost if the ring was overwritten."""
     made = Synthetic(2)
     made.collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])

@@ -45,7 +45,7 @@ def test_parquet_gives_back_the_tables(folder: Path, trace: Trace, tmp_path: Pat
         pd.testing.assert_frame_equal(found, known, check_categorical=False)
 
 
-def test_parquet_says_what_its_columns_mean(folder: Path, tmp_path: Path) -> None:
+def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
     from pyarrow import parquet
 
     assert export(folder, "--to", "parquet", "-o", tmp_path / "t").returncode == 0
@@ -204,7 +204,7 @@ def test_microseconds_are_exact() -> None:
     assert perfetto_json.micros(2**60 + 1) == "1152921504606846.977"
 
 
-def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
+def test_threads_have_separate_tracks(tmp_path: Path) -> None:
     from mpiprof.trace.writer import chunks
 
     made = Synthetic(2)
@@ -229,7 +229,7 @@ def test_threads_have_tracks_of_their_own(tmp_path: Path) -> None:
 # ---- the command
 
 
-def test_names_and_what_comes_next(
+def test_names_and_next_commands(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

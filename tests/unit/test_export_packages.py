@@ -158,7 +158,7 @@ def test_calls_of_an_instance_share_a_flow(parsed: Parsed, trace: Trace) -> None
         assert len({r["track"] for r in rows}) == len(rows)
 
 
-def test_the_run_is_told(parsed: Parsed, trace: Trace) -> None:
+def test_the_export_describes_the_run(parsed: Parsed, trace: Trace) -> None:
     assert parsed.facts["program"] == "synthetic.py"
     assert json.loads(parsed.facts["duration_ns"]) == trace.duration_ns
     assert json.loads(parsed.facts["complete"]) is True
@@ -177,7 +177,7 @@ def test_a_slice_of_no_length_does_not_end_another(tmp_path: Path) -> None:
     assert sorted(lengths) == [0] * 4 + [10] * 4
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_without_the_package_the_error_names_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "perfetto.protos.perfetto.trace", None)

@@ -46,7 +46,7 @@ def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
 # ---- the table
 
 
-def test_the_table_names_algorithms_of_ours() -> None:
+def test_the_table_names_algorithms_of_mpiprof() -> None:
     known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
     words = [(one.operation, word) for one in own() for word in one.ours.split()]
     named = [(operation, word.partition(":")[0]) for operation, word in words]
@@ -277,7 +277,7 @@ def test_few_elements_stay_with_the_library() -> None:
     assert cell.first == 64 and "below 64 bytes" in refusal.why
 
 
-def test_call_sites_need_a_trace_in_which_no_other_calls_alike() -> None:
+def test_a_call_site_entry_requires_a_trace_without_similar_calls_elsewhere() -> None:
     entry = {"operation": "bcast", "size": 4, "algorithm": "binomial", "call_sites": ["a.py:3"]}
     entry["bytes"] = {"from": 100, "to": 200}
     assert "pass the TRACE" in whys([entry])[0]
@@ -373,7 +373,9 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tune_traces.one_sender(tmp_path_factory.mktemp("tune") / "t", "app.py:7:<module>")
 
 
-def test_a_traces_own_plan(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_found_in_the_trace(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "rules.conf"
     assert main(["tune", str(trace), "--to", "openmpi", "-o", str(out)]) == 1
     said = " ".join(capsys.readouterr().out.split())

@@ -83,7 +83,7 @@ def test_what_is_refused(expression: str, said: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_every_column_of_call_sites_is_known(tmp_path: Path) -> None:
+def test_every_column_of_call_sites_is_accepted(tmp_path: Path) -> None:
     """Except columns that are neither numbers nor texts."""
     trace = mpiprof.open(waiting(tmp_path / "t"))
     beside = {"callsite", "sites", "started", "algorithms"}
@@ -119,7 +119,7 @@ def test_we_show_gates() -> None:
     assert len(GATES) >= 2
 
 
-def test_an_incomplete_trace_is_judged_only_where_told(
+def test_an_incomplete_trace_is_judged_only_with_incomplete(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The log of one rank is lost, and the rest has no waits."""
@@ -153,7 +153,7 @@ def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
         assert main([*words, expression]) == code, expression
 
 
-def test_a_column_that_is_known_nowhere_is_said(
+def test_a_column_without_values_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A summary has no quantiles, so the condition could never be met, without any message."""

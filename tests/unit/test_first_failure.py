@@ -44,7 +44,7 @@ def test_who_waited_for_a_rank_that_was_ended_has_not_died(
     assert "Rank 1 had not arrived" in text and "died" not in text and DOUBT in text
 
 
-def test_who_exits_is_blamed_though_who_waited_for_it_notes_nothing(tmp_path: Path) -> None:
+def test_a_rank_that_exits_is_named_if_the_waiting_rank_noted_nothing(tmp_path: Path) -> None:
     made = lacking()
     made.signal = [0, 0, 15, 15]
     verdict, text = conclude(made, tmp_path, gone(4))
@@ -69,7 +69,7 @@ def test_who_died_where_nobody_was_lacked_is_blamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("signals", [[15, 0, 15, 15], [0, 0, 15, 0], [15, 11, 15, 15]])
-def test_a_circle_comes_before_who_died(signals: list[int], tmp_path: Path) -> None:
+def test_a_wait_cycle_precedes_a_dead_rank(signals: list[int], tmp_path: Path) -> None:
     """No correct program has a circle, and no death causes one."""
     made = job(4)
     for name in ("row", "column"):
@@ -94,7 +94,7 @@ def test_what_only_lasted_is_no_circle_beside_a_death(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,))
 
 
-def test_who_left_early_comes_before_who_died(tmp_path: Path) -> None:
+def test_an_early_exit_precedes_a_dead_rank(tmp_path: Path) -> None:
     made = job(4)
     for rank in (1, 3):
         call(made, rank, "bcast", root=1, site=HERE)
@@ -126,9 +126,7 @@ def test_all_that_waited_for_messages(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1, 2))
 
 
-def test_verdict_and_table_say_the_same_of_a_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verdict_and_table_agree_on_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = job(3)
     for rank in range(3):
         call(made, rank, "allreduce", site=HERE)

@@ -39,7 +39,7 @@ def state(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
-def test_a_trace_goes_away_and_what_is_beside_it_stays(tmp_path: Path) -> None:
+def test_a_trace_is_removed_and_other_files_remain(tmp_path: Path) -> None:
     folder = trace(tmp_path / "old")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("kept")
@@ -73,7 +73,7 @@ def foreign(folder: Path, name: str) -> None:
     "name",
     ["sources", "folder", "in the cache", "link to a file", "link to a folder", "folder as a log"],
 )
-def test_a_folder_that_holds_anything_else_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None:
     folder = trace(tmp_path / "old")
     foreign(folder, name)
     before = state(tmp_path)
@@ -119,7 +119,7 @@ def test_a_running_job_is_refused(node: str, why: str, tmp_path: Path) -> None:
     assert state(tmp_path) == before
 
 
-def test_force_needs_a_folder_and_its_own_ranks(
+def test_force_requires_a_folder_and_an_ended_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ranks of a launcher start at different times, so no rank may remove anything."""

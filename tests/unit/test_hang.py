@@ -69,7 +69,7 @@ def test_operation(tmp_path: Path) -> None:
     assert "rank 2 calls barrier at app.py:9 step" in text
 
 
-def test_what_went_through_wrongly_is_told_later(tmp_path: Path) -> None:
+def test_a_mismatched_completed_call_is_reported_after_the_hang(tmp_path: Path) -> None:
     """The first instance in which members disagree counts, although all ranks have left it."""
     made = job(3)
     for rank in range(3):

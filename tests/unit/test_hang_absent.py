@@ -202,7 +202,7 @@ def test_several_ranks_that_have_not_come(
     assert said in text
 
 
-def test_each_missing_rank_has_its_own_last_place(tmp_path: Path) -> None:
+def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
     made = job(3)
     call(made, 0, "barrier", site=HERE, sequence=4)
     for rank, site in ((0, HERE), (1, HERE), (2, THERE)):
@@ -281,7 +281,7 @@ def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
     assert processes.look(mpiprof.open(folder), [2]).still == {2}
 
 
-def test_who_is_stopped_is_told_from_who_sleeps(
+def test_stopped_and_sleeping_ranks_are_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = mpiprof.open(barrier_without_the_last().write(tmp_path / "t", finished=False))
@@ -302,7 +302,7 @@ def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
     assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
 
 
-def test_no_rank_is_called_dead_where_none_is_known_to_be() -> None:
+def test_no_rank_is_reported_dead_without_evidence() -> None:
     assert words.title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
     assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
 
@@ -327,7 +327,7 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     assert "not logged, after barrier" in told and "rank 2 is in a collective that is not" in told
 
 
-def test_a_second_hang_beside_the_first_is_told(tmp_path: Path) -> None:
+def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:
     """Rank 1 sleeps and delays 0; rank 2 waits for a message and delays 3.
 
     Rank 4 waits for all ranks.

@@ -41,7 +41,9 @@ def conclude(trace: Trace, processes: Processes) -> tuple[Verdict, str]:
     return one, words.text(trace, found, one)
 
 
-def test_a_missing_end_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_end_record_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace = write(job(3), tmp_path / "t")
     verdict, text = conclude(trace, GONE)
     assert (verdict.kind, verdict.odd_ranks) == ("undecided", ()) and text.startswith(NOT_KNOWN)
@@ -79,7 +81,7 @@ def test_who_has_finished_may_have_taken_part(tmp_path: Path) -> None:
     assert conclude(trace, Processes(10_000, {0: True, 1: False, 2: False}))[0].kind == "none"
 
 
-def test_what_was_recorded_still_tells(tmp_path: Path) -> None:
+def test_written_records_are_still_used(tmp_path: Path) -> None:
     made = job(3)
     for rank in range(3):
         call(made, rank, "bcast", root=int(rank == 2), site=HERE, ends=9_100)
@@ -91,7 +93,9 @@ def test_what_was_recorded_still_tells(tmp_path: Path) -> None:
     assert text.startswith("Rank 1 died of SIGSEGV before MPI_Finalize. ")
 
 
-def test_report_and_json_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_and_json_state_lost_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(words, "look", lambda *_: GONE)
     write(job(3), tmp_path / "t")
     first = " ".join(said("report", tmp_path / "t")[1].split("\n\n")[0].split())
@@ -100,7 +104,7 @@ def test_report_and_json_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [one["state"] for one in told["ranks"]] == ["outside", "unknown", "outside"]
 
 
-def test_watch_says_that_it_does_not_know(tmp_path: Path) -> None:
+def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
     made = job(3)
     for rank in (0, 2):
         call(made, rank, "barrier", site=THERE)
@@ -114,7 +118,7 @@ def test_watch_says_that_it_does_not_know(tmp_path: Path) -> None:
     )
 
 
-def test_a_summary_does_not_say_killed(tmp_path: Path) -> None:
+def test_a_summary_is_not_reported_as_killed(tmp_path: Path) -> None:
     write(job(3), tmp_path / "t")
     Summaries(tmp_path / "s.json", tmp_path / "t", "").end()
     assert json.loads((tmp_path / "s.json").read_text())["state"] == "unknown"

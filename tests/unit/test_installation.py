@@ -120,7 +120,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_tells_to_install_the_other_project(path: Path) -> None:
+def test_no_text_names_the_other_project_to_install(path: Path) -> None:
     """The `mpiprof` on PyPI is another project."""
     text = path.read_text("utf-8")
     assert not re.search(r"(?<!/)mpiprof\[|pip install ['\"]?mpiprof\b(?!-)", text)

@@ -54,13 +54,13 @@ def test_the_newest_lines_are_read(tmp_path: Path) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_broken_line_says_nothing(broken: str, tmp_path: Path) -> None:
+def test_a_broken_line_is_ignored(broken: str, tmp_path: Path) -> None:
     assert text(tmp_path / "l", broken, line(), broken) == "reduce ring 10 3 2 3;"
     with pytest.raises(UsageError, match="holds nothing that was learned"):
         text(tmp_path / "l", broken)
 
 
-def test_no_file_and_an_empty_one_say_nothing(tmp_path: Path) -> None:
+def test_a_missing_and_an_empty_file_have_no_corrections(tmp_path: Path) -> None:
     assert read(tmp_path / "none") == []
     assert text(tmp_path / "l") is None
 

@@ -38,7 +38,7 @@ def mpich(**settings: int | str) -> Library:
     return Library(MPICH, 8, 8, True, dict(settings))
 
 
-def test_mpichs_own_choice_is_its_trees(mpich: Mpi) -> None:
+def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
     """On communicators of 2 to 17, according to the tree that is compiled into the library."""
     tree = own_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
     library = Library(MPICH, 17, 17, False, {})
@@ -123,7 +123,7 @@ def test_what_is_certain_has_a_name(library: Library, call: Call, name: str) -> 
     assert ran(library, call) == name
 
 
-def test_only_versions_that_were_tried_are_known() -> None:
+def test_only_tested_versions_are_accepted() -> None:
     """Other versions decide differently, or were not examined."""
     settings: dict[str, int | str] = {"coll_tuned_use_dynamic_rules": 1}
     told = {"on_node": 2, "multiple": False, "settings": settings}
@@ -137,7 +137,7 @@ def test_only_versions_that_were_tried_are_known() -> None:
         assert library_of(MPICH_5, 2, damaged) is None
 
 
-def test_what_takes_anothers_place_exists() -> None:
+def test_substituted_algorithms_exist() -> None:
     """Every name is an algorithm of the library."""
     for library, operation, name in INSTEAD:
         names = [one.name for one in own(library, operation)]

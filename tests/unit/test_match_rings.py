@@ -12,7 +12,7 @@ from mpiprof.trace.match import Matcher
 from mpiprof.trace.types import COMPLETION, Problems
 
 
-def test_a_call_that_somebody_has_not_come_to_is_kept(tmp_path: Path) -> None:
+def test_a_call_with_a_missing_rank_is_retained(tmp_path: Path) -> None:
     """Nonblocking calls on two communicators; rank 2's ring has lost the first call on each.
 
     On the first communicator it made one more call, but not the last; on the second it made no

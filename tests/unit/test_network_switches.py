@@ -95,7 +95,7 @@ def test_a_row_is_a_switch(tmp_path: Path) -> None:
     assert head["switches"] == ["leaf1", "leaf0"] and head["hosts"] == ["n0", "n1"]
 
 
-def test_ranks_of_no_known_switch_have_a_row_of_their_own(tmp_path: Path) -> None:
+def test_ranks_without_a_switch_have_a_separate_row(tmp_path: Path) -> None:
     found, head = rows(tmp_path, "SwitchName=leaf0 Nodes=n1\n")
     assert found == [[1, 3, 5], [0, 2, 4]] and head["switches"] == ["leaf0", ""]
 

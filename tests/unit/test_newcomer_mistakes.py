@@ -82,7 +82,7 @@ def test_json_is_valid_in_every_locale() -> None:
     assert json.loads(text(data).encode("ascii")) == data
 
 
-def test_a_condition_that_could_never_hold_is_refused(
+def test_a_condition_that_is_always_false_is_refused(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "is a time" in said(capsys, "report", trace, "--fail-on", "wait_ns>nan")
@@ -114,7 +114,7 @@ def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> 
     (tmp_path / dated_name(find_program([str(script)], module=False))).mkdir()
 
 
-def test_what_the_recorder_says_to_type_next_works(mpi: Mpi, tmp_path: Path) -> None:
+def test_the_next_command_of_the_recorder_works(mpi: Mpi, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n")
     words = ["-m", "mpiprof", "run", "-o", "tr `touch planted` it's", "app.py"]
     done = run_mpi(mpi, 2, [str(mpi.python), *words], cwd=tmp_path, check=True)

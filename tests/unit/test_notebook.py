@@ -44,7 +44,7 @@ def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
     assert len(trace.phases(site)) == 1 and trace.causes(site).instances == 30
 
 
-def test_an_unknown_name_says_what_there_is(trace: mpiprof.Trace) -> None:
+def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are: md\.py:93"):
         trace.plot.arrivals("nowhere.py")
     with pytest.raises(MpiprofError, match="instance 30: there are 30, from 0"):
@@ -61,7 +61,7 @@ def test_every_picture_in_a_line(trace: mpiprof.Trace) -> None:
         assert isinstance(getattr(trace.plot, name)("bcast"), go.Figure)
 
 
-def test_pictures_show_what_was_planted(trace: mpiprof.Trace) -> None:
+def test_figures_show_the_planted_values(trace: mpiprof.Trace) -> None:
     heat = trace.plot.arrivals("md.py:93").data[0]
     unit = {"µs": 1e3, "ms": 1e6}[heat.colorbar.title.text]
     assert np.allclose(np.array(heat.z)[3] * unit, 3 * MS)
@@ -84,7 +84,7 @@ def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
         trace.waiting_for("nowhere.py")
 
 
-def test_the_timeline_shows_who_waits(trace: mpiprof.Trace) -> None:
+def test_the_timeline_shows_waiting_ranks(trace: mpiprof.Trace) -> None:
     """In the first allreduce ranks 0 to 2 wait for rank 3 (pale), and rank 3 is outside."""
     begin = 10 * MS - trace.started_ns
     heat = trace.plot.timeline(begin, begin + 3 * MS).data[0]
@@ -116,5 +116,5 @@ def test_a_comparison_draws_totals(tmp_path: Path) -> None:
         assert list(bars.x) == pytest.approx([100, 20], rel=0.02)
 
 
-def test_a_trace_says_what_it_is(trace: mpiprof.Trace) -> None:
+def test_repr_of_a_trace_describes_it(trace: mpiprof.Trace) -> None:
     assert "4 ranks on 1 node" in repr(trace)

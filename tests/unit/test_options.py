@@ -45,7 +45,7 @@ def test_another_way_to_record_is_refused(way: str, capsys: pytest.CaptureFixtur
     assert "--record" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_ranks_are_asked_for_what_their_starter_was() -> None:
+def test_ranks_get_the_options_of_their_starter() -> None:
     words = ["--record", "summary", "--sample", "3", "--limit", "1M", "--stack", "2", "-q", "-m"]
     words += ["--skip-package", "a", "--skip-package", "b", "--machine", "m.json", "--partial"]
     words += ["--python-sites", "never", "--scratch", "64K", "--plan-out", "out.json", "--explain"]

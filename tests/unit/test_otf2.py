@@ -65,7 +65,7 @@ def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
     assert (found.ranks, found.nodes) == (4, 2)
 
 
-def test_what_the_format_has_no_place_for_comes_back(tmp_path: Path) -> None:
+def test_values_outside_the_format_are_read_back(tmp_path: Path) -> None:
     made = Synthetic(3)
     made.communicator("a", [0, 1], [2])
     made.communicator("graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)})
@@ -229,7 +229,7 @@ def test_ticks_are_times(tmp_path: Path, resolution: int) -> None:
     assert np.abs(arrivals - np.array(exact)).max() <= (0 if resolution < 10**12 else 1)
 
 
-def test_clocks_are_corrected_by_the_archives_own_offsets(tmp_path: Path) -> None:
+def test_clocks_are_corrected_by_the_offsets_of_the_archive(tmp_path: Path) -> None:
     import _otf2
 
     with Archive(tmp_path / "scorep", 2) as archive:

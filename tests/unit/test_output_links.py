@@ -64,7 +64,7 @@ def test_a_summary_follows_no_link(victim: Path, tmp_path: Path) -> None:
     assert (tmp_path / "summary.json").read_text() == "text"
 
 
-def test_a_pack_is_as_private_as_what_is_packed(tmp_path: Path) -> None:
+def test_a_pack_has_the_permissions_of_the_trace(tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     Synthetic(2).write(folder)
     for path in folder.glob("rank-*"):

@@ -114,7 +114,7 @@ def test_any_part_of_a_file_can_be_read(tmp_path: Path) -> None:
         assert bytes(room[:got]) == cut[offset : offset + size]
 
 
-def test_damaged_and_incomplete_traces_keep_their_marks(tmp_path: Path) -> None:
+def test_damaged_and_incomplete_traces_stay_marked(tmp_path: Path) -> None:
     """Each damaged trace reports the same problems after packing."""
     whole, kinds = damage.write(tmp_path / "whole"), set()
     for number in range(60):
@@ -167,7 +167,7 @@ def test_damage_of_a_pack_never_gives_other_numbers() -> None:
     assert found[damage.MARKED] > 10 and found[damage.ERROR] > 10
 
 
-def test_a_damaged_block_costs_its_own_chunks(tmp_path: Path) -> None:
+def test_a_damaged_block_loses_only_its_chunks(tmp_path: Path) -> None:
     folder = many(tmp_path / "trace")
     whole = len(mpiprof.open(folder).events)
     path = pack(folder, 10_000)  # a chunk per block
@@ -236,7 +236,7 @@ def test_kills_at_any_time(tmp_path: Path) -> None:
 # ---- the command
 
 
-def test_verbs_say_the_same_of_a_packed_trace(tmp_path: Path) -> None:
+def test_verbs_print_the_same_for_a_packed_trace(tmp_path: Path) -> None:
     folder = aged(mixed(tmp_path / "trace"))
     verbs = (
         *(("report", folder), ("report", folder, "--json"), ("report", folder, "--by", "rank")),
@@ -318,7 +318,7 @@ def test_bad_input_is_one_line(words: list[str], code: int, says: str, tmp_path:
     assert says in err
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_without_the_package_the_error_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = aged(mixed(tmp_path / "trace"))

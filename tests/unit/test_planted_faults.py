@@ -38,7 +38,7 @@ def pairs(folder: Path, late: Float) -> Trace:
     ("lateness", "named"),
     [((0, 6, 3, 3), (1,)), ((0, 6, 3, 3, 2, 2), (1,)), ((0, 6, 0, 6), (1, 3)), ((0, 6), (1,))],
 )
-def test_a_rank_is_late_by_what_those_know_who_met_it(
+def test_lateness_of_a_rank_is_relative_to_its_communicator(
     tmp_path: Path, lateness: tuple[float, ...], named: tuple[int, ...]
 ) -> None:
     """Ranks in other pairs arrive at any time, and must not reduce the lateness."""
@@ -58,7 +58,7 @@ def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
     return one_site(folder, Synthetic(4), spread)
 
 
-def test_an_accident_is_told_from_the_small_ones_beside_it(tmp_path: Path) -> None:
+def test_a_single_large_delay_is_distinguished_from_small_delays(tmp_path: Path) -> None:
     """Other instances have more than ten times the usual wait, and nearly nothing of the total."""
     late = {0: (3, 1000.0), 40: (0, 8.0), 90: (1, 7.0), 150: (2, 9.0)}
     trace = accidents(tmp_path, late)
@@ -79,7 +79,7 @@ def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
     assert "All but 1 of the other instances wait" in sentences.finding(trace, found[0])
 
 
-def test_many_accidents_are_said_to_be_as_bad_as_the_worst(tmp_path: Path) -> None:
+def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
     """No rank has a large share, so they are reported together, without a common time."""
     trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
     one = trace.findings()[0]
@@ -88,7 +88,7 @@ def test_many_accidents_are_said_to_be_as_bad_as_the_worst(tmp_path: Path) -> No
     assert "In 4 of the 200 instances of " in said and "ranks 0-3 came up to 90.0 ms late" in said
 
 
-def test_what_is_usual_is_not_said_to_be_the_most(tmp_path: Path) -> None:
+def test_a_usual_value_is_not_reported_as_the_maximum(tmp_path: Path) -> None:
     """In every 5th instance no specific rank is late; one of them has by far the most wait."""
     spread = noise(200, 4, 0.05)
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
@@ -113,7 +113,7 @@ def waiting_for_a_message(folder: Path) -> Trace:
     return mpiprof.open(made.write(folder / "t"))
 
 
-def test_who_works_is_not_said_to_send_messages(tmp_path: Path) -> None:
+def test_computing_ranks_are_not_reported_as_sending_messages(tmp_path: Path) -> None:
     trace = waiting_for_a_message(tmp_path)
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (1, 0))
@@ -154,7 +154,7 @@ def test_what_pays_by_itself_needs_no_other_repair(tmp_path: Path) -> None:
         assert "once" not in one.evidence
 
 
-def test_what_all_ranks_cost_is_not_said_of_one(tmp_path: Path) -> None:
+def test_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Path) -> None:
     """Rank 1 in time removes 13 of 21 ms of wait; all ranks in time remove all."""
     trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
     one = trace.findings()[0]
@@ -172,7 +172,7 @@ def test_what_all_ranks_cost_is_not_said_of_one(tmp_path: Path) -> None:
     assert int(count) == 150
 
 
-def test_what_all_ranks_cost_now_and_then_is_not_said_of_one(tmp_path: Path) -> None:
+def test_occasional_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Path) -> None:
     late = noise(200, 4, 0.02)
     late[4::5] += np.array([0.0, 9.0, 4.0, 2.0])
     trace = one_site(tmp_path, Synthetic(4), late)
@@ -218,7 +218,9 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
     )
 
 
-def test_phases_of_what_a_ring_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_in_the_last_events_of_a_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last of 200 instances in the trace is not number 199 if 4000 earlier ones are lost."""
     monkeypatch.setattr("mpiprof.diagnosis.sampling.first_number", lambda *_: 4000)
     late = noise(200, 4, 0.02)
@@ -267,7 +269,7 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
     assert said.endswith(" Record another run to tell.")
 
 
-def test_who_keeps_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
+def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
     """Rank 2 delays the root of a gather, which then is late to the first of two broadcasts."""
     made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     for _ in range(100):
@@ -292,7 +294,7 @@ def test_who_keeps_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
     )
 
 
-def test_work_in_some_instances_is_told_from_that_in_others(tmp_path: Path) -> None:
+def test_work_is_distinguished_by_instance(tmp_path: Path) -> None:
     late = noise(200, 4, 0.05)
     late[4::5, 2] += 5
     trace = one_site(tmp_path, Synthetic(4), late)
@@ -303,7 +305,7 @@ def test_work_in_some_instances_is_told_from_that_in_others(tmp_path: Path) -> N
     )
 
 
-def test_one_walk_does_not_tell_where_lateness_begins(tmp_path: Path) -> None:
+def test_a_single_walk_does_not_determine_the_origin_of_lateness(tmp_path: Path) -> None:
     """Rank 1 is last in the first instance only, in which rank 2 is not yet late."""
     late = noise(150, 4, 0.02)
     late[:, 1] += 4
@@ -316,7 +318,7 @@ def test_one_walk_does_not_tell_where_lateness_begins(tmp_path: Path) -> None:
     assert said.endswith("Look at what rank 1 does before this call.")
 
 
-def test_who_comes_before_three_is_told_where_those_differ_little(tmp_path: Path) -> None:
+def test_an_early_rank_is_reported_if_three_ranks_differ_little(tmp_path: Path) -> None:
     trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 605.0, 611.0, 612.0]]))
     (one,) = trace.findings()
     assert not one.ranks and one.evidence["ahead"] == (0,)

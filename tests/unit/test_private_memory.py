@@ -27,7 +27,7 @@ Private_Dirty:         2 kB
 """
 
 
-def test_pages_are_counted_by_what_they_are_of() -> None:
+def test_pages_are_counted_by_type_of_mapping() -> None:
     """The library's data continues in the unnamed pages that follow."""
     found = kept(SMAPS, Path("/tmp/a trace"))
     assert found == Kept(library=12, trace=64, others=1 + 100 + 16 + 32 + 2)

@@ -128,7 +128,7 @@ def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
     assert table.loc[1, list(NAMES)].isna().all()
 
 
-def test_the_report_tells_them(tmp_path: Path) -> None:
+def test_the_report_shows_quantiles(tmp_path: Path) -> None:
     made = Synthetic(2)
     late = np.where(np.arange(100) < 95, 0, 10 * MS)
     arrivals = np.arange(1, 101)[:, None] * 20 * MS + late[:, None] * np.array([0, 1])

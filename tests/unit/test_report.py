@@ -316,7 +316,7 @@ def test_several_nodes_show_the_clock_bound(
     ("place", "kept"),
     [("app.py:12 " + "x" * 90, "app.py:12 xx"), ("/a" * 50 + "/md.py:7", "/a/md.py:7")],
 )
-def test_table_cuts_long_places_but_not_the_name_of_the_file(place: str, kept: str) -> None:
+def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, kept: str) -> None:
     columns = [
         Column("routine", ["bcast"], left=True),
         Column("site", [place], left=True, shrink=True),
@@ -330,7 +330,7 @@ def test_table_cuts_long_places_but_not_the_name_of_the_file(place: str, kept: s
     assert "123456" not in narrow and kept.split()[0][-7:] in narrow
 
 
-def test_what_several_ranks_note_is_said_once(
+def test_notes_of_several_ranks_are_printed_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Synthetic(8)
@@ -351,7 +351,7 @@ def test_what_several_ranks_note_is_said_once(
     ]
 
 
-def test_waiting_is_not_none_where_it_is_not_known(
+def test_unknown_waiting_is_not_reported_as_zero(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The log of a rank is lost, so that no call has all its ranks."""

@@ -133,7 +133,7 @@ def test_of_few_blocks_as_of_all(
     assert barrier.replayed >= 64
 
 
-def test_what_is_kept_is_what_the_instances_are(folder: Path) -> None:
+def test_sampled_values_equal_the_instances(folder: Path) -> None:
     """Equal to the last bit, even if few instances of a block are measured alone."""
     trace = mpiprof.open(folder)
     for callsite, sample in trace.samples(range(4)).items():
@@ -207,7 +207,7 @@ def test_a_block_more_costs_a_few_bytes() -> None:
     assert counts.tolist() == [block * (block % 3 == 2) for block in range(20_000)]
 
 
-def test_sequence_numbers_are_known_without_reading(folder: Path) -> None:
+def test_sequence_numbers_need_no_reading(folder: Path) -> None:
     trace = mpiprof.open(folder)
     assert trace.dataset is not None
     with Reader(folder, trace.tables.communicators) as reader:
@@ -217,7 +217,7 @@ def test_sequence_numbers_are_known_without_reading(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("expected", [0, 1, 7, 8, 127, 128, 129, 1_000, 1_030, 4_095])
-def test_how_many_are_kept_is_known_before(expected: int) -> None:
+def test_the_sample_size_is_determined_before_reading(expected: int) -> None:
     """The number is independent of the pieces."""
     maker = SeriesMaker(expected)
     kept, at = 0, 0

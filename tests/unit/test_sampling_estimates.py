@@ -64,7 +64,7 @@ def test_the_sums_of_a_sample_are_of_all_instances(
     assert "one instance in 100: sums are estimated from these" in text
 
 
-def test_how_many_instances_there_are_is_told_alike(
+def test_all_outputs_state_the_same_number_of_instances(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every hundredth of 3000 is recorded: the last one is the 2901st, and 99 follow."""
@@ -151,7 +151,7 @@ def test_there_is_one_finalize(tmp_path: Path) -> None:
     assert table.loc["barrier", "total_instances"] == pytest.approx(40 * EVERY, abs=3 * EVERY)
 
 
-def test_a_single_instance_says_little(tmp_path: Path) -> None:
+def test_a_single_instance_gives_no_interval(tmp_path: Path) -> None:
     """It is certainly in the sum, which cannot exceed the run."""
     made = Synthetic(2)
     at = np.full((1, 2), made.started_ns + MS)
@@ -223,7 +223,7 @@ KINDS = pytest.mark.parametrize("kind", ["alike", "exponential", "lasting"])
 
 
 @KINDS
-def test_the_interval_holds_the_truth(kind: str) -> None:
+def test_the_interval_contains_the_true_value(kind: str) -> None:
     """In about 95 of 100 runs: all wait, and a call site with a third of the instances."""
     hits, number = Counter[str](), np.arange(LONG)
     often, rarely = (CallsiteKey("barrier", frozenset([site]), False) for site in (1, 2))
@@ -248,7 +248,7 @@ def test_the_interval_holds_the_truth(kind: str) -> None:
 
 
 @KINDS
-def test_the_interval_of_traces_holds_the_truth(kind: str, tmp_path: Path) -> None:
+def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Path) -> None:
     """The same for traces, also for time in the calls; fewer runs, so within three deviations."""
     hits = Counter[str]()
     for run in range(TRACES):

@@ -17,7 +17,7 @@ from benchmarks import scale
         ("mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.2", "0 of 3, 0 incomplete; "),
     ],
 )
-def test_no_trace_and_a_damaged_one_hold_no_promise(tmp_path: Path, left: str, told: str) -> None:
+def test_a_missing_or_damaged_trace_meets_no_promise(tmp_path: Path, left: str, told: str) -> None:
     """A job without a trace proves nothing; for an unreadable trace the row states the reason."""
 
     def words(_: str, trace: Path) -> list[str]:

@@ -84,7 +84,7 @@ def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
     assert [row["kind"] for row in selector_log.read(path)] == ["key"]
 
 
-def test_a_note_whose_sum_is_damaged_is_left_out(tmp_path: Path) -> None:
+def test_a_log_line_with_a_damaged_checksum_is_skipped(tmp_path: Path) -> None:
     """Damage to the word "check" must not make a line look like one from before checksums."""
     end = {"kind": "end", "key": "0f", "instances": 3, "algorithm": "ring"}
     lines = [closed(json.dumps(line).encode()) for line in (LINES[0], end)]
@@ -95,7 +95,7 @@ def test_a_note_whose_sum_is_damaged_is_left_out(tmp_path: Path) -> None:
     assert [row["kind"] for row in selector_log.read(tmp_path)] == ["key"]
 
 
-def test_the_report_tells_what_was_chosen_and_why(
+def test_the_report_states_each_selection_and_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = noted(tmp_path / "t")

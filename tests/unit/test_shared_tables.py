@@ -63,7 +63,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     assert said == ["lines begun and not written to their end: 1"]
 
 
-def test_a_log_that_its_maker_has_left_unmade_holds_nobody_up(
+def test_an_unfinished_log_of_an_ended_creator_blocks_no_rank(
     program: Path, tmp_path: Path
 ) -> None:
     """Without MPI: 3 ranks find a killed rank's unfinished files; each uses separate files."""

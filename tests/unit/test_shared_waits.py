@@ -34,7 +34,7 @@ def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path
 
 @pytest.mark.parametrize(("waits", "each"), [(1, 1), (90, 100), (1, 9_000), (3, 9_000)])
 @pytest.mark.parametrize("extended", [False, True])
-def test_no_more_time_is_told_than_was_spent(
+def test_reported_time_does_not_exceed_the_time_of_the_call(
     tmp_path: Path, waits: int, each: int, extended: bool
 ) -> None:
     """Even if a Wait has more completions than one read."""
@@ -45,7 +45,7 @@ def test_no_more_time_is_told_than_was_spent(
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 4_096])
-def test_blocks_hold_the_same_shares(tmp_path: Path, count: int) -> None:
+def test_blocks_have_equal_shares(tmp_path: Path, count: int) -> None:
     stream = Trace(waiting(tmp_path / "t", 20, 13)).stream(0)
     shares = [block.share[block.kind == COMPLETION] for block in stream.blocks(count)
               if block.share is not None and block.kind is not None]  # fmt: skip

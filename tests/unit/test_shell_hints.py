@@ -34,7 +34,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shell_reads_back_what_was_meant(name: str, tmp_path: Path) -> None:
+def test_a_shell_parses_the_intended_words(name: str, tmp_path: Path) -> None:
     """By bash; without control characters by every shell."""
     shells = ["bash", "sh"] if name.isprintable() else ["bash"]
     for shell in shells:
@@ -126,6 +126,6 @@ def test_they_survive_as_a_person_writes_them(site: str) -> None:
         assert {rule.site for rule in rules} == {site}
 
 
-def test_a_missing_plan_beside_a_call_site_is_said() -> None:
+def test_a_missing_plan_beside_a_call_site_is_reported() -> None:
     with pytest.raises(UsageError, match=r"missing\.json: no such file"):
         plan.read("missing.json,b.py:12=ring")

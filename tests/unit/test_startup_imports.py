@@ -72,7 +72,7 @@ def test_ranks_on_this_machine_start_without_python(
 
 
 @pytest.mark.parametrize("why", ["machines", "switch", "watch", "summary", "name"])
-def test_ranks_find_out_for_themselves_what_only_they_can(
+def test_ranks_determine_rank_specific_settings(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -212,7 +212,7 @@ def test_who_is_in_finalize_has_not_come(
     assert "all had arrived" not in text and "all ranks have arrived" not in text
 
 
-def test_a_summary_does_not_tell_where_ranks_are(
+def test_a_summary_has_no_positions_of_ranks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Synthetic(3)

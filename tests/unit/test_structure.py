@@ -113,5 +113,5 @@ def test_no_file_is_long() -> None:
     assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
 
 
-def test_names_say_what_a_module_holds() -> None:
+def test_module_names_are_not_vague() -> None:
     assert [p.relative_to(ROOT).as_posix() for p in shipped() if p.stem in VAGUE] == []

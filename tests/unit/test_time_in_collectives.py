@@ -27,7 +27,7 @@ def busy(folder: Path, operation: str = "alltoall") -> Trace:
     return mpiprof.open(made.write(folder / "t"))
 
 
-def test_the_verdict_speaks_of_the_calls_themselves(tmp_path: Path) -> None:
+def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     found = verdict(trace, trace.findings())
     assert 0.1 < found.waiting < 0.5 < found.collective - found.waiting
@@ -71,7 +71,7 @@ def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
     )
 
 
-def test_who_is_kept_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path) -> None:
+def test_a_rank_delayed_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path) -> None:
     """Rank 1 works 3 ms longer before a bcast.
 
     In a library, rank 3 receives its data through rank 1.

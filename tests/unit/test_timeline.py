@@ -322,7 +322,7 @@ def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
         assert timeline_find.numbered(found, one["name"]) == number
 
 
-def test_next_and_previous_keep_to_what_is_searched(tmp_path: Path) -> None:
+def test_next_and_previous_stay_within_search_results(tmp_path: Path) -> None:
     found = opened(made(tmp_path / "trace"))
     table = found.trace.instances
     bcasts = table.index[table["operation"] == "bcast"].tolist()

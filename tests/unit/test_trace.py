@@ -101,7 +101,7 @@ def test_gaps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
     assert sorted(table["sequence"]) == list(range(100))
 
 
-def test_sampled_traces_keep_their_numbers(tmp_path: Path) -> None:
+def test_sampled_traces_have_the_original_sequence_numbers(tmp_path: Path) -> None:
     trace = Synthetic(2)
     for rank in (0, 1):
         shape = trace.shape(rank, "barrier", "world")
@@ -299,7 +299,7 @@ def test_one_log_for_several_ranks(tmp_path: Path) -> None:
     assert mpiprof.open(folder).instances["complete"].tolist() == [True]
 
 
-def test_an_unknown_call_site_is_said(tmp_path: Path) -> None:
+def test_an_unknown_call_site_is_reported(tmp_path: Path) -> None:
     with pytest.raises(mpiprof_error(), match="no call site 3"):
         trace = Synthetic(1)
         trace.collective("barrier", [[10]], [[20]])
@@ -334,7 +334,7 @@ def test_native_sites_are_resolved_to_lines(tmp_path: Path) -> None:
     assert describe_sites([gone], [[0]])[0][0]["function"] == "main+0x1c"
 
 
-def test_threads_are_kept_in_the_events(tmp_path: Path) -> None:
+def test_events_have_their_threads(tmp_path: Path) -> None:
     trace = Synthetic(1)
     trace.collective("barrier", [[10], [20]], [[15], [25]])
     records = trace.records[0][0]
@@ -358,7 +358,7 @@ def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
     assert any("went on" in p for p in opened.problems)
 
 
-def test_a_trace_says_what_it_is(tmp_path: Path) -> None:
+def test_repr_of_a_trace_describes_it(tmp_path: Path) -> None:
     made = Synthetic(2, nodes=[0, 0])
     times = np.array([[1_000, 2_000]]), np.array([[3_000, 3_000]])
     made.collective("barrier", *times, sent=0, received=0)
@@ -372,7 +372,7 @@ def test_a_trace_says_what_it_is(tmp_path: Path) -> None:
     assert "<li>meta.json is missing" in page
 
 
-def test_what_was_tried_is_known_on_communicators_alike(tmp_path: Path) -> None:
+def test_tried_algorithms_are_read_for_equivalent_communicators(tmp_path: Path) -> None:
     """Calls on many communicators that share a row: the second and the fourth are probes."""
     trace = Synthetic(2)
     trace.communicator("alike", [0, 1])

@@ -56,7 +56,7 @@ def write(folder: Path, *parts: list[str], cut: str = "") -> Path:
     return folder
 
 
-def test_entries_of_what_was_chosen(tmp_path: Path) -> None:
+def test_plan_entries_equal_the_selected_algorithms(tmp_path: Path) -> None:
     ring = "pipelined_ring:block_size=65536"
     folder = write(
         tmp_path / "t",
@@ -85,7 +85,7 @@ def test_entries_of_what_was_chosen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("won", ["native:tree", "native:segmented_ring:segment=65536"])
-def test_the_library_s_own_by_its_name(won: str, tmp_path: Path) -> None:
+def test_a_library_algorithm_is_stored_by_name(won: str, tmp_path: Path) -> None:
     """It is written to a plan unchanged, and the plan is read as by `run --switch`."""
     folder = write(
         tmp_path / "t",

@@ -88,7 +88,7 @@ def test_messages_of_an_alltoallv_add_up() -> None:
     assert rows_.sum(1).tolist() == [100, 300] and rows_.sum(0).tolist() == [200, 200]
 
 
-def test_size_classes_hold_their_sizes_and_meet() -> None:
+def test_size_classes_contain_their_sizes_and_are_adjacent() -> None:
     sizes = np.array([-1, 0, 1, 64, 65, 128, 129, 1 << 20, (1 << 20) + 1])
     spans = [problem_size.class_span(c) for c in problem_size.size_classes(sizes).tolist()]
     assert spans[:5] == [None, (0, 0), (1, 1), (64, 64), (65, 128)]
@@ -117,7 +117,7 @@ def test_works_of_a_trace(tmp_path: Path) -> None:
     assert found[1].bytes == (8, 8)
 
 
-def test_sizes_of_one_call_site_are_works_of_their_own(tmp_path: Path) -> None:
+def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
     made = Synthetic(RANKS)
     came = tune_traces.arrivals(300)
     for n in (8, 16, 4096, 4000):
@@ -169,7 +169,7 @@ def test_a_trace_of_sums_has_no_patterns(tmp_path: Path) -> None:
 # ---- candidates
 
 
-def test_who_joins_last_is_who_comes_last_most_often() -> None:
+def test_the_last_joining_rank_is_most_often_last() -> None:
     def late(*last: int) -> set[str]:
         given = Problem(4, 64, unit=8)
         arrivals = [np.arange(4) == rank for rank in last]
@@ -185,7 +185,7 @@ def test_who_joins_last_is_who_comes_last_most_often() -> None:
     assert late(2, 2, 1, 1) == set()
 
 
-def test_candidates_are_what_applies() -> None:
+def test_candidates_are_the_applicable_algorithms() -> None:
     def of(operation: str, size: int, given: Problem, nodes: tuple[int, ...] = ()) -> set[str]:
         pattern = tasks.Pattern(given, np.zeros(size), np.zeros(size), 1.0)
         places = nodes or tuple(range(size))
@@ -210,7 +210,7 @@ def test_candidates_are_what_applies() -> None:
 # ---- by model
 
 
-def test_the_known_best_is_found_with_its_gain(tmp_path: Path) -> None:
+def test_the_planted_best_is_found_with_its_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     machine = of_table(trace.meta["machine"], "meta.json")
     found = predict.predict(tasks.works(trace, 16), machine, 60, lambda: None)
@@ -290,7 +290,7 @@ def test_times_that_have_nothing_to_do_with_the_model(traces: int) -> None:
 @pytest.mark.parametrize(
     "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
 )
-def test_gains_of_a_model_that_holds_are_advised(traces: int) -> None:
+def test_gains_of_an_accurate_model_are_advised(traces: int) -> None:
     """The library ran a modelled algorithm, within 5 %, but which one is unknown."""
     assert shares("as modelled", traces)[1] >= 0.6
 

@@ -185,7 +185,7 @@ def replayable(folder: Path) -> Path:
     return made.write(folder / "r")
 
 
-def test_halving_keeps_the_library_and_the_near() -> None:
+def test_halving_retains_the_library_and_close_candidates() -> None:
     import numpy as np
 
     task = Task("bcast", (NATIVE, "a", "b", "c", "d"), (Problem(2, 8),), (), (0, 1))
@@ -204,7 +204,7 @@ def test_calls_of_a_replay_are_right(mpi: Mpi) -> None:
 
 @pytest.mark.everything
 @pytest.mark.usefixtures("one_cluster")
-def test_replay_on_a_cluster_finds_the_known_best(
+def test_replay_on_a_cluster_finds_the_planted_best(
     openmpi: Mpi, trace: Path, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0:

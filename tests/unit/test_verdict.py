@@ -161,7 +161,7 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     assert second.endswith("No algorithm would help: it is the load.")
 
 
-def test_the_verdict_says_what_came_about_once(tmp_path: Path) -> None:
+def test_the_verdict_reports_a_single_event(tmp_path: Path) -> None:
     late = np.ones((1, 6))
     late[0, 4] = 9
     trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
@@ -180,7 +180,7 @@ def test_wandering_is_no_change(keeps: float, traces: int) -> None:
     assert changed <= traces // 20
 
 
-def test_p_values_hold_what_they_promise() -> None:
+def test_p_values_are_calibrated() -> None:
     """For series without a mean, chance is accepted as the cause in about the right share."""
     random = np.random.default_rng(5)
     for keeps in (0.0, 0.5, 0.9):
@@ -217,7 +217,7 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
     assert "does not tell a habit from an accident" in said
 
 
-def test_the_only_one_that_a_sample_holds(tmp_path: Path) -> None:
+def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
     """One instance in five was recorded, so there may have been others."""
     made = Synthetic(4)
     made.collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])

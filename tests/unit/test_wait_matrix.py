@@ -37,7 +37,7 @@ def mixed(folder: Path, ranks: int) -> mpiprof.Trace:
 
 
 @pytest.mark.parametrize("ranks", [4, 7, 150])
-def test_rows_are_the_waiting_and_columns_what_was_caused(tmp_path: Path, ranks: int) -> None:
+def test_rows_are_waiting_and_columns_are_caused_waiting(tmp_path: Path, ranks: int) -> None:
     trace = mixed(tmp_path, ranks)
     found, row = trace.waiting_for(), row_of(trace, 64)
     totals = trace.rank_totals.groupby("rank")[["total_wait_ns", "caused_ns"]].sum()

@@ -90,7 +90,7 @@ def test_completion_skew_is_apart_from_the_waits(tmp_path: Path) -> None:
     assert row["wait_ns"] == 13_000
 
 
-def test_nonblocking_waits_are_what_the_wait_call_blocked(tmp_path: Path) -> None:
+def test_nonblocking_waits_are_the_time_in_the_wait_call(tmp_path: Path) -> None:
     trace = Synthetic(4)
     trace.collective(
         "iallreduce",

@@ -99,7 +99,7 @@ def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
     ("states", "stopped"),
     [("TTT", True), ("SST", False), ("StS", True), ("SS", False), ("", False)],
 )
-def test_a_rank_that_alone_is_stopped_keeps_the_others(
+def test_a_job_with_one_stopped_rank_is_stopped(
     states: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that is stopped does not hang, nor does a job in a debugger."""
@@ -112,7 +112,7 @@ def test_a_rank_that_alone_is_stopped_keeps_the_others(
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_a_debugger_that_looks_into_a_told_hang_is_no_news(
+def test_a_debugger_in_a_reported_hang_causes_no_new_report(
     told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the gdb of --on-hang would cause another report, and be started again and again."""
@@ -133,7 +133,7 @@ def test_a_node_may_have_any_name(name: str, tmp_path: Path) -> None:
     assert leader_of(tmp_path, "a", True)._file(name).parent == tmp_path
 
 
-def test_a_look_finds_what_was_written(tmp_path: Path) -> None:
+def test_a_check_detects_written_data(tmp_path: Path) -> None:
     made = Synthetic(2)
     for i in range(3):
         at = 1_000 * i + np.array([10, 20])
