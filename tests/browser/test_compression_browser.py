@@ -14,14 +14,15 @@ PAGES = ("/", "/callsites?callsite=0", "/timeline", "/algorithms?of=bcast&name=c
 MOST_AGAIN, MOST_FIRST = 300_000, 3_000_000  # bytes
 
 
+@pytest.mark.slow
 def test_a_reload_moves_little(tmp_path: Path) -> None:
     with view([plain(tmp_path / "plain")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         network = page.context.new_cdp_session(page)
         network.send("Network.enable")
         moved: dict[str, float] = {}
-        asked: set[str] = set()
-        network.on("Network.requestWillBeSent", lambda e: asked.add(e["requestId"]))
+        requested: set[str] = set()
+        network.on("Network.requestWillBeSent", lambda e: requested.add(e["requestId"]))
         network.on(
             "Network.loadingFinished",
             lambda e: moved.update({e["requestId"]: e["encodedDataLength"]}),
@@ -31,12 +32,12 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
         def bytes_since() -> float:
             """Return the bytes of all requests since the last call, after all have ended."""
             deadline = time.monotonic() + HANG_S
-            while asked - moved.keys():
-                assert time.monotonic() < deadline, asked - moved.keys()
+            while requested - moved.keys():
+                assert time.monotonic() < deadline, requested - moved.keys()
                 page.wait_for_timeout(LOOK_MS)
             total = sum(moved.values())
             moved.clear()
-            asked.clear()
+            requested.clear()
             return total
 
         browser = Browser(page, running)

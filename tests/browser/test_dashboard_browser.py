@@ -52,7 +52,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
         yield running
 
 
-def looking(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
+def open_overview(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
     """Return a context and a logged-in browser."""
     context = started.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
     return context, Browser(context.new_page(), shown)
@@ -61,7 +61,7 @@ def looking(started: Any, shown: View, **options: Any) -> tuple[Any, Browser]:
 @pytest.fixture(scope="module")
 def opened(started: Any, shown: View) -> Browser:
     """Return a logged-in browser, shared by the tests so that its cache is shared."""
-    return looking(started, shown)[1]
+    return open_overview(started, shown)[1]
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def browser(opened: Browser, shown: View) -> Iterator[Browser]:
     assert opened.hosts == {shown.base.removeprefix("http://")}, "something from another host"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> None:
-    context, browser = looking(started, shown, color_scheme=scheme)
+    context, browser = open_overview(started, shown, color_scheme=scheme)
     for path in (*PAGES, "/callsites?callsite=0", "/algorithms?of=bcast&name=chain&p=6"):
         browser.open(path)
         assert "This failed" not in browser.text(), path
@@ -94,7 +94,7 @@ def test_every_page_in_both_themes(started: Any, shown: View, scheme: str) -> No
 
 
 def test_a_changed_theme_persists(started: Any, shown: View) -> None:
-    context, browser = looking(started, shown)
+    context, browser = open_overview(started, shown)
     page = browser.page
     scheme = "document.documentElement.dataset.mantineColorScheme"
     assert page.evaluate(scheme) == "light"
@@ -129,11 +129,11 @@ def test_a_link_restores_the_view(started: Any, shown: View, browser: Browser) -
     browser.until("location.search.includes('rank=0-5')")
     browser.settled()
     link = page.url.removeprefix(shown.base)
-    told = page.inner_text("#callsite-instance .note")
+    reported = page.inner_text("#callsite-instance .note")
     assert "token" not in link and "callsite=1" in link
-    context, other = looking(started, shown)
+    context, other = open_overview(started, shown)
     other.open(link)
-    assert other.page.inner_text("#callsite-instance .note") == told
+    assert other.page.inner_text("#callsite-instance .note") == reported
     assert other.page.input_value("#filter-ranks") == "0-5"
     assert other.page.locator(".ag-row-selected").first.get_attribute("row-id") == "1"
     context.close()
@@ -207,7 +207,7 @@ def test_the_grid_sorts_and_filters(started: Any, shown: View, browser: Browser)
     page.click(".ag-header-cell[col-id='total_wait_ns']")
     browser.until("location.search.includes('sort=total_wait_ns')")
     browser.until(up)
-    _, other = looking(started, shown)
+    _, other = open_overview(started, shown)
     other.open(page.url.removeprefix(shown.base))
     other.until(up)
 
@@ -268,7 +268,7 @@ def look_at(browser: Browser, name: str, paths: Sequence[str]) -> None:
 
 def test_the_overview_fits_a_phone(started: Any, shown: View) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-    context, browser = looking(started, shown, **phone)
+    context, browser = open_overview(started, shown, **phone)
     assert browser.page.evaluate("document.documentElement.scrollWidth") <= 390
     browser.page.wait_for_selector(".finding")
     browser.shot("overview-phone")
@@ -293,7 +293,7 @@ def test_a_growing_trace_is_followed(started: Any, tmp_path: Path) -> None:
     folder = tmp_path / "live"
     growing(5, late=True).write(folder, finished=False)
     with view([folder]) as running:
-        context, browser = looking(started, running)
+        context, browser = open_overview(started, running)
         browser.open("/live")
         browser.page.wait_for_selector("text=not arrived: 1")
         browser.shot("live")

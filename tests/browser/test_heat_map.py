@@ -16,7 +16,7 @@ MS = 1_000_000
 MANY = [pytest.param(ranks, marks=pytest.mark.everything) for ranks in (4096, 65536)]
 
 
-@pytest.mark.parametrize("ranks", [600, *MANY])
+@pytest.mark.parametrize("ranks", [pytest.param(600, marks=pytest.mark.slow), *MANY])
 def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) -> None:
     planted = ranks * 2 // 3
     random = np.random.default_rng(1)
@@ -24,9 +24,8 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
     made = lateness(late)
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        # Open the call site directly: the overview first computes findings of all call sites.
-        running.address = f"{running.base}/callsites?callsite=0&token={running.token}"
-        browser = Browser(page, running)
+        # The overview would first compute the findings of all call sites.
+        browser = Browser(page, running, "/callsites?callsite=0")
         page.wait_for_selector("#callsite-heat .js-plotly-plot")
         assert f"greatest lateness of up to {-(-ranks // 256)} ranks" in browser.text()
         rows = "document.querySelector('#callsite-heat .js-plotly-plot')?.data?.[0]?.y"
@@ -45,8 +44,12 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
         place = box["x"] + box["width"] / 2, math.floor(box["y"]) + 1
         browser.point(*place)
         browser.until("document.querySelector('#callsite-heat .js-plotly-plot')._hoverdata")
-        page.mouse.click(*place)
-        browser.until(f"{rows}?.[0] === '{planted}' && {rows}.length === {high - low + 1}")
+        for _ in range(20):  # a picture that is drawn again between hover and click loses the click
+            page.mouse.click(*place)
+            browser.settled()
+            if page.evaluate(f"{rows}?.[0]") != first:
+                break
+        assert page.evaluate(f"[{rows}[0], {rows}.length]") == [str(planted), high - low + 1]
         assert f"rank={first}" in page.url and "order=late" in page.url
         browser.settled()
         browser.shot(f"heat-map-{ranks}")

@@ -20,8 +20,7 @@ def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
     made = lateness(late)
     with view([made.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        browser = Browser(page, running)
-        browser.open("/callsites?callsite=0")
+        browser = Browser(page, running, "/callsites?callsite=0")
         page.wait_for_selector("#callsite-spread .js-plotly-plot")
 
         def data(name: str, of: int = 0) -> str:

@@ -27,7 +27,7 @@ def wrapped(mpi: Mpi, folder: Path, *words: str | Path) -> list[str | Path]:
     return [mpi.python, "-m", "mpiprof", "run", "-o", folder / "trace", *words]
 
 
-def said(stderr: str) -> list[str]:
+def messages(stderr: str) -> list[str]:
     """Return the recorder's messages without the line that names the trace."""
     lines = [line.removeprefix("mpiprof: ") for line in stderr.splitlines() if "mpiprof: " in line]
     return [line for line in lines if not line.startswith(("trace of", "next:"))]
@@ -78,6 +78,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_two_builds_in_one_job_of_2_or_3_ranks(
     rule: str, other_build: Path, mpi: Mpi, tmp_path: Path
@@ -93,7 +94,7 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
     values = RULES[rule] | {"MPIPROF_TRACE": str(tmp_path / "trace")}
     ended = run_mpi(mpi, ranks, [*script, other, ours, program, "3", "400"], env=values, check=True)
     assert ended.stdout == "3 right\n"
-    assert said(ended.stderr) == [
+    assert messages(ended.stderr) == [
         "nothing is switched, nor are arrivals summed up: the ranks were given different options, "
         "or run different versions of mpiprof"
     ]
@@ -168,10 +169,10 @@ def test_the_environment_is_read_in_one_module() -> None:
         "MPIPROF_ABI", ""
     )
     read = re.findall(r"X\(([A-Z_]+), .+, (true|false)\)", (core / "init/options.c").read_text())
-    asked = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
+    requested = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
     given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())
     for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS"}
-    assert {name for name, _ in read} == {*asked, *given, *options.PLACE} | for_tests
+    assert {name for name, _ in read} == {*requested, *given, *options.PLACE} | for_tests
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "summary"])
@@ -185,8 +186,8 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
     words = wrapped(mpich, tmp_path, *option, "--", program, "1900", "600")
     ended = run_mpi(mpich, 2, words, check=True)
     assert ended.stdout == "1900 right\n"
-    kept = r"\d+ communicators were left to the library: others had the private ones that a "
-    lines = [line for line in said(ended.stderr) if re.match(kept, line)]
+    retained = r"\d+ communicators were left to the library: others had the private ones that a "
+    lines = [line for line in messages(ended.stderr) if re.match(retained, line)]
     assert len(lines) == (spec == "allreduce=ring" or spec.startswith("random"))
     if spec == "allreduce=ring":
         events = mpiprof.open(tmp_path / "trace").instances
@@ -221,7 +222,7 @@ def test_revoked_on_3_ranks(options: list[str], openmpi: Mpi, tmp_path: Path) ->
     own = [program, tmp_path / "signs"]
     ended = run([*words, *wrapped(openmpi, tmp_path, *options, "--", *own)], check=True)
     assert ended.stdout.splitlines() == ["revoked, 3 of 3"] * 3
-    lines = [line for line in said(ended.stderr) if "survive failures" in line]
+    lines = [line for line in messages(ended.stderr) if "survive failures" in line]
     assert len(lines) == (len(options) > 0)
 
 

@@ -83,7 +83,7 @@ def candidates(ranks: int) -> dict[tuple[str, bool], list[Algorithm]]:
     return found
 
 
-def turn(ranks: int, number: int) -> list[Algorithm]:
+def nth_algorithms(ranks: int, number: int) -> list[Algorithm]:
     """Return one algorithm for each operation, which runs all of the operation's calls."""
     chosen = []
     for algorithms in candidates(ranks).values():
@@ -116,7 +116,7 @@ def test_forced_algorithms(
     ranks: int, number: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
     """No call runs natively, including cases in which the libraries are wrong."""
-    algorithms = turn(ranks, number)
+    algorithms = nth_algorithms(ranks, number)
     switch = forced(algorithms, 0 if number % 2 else 1000)
     found = check(openmpi, ranks, programs(openmpi), switch, tmp_path, "strict", cases=600)
     assert not [a for a in algorithms if not found[a.operation, a.intercommunicator, a.name]]
@@ -131,7 +131,7 @@ def test_mpich(
 
 
 def test_mpich_forced(mpich: Mpi, programs: Callable[..., Path], tmp_path: Path) -> None:
-    check(mpich, 2, programs(mpich), forced(turn(2, 1), 100), tmp_path, "strict")
+    check(mpich, 2, programs(mpich), forced(nth_algorithms(2, 1), 100), tmp_path, "strict")
 
 
 UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv")  # not all members know the bytes
@@ -190,7 +190,7 @@ def test_orders_of_a_ring_on_two_nodes(
 def test_all_forced(
     ranks: int, number: int, openmpi: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    switch = forced(turn(ranks, number), (0, 8, 1000)[number % 3])
+    switch = forced(nth_algorithms(ranks, number), (0, 8, 1000)[number % 3])
     check(openmpi, ranks, programs(openmpi), switch, tmp_path, "strict", cases=3000, seed=number)
 
 
@@ -199,7 +199,7 @@ def test_all_forced(
 def test_all_forced_mpich(
     number: int, mpich: Mpi, programs: Callable[..., Path], tmp_path: Path
 ) -> None:
-    switch = forced(turn(2, number), (0, 8, 1000)[number % 3])
+    switch = forced(nth_algorithms(2, number), (0, 8, 1000)[number % 3])
     check(mpich, 2, programs(mpich), switch, tmp_path, "strict", cases=3000, seed=number)
 
 
@@ -224,7 +224,7 @@ def test_chunks_and_sanitizers(
 ) -> None:
     """Messages above the chunk size work, and the sanitizers report no fault."""
     ranks = 4 if mpi.name == "openmpi" else 2
-    switch = plan.read(forced(turn(ranks, number), 200)).text()
+    switch = plan.read(forced(nth_algorithms(ranks, number), 200)).text()
     words = test_sanitizers.environment(mpi, small, tmp_path / "trace")
     words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
     result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]])

@@ -8,7 +8,7 @@ import pytest
 from support import wrong_arguments
 from support.compilation import compiled
 from support.jobs import run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 ORDERLY = (
     "alltoall=bruck,alltoallv=ring,reduce=binary_tree,allreduce=ring,reduce_scatter=pairwise,"
@@ -18,7 +18,7 @@ ORDERLY = (
 )
 
 
-def said(folder: Path, ranks: int = 3) -> list[str]:
+def output_of(folder: Path, ranks: int = 3) -> list[str]:
     """Return the output of the ranks of a program."""
     files = sorted(folder.glob("said-*.txt"))
     assert len(files) == ranks
@@ -39,9 +39,9 @@ def test_garbage_and_wrong_arguments_on_3_ranks(switch: str, mpi: Mpi, tmp_path:
     source.write_text(wrong_arguments.source([c for c in every if c.function.form == "blocking"]))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
     run_mpi(mpi, 3, [program], check=True, cwd=tmp_path)
-    bare = said(tmp_path)
+    bare = output_of(tmp_path)
     run_mpi(mpi, 3, switched(mpi, tmp_path, switch, program), check=True, cwd=tmp_path)
-    assert said(tmp_path) == bare
+    assert output_of(tmp_path) == bare
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def errors(mpi: Mpi) -> Path:
 def test_what_libraries_refuse_on_3_ranks(mpi: Mpi, errors: Path, tmp_path: Path) -> None:
     """Operations invalid for a type, uncommitted types and invalid roots are refused."""
     run_mpi(mpi, 3, [errors, "refused"], check=True, cwd=tmp_path)
-    bare = said(tmp_path)
+    bare = output_of(tmp_path)
     words = switched(mpi, tmp_path, ORDERLY, errors, "refused")
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    assert said(tmp_path) == bare
+    assert output_of(tmp_path) == bare
     assert all("class" in line for line in bare)
 
 
@@ -65,7 +65,7 @@ def test_a_message_too_long_for_one_rank_of_3(mpi: Mpi, errors: Path, tmp_path: 
     trees = "bcast=flat_tree,scatter=linear,scatterv=linear,alltoallv=simple,allreduce=ring"
     words = switched(mpi, tmp_path, trees, errors, "truncated")
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    assert said(tmp_path) == []
+    assert output_of(tmp_path) == []
 
 
 SIZES = (
@@ -99,6 +99,7 @@ def sizes(mpi: Mpi) -> Path:
     return compiled(mpi, "execute_sizes.c")
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize(
     "switches", [[SIZES, DIRECT], ["random:1", "random:5"]], ids=["forced", "random"]
 )
@@ -108,13 +109,13 @@ def test_sizes_that_differ_on_3_ranks(
     """Mismatched sizes, on one rank or between sender and receiver, act as in the bare program."""
     words: list[str | Path] = [sizes] if "alltoall" in switches[0] else [sizes, "forward"]
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    bare = comparable(said(tmp_path))
+    bare = comparable(output_of(tmp_path))
     assert len(bare) > 60
     for number, switch in enumerate(switches):
         folder = tmp_path / str(number)
         folder.mkdir()
         run_mpi(mpi, 3, switched(mpi, folder, switch, *words), check=True, cwd=folder)
-        assert comparable(said(folder)) == bare
+        assert comparable(output_of(folder)) == bare
 
 
 @pytest.mark.parametrize("count", [10, 2], ids=["10", "2"])
@@ -140,7 +141,7 @@ def test_reductions_with_unequal_counts_on_3_ranks(
     switch = f"allreduce={algorithms[0]},reduce_scatter_block={algorithms[1]}"
     words = switched(mpi, tmp_path, switch, sizes, "reductions", str(count))
     run_mpi(mpi, 3, words, check=True, cwd=tmp_path)
-    found = [line.split("|") for line in said(tmp_path)]
+    found = [line.split("|") for line in output_of(tmp_path)]
     assert len(found) == 3 * 4
     cases: dict[str, set[str]] = {}
     for _, case, kind, _ in found:
@@ -161,6 +162,7 @@ def lengths(mpi: Mpi) -> Path:
     return compiled(mpi, "execute_lengths.c")
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize("algorithm", BLOCKED + TREES + PARTS)
 def test_broadcasts_with_unequal_sizes_on_4_ranks(
     algorithm: str, mpi: Mpi, lengths: Path, tmp_path: Path
@@ -172,7 +174,7 @@ def test_broadcasts_with_unequal_sizes_on_4_ranks(
     """
     words = switched(mpi, tmp_path, f"bcast={algorithm}", lengths, "60000")
     run_mpi(mpi, 4, words, check=True, cwd=tmp_path)
-    lines = [line.split("|") for line in said(tmp_path, 4)]
+    lines = [line.split("|") for line in output_of(tmp_path, 4)]
     assert len(lines) == 4 * 8 * 3
     for rank, case, n, kind, come, alone in lines:
         root = int(case.split(" ")[0])
@@ -189,7 +191,7 @@ def test_broadcasts_with_unequal_sizes_on_4_ranks(
 
 def found_on_2(folder: Path) -> list[tuple[str, ...]]:
     """Return the results of two ranks for each broadcast, without data after an error."""
-    lines = [tuple(line.split("|")) for line in said(folder, 2)]
+    lines = [tuple(line.split("|")) for line in output_of(folder, 2)]
     return [line if line[3] == "0" else line[:4] for line in lines]
 
 

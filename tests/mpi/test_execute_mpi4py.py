@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.mpis import Mpi
 from support.wait_until import HANG_S
-from test_execute import SEED, forced, turn, used
-from test_mpi4py_suite import ran, suite
+from test_execute import SEED, forced, nth_algorithms, used
+from test_mpi4py_suite import run_suite, suite
 
 BLOCKING = r"cco_(buf|vec)\.py"
 FILES = ["cco_buf", "cco_vec", "cco_obj", "cco_buf_inter", "cco_vec_inter", "cco_obj_inter", "op"]
@@ -20,12 +20,13 @@ def passes(mpi: Mpi, ranks: int, pattern: str, folder: Path, switch: str) -> Non
     trace = folder / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), "--switch", switch]
     words += [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
-    code, printed = ran(mpi, ranks, words, folder, HANG_S)
+    code, printed = run_suite(mpi, ranks, words, folder, HANG_S)
     assert code == 0, printed[-3000:]
     assert "Ran 0 tests" not in printed
     assert len({name for _, _, name in used(trace)}) > 5
 
 
+@pytest.mark.slow
 def test_random_algorithms_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     passes(openmpi, 3, BLOCKING, tmp_path, f"random:{SEED}")
 
@@ -36,7 +37,7 @@ def passing_bare(mpi: Mpi, ranks: int, folder: Path) -> list[str]:
     names = []
     for name in FILES:
         words = [str(mpi.python), str(suite(mpi) / "main.py"), "-q", "-i", rf"{name}\.py"]
-        if ran(mpi, ranks, words, folder, 200)[0] == 0:
+        if run_suite(mpi, ranks, words, folder, 200)[0] == 0:
             names.append(name)
     return names
 
@@ -55,6 +56,6 @@ def test_each_algorithm(
 ) -> None:
     """Each algorithm and random selection pass every test file that passes bare."""
     chosen = passing_bare(mpi, ranks, shared_folder)
-    switch = f"random:{ranks}" if number == 8 else forced(turn(ranks, number), 100)
+    switch = f"random:{ranks}" if number == 8 else forced(nth_algorithms(ranks, number), 100)
     assert len(chosen) > 3
     passes(mpi, ranks, rf"({'|'.join(chosen)})\.py", tmp_path, switch)

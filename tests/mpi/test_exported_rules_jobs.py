@@ -92,8 +92,8 @@ def in_plan(case: Case) -> int:
 
 def written(mpi: Mpi, path: Path, rules: Sequence[Rule]) -> Handover:
     """Export a plan into a file."""
-    asked = Asked(rules, mpi.name, MOST, commutative=True)
-    done = hand_over(asked, path, library_of(mpi))
+    requested = Asked(rules, mpi.name, MOST, commutative=True)
+    done = hand_over(requested, path, library_of(mpi))
     path.write_text(done.text)
     return done
 
@@ -172,15 +172,20 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
         by_name = {(cell.operation, cell.size): cell for cell in cells}
         for case in cases:
             cell = by_name[case[:2]]
-            asked = cell.what.partition("=")[2].partition(":")[0]
-            assert sent[case] == of_schedule(asked, case, cell.segment), (case, cell.own.name)
+            requested = cell.what.partition("=")[2].partition(":")[0]
+            assert sent[case] == of_schedule(requested, case, cell.segment), (case, cell.own.name)
             compared += 1
     assert compared > (150 if mpi.name == "openmpi" else 50)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(i, marks=pytest.mark.everything) for i in range(6, 16))]
-)
+SEEDS = [
+    0, 1,
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6)),
+    *(pytest.param(seed, marks=pytest.mark.everything) for seed in range(6, 16)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) -> None:
     """In a job of 8 processes: calls without a rule send the same messages as without the file."""
     entries = random_plan(random.Random(seed), mpi.name, MOST)

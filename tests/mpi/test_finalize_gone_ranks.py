@@ -27,10 +27,11 @@ def test_ranks_that_aborted_a_communicator(
 ) -> None:
     """On 4 ranks, two of which abort: each is on a separate node, so that clocks are compared."""
     program = compiled(mpich, "finalize_gone_ranks.c")
-    launcher = [str(mpich.bin / "mpiexec"), "-disable-auto-cleanup", "-n", "4"]
-    bare = run([*launcher, program, half], env=ALONE)
-    own_node = ["sh", "-c", 'MPIPROF_NODE=node$PMI_RANK exec "$@"', "sh"]
+    launcher, *ranks = mpich.mpiexec(4)
+    launch = [launcher, "-disable-auto-cleanup", *ranks]
+    bare = run([*launch, program, half], env=ALONE)
+    separate_node = ["sh", "-c", 'MPIPROF_NODE=node$PMI_RANK exec "$@"', "sh"]
     recorder = [str(mpich.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     recorder += MODES[mode]
-    ended = run([*launcher, *own_node, *recorder, "--", program, half], env=ALONE)
+    ended = run([*launch, *separate_node, *recorder, "--", program, half], env=ALONE)
     assert ended.returncode == bare.returncode == 12

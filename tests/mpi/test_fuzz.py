@@ -61,6 +61,7 @@ def sanitized_calls(
     assert " calls, 0 wrong" in ended.stdout
 
 
+@pytest.mark.slow
 def test_library_algorithms_with_the_sanitizers(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
     """On 2 ranks: the communicators and settings for library algorithms cause no fault."""
     sanitized_calls(mpi, sanitized, tmp_path / "trace", "own", 0, 300, HANG_S)

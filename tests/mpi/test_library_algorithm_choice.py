@@ -10,7 +10,7 @@ import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
 from support.library_algorithm_runs import FUNCTIONS, Case, cases, recorded
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.libraries import Own, own
@@ -27,28 +27,30 @@ FAMILIES = ("openmpi", "mpich")
 Ran = tuple[dict[Case, list[str]], dict[Case, str]]
 
 
-def told_in(library: str, turn: int) -> dict[str, Own]:
+def told_in(library: str, index: int) -> dict[str, Own]:
     """Return the turn-th algorithm of every operation that the library can be set to."""
-    return {one.operation: one for one in own(library) if one.place == turn and one.told}
+    return {one.operation: one for one in own(library) if one.place == index and one.told}
 
 
-def switch(told: dict[str, Own], *, segments: bool = False) -> list[str]:
+def switch(reported: dict[str, Own], *, segments: bool = False) -> list[str]:
     """Return the option that selects the algorithms."""
-    ends = [f":segment={SEGMENT}" if segments and one.segmented else "" for one in told.values()]
+    ends = [
+        f":segment={SEGMENT}" if segments and one.segmented else "" for one in reported.values()
+    ]
     names = [
-        f"{o}=native:{one.name}{end}" for (o, one), end in zip(told.items(), ends, strict=True)
+        f"{o}=native:{one.name}{end}" for (o, one), end in zip(reported.items(), ends, strict=True)
     ]
     return ["--switch", ",".join(names)]
 
 
-def ran(mpi: Mpi, asked: Sequence[Case], tools: str, folder: Path, options: list[str]) -> Ran:
+def ran(mpi: Mpi, requested: Sequence[Case], tools: str, folder: Path, options: list[str]) -> Ran:
     """Record calls with a preloaded tool; returns rank 0's output for each, and its algorithm."""
     tool = compiled(mpi, tools, "-shared", "-fPIC", "-ldl")
-    said, _ = recorded(mpi, asked, {"LD_PRELOAD": str(tool)}, folder, options)
+    printed, _ = recorded(mpi, requested, {"LD_PRELOAD": str(tool)}, folder, options)
     events = mpiprof.open(folder / "trace").events
     mine = events[(events["rank"] == 0) & events["operation"].isin(OPERATIONS)]
     found = mine.sort_values("enter_ns")["algorithm"].astype(str).tolist()
-    return said, dict(zip(asked, found, strict=True))
+    return printed, dict(zip(requested, found, strict=True))
 
 
 def fits(one: Own, size: int, count: int) -> bool:
@@ -67,31 +69,31 @@ def segmented(one: Own, size: int, count: int, segment: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("turn", range(1, 11))
-def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
+@pytest.mark.parametrize("index", range(1, 11))
+def test_open_mpis(openmpi: Mpi, tmp_path: Path, index: int) -> None:
     """On 2, 3, 4 and 8 processes: the function that was called is the chosen one.
 
     The turn-th algorithm of every operation is chosen. The last turn chooses segmented algorithms.
     """
-    told = told_in("openmpi", turn)
-    if turn == 10:
-        told = {
+    reported = told_in("openmpi", index)
+    if index == 10:
+        reported = {
             o: next(x for x in own("openmpi", o) if x.segmented) for o in ("allreduce", "reduce")
         }
-        told["bcast"] = own("openmpi", "bcast")[3]
-    segment = SEGMENT if turn == 10 else 0
-    asked = cases(tuple(told), SIZES, BYTES)
-    options = switch(told, segments=turn == 10)
-    said, found = ran(openmpi, asked, "library_algorithm_functions.c", tmp_path, options)
+        reported["bcast"] = own("openmpi", "bcast")[3]
+    segment = SEGMENT if index == 10 else 0
+    requested = cases(tuple(reported), SIZES, BYTES)
+    options = switch(reported, segments=index == 10)
+    printed, found = ran(openmpi, requested, "library_algorithm_functions.c", tmp_path, options)
     names = {
         f"{operation}_{word}": (operation, own("openmpi", operation)[place].name)
         for operation, words in FUNCTIONS.items()
         for place, word in enumerate(words.split())
     }
-    for case in asked:
+    for case in requested:
         operation, size, count = case
-        one = told[operation]
-        called = [names[word.replace("_intra_", "_")] for word in said[case][1:]]
+        one = reported[operation]
+        called = [names[word.replace("_intra_", "_")] for word in printed[case][1:]]
         took = [name for of, name in called if of == operation][-1:]
         # Open MPI reads the setting of allgatherv from the environment only.
         runs = operation != "allgatherv" and fits(one, size, count)
@@ -101,26 +103,28 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
             assert (took, found[case]) == ([one.name], f"native:{one.name}{end}"), case
         else:
             assert found[case] == "native", case
-        assert said[case][0] == "0", case
+        assert printed[case][0] == "0", case
 
 
-@pytest.mark.parametrize("turn", range(1, 10))
-def test_mpichs(mpich: Mpi, tmp_path: Path, turn: int) -> None:
+@pytest.mark.parametrize("index", range(1, 10))
+def test_mpichs(mpich: Mpi, tmp_path: Path, index: int) -> None:
     """On 2, 3, 4 and 8 processes: MPICH's setting applies during the call only.
 
     The turn-th algorithm of every operation is chosen.
     """
-    told = told_in("mpich", turn)
-    asked = cases(tuple(told), SIZES, (1, 1000, 65536))
-    said, found = ran(mpich, asked, "library_algorithm_variables.c", tmp_path, switch(told))
-    for case in asked:
+    reported = told_in("mpich", index)
+    requested = cases(tuple(reported), SIZES, (1, 1000, 65536))
+    printed, found = ran(
+        mpich, requested, "library_algorithm_variables.c", tmp_path, switch(reported)
+    )
+    for case in requested:
         operation, size, count = case
-        one = told[operation]
+        one = reported[operation]
         runs = fits(one, size, count) and "in_place" not in one.needs
-        assert said[case][-1] == "0:1", case
-        assert said[case][-2] == (f"{one.place}:0" if runs else "0:1"), case
+        assert printed[case][-1] == "0:1", case
+        assert printed[case][-2] == (f"{one.place}:0" if runs else "0:1"), case
         assert (found[case] == f"native:{one.name}") == runs, case
-        assert said[case][0] == "0", case
+        assert printed[case][0] == "0", case
 
 
 @pytest.mark.parametrize(
@@ -160,11 +164,12 @@ def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) 
     bare = run_mpi(openmpi, 4, [str(program)], env={"LD_PRELOAD": str(counter)}, check=True)
     assert done.stdout == bare.stdout and "bcast" in bare.stdout
     events = mpiprof.open(tmp_path / "trace").events
-    told = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
-    assert told["communicator"].nunique() == 32  # each has a private one, and a duplicate of it
+    reported = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
+    assert reported["communicator"].nunique() == 32  # each has a private one, and a duplicate of it
     assert "64 at a time" in done.stderr
 
 
+@SLOW_WITH_MPICH
 def test_replay_measures_them(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 processes: `tune --replay` measures all that apply, with two sizes of segments."""
     program = compiled(mpi, "library_algorithm_calls.c", "-ldl")
@@ -199,8 +204,8 @@ def test_errors_leave_the_librarys_settings_alone(mpi: Mpi, tmp_path: Path) -> N
     wrapper = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     choices = "bcast=native:binomial,barrier=native:" + ("bruck", "recexch")[mpi.name == "mpich"]
     bare = run_mpi(mpi, 2, command, check=True).stdout
-    told = run_mpi(mpi, 2, [*wrapper, "--switch", choices, "--", *command], check=True).stdout
-    assert told == bare
+    reported = run_mpi(mpi, 2, [*wrapper, "--switch", choices, "--", *command], check=True).stdout
+    assert reported == bare
     assert "turn 0: 32, wrong -1" in bare and "turn 2: 32, wrong -3, handled 2" in bare
     assert bare.count("in handler 0, after 0, then 0") == 2
     used = mpiprof.open(tmp_path / "trace").events["algorithm"].astype(str)
@@ -225,20 +230,20 @@ def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "said"),
+    ("choice", "printed"),
     [
         ("allgather=native:sparbit", "Open MPI can't be told to run 'sparbit'"),
         ("allreduce=native:recexch", "Open MPI has no 'recexch'"),
     ],
 )
-def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, said: str) -> None:
+def test_what_the_library_has_not(openmpi: Mpi, tmp_path: Path, choice: str, printed: str) -> None:
     """On 2 processes: a message at the job's start, and the library's own choice runs."""
     program = compiled(openmpi, "clock_rounds.c")
     command = [str(openmpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
     done = run_mpi(
         openmpi, 2, [*command, "--switch", choice, "--", str(program), "3", "end"], check=True
     )
-    assert f"--switch {choice}: {said}" in done.stderr
+    assert f"--switch {choice}: {printed}" in done.stderr
 
 
 def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
@@ -253,7 +258,7 @@ def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
 
 def test_every_algorithm_is_tried() -> None:
     """All algorithms that can be selected are tested."""
-    tried = {one for turn in range(1, 11) for x in FAMILIES for one in told_in(x, turn).values()}
+    tried = {one for index in range(1, 11) for x in FAMILIES for one in told_in(x, index).values()}
     left = {one for x in FAMILIES for one in own(x)} - tried
     wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}
     assert wrong == {(x.library, x.operation, x.name) for x in left if x.name not in NOT_TOLD}

@@ -16,7 +16,7 @@ import pytest
 from support import PROGRAMS
 from support.compilation import compiled
 from support.jobs import EVERY_TRANSPORT, run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.metrics.library_algorithms import is_native
@@ -58,7 +58,7 @@ def kept_kb(done: subprocess.CompletedProcess[str]) -> list[int]:
     return [int(kb) for kb in re.findall(r"rank \d+ kept (-?\d+) KB", done.stdout)]
 
 
-def ran(folder: Path, operation: str) -> set[str]:
+def algorithms_run(folder: Path, operation: str) -> set[str]:
     """Return the algorithms of an operation's instances with several ranks."""
     instances = mpiprof.open(folder / "trace").instances
     ours = (instances["operation"] == operation) & (instances["size"] > 1)
@@ -71,7 +71,7 @@ def test_given_back(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> N
     options = ["--switch", "alltoall=bruck", "--scratch", "128M"]
     done = started(mpi, tmp_path, options, calls(mpi), "1", "2000000")
     bare = run_mpi(mpi, RANKS, [calls(mpi), "1", "2000000"], check=True)
-    assert ran(tmp_path, "alltoall") == {"bruck"}
+    assert algorithms_run(tmp_path, "alltoall") == {"bruck"}
     assert max(kept_kb(done)) < max(kept_kb(bare)) + 15000
     assert "ignored" not in done.stderr
 
@@ -80,8 +80,8 @@ def test_bounded(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None
     """An algorithm that needs more than --scratch is no candidate; one message has the remedy."""
     options = ["--switch", "alltoall=bruck,allreduce=recursive_doubling", "--scratch", "1M"]
     done = started(mpi, tmp_path, options, calls(mpi), "1", "400000")
-    assert ran(tmp_path, "alltoall") == {"native"}
-    assert ran(tmp_path, "allreduce") == {"recursive_doubling"}
+    assert algorithms_run(tmp_path, "alltoall") == {"native"}
+    assert algorithms_run(tmp_path, "allreduce") == {"recursive_doubling"}
     lines = [line for line in done.stderr.splitlines() if "left" in line]
     assert len(lines) == 1
     assert "alltoall=bruck and the like were left out" in lines[0]
@@ -92,9 +92,9 @@ def test_packed_beyond_the_limit(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_pat
     """If one rank alone must pack more than the limit, all ranks run that call natively."""
     options = ["--switch", "alltoall=ring,alltoallv=ring,bcast=chain", "--scratch", "1M"]
     started(mpi, tmp_path, options, calls(mpi), "2", "300000")
-    assert ran(tmp_path, "alltoall") == {"ring", "native"}
-    assert ran(tmp_path, "alltoallv") == {"ring"}
-    assert ran(tmp_path, "bcast") == {"chain"}
+    assert algorithms_run(tmp_path, "alltoall") == {"ring", "native"}
+    assert algorithms_run(tmp_path, "alltoallv") == {"ring"}
+    assert algorithms_run(tmp_path, "bcast") == {"chain"}
 
 
 def test_different_scratch(mpi: Mpi, calls: Callable[[Mpi], Path], tmp_path: Path) -> None:
@@ -143,9 +143,10 @@ def refused(
     assert "wrong data" not in done.stderr
     rows = [[int(word) for word in line.split()] for line in counts.read_text().splitlines()]
     assert len(rows) == RANKS
-    return min(asked for _, asked, _ in rows)
+    return min(requested for _, requested, _ in rows)
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize("number", range(5), ids=["random", "auto", "forced", "summary", "record"])
 def test_refused_memory(
     mpi: Mpi, calls: Callable[[Mpi], Path], failing: Path, tmp_path: Path, number: int

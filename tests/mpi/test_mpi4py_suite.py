@@ -1,7 +1,7 @@
 """mpi4py's own tests have the same results recorded and bare.
 
 They are in mpi4py's source distribution, which is downloaded once into the folder of the test
-environments. None of it is compiled. `make test` runs the collectives at 2 ranks, and `make
+environments. None of it is compiled. `CI=true make test` runs the collectives at 2 ranks, and `make
 test-all` every file at 1, 2, 3 and 5 ranks. Files that fail bare are skipped.
 """
 
@@ -40,15 +40,17 @@ def suite(mpi: Mpi) -> Path:
 
 def result_of(printed: list[str]) -> list[list[str]]:
     """Return each rank's numbers of run, skipped and failed tests, and the names, without times."""
-    kept = [[re.sub(r" in [0-9.]+s$", "", line) for line in text.splitlines()] for text in printed]
-    return [[s for s in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", s)] for lines in kept]
+    retained = [
+        [re.sub(r" in [0-9.]+s$", "", line) for line in text.splitlines()] for text in printed
+    ]
+    return [[s for s in lines if re.match("Ran |OK|FAILED|ERROR:|FAIL:", s)] for lines in retained]
 
 
 # Each rank prints into a file, because mpiexec mixes the lines of ranks.
 APART = 'exec "$@" >"$PRINTED.${PMI_RANK}${OMPI_COMM_WORLD_RANK}" 2>&1'
 
 
-def ran(
+def run_suite(
     mpi: Mpi, ranks: int, words: list[str], folder: Path, timeout: float
 ) -> tuple[int, list[str]]:
     """Run the suite; returns its exit code and each rank's output."""
@@ -65,14 +67,14 @@ def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, bare_s: float = HA
     """Run some of the tests both ways; returns False if they fail or exceed bare_s bare."""
     tests = [str(suite(mpi) / "main.py"), "-q", "-i", pattern]
     try:
-        code, printed = ran(mpi, ranks, [str(mpi.python), *tests], folder, bare_s)
+        code, printed = run_suite(mpi, ranks, [str(mpi.python), *tests], folder, bare_s)
     except pytest.fail.Exception:
         return False
     if code != 0:
         return False
     trace = folder / "trace"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *tests]
-    recorded_code, recorded = ran(mpi, ranks, words, folder, HANG_S)
+    recorded_code, recorded = run_suite(mpi, ranks, words, folder, HANG_S)
     assert recorded_code == 0, "\n".join(recorded)[-3000:]
     assert result_of(recorded) == result_of(printed)
     assert all("Ran " in text and "Ran 0 tests" not in text for text in printed[1:]), printed
@@ -82,6 +84,7 @@ def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, bare_s: float = HA
     return True
 
 
+@pytest.mark.slow
 def test_collectives_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     assert compare(mpi, 2, "cco", tmp_path)
 

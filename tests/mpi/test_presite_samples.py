@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.diagnosis.presite_samples import place_of
@@ -34,7 +34,7 @@ def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
     return [mpi.python, "-m", "mpiprof", "run", "-q", "--where", "-o", folder / "trace"]
 
 
-def seen(folder: Path) -> tuple[str, str]:
+def sampled_function(folder: Path) -> tuple[str, str]:
     """Return the file and function of most of rank 1's time between two calls of site 0."""
     place = place_of(mpiprof.open(folder / "trace"), 1, 0, 0)
     assert place is not None and place["share"] > 0.5 and place["line"] > 0
@@ -45,9 +45,10 @@ def test_a_function_in_c_is_named(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: no sleep ends early, and most of rank 1's time is in heavy()."""
     done = run_mpi(mpi, 2, [*wrapped(mpi, tmp_path), compiled(mpi, "presite_late_function.c")])
     assert done.returncode == 7, done
-    assert seen(tmp_path) == ("presite_late_function.c", "heavy")
+    assert sampled_function(tmp_path) == ("presite_late_function.c", "heavy")
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize(
     "end",
     ["MPI.Finalize()", "", "sys.exit(3)", "import os; os._exit(3)"],
@@ -62,7 +63,7 @@ def test_a_function_in_python_is_named(mpi: Mpi, tmp_path: Path, end: str) -> No
         assert done.returncode != 0
     else:
         assert done.returncode == 0, done.stderr
-        assert seen(tmp_path) == ("late.py", "assemble")
+        assert sampled_function(tmp_path) == ("late.py", "assemble")
 
 
 def test_threads_and_children_beside_it(mpi: Mpi, tmp_path: Path) -> None:

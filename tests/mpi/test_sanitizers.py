@@ -13,6 +13,9 @@ from support.mpis import Mpi
 
 import mpiprof
 
+# The sanitizers need a separate build of the core.
+pytestmark = pytest.mark.slow
+
 # Leaks of an MPI library do not count, and the core's memory lives as long as the process by
 # design.
 QUIET = {

@@ -10,6 +10,7 @@ from support.mpis import Mpi
 from support.wait_until import HANG_S
 
 
+@pytest.mark.slow
 def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
     """On 2 to 8 ranks: all faults are reported correctly; delays are for an idle machine."""
     words = ["--faults", "3", "--minutes", "0.15", "--programs", "1", "--limit", "1"]
@@ -22,10 +23,9 @@ def test_the_table_of_three_faults_and_a_sound_program(openmpi: Mpi) -> None:
         check=False,
     )
     assert done.returncode in (0, 3), done.stderr
-    head, told, slowest, right, _, alarms = done.stdout.splitlines()
+    head, reported, right, _, alarms = done.stdout.splitlines()
     assert head.split() == ["what", "asked", "measured", "holds"]
-    assert told.startswith("told after the limit") and told.endswith("yes")
-    assert slowest.startswith("slowest after the limit")
+    assert reported.startswith("told after the limit") and " 3, " in reported
     assert "3 right, 0 undecided, 0 wrong" in right and right.endswith("yes")
     assert " 0 in " in alarms and alarms.endswith("yes")
 

@@ -16,12 +16,12 @@ from support import ROOT
 from support.dashboard_traces import plain
 from support.jobs import clean_environment, run
 from support.mpis import LIBRARIES
+from support.wait_until import HANG_S
 
 BUILDING = 1200  # seconds for eight libraries, with a downloaded compiler
 
 
 @pytest.mark.everything
-@pytest.mark.heavy
 def test_a_wheel_records_and_switches_in_a_fresh_environment(tmp_path: Path) -> None:
     """On 2 ranks of MPICH, in an environment with wheels only, far from the sources."""
     words = ["PLATFORMS=manylinux-x86_64", f"DIST={tmp_path}"]
@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_one_wheel_for_every_mpi(wheel: Path) -> None:
     assert re.fullmatch(r"mpiprof_arrivals-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
@@ -82,7 +82,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv" / "bin" / "python"
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["inside", "outside"])
 def test_an_installed_package_works_inside_and_outside_of_the_checkout(
     where: str, installed: Path, tmp_path: Path
@@ -93,8 +93,8 @@ def test_an_installed_package_works_inside_and_outside_of_the_checkout(
     assert Path(at.stdout.strip()).is_relative_to(
         ROOT if where == "inside" else installed.parents[1]
     )
-    said = run([installed, "-m", "mpiprof", "algorithms", "allgather"], cwd=cwd, check=True)
-    assert "ring" in said.stdout
+    printed = run([installed, "-m", "mpiprof", "algorithms", "allgather"], cwd=cwd, check=True)
+    assert "ring" in printed.stdout
     words = ["-m", "mpiprof", "view", str(plain(tmp_path / "t", 3)), "--no-browser", "--port", "0"]
     process = subprocess.Popen(
         [installed, *words], cwd=cwd, stdout=subprocess.PIPE, text=True, env=clean_environment()
@@ -107,4 +107,4 @@ def test_an_installed_package_works_inside_and_outside_of_the_checkout(
         assert re.search(r"<title>mpiprof</title>", page)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG_S)

@@ -72,37 +72,37 @@ def view(traces: Sequence[Path], *options: str, cwd: Path | None = None) -> Iter
 
 
 class Browser:
-    """Chromium on one view, logged in; collects complaints of its console and requests."""
+    """Chromium on a path of a view, logged in; collects complaints of its console and requests."""
 
-    def __init__(self, page: Any, shown: View) -> None:
+    def __init__(self, page: Any, shown: View, path: str = "/") -> None:
         self.page = page
         self.view = shown
         self.complaints: list[str] = []
         self.hosts: set[str] = set()
         self.under_way = 0
         page.set_default_timeout(TIMEOUT_MS)
-        page.on("console", self._hear)
+        page.on("console", self._record_message)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._begin)
-        page.on("requestfinished", self._end)
-        page.on("requestfailed", self._end)
-        page.on("response", self._look)
-        page.goto(shown.address)
+        page.on("request", self._count_request)
+        page.on("requestfinished", self._count_response)
+        page.on("requestfailed", self._count_response)
+        page.on("response", self._record_error)
+        page.goto(f"{shown.base}{path}{'&' if '?' in path else '?'}token={shown.token}")
         self.settled()
 
-    def _hear(self, message: Any) -> None:
+    def _record_message(self, message: Any) -> None:
         if message.type in ("error", "warning") and not OF_THE_MACHINE.search(message.text):
             self.complaints.append(message.text)
 
-    def _begin(self, request: Any) -> None:
+    def _count_request(self, request: Any) -> None:
         self.under_way += 1
         if not request.url.startswith(("data:", "blob:")):
             self.hosts.add(request.url.split("/")[2])
 
-    def _end(self, _: Any) -> None:
+    def _count_response(self, _: Any) -> None:
         self.under_way -= 1
 
-    def _look(self, response: Any) -> None:
+    def _record_error(self, response: Any) -> None:
         if response.status >= 400:
             self.complaints.append(f"{response.status} {response.url}")
 

