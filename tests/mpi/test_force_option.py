@@ -18,16 +18,16 @@ def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     words = [str(mpi.python), "-m", "mpiprof", "run", "-np", "2", "-o", "before", "app.py"]
     app.write_text(APP)
-    run(words, cwd=tmp_path, check=True, timeout=120)
-    again = run(words, cwd=tmp_path, timeout=120)
+    run(words, cwd=tmp_path, check=True)
+    again = run(words, cwd=tmp_path)
     assert again.returncode == 2 and "replace it with --force" in again.stderr
     app.write_text(APP.replace("Barrier()", "Bcast(bytearray(8))"))
-    run([*words[:-1], "--force", "app.py"], cwd=tmp_path, check=True, timeout=120)
+    run([*words[:-1], "--force", "app.py"], cwd=tmp_path, check=True)
     table = mpiprof.open(tmp_path / "before").callsites
     assert set(table["operation"]) == {"bcast", "finalize"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py", "before"]
     # A program that cannot be started leaves the old trace in place.
-    missing = run([*words[:-1], "--force", "gone.py"], cwd=tmp_path, timeout=120)
+    missing = run([*words[:-1], "--force", "gone.py"], cwd=tmp_path)
     assert missing.returncode == 2
     assert mpiprof.open(tmp_path / "before").complete
 
@@ -38,7 +38,7 @@ def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:
     for name, last in (("exit", ""), ("line", "MPI.Finalize()\n")):
         (tmp_path / "app.py").write_text(APP + last)
         words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-n", "2", "-o", name, "app.py"]
-        run(words, cwd=tmp_path, check=True, timeout=120)
+        run(words, cwd=tmp_path, check=True)
         shown = run(
             [str(mpi.python), "-m", "mpiprof", "report", name, "--json"], cwd=tmp_path, check=True
         )

@@ -183,7 +183,7 @@ static void run_case(int thread, int number, uint64_t seed, const struct communi
     t.multiple = multiples[draw(&t.shared, 5)];
     t.arrivals = &shared_counters[8 * thread + (t.inter ? 4 : place == 3 ? 2 + world_rank % 2 : 0)];
     describe(&t);
-    alarm(40);
+    alarm(300);
     operations[which].run(&t);
 }
 
