@@ -176,13 +176,13 @@ def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
     with chromium() as browser:
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 400)):
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-            asked: list[Any] = []
-            said: list[Any] = []
-            page.on("request", lambda one, to=asked: to.append(one))
-            page.on("console", lambda one, to=said: to.append(one))
+            requested: list[Any] = []
+            printed: list[Any] = []
+            page.on("request", lambda one, to=requested: to.append(one))
+            page.on("console", lambda one, to=printed: to.append(one))
             page.goto((tmp_path / "t.html").as_uri())
-            assert [r.url for r in asked if not r.url.startswith("data:")] == [page.url]
-            assert said == []
+            assert [r.url for r in requested if not r.url.startswith("data:")] == [page.url]
+            assert printed == []
             assert page.evaluate("document.documentElement.scrollWidth") == width
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
                 "rgb(23, 27, 32)" if scheme == "dark" else "rgb(255, 255, 255)"

@@ -160,10 +160,10 @@ def test_hover_and_click_show_all_fields_of_an_event(page: Page) -> None:
     page.point(x, y)
     tip = page.page.locator(".tl-tip")
     assert tip.is_visible()
-    said = tip.inner_text()
-    assert said.startswith("allreduce")
+    printed = tip.inner_text()
+    assert printed.startswith("allreduce")
     for part in ("2 on n0", "solver.py:12 step", "world", "1024 B", "native", "2.03 ms"):
-        assert part in said
+        assert part in printed
     page.page.mouse.click(x, y)
     page.drawn()
     detail = page.page.inner_text(".tl-detail")
@@ -234,9 +234,9 @@ def test_latest_ranks_come_first(page: Page) -> None:
     page.timeline("?sort=late")
     box = page.box()
     page.point(box["x"] + 40, box["y"] + AXIS + 8)
-    said = page.page.inner_text(".tl-tip")
-    assert said.startswith("rank 5")
-    assert "after the mean arrival" in said
+    printed = page.page.inner_text(".tl-tip")
+    assert printed.startswith("rank 5")
+    assert "after the mean arrival" in printed
 
 
 def test_messages_of_a_switched_algorithm_are_drawn_as_modelled(page: Page) -> None:
@@ -330,9 +330,9 @@ def test_the_latest_rank_of_a_group_is_named(page: Page) -> None:
     page.timeline("?trace=large")
     x, y = page.at(0, 74, rows=75)
     page.page.mouse.move(x - GUTTER + 20, y)
-    said = page.page.inner_text(".tl-tip").replace("\n", " ")
-    assert said.startswith("rank 296–299")
-    assert "latest rank 299 " in said and "after the mean arrival" in said
+    printed = page.page.inner_text(".tl-tip").replace("\n", " ")
+    assert printed.startswith("rank 296–299")
+    assert "latest rank 299 " in printed and "after the mean arrival" in printed
 
 
 def test_names_are_text_and_long_ones_stay_inside(page: Page) -> None:

@@ -77,8 +77,10 @@ def test_statistics_of_a_selection_that_is_dragged(page: Page) -> None:
     assert ranks["0"] == ["2.15 ms", "2.05 ms", "95 %"]
     assert ranks["5"] == ["100 \u00b5s", "0 ns", "0 %"]
     assert list(ranks) == ["0", "1", "2", "3", "4", "6", "7", "5"]
-    said = page.page.inner_text(".tl-selection p")
-    assert said.startswith("31 % of the time of the shown ranks is in collectives, 29 % is waiting")
+    printed = page.page.inner_text(".tl-selection p")
+    assert printed.startswith(
+        "31 % of the time of the shown ranks is in collectives, 29 % is waiting"
+    )
     page.shot("timeline-selection")
 
 
@@ -202,8 +204,8 @@ def test_the_picture_as_svg_has_every_bar_and_label(page: Page) -> None:
     root = ElementTree.fromstring(saved(page, "SVG").read_text())
     space = "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in root.iter(f"{space}text")]
-    said = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<", "lighter: waiting"}
-    assert said | set(map(str, range(8))) <= set(texts)
+    printed = {"whole run", "rank", "allreduce", "6.00 ms", "slow &<", "lighter: waiting"}
+    assert printed | set(map(str, range(8))) <= set(texts)
     fills = [str(rect.get("fill")) for rect in root.iter(f"{space}rect")]
     colour = page.page.evaluate(
         "getComputedStyle(document.querySelector('.tl-swatch')).backgroundImage"

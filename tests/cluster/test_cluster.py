@@ -224,8 +224,8 @@ def bench(mpi: Mpi, *before: str) -> str:
 def test_namespaces_are_not_allowed(mpich: Mpi) -> None:
     if shutil.which("setpriv") is None:
         pytest.skip("no setpriv: apt-get install util-linux")
-    said = bench(mpich, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
-    assert "not permitted here" in said and "--privileged" in said
+    printed = bench(mpich, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    assert "not permitted here" in printed and "--privileged" in printed
 
 
 def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(reader: Path, module: Path, offsets: list[int]) -> list[str]:
-    asked = subprocess.run(
+    requested = subprocess.run(
         [reader, module],
         input="\n".join(map(hex, offsets)),
         capture_output=True,
@@ -120,8 +120,8 @@ def answers(reader: Path, module: Path, offsets: list[int]) -> list[str]:
         check=False,
         timeout=HANG_S,
     )
-    assert asked.returncode == 0, asked.stderr[-2000:]
-    return asked.stdout.split()
+    assert requested.returncode == 0, requested.stderr[-2000:]
+    return requested.stdout.split()
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
@@ -138,14 +138,16 @@ def test_lines_are_those_of_addr2line(
     row = next(line.split("]")[1].split() for line in head.stdout.splitlines() if " .text " in line)
     first, size = int(row[2], 16), int(row[4], 16)
     addresses = list(range(first, first + size, 4))
-    asked = subprocess.run(
+    requested = subprocess.run(
         ["addr2line", "-e", program],
         input="\n".join(map(hex, addresses)),
         capture_output=True,
         text=True,
         check=True,
     )
-    expected = [re.sub(r" \(.*", "", line).rpartition("/")[2] for line in asked.stdout.splitlines()]
+    expected = [
+        re.sub(r" \(.*", "", line).rpartition("/")[2] for line in requested.stdout.splitlines()
+    ]
     base = 0x400000 if place == "-no-pie" else 0
     found = answers(reader, program, [address - base for address in addresses])
     known = [(e, f) for e, f in zip(expected, found, strict=True) if not re.search(r":[0?]$|\?", e)]

@@ -22,7 +22,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return of_the_core(made, PARTS, source="tracefile_folder.c")
 
 
-def said(program: Path, *words: str | Path) -> str:
+def output_of(program: Path, *words: str | Path) -> str:
     """Return the output of the program."""
     return run([program, *words], check=True).stdout.strip()
 
@@ -43,7 +43,7 @@ def test_a_link_is_not_followed(way: str, there: bool, program: Path, tmp_path: 
     if there:
         victim.write_text("precious")
     (folder / "name").symlink_to(victim)
-    assert said(program, way, folder, "name") != "done"
+    assert output_of(program, way, folder, "name") != "done"
     assert victim.exists() == there
     assert not there or victim.read_text() == "precious"
     assert [path.name for path in folder.iterdir()] == ["name"]
@@ -55,14 +55,14 @@ def test_a_file_that_has_another_name(way: str, program: Path, tmp_path: Path) -
     folder.mkdir()
     victim.write_text("precious")
     (folder / "name").hardlink_to(victim)
-    assert said(program, way, folder, "name") == LINK
+    assert output_of(program, way, folder, "name") == LINK
     assert victim.read_text() == "precious"
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_pipe_is_no_file_and_blocks_no_rank(way: str, program: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "name")
-    assert said(program, way, tmp_path, "name") != "done"
+    assert output_of(program, way, tmp_path, "name") != "done"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -70,7 +70,7 @@ def test_a_pipe_is_no_file_and_blocks_no_rank(way: str, program: Path, tmp_path:
 def test_a_file_of_another_owner(way: str, program: Path, tmp_path: Path) -> None:
     (tmp_path / "name").write_text("theirs")
     of_another(tmp_path / "name")
-    assert said(program, way, tmp_path, "name") == OWNER
+    assert output_of(program, way, tmp_path, "name") == OWNER
     assert (tmp_path / "name").read_text() == "theirs"
 
 
@@ -80,7 +80,7 @@ def test_a_folder_of_another_owner(way: str, program: Path, tmp_path: Path) -> N
     folder.mkdir()
     theirs = of_another(folder)
     before = sorted(folder.iterdir())
-    assert said(program, way, theirs, *(["name"] if way != "make" else [])) == OWNER
+    assert output_of(program, way, theirs, *(["name"] if way != "make" else [])) == OWNER
     assert sorted(folder.iterdir()) == before
 
 
@@ -89,28 +89,28 @@ def test_a_link_instead_of_the_folder(way: str, program: Path, tmp_path: Path) -
     (tmp_path / "victim").mkdir()
     (tmp_path / "trace").symlink_to(tmp_path / "victim")
     name = ["name"] if way != "make" else []
-    assert said(program, way, tmp_path / "trace", *name) == LINK
+    assert output_of(program, way, tmp_path / "trace", *name) == LINK
     assert not list((tmp_path / "victim").iterdir())
 
 
 def test_a_folder_of_the_same_user_is_accepted(program: Path, tmp_path: Path) -> None:
     """A file that another rank has begun grows, and a marked file stays."""
     (tmp_path / "trace").mkdir()
-    assert said(program, "make", tmp_path / "trace") == "done"
-    assert said(program, "append", tmp_path / "trace", "name") == "done"
-    assert said(program, "append", tmp_path / "trace", "name") == "done"
-    assert said(program, "new", tmp_path / "trace", "name") == "File exists"
+    assert output_of(program, "make", tmp_path / "trace") == "done"
+    assert output_of(program, "append", tmp_path / "trace", "name") == "done"
+    assert output_of(program, "append", tmp_path / "trace", "name") == "done"
+    assert output_of(program, "new", tmp_path / "trace", "name") == "File exists"
     assert (tmp_path / "trace" / "name").read_text() == "oursours"
-    assert said(program, "mark", tmp_path / "trace", "mark") == "done"
-    assert said(program, "mark", tmp_path / "trace", "mark") == "File exists"
+    assert output_of(program, "mark", tmp_path / "trace", "mark") == "done"
+    assert output_of(program, "mark", tmp_path / "trace", "mark") == "File exists"
     assert sorted(p.name for p in (tmp_path / "trace").iterdir()) == ["mark", "name"]
 
 
 def test_only_this_user_can_read_it(program: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        said(program, "make", tmp_path / "above" / "trace")
-        said(program, "new", tmp_path / "above" / "trace", "name")
+        output_of(program, "make", tmp_path / "above" / "trace")
+        output_of(program, "new", tmp_path / "above" / "trace", "name")
     finally:
         os.umask(before)
     modes = [(tmp_path / p).stat().st_mode & 0o777 for p in ("above", "above/trace")]

@@ -56,9 +56,9 @@ def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
     assert len(found) == 66
     facts.operation_reduces.restype = facts.operation_is_sized.restype = ctypes.c_bool
     for name, i in found.items():
-        said = (
+        printed = (
             facts.operation_semantics(i),
             facts.operation_reduces(i),
             facts.operation_is_sized(i),
         )
-        assert said == expected(name), name
+        assert printed == expected(name), name

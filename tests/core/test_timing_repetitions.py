@@ -30,8 +30,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judged(program: Path, runs: Float) -> tuple[Float, Float]:
     """Return the time and the spread of each run of repetitions."""
     text = "\n".join(" ".join(f"{ns:.1f}" for ns in rounds) for rounds in runs)
-    said = subprocess.run([program], input=text, capture_output=True, text=True, check=True).stdout
-    time, spread = np.array([line.split() for line in said.splitlines()], np.float64).T
+    printed = subprocess.run(
+        [program], input=text, capture_output=True, text=True, check=True
+    ).stdout
+    time, spread = np.array([line.split() for line in printed.splitlines()], np.float64).T
     return time, spread
 
 
@@ -103,5 +105,7 @@ def test_rounds_that_lost_the_core_do_not_count_beside_clean_ones(program: Path)
 
 
 def test_without_rounds_there_is_no_time(program: Path) -> None:
-    said = subprocess.run([program], input="\n", capture_output=True, text=True, check=True).stdout
-    assert said == "0.000 1.0000\n"
+    printed = subprocess.run(
+        [program], input="\n", capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == "0.000 1.0000\n"

@@ -32,14 +32,14 @@ def pythons() -> dict[str, str]:
     places = [sys.executable, *named, *map(str, root.glob("versions/*/bin/python3"))]
     found: dict[str, str] = {}
     for place in filter(None, places):
-        asked = subprocess.run(
+        requested = subprocess.run(
             [place, "-c", "import sys, ctypes; print('%d.%d' % sys.version_info[:2])"],
             capture_output=True,
             text=True,
             check=False,
         )
-        if asked.stdout.strip() in SUPPORTED:
-            found.setdefault(asked.stdout.strip(), place)
+        if requested.stdout.strip() in SUPPORTED:
+            found.setdefault(requested.stdout.strip(), place)
     return found
 
 
@@ -78,8 +78,8 @@ def test_every_call_has_its_line(beside: str, mpich: Mpi, tmp_path: Path) -> Non
     for version, python in pythons().items():
         trace = recorded(mpich, python, tmp_path / version, beside)
         assert sites_of(trace) == marked_lines(), version
-        told = sum("frames" in line for line in trace.lines)
-        assert told == len(marked_lines()), version  # no call site twice
+        reported = sum("frames" in line for line in trace.lines)
+        assert reported == len(marked_lines()), version  # no call site twice
 
 
 def test_every_call_has_its_line_under_open_mpi(openmpi: Mpi, tmp_path: Path) -> None:

@@ -220,8 +220,8 @@ def test_roots_and_bytes_between_groups_on_3_ranks(mpi: Mpi, tmp_path: Path) -> 
     }
     for rank in range(3):
         found = trace.of(rank)
-        said = {r.operation: (r.root, r.sent, r.received) for r in found}
-        assert said == {operation: by_rank[rank] for operation, by_rank in expected.items()}
+        message = {r.operation: (r.root, r.sent, r.received) for r in found}
+        assert message == {operation: by_rank[rank] for operation, by_rank in expected.items()}
         assert [r.sequence for r in found] == list(range(8))
         assert {r.flags for r in found} == {frozenset({"inter"})}
     assert len({r.identity for r in trace.records}) == 1

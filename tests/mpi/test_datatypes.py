@@ -44,8 +44,8 @@ def printed(mpi: Mpi, compiler: str, folder: Path) -> dict[str, tuple[int, int, 
     source = folder / "all.c"
     source.write_text(program())
     run([compiler, "-w", source, "-o", folder / "all", "-ldl"], check=True)
-    told = run([*mpi.mpiexec(1), str(folder / "all")], check=True).stdout
-    rows = [line.split() for line in told.splitlines() if line.startswith("MPI_")]
+    reported = run([*mpi.mpiexec(1), str(folder / "all")], check=True).stdout
+    rows = [line.split() for line in reported.splitlines() if line.startswith("MPI_")]
     return {name: (int(value, 16), int(size), symbol == "1") for name, value, size, symbol in rows}
 
 

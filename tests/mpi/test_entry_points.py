@@ -55,9 +55,9 @@ def check_records(
             assert [r.kind for r in own] == kinds
             calls = [r for r in own if r.kind == "call"]
             for sequence, (case, call) in enumerate(zip(expected, calls, strict=True)):
-                said = (call.operation, call.sequence, call.bytes, call.root, call.flags)
+                message = (call.operation, call.sequence, call.bytes, call.root, call.flags)
                 bytes_ = bytes_of(case.function.operation, rank)
-                assert said == (
+                assert message == (
                     *(case.operation, sequence, bytes_, case.root()),
                     case.flags(rank),
                 ), case

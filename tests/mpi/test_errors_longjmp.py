@@ -54,8 +54,8 @@ def test_what_a_handler_leaves_is_taken_back(
     assert pairs["operation"].value_counts().to_dict() == wanted
     # Calls that a handler makes are separate calls.
     alone = instances[(instances["size"] == 1) & (instances["operation"] == "allreduce")]
-    asked = sum(int(line.rpartition(" ")[2]) for line in bare.splitlines())
-    assert len(alone) == asked > 10 * TURNS
+    requested = sum(int(line.rpartition(" ")[2]) for line in bare.splitlines())
+    assert len(alone) == requested > 10 * TURNS
     found = raw_trace.read(tmp_path / "trace")
     done = [r for r in found.records if r.kind == "completion"]
     assert len(done) == 2 * TURNS
@@ -67,15 +67,15 @@ def test_what_a_handler_leaves_is_taken_back(
 def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: coroutines on three stacks, in every order of addresses."""
     program = compiled(mpi, "threads_coroutines.c", "-O1")
-    said = recorded(mpi, program, tmp_path, switch).splitlines()
+    printed = recorded(mpi, program, tmp_path, switch).splitlines()
     trace = mpiprof.open(tmp_path / "trace")
     instances = trace.instances
     assert trace.complete and instances["complete"].all()
     assert not [line for line in trace.problems if "different operations" in line]
     # Calls that a reduction operation makes on another stack are part of the reduction.
-    assert any(line.endswith("nested 1") for line in said) and len(said) == 2
+    assert any(line.endswith("nested 1") for line in printed) and len(printed) == 2
     found = instances.groupby(["operation", "size"]).size().to_dict()
-    yields = sum(int(line.split()[3]) for line in said)
+    yields = sum(int(line.split()[3]) for line in printed)
     assert yields > 0
     assert found == {("allreduce", 2): 4 * 30, ("barrier", 1): yields, ("finalize", 2): 1}
 

@@ -152,8 +152,8 @@ def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None
     assert letters(ended.stdout) == letters("".join(f"rank {i} made {CALLS}\n" for i in range(2)))
     opened = mpiprof.open(trace)
     assert not opened.complete
-    kept = recorded_calls(trace) + recorded_calls(trace, "finalize")
-    assert kept + opened.dropped == 2 * (CALLS + 1)
+    retained = recorded_calls(trace) + recorded_calls(trace, "finalize")
+    assert retained + opened.dropped == 2 * (CALLS + 1)
     # The space that the first stopped rank leaves may suffice for the other.
     stopped = ended.stderr.count("recording stops")
     assert stopped in (1, 2)
@@ -210,9 +210,9 @@ def test_folder_that_cannot_be_made(
     assert ended.returncode == code
     if code == 0:
         assert letters(ended.stdout) == letters("rank 0 made 100\nrank 1 made 100\n")
-        said = [line for line in ended.stderr.splitlines() if line.startswith("mpiprof: ")]
-        assert len(said) == 1
-        assert "the program runs unrecorded" in said[0]
+        printed = [line for line in ended.stderr.splitlines() if line.startswith("mpiprof: ")]
+        assert len(printed) == 1
+        assert "the program runs unrecorded" in printed[0]
 
 
 def test_folder_taken_away(mpi: Mpi, tmp_path: Path) -> None:

@@ -30,9 +30,13 @@ def test_a_hang_of_threads_is_reported_without_blame(
     folder = tmp_path / "t"
     done = run_mpi(mpi, 3, [*words(mpi, folder, "--on-hang", "abort"), program, "0"])
     assert done.returncode != 0
-    (said,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
-    assert "UNDECIDED: Ranks 0-1 wait in barrier" in said or "Ranks 0, 2 wait in barrier" in said
-    assert "ranks 1-2 have another thread" in said and "None of these threads computes" in said
+    (printed,) = [line for line in done.stderr.splitlines() if "no call has begun or ended" in line]
+    assert (
+        "UNDECIDED: Ranks 0-1 wait in barrier" in printed or "Ranks 0, 2 wait in barrier" in printed
+    )
+    assert (
+        "ranks 1-2 have another thread" in printed and "None of these threads computes" in printed
+    )
     after = run_mpi(mpi, 1, [mpi.python, "-m", "mpiprof", "status", "--json", folder], check=True)
     verdict = json.loads(after.stdout)["verdict"]
     assert (verdict["class"], verdict["odd_ranks"]) == ("undecided", [])

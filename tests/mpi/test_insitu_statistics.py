@@ -210,11 +210,11 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
 def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trace]) -> None:
     """On 3 or 2 ranks with virtual clocks: the verdict names the call site, not the cause."""
     trace = both[1]
-    said = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    printed = conclusion.verdict(trace, verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
-    assert said[0].startswith(share(waiting.sum() / trace.process_time_ns))
-    assert where(trace, int(waiting.to_numpy().argmax())) in said[1]
-    assert said[2] == "A summary doesn't hold why ranks are late: record events to see it."
+    assert printed[0].startswith(share(waiting.sum() / trace.process_time_ns))
+    assert where(trace, int(waiting.to_numpy().argmax())) in printed[1]
+    assert printed[2] == "A summary doesn't hold why ranks are late: record events to see it."
 
 
 def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Path) -> None:

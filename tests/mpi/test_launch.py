@@ -152,7 +152,7 @@ def test_damaged_elf_is_an_error_not_a_crash(tmp_path: Path) -> None:
 # Wrong use: one line, exit code 2, no process started
 
 
-def said(mpi: Mpi, *words: str, cwd: Path, **variables: str) -> str:
+def error_line(mpi: Mpi, *words: str, cwd: Path, **variables: str) -> str:
     """Run mpiprof, check that it refuses with one line, and return that line."""
     done = run(verb(mpi, *words), cwd=cwd, env=variables)
     assert done.returncode == 2, done
@@ -162,19 +162,19 @@ def said(mpi: Mpi, *words: str, cwd: Path, **variables: str) -> str:
 
 
 def test_mpi_that_does_not_fit(mpich: Mpi, app: Path) -> None:
-    line = said(mpich, "run", "--mpi", "openmpi", "app.py", cwd=app.parent)
+    line = error_line(mpich, "run", "--mpi", "openmpi", "app.py", cwd=app.parent)
     assert "--mpi openmpi doesn't fit" in line and "MPICH" in line
 
 
 def test_no_mpi(mpich: Mpi, tmp_path: Path) -> None:
-    line = said(mpich, "run", "--", "/bin/true", cwd=tmp_path)
+    line = error_line(mpich, "run", "--", "/bin/true", cwd=tmp_path)
     assert "no MPI found" in line and "--mpi" in line
 
 
 def test_static_binary(mpich: Mpi, tmp_path: Path) -> None:
     (tmp_path / "s.c").write_text("int main(void) { return 0; }")
     run(["cc", "-static", "s.c", "-o", "s"], cwd=tmp_path, check=True)
-    assert "statically linked" in said(mpich, "run", "./s", cwd=tmp_path)
+    assert "statically linked" in error_line(mpich, "run", "./s", cwd=tmp_path)
 
 
 def test_foreign_binary(mpich: Mpi, tmp_path: Path) -> None:
@@ -183,20 +183,20 @@ def test_foreign_binary(mpich: Mpi, tmp_path: Path) -> None:
         changed = bytes(header[:at]) + bytes([value]) + bytes(header[at + 1 :])
         (tmp_path / name).write_bytes(changed + bytes(4096))
         (tmp_path / name).chmod(0o755)
-    assert "32-bit" in said(mpich, "run", "./bits", cwd=tmp_path)
-    assert "ARM" in said(mpich, "run", "./machine", cwd=tmp_path)
+    assert "32-bit" in error_line(mpich, "run", "./bits", cwd=tmp_path)
+    assert "ARM" in error_line(mpich, "run", "./machine", cwd=tmp_path)
 
 
 def test_missing_things(mpich: Mpi, tmp_path: Path) -> None:
-    assert "no such script" in said(mpich, "run", "nothing.py", cwd=tmp_path)
-    assert "no such file" in said(mpich, "run", "./nothing", cwd=tmp_path)
-    assert "not found" in said(mpich, "run", "nothing-like-this", cwd=tmp_path)
-    assert "no module named nothing" in said(mpich, "run", "-m", "nothing.x", cwd=tmp_path)
-    assert "calibrate" in said(mpich, "run", "--machine", "m.json", __file__, cwd=tmp_path)
-    assert "no program to run" in said(mpich, "run", cwd=tmp_path)
-    assert "number above 0" in said(mpich, "run", "-n", "0", "app.py", cwd=tmp_path)
+    assert "no such script" in error_line(mpich, "run", "nothing.py", cwd=tmp_path)
+    assert "no such file" in error_line(mpich, "run", "./nothing", cwd=tmp_path)
+    assert "not found" in error_line(mpich, "run", "nothing-like-this", cwd=tmp_path)
+    assert "no module named nothing" in error_line(mpich, "run", "-m", "nothing.x", cwd=tmp_path)
+    assert "calibrate" in error_line(mpich, "run", "--machine", "m.json", __file__, cwd=tmp_path)
+    assert "no program to run" in error_line(mpich, "run", cwd=tmp_path)
+    assert "number above 0" in error_line(mpich, "run", "-n", "0", "app.py", cwd=tmp_path)
     (tmp_path / "plain").write_bytes(Path("/bin/true").read_bytes())
-    assert "chmod" in said(mpich, "run", "./plain", cwd=tmp_path)
+    assert "chmod" in error_line(mpich, "run", "./plain", cwd=tmp_path)
 
 
 def test_missing_mpiexec() -> None:
@@ -209,8 +209,12 @@ def test_folder_with_a_trace(mpich: Mpi, app: Path) -> None:
     folder = app.parent / "old"
     folder.mkdir()
     (folder / "meta.json").write_text("{}")
-    assert "already holds a trace" in said(mpich, "run", "-o", "old", "app.py", cwd=app.parent)
-    assert "already holds" in said(mpich, "run", "-n", "2", "-o", "old", "app.py", cwd=app.parent)
+    assert "already holds a trace" in error_line(
+        mpich, "run", "-o", "old", "app.py", cwd=app.parent
+    )
+    assert "already holds" in error_line(
+        mpich, "run", "-n", "2", "-o", "old", "app.py", cwd=app.parent
+    )
 
 
 def test_folder_of_this_job_is_no_old_trace(tmp_path: Path) -> None:
@@ -223,7 +227,9 @@ def test_folder_of_this_job_is_no_old_trace(tmp_path: Path) -> None:
 
 
 def test_n_under_a_launcher(mpich: Mpi, app: Path) -> None:
-    assert "leave out -n" in said(mpich, "run", "-n", "2", "app.py", cwd=app.parent, PMI_RANK="0")
+    assert "leave out -n" in error_line(
+        mpich, "run", "-n", "2", "app.py", cwd=app.parent, PMI_RANK="0"
+    )
 
 
 # Environment of the program

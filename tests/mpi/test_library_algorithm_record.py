@@ -14,66 +14,66 @@ import mpiprof
 from mpiprof.libraries import own
 
 
-@pytest.mark.parametrize("turn", range(1, 11))
-def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, turn: int) -> None:
+@pytest.mark.parametrize("index", range(1, 11))
+def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, index: int) -> None:
     """On 2 to 8 processes: the trace names the function that was called.
 
     The turn-th algorithm of every operation is forced. The last turn forces segmented algorithms.
     """
-    forced = dict.fromkeys(FORCED, turn)
+    forced = dict.fromkeys(FORCED, index)
     environment = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
-    if turn == 10:
+    if index == 10:
         forced = {"allreduce": 5, "bcast": 4}
         for operation in forced:
             environment[f"OMPI_MCA_coll_tuned_{operation}_algorithm_segmentsize"] = "4096"
     forced = {o: n for o, n in forced.items() if n <= len(own("openmpi", o))}
-    if turn == 6:
+    if index == 6:
         del forced["allgather"]  # with two processes, MPI_Comm_split itself would fail
     environment |= {f"OMPI_MCA_coll_tuned_{o}_algorithm": str(n) for o, n in forced.items()}
-    asked = [
+    requested = [
         (operation, size, count)
         for operation, size, count in cases(tuple(forced))
         if size == 2 or own("openmpi", operation)[forced[operation] - 1].name != "two_proc"
     ]
     counter = compiled(openmpi, "library_algorithm_functions.c", "-shared", "-fPIC", "-ldl")
     environment["LD_PRELOAD"] = str(counter)
-    said, told = recorded(openmpi, asked, environment, tmp_path)
+    printed, reported = recorded(openmpi, requested, environment, tmp_path)
     names = {
         f"{operation}_{word}": (operation, own("openmpi", operation)[place].name)
         for operation, words in FUNCTIONS.items()
         for place, word in enumerate(words.split())
     }
     unknown = 0
-    for case in asked:
-        called = [names[one.replace("_intra_", "_")] for one in said[case][1:]]
+    for case in requested:
+        called = [names[one.replace("_intra_", "_")] for one in printed[case][1:]]
         took = [name for operation, name in called if operation == case[0]][-1]
-        unknown += told[case] == "native"
-        assert told[case] in ("native", f"native:{took}"), (case, said[case])
-    assert unknown <= 0.05 * len(asked)
+        unknown += reported[case] == "native"
+        assert reported[case] in ("native", f"native:{took}"), (case, printed[case])
+    assert unknown <= 0.05 * len(requested)
 
 
-def forced_in(turn: int, apart: bool) -> dict[str, str]:
+def forced_in(index: int, apart: bool) -> dict[str, str]:
     """Return the turn-th algorithm of every operation that can be forced."""
     operations = sorted({one.operation for one in own("mpich")})
     forced = {
-        operation: own("mpich", operation)[turn - 1].name
+        operation: own("mpich", operation)[index - 1].name
         for operation in operations
-        if turn <= len(own("mpich", operation)) and (operation in DIVIDED) == apart
+        if index <= len(own("mpich", operation)) and (operation in DIVIDED) == apart
     }
     return {o: name for o, name in forced.items() if name not in NOT_FORCED}
 
 
 @pytest.mark.parametrize(
-    ("turn", "apart"),
+    ("index", "apart"),
     [(t, apart) for apart in (False, True) for t in range(1, 11) if forced_in(t, apart)],
 )
-def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: bool) -> None:
+def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, index: int, apart: bool) -> None:
     """On 2 to 8 processes: the trace names the forced algorithm unless the library refuses it.
 
     The turn-th algorithm of every operation is forced. With `apart`, each process acts as a node,
     so algorithms in shared memory or by nodes do not exist.
     """
-    forced = forced_in(turn, apart)
+    forced = forced_in(index, apart)
     environment = {f"MPIR_CVAR_{o.upper()}_INTRA_ALGORITHM": name for o, name in forced.items()}
     # The library refuses impossible algorithms. The recorder itself calls this one with one
     # element.
@@ -81,22 +81,22 @@ def test_mpichs_forced_algorithms(mpich: Mpi, tmp_path: Path, turn: int, apart: 
     environment["MPIR_CVAR_COLLECTIVE_FALLBACK"] = "silent" if silent else "error"
     if apart:
         environment |= {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "tcp"}
-    asked = [
+    requested = [
         (operation, size, count)
         for operation, size, count in cases(tuple(forced), (2, 3, 4, 7, 8), (1, 1000, 1 << 16))
         # This algorithm ends the job on other numbers of processes.
         if forced[operation] != "noncommutative" or size in (2, 4, 8)
     ]
-    said, told = recorded(mpich, asked, environment, tmp_path)
-    for case in asked:
-        refused = said[case][0] != "0"
+    printed, reported = recorded(mpich, requested, environment, tmp_path)
+    for case in requested:
+        refused = printed[case][0] != "0"
         if silent and case[0] == "allreduce" and case[2] == 1:
-            assert told[case] == "native:recursive_doubling", case  # too few elements
+            assert reported[case] == "native:recursive_doubling", case  # too few elements
             continue
         if case[0] == "reduce_scatter" and forced[case[0]] == "noncommutative":
-            assert told[case] == "native", case  # equality of block sizes is not recorded
+            assert reported[case] == "native", case  # equality of block sizes is not recorded
             continue
-        assert told[case] == ("native" if refused else f"native:{forced[case[0]]}"), case
+        assert reported[case] == ("native" if refused else f"native:{forced[case[0]]}"), case
 
 
 VARIABLES = {"openmpi": "coll_tuned_barrier_algorithm", "mpich": "MPIR_CVAR_ALLTOALL_THROTTLE"}

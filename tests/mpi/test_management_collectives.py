@@ -42,18 +42,18 @@ def recorded(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         str(folder / "signs"),
     ]
     done = run_mpi(mpi, RANKS, words, check=True, cwd=folder)
-    told = [(int(line.split()[0]), line.split()[1]) for line in done.stdout.splitlines()]
+    reported = [(int(line.split()[0]), line.split()[1]) for line in done.stdout.splitlines()]
     assert (folder / "data").read_bytes() == np.arange(RANKS, dtype=np.int32).tobytes()
-    return mpiprof.open(folder / "trace"), told
+    return mpiprof.open(folder / "trace"), reported
 
 
 def test_the_late_rank_is_named_with_the_waiting_of_the_others_on_3_ranks(
     recorded: Recorded,
 ) -> None:
-    trace, told = recorded
+    trace, reported = recorded
     instances = trace.instances
-    assert [name for _, name in told][-1] == "finalize" and len(told) == 8
-    for rank, name in told:
+    assert [name for _, name in reported][-1] == "finalize" and len(reported) == 8
+    for rank, name in reported:
         own = instances[instances["operation"] == name]
         # The call site with the late rank; the first fence is another call site.
         row = own.sort_values("worst_imbalance_ns").iloc[-1]
@@ -84,8 +84,8 @@ def test_time_of_other_calls_by_class_on_3_ranks(recorded: Recorded) -> None:
     assert spent.loc[2, "point_to_point"] == 0
     assert (spent[["one_sided", "files", "completion"]] > 0).all().all()
     # The records contain the measured values.
-    told = trace.derive("point_to_point")
-    assert told == pytest.approx(spent["point_to_point"] + spent["completion"], rel=0.01)
+    reported = trace.derive("point_to_point")
+    assert reported == pytest.approx(spent["point_to_point"] + spent["completion"], rel=0.01)
 
 
 def test_report_by_rank_on_3_ranks(recorded: Recorded, mpi: Mpi) -> None:

@@ -24,7 +24,7 @@ def recorded(mpi: Mpi, trace: Path, *options: str) -> list[str]:
     return [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(trace), *options]
 
 
-def said(folder: Path) -> list[str]:
+def output_of(folder: Path) -> list[str]:
     """Return the output of the ranks, rank by rank."""
     return [
         line for rank in range(3) for line in (folder / f"said-{rank}.txt").read_text().splitlines()
@@ -49,10 +49,10 @@ def test_garbage_and_wrong_arguments_on_3_ranks(mpi: Mpi, tmp_path: Path) -> Non
     source.write_text(wrong_arguments.source(cases))
     run([mpi.mpicc, "-w", "-O0", "-o", program, source], check=True)
     run_mpi(mpi, 3, [program], check=True, cwd=tmp_path)
-    bare = said(tmp_path)
+    bare = output_of(tmp_path)
     run_mpi(mpi, 3, [*recorded(mpi, trace), "--", program], check=True, cwd=tmp_path)
 
-    assert said(tmp_path) == bare
+    assert output_of(tmp_path) == bare
     # Every successful call has a record on every rank with the same number, and no other call has
     # one.
     events = mpiprof.open(trace).events
@@ -129,17 +129,17 @@ def test_sample_has_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) ->
     words = recorded(mpi, tmp_path / "trace", "--sample", "4")
     run_mpi(mpi, 2, [*words, program], check=True)
     trace = raw_trace.read(tmp_path / "trace")
-    kept = [[(r.operation, r.sequence) for r in trace.of(rank)] for rank in range(2)]
-    assert kept[0] == kept[1]
-    assert 200 < len(kept[0]) < 400
+    retained = [[(r.operation, r.sequence) for r in trace.of(rank)] for rank in range(2)]
+    assert retained[0] == retained[1]
+    assert 200 < len(retained[0]) < 400
     # MPI_Finalize is always recorded, as no other instance could represent it.
     assert [(r.operation, r.sequence) for r in trace.gathered(1)] == [("finalize", 1200)]
     # No aliasing with the loop: both operations are there.
-    shares = Counter(operation for operation, _ in kept[0])
+    shares = Counter(operation for operation, _ in retained[0])
     assert min(shares["barrier"], shares["ibarrier"]) > 90
     for rank in range(2):
         done = [r.sequence for r in trace.of(rank, "completion")]
-        assert done == [number for name, number in kept[0] if name == "ibarrier"]
+        assert done == [number for name, number in retained[0] if name == "ibarrier"]
     assert json.loads((tmp_path / "trace" / "meta.json").read_text())["sample"] == 4
 
 

@@ -57,9 +57,9 @@ def recorded_ranks(parts: str) -> dict[int, list[str]]:
     return {rank: ["barrier"] for rank, kind in enumerate(kinds) if kind != "bare"}
 
 
-def check_partial(folder: Path, said: str) -> None:
-    assert said.count(BY_ITSELF) == 1
-    assert "have not answered" not in said
+def check_partial(folder: Path, printed: str) -> None:
+    assert printed.count(BY_ITSELF) == 1
+    assert "have not answered" not in printed
     (meta,) = [json.loads(path.read_text()) for path in folder.glob("*/meta.json")]
     assert meta["options"]["partial"]
 
@@ -73,25 +73,25 @@ def test_a_bare_part_receives_only_program_messages(
     parts: str, name: str, mpi: Mpi, tmp_path: Path
 ) -> None:
     """On 3 ranks: the bare part receives the program's messages only."""
-    said, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
+    printed, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
     assert found == recorded_ranks(parts)
-    check_partial(tmp_path, said)
+    check_partial(tmp_path, printed)
 
 
 def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: the same under a system MPI."""
-    said, found = launch(system_mpi, ORDERS[0], tmp_path)
+    printed, found = launch(system_mpi, ORDERS[0], tmp_path)
     assert found == recorded_ranks(ORDERS[0])
-    check_partial(tmp_path, said)
+    check_partial(tmp_path, printed)
 
 
 @pytest.mark.parametrize("option", ["", "--together"])
 def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: parts that all record write one complete trace, and no link remains."""
     parts = "run 1, run 1, run 1"
-    said, found = launch(mpi, parts, tmp_path, *([option] if option else []))
+    printed, found = launch(mpi, parts, tmp_path, *([option] if option else []))
     assert found == recorded_ranks(parts)
-    assert BY_ITSELF not in said
+    assert BY_ITSELF not in printed
     (folder,) = [path.parent for path in tmp_path.glob("*/meta.json")]
     meta = json.loads((folder / "meta.json").read_text())
     assert not meta["options"]["partial"] and meta["machine"]["within"]["alpha_ns"] > 0
@@ -138,17 +138,17 @@ def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks, one of them bare: all recording ranks write into one folder, silently."""
-    said, found = launch(mpi, ORDERS[0], tmp_path, "--partial")
+    printed, found = launch(mpi, ORDERS[0], tmp_path, "--partial")
     assert found == recorded_ranks(ORDERS[0])
-    assert BY_ITSELF not in said
+    assert BY_ITSELF not in printed
     (folder,) = tmp_path.glob("mpiprof-*")
-    assert folder.name in said
+    assert folder.name in printed
 
 
 def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: the recording is complete, and the folder has its date."""
-    said, found = launch(mpi, "run 2", tmp_path)
-    assert found == recorded_ranks("run 2") and BY_ITSELF not in said
+    printed, found = launch(mpi, "run 2", tmp_path)
+    assert found == recorded_ranks("run 2") and BY_ITSELF not in printed
     assert len(list(tmp_path.glob("mpiprof-mpmd_server-2*-*"))) == 1
 
 

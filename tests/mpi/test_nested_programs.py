@@ -166,9 +166,9 @@ def test_one_rank_runs_bare_with_partial(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_one_rank_runs_bare_unannounced(mpich: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: after 10 s one line names the silent rank and the option; the job continues."""
-    said = one_rank_runs_bare(mpich, tmp_path)
-    assert said.count("1 of 2 ranks have not answered for 10 s (1)") == 1
-    assert "--partial" in said
+    printed = one_rank_runs_bare(mpich, tmp_path)
+    assert printed.count("1 of 2 ranks have not answered for 10 s (1)") == 1
+    assert "--partial" in printed
 
 
 def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:

@@ -99,18 +99,18 @@ def test_reports_state_the_recorded_span(openmpi: Mpi, tmp_path: Path) -> None:
     program = compiled(openmpi, "ring_counts.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "128K", program, "3000"), check=True)
 
-    def said(*verb: str) -> str:
+    def output_of(*verb: str) -> str:
         command = [str(openmpi.python), "-m", "mpiprof", *verb]
         return run(command, cwd=tmp_path, check=True, env={"COLUMNS": "200"}).stdout
 
-    report = said("report", "t")
+    report = output_of("report", "t")
     assert "of 9 303 instances (--record ring)" in report
     assert "Totals of all calls" in report and "18 000" in report
     assert "INCOMPLETE" not in report
-    assert "8999" in said("report", "t", "--site", "allreduce").split("Its ranks")[0]
-    assert "the last calls of each rank are available" in said("status", "t")
-    assert "the last " in said("compare", "t", "t").split("A → B")[0]
-    said("export", "t", "--to", "html", "-o", "t.html")
+    assert "8999" in output_of("report", "t", "--site", "allreduce").split("Its ranks")[0]
+    assert "the last calls of each rank are available" in output_of("status", "t")
+    assert "the last " in output_of("compare", "t", "t").split("A → B")[0]
+    output_of("export", "t", "--to", "html", "-o", "t.html")
     assert "of 9 303 instances (--record ring)" in (tmp_path / "t.html").read_text()
     command = [str(openmpi.python), "-m", "mpiprof", "report", "t"]
     judged = run([*command, "--fail-on", "run.wait_share > 1%"], cwd=tmp_path)

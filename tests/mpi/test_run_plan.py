@@ -115,8 +115,8 @@ def test_inapplicable_entries_are_reported_and_others_used(mpich: Mpi, folder: P
     lines = err.splitlines()
     assert len(lines) == len(MISFITS)
     for number, (_, wrong) in enumerate(MISFITS, 1):
-        said = [line for line in lines if f"{path}, entry {number}: " in line]
-        assert len(said) == 1 and wrong in said[0] and said[0].endswith("(left out)")
+        messages = [line for line in lines if f"{path}, entry {number}: " in line]
+        assert len(messages) == 1 and wrong in messages[0] and messages[0].endswith("(left out)")
 
 
 @pytest.mark.parametrize(("entry", "wrong"), MISFITS)
@@ -175,20 +175,20 @@ def checked(*entries: object, ranks: int | None = None, folder: Path) -> Plan:
 
 
 def test_overlapping_entries(tmp_path: Path) -> None:
-    def said(first: dict[str, object], second: dict[str, object]) -> tuple[str, ...]:
+    def messages(first: dict[str, object], second: dict[str, object]) -> tuple[str, ...]:
         entries = (GOOD | first, GOOD | {"algorithm": "bruck"} | second)
         made = checked(*entries, folder=tmp_path)
         assert {rule.entry for rule in made.rules} == {1, 2}
         return made.remarks
 
-    assert "entry 2: overlaps with entry 1 (alltoall), which goes first" in said({}, {})[0]
-    assert said({"bytes": {"to": 99}}, {"bytes": {"from": 99}})
-    assert said({"size": [4]}, {"size": {"from": 2, "to": 9}})
-    assert said({"call_sites": ["a.py:1", "a.py:2"]}, {"call_sites": ["a.py:2"]})
-    assert not said({"bytes": {"to": 98}}, {"bytes": {"from": 99}})
-    assert not said({"size": [4]}, {"size": 5})
-    assert not said({"call_sites": ["a.py:1"]}, {})
-    assert not said({}, {"algorithm": "ring"})
+    assert "entry 2: overlaps with entry 1 (alltoall), which goes first" in messages({}, {})[0]
+    assert messages({"bytes": {"to": 99}}, {"bytes": {"from": 99}})
+    assert messages({"size": [4]}, {"size": {"from": 2, "to": 9}})
+    assert messages({"call_sites": ["a.py:1", "a.py:2"]}, {"call_sites": ["a.py:2"]})
+    assert not messages({"bytes": {"to": 98}}, {"bytes": {"from": 99}})
+    assert not messages({"size": [4]}, {"size": 5})
+    assert not messages({"call_sites": ["a.py:1"]}, {})
+    assert not messages({}, {"algorithm": "ring"})
     both = plan.read(str(write(tmp_path, GOOD, GOOD | {"algorithm": "bruck"})))
     with pytest.raises(UsageError, match="overlaps with entry 1"):
         plan_check.checked(both, None, strict=True)

@@ -125,8 +125,8 @@ def test_beside_all_that_open_mpi_opens_on_3_ranks(openmpi: Mpi, tmp_path: Path)
     bare = run_mpi(openmpi, case.ranks, words, check=True, cwd=tmp_path, env=env).stdout
     same_bare_and_recorded(openmpi, case.ranks, bare, case.argv, case.operations, trace, env)
     noisy = {**env, "OMPI_MCA_pml_base_verbose": "10"}
-    said = run_mpi(openmpi, case.ranks, words, check=True, cwd=tmp_path, env=noisy)
-    assert "initializing pml component ucx" in said.stdout + said.stderr
+    message = run_mpi(openmpi, case.ranks, words, check=True, cwd=tmp_path, env=noisy)
+    assert "initializing pml component ucx" in message.stdout + message.stderr
 
 
 def compile_late_rank(mpi: Mpi, folder: Path) -> list[str]:

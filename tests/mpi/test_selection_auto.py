@@ -131,23 +131,23 @@ def test_the_trace_states_the_purpose_of_every_instance_on_2_ranks(
     trace, _ = switched(openmpi, 2, tmp_path, "selection_loops.py", "long", "4000", check=True)
     opened = mpiprof.open(trace)
     instances = opened.instances
-    told = instances[instances["operation"] == "alltoall"]
-    assert len(told) == 4000
-    counted = told["choice"].value_counts().to_dict()
+    reported = instances[instances["operation"] == "alltoall"]
+    assert len(reported) == 4000
+    counted = reported["choice"].value_counts().to_dict()
     (end,) = [line for line in selection(trace) if line["kind"] == "end"]
     assert counted.get("probe", 0) == end["probes"]
     assert end["instances"] == 3996  # earlier instances have a shorter history
     began = tuple(4 + line["instance"] for line in selection(trace) if line["kind"] == "phase")
-    each_phase = Selection(choices=tuple(told["choice"].astype(str)), phases=began).probes()
+    each_phase = Selection(choices=tuple(reported["choice"].astype(str)), phases=began).probes()
     assert 0 < max(each_phase) <= 40
     trials = [line for line in selection(trace) if line["kind"] == "trial"]
     assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]
     # Every instance that is not a probe runs the last choice.
-    before = told[told["choice"] == "observe"]["algorithm"]
+    before = reported[reported["choice"] == "observe"]["algorithm"]
     assert all(map(is_native, before.iloc[:8].astype(str)))
     last = [line["algorithm"] for line in selection(trace) if line["kind"] == "choice"]
     if last:
-        ran = str(told["algorithm"].iloc[-1])  # native may name its algorithm: native:ring
+        ran = str(reported["algorithm"].iloc[-1])  # native may name its algorithm: native:ring
         assert ran == last[-1] or (last[-1] == "native" and is_native(ran))
 
 
@@ -233,8 +233,8 @@ def test_learned_corrections_prevent_trials_of_slow_algorithms_on_2_ranks(
     machine, file = tmp_path / "machine.json", tmp_path / "learned.jsonl"
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     values = {"operation": "alltoall", "bytes": 1 << 16, "members": 2, "ratio": 1e5, "runs": 16}
-    told = values | {"measured": {"mpi": ""}}
-    lines = [json.dumps(told | {"algorithm": one.name}) for one in algorithms("alltoall")]
+    reported = values | {"measured": {"mpi": ""}}
+    lines = [json.dumps(reported | {"algorithm": one.name}) for one in algorithms("alltoall")]
     file.write_text("".join(f"{line}\n" for line in lines))
     options = ("--machine", str(machine), "--learn", str(file))
     trace, words = auto_words(openmpi, tmp_path, "sites", "1000", options=options)

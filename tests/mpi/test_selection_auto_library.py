@@ -42,9 +42,9 @@ def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
 
     The library's algorithms get corrections at several sizes, because one alone has little weight.
     """
-    told = [f"native:{one.name}" for one in own(mpi.name, "allreduce") if one.told]
+    reported = [f"native:{one.name}" for one in own(mpi.name, "allreduce") if one.told]
     taken = [(one.name, 18, ours) for one in algorithms("allreduce")]
-    taken += [(name, power, theirs) for name in told for power in range(16, 21)]
+    taken += [(name, power, theirs) for name in reported for power in range(16, 21)]
     values = {"operation": "allreduce", "members": 2, "runs": 16, "measured": {"mpi": ""}}
     lines = [
         json.dumps(values | {"algorithm": name, "bytes": 1 << power, "ratio": ratio})

@@ -9,7 +9,7 @@ import pytest
 from support.jobs import run
 from support.mpis import Mpi
 from support.rabenseifner import static_choice
-from support.switch_runs import ran, script, switched, unnamed
+from support.switch_runs import algorithms_run, script, switched, unnamed
 from support.trace_tables import table_rows
 
 import mpiprof
@@ -167,37 +167,37 @@ def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
     }
     spec = ",".join(f"{tmp_path.name}/app.py:{at[name]}={a}" for name, a in wishes.items())
     spec = spec.replace(f"{tmp_path.name}/app.py", "app.py", 2)
-    trace, said = switched(mpi, 3, tmp_path, spec, "app.py")
+    trace, printed = switched(mpi, 3, tmp_path, spec, "app.py")
 
-    assert set(ran(trace, at["after the barrier"])) == {"native"}
-    assert ran(trace, at["after the broadcast"]) == ["binary_tree"] * 8
+    assert set(algorithms_run(trace, at["after the barrier"])) == {"native"}
+    assert algorithms_run(trace, at["after the broadcast"]) == ["binary_tree"] * 8
     # Rank 0 sees the root's line, and the other ranks follow.
-    assert ran(trace, at["the root"]) == ["chain:block_size=3"] * 8
+    assert algorithms_run(trace, at["the root"]) == ["chain:block_size=3"] * 8
     # After the first few calls their histories are equal. They share one key, whose agreed rule
     # changes no later than at its 8th instance.
-    assert set(ran(trace, at["named first"])[5:]) == {"tournament"}
-    assert set(ran(trace, at["named second"])[5:]) == {"tournament"}
-    assert set(ran(trace, at["named"])[5:]) == {"ring"}
-    assert set(ran(trace, at["unnamed"])[5:]) == {"ring"}
+    assert set(algorithms_run(trace, at["named first"])[5:]) == {"tournament"}
+    assert set(algorithms_run(trace, at["named second"])[5:]) == {"tournament"}
+    assert set(algorithms_run(trace, at["named"])[5:]) == {"ring"}
+    assert set(algorithms_run(trace, at["unnamed"])[5:]) == {"ring"}
     # MPI_Pcontrol pauses records, not choices.
-    assert ran(trace, at["paused"])[-2:] == ["ring_light_barrier"] * 2
-    assert len(ran(trace, at["paused"])) == 4
+    assert algorithms_run(trace, at["paused"])[-2:] == ["ring_light_barrier"] * 2
+    assert len(algorithms_run(trace, at["paused"])) == 4
 
     name = {key: f"app.py:{line}" for key, line in at.items()}
     own = f"{tmp_path.name}/"
-    text = "\n".join(said)
-    assert len([line for line in said if "gives way" in line]) == 1, text
+    text = "\n".join(printed)
+    assert len([line for line in printed if "gives way" in line]) == 1, text
     assert f"{own}{name['named second']}=linear gives way to {own}{name['named first']}" in text
     assert f"{own}{name['named']}=ring switched {name['unnamed']} as well" in text, text
     assert f"{own}{name['the others']}=flat_tree: rank 0 of no communicator" in text, text
-    assert len(said) == 3, text
+    assert len(printed) == 3, text
 
 
 def test_random_choices_are_equal_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 4 ranks: every byte is right, and all members name the same random algorithm."""
     script(tmp_path, OPERATIONS)
-    trace, said = switched(mpi, 4, tmp_path, "random:7", "app.py")
-    assert said == []
+    trace, printed = switched(mpi, 4, tmp_path, "random:7", "app.py")
+    assert printed == []
     events = trace.events
     by_call = events.groupby(["communicator", "sequence"], observed=True)["algorithm"]
     assert (by_call.nunique() == 1).all()
@@ -240,9 +240,9 @@ def test_freed_communicators_and_many_keys(mpi: Mpi, tmp_path: Path) -> None:
     script(tmp_path, FREED)
     line = next(n for n, text in enumerate(FREED.split("\n"), 1) if "world.Bcast" in text)
     spec = f"allreduce=ring,app.py:{line}=chain"
-    trace, said = switched(mpi, 2, tmp_path, spec, "--record", "summary", "app.py")
+    trace, printed = switched(mpi, 2, tmp_path, spec, "--record", "summary", "app.py")
     table = table_rows(trace.callsites).set_index("operation")
-    assert said == []
+    assert printed == []
     assert table["algorithm"].to_dict() == {
         "allreduce": "ring",
         "bcast": "chain",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.jobs import run, run_mpi
 from support.mpis import Mpi
-from support.switch_runs import ran, script, switched, unnamed
+from support.switch_runs import algorithms_run, script, switched, unnamed
 from support.trace_tables import table_rows
 
 import mpiprof
@@ -36,9 +36,11 @@ for comm in (kept[0], last): # with one communicator left, the first gets it
 def test_no_private_communicator_left(mpich: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: MPICH has 2043 communicators; without a private one the library's choice runs."""
     script(tmp_path, USED_UP)
-    trace, said = switched(mpich, 2, tmp_path, "allreduce=ring", "app.py")
-    assert sorted(ran(trace)) == ["native"] * 3 + ["ring"] * 3
-    assert said == ["1 communicator was left to the library: MPI had none more for a private one"]
+    trace, printed = switched(mpich, 2, tmp_path, "allreduce=ring", "app.py")
+    assert sorted(algorithms_run(trace)) == ["native"] * 3 + ["ring"] * 3
+    assert printed == [
+        "1 communicator was left to the library: MPI had none more for a private one"
+    ]
 
 
 WRONG = """
@@ -127,4 +129,4 @@ def test_ranks_with_different_wishes_switch_nothing(mpich: Mpi, tmp_path: Path) 
         parts += [":", "-n", "1", mpich.python, *words, app]
     done = run([mpich.bin / "mpiexec", *parts[1:]], check=True)
     assert done.stderr.count(": the ranks were given different options") == 1
-    assert set(ran(mpiprof.open(tmp_path / "trace"))) == {"native"}
+    assert set(algorithms_run(mpiprof.open(tmp_path / "trace"))) == {"native"}

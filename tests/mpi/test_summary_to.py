@@ -27,8 +27,8 @@ def read(file: Path, *states: str) -> dict[str, Any]:
             return None
         text = file.read_text()
         assert text.endswith("}\n") and len(text) <= 1024
-        told: dict[str, Any] = json.loads(text)
-        return told if told["state"] in states else None
+        reported: dict[str, Any] = json.loads(text)
+        return reported if reported["state"] in states else None
 
     return wait_until(found, f"{file.name} has a state of {states}") or {}
 

@@ -27,7 +27,7 @@ def recorded(mpi: Mpi, folder: Path, *options: str) -> list[str | Path]:
     return [mpi.python, "-m", "mpiprof", "run", "-o", folder, *options, "--"]
 
 
-def said(stderr: str) -> int:
+def message_count(stderr: str) -> int:
     """Return the number of messages that recording stops."""
     return stderr.count("recording stops, the program goes on")
 
@@ -40,7 +40,7 @@ def test_the_program_sees_nothing_of_it(way: str, mpi: Mpi, tmp_path: Path) -> N
     wrapped = run([*recorded(mpi, tmp_path / "trace"), *words])
     assert (wrapped.returncode, wrapped.stdout) == (bare.returncode, bare.stdout)
     assert bare.returncode == (-BUS if way in ("default", "once") else 0)
-    assert said(wrapped.stderr) == 1
+    assert message_count(wrapped.stderr) == 1
 
 
 @pytest.mark.parametrize("record", ["events", "summary", "ring:128K"])
@@ -51,7 +51,7 @@ def test_whatever_is_left_of_the_files(record: str, size: int, mpich: Mpi, tmp_p
     words: list[str | Path] = [program(mpich), trace, str(size), "handler"]
     wrapped = run([*recorded(mpich, trace, "--record", record), *words], check=True)
     assert "own fault: seen 1" in wrapped.stdout
-    assert said(wrapped.stderr) == 1
+    assert message_count(wrapped.stderr) == 1
     try:
         assert not mpiprof.open(trace).complete
     except TraceError as error:
@@ -67,4 +67,4 @@ def test_the_ranks_of_a_node_share_the_file(mpi: Mpi, tmp_path: Path) -> None:
     wrapped = run_mpi(mpi, 2, [*recorded(mpi, trace), *words], env=environment, check=True)
     assert sorted(wrapped.stdout) == sorted(bare.stdout)
     assert list(trace.glob("node-*.log"))
-    assert 1 <= said(wrapped.stderr) <= 2
+    assert 1 <= message_count(wrapped.stderr) <= 2

@@ -65,9 +65,9 @@ def test_the_default_block_is_the_best_one() -> None:
             best = pipeline_formulas.best_ring_block(ring, alpha, beta)
             with (
                 Schedule(RING, problem, 0) as schedule,
-                Schedule(RING, replace(problem, block_size=best), 0) as asked,
+                Schedule(RING, replace(problem, block_size=best), 0) as requested,
             ):
-                steps = [s.steps(0, s.rounds).tolist() for s in (schedule, asked)]
+                steps = [s.steps(0, s.rounds).tolist() for s in (schedule, requested)]
             assert steps[0] == steps[1], (given, order, nodes, alpha, beta)
             taken, linear, formula = (
                 pipeline_formulas.skipping_ring_rounds(ring, block) * (alpha + block * beta)

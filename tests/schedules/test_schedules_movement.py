@@ -293,8 +293,8 @@ def test_a_barrier_that_somebody_leaves_early_is_named(monkeypatch: pytest.Monke
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
         rows = honest(self, first, last)
-        kept: NDArray[np.int64] = rows[rows[:, 0] != 1]
-        return kept
+        retained: NDArray[np.int64] = rows[rows[:, 0] != 1]
+        return retained
 
     monkeypatch.setattr(Schedule, "steps", steps)
     with pytest.raises(BrokenScheduleError, match=r"leaves before rank \d has entered \(rank 0"):

@@ -91,7 +91,7 @@ def advised(folder: Path, machine: Machine) -> tuple[int, int, int]:
     trace = mpiprof.open(folder)
     total = float(trace.callsites["total_elapsed_ns"].sum())
     verdicts = [judge(r, total) for r in predict(tasks.works(trace, 8), machine, 60, lambda: None)]
-    said = [v.worth == YES for v in verdicts]
+    printed = [v.worth == YES for v in verdicts]
     better = [v.gain_ns > v.base_ns / 3 for v in verdicts]
-    both = [a and b for a, b in zip(said, better, strict=True)]
-    return sum(said), sum(better), sum(both)
+    both = [a and b for a, b in zip(printed, better, strict=True)]
+    return sum(printed), sum(better), sum(both)

@@ -44,10 +44,10 @@ def run_until(
     try:
         wait_until(met, "the events of the trace meet the condition", job)
         sign.touch()
-        _, said = job.communicate(timeout=HANG_S)
+        _, printed = job.communicate(timeout=HANG_S)
     finally:
         end(job)
-    assert job.returncode == 0, said[-3000:]
+    assert job.returncode == 0, printed[-3000:]
 
 
 def has_probes(operation: str) -> Callable[[Any], bool]:

@@ -260,10 +260,10 @@ def _recursive_halving(p: Problem) -> Cost:
     reduced = sent.copy()
     for step in range(k):
         # A rank keeps the data of ranks with its own lower bits, and sends the partner's.
-        kept = held.reshape(-1, 2 << step).sum(axis=0)[rank % (2 << step)]
+        retained = held.reshape(-1, 2 << step).sum(axis=0)[rank % (2 << step)]
         partner = rank ^ (1 << step)
-        sent = np.maximum(sent, sent[partner]) + np.maximum(kept, kept[partner])
-        reduced = np.maximum(reduced, reduced[partner]) + kept
+        sent = np.maximum(sent, sent[partner]) + np.maximum(retained, retained[partner])
+        reduced = np.maximum(reduced, reduced[partner]) + retained
     sent[:pairs] += shares[1 : 2 * pairs : 2]
     return Cost(k + (2 if pairs else 0), int(sent.max()), int(reduced.max()))
 

@@ -122,7 +122,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def said(*words: object) -> tuple[int, str, str]:
+def run_verb(*words: object) -> tuple[int, str, str]:
     """Run a verb in this process; returns its code, output and error output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -135,7 +135,7 @@ def exported(make: Callable[[Path], Path], base: Path) -> tuple[Path, Path]:
     base.mkdir(exist_ok=True)
     folder, to = make(base / "job"), base / "set" / "job"
     to.parent.mkdir()
-    code, _, error = said("export", folder, "--to", "dataset", "-o", to)
+    code, _, error = run_verb("export", folder, "--to", "dataset", "-o", to)
     assert (code, error) == (0, "")
     return folder, to
 

@@ -38,14 +38,14 @@ def watch(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    said: list[dict[str, Any]] = []
+    printed: list[dict[str, Any]] = []
     deadline = time.monotonic() + HANG_S
     try:
         while time.monotonic() < deadline:
             over = job.poll() is not None
             found = verdict(folder / "t")
             if found is not None:
-                said.append(found)
+                printed.append(found)
                 if found["class"] != "none":
                     break
             if over:
@@ -53,7 +53,7 @@ def watch(
             time.sleep(0.4)
     finally:
         end(job)
-    return said
+    return printed
 
 
 def verdict(folder: Path) -> dict[str, Any] | None:
@@ -66,5 +66,5 @@ def verdict(folder: Path) -> dict[str, Any] | None:
     except MpiprofError:
         return None
     concluded = verdict_text.verdict(trace, found, pending)
-    told: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
-    return told
+    reported: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
+    return reported

@@ -40,13 +40,13 @@ BENCHMARKS = {"PYTHONPATH": str(ROOT / "tests")}
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment without launchers' and mpiprof's variables."""
-    kept = {
+    retained = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(LAUNCHER_PREFIXES) and name != "LD_PRELOAD"
     }
-    kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return kept | TRANSPORT | dict(extra or {})
+    retained |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return retained | TRANSPORT | dict(extra or {})
 
 
 def shell_line(
@@ -99,8 +99,8 @@ def run(
         pytest.fail(f"{argv} did not end within {timeout} s\n{out[-3000:]}\n{err[-3000:]}")
     ended = subprocess.CompletedProcess(argv, process.returncode, out, err)
     if check and ended.returncode:
-        said = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
-        pytest.fail(f"{argv} ended with {ended.returncode}\n{said}")
+        printed = f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+        pytest.fail(f"{argv} ended with {ended.returncode}\n{printed}")
     return ended
 
 

@@ -54,7 +54,7 @@ def cases(
 
 def recorded(
     mpi: Mpi,
-    asked: Sequence[Case],
+    requested: Sequence[Case],
     environment: dict[str, str],
     folder: Path,
     options: Sequence[str] = (),
@@ -66,14 +66,14 @@ def recorded(
     options: of `run`, beside the folder.
     """
     program = compiled(mpi, "library_algorithm_calls.c", "-ldl")
-    words = [f"{name}:{size}:{count}" for name, size, count in asked]
+    words = [f"{name}:{size}:{count}" for name, size, count in requested]
     command = [str(mpi.python), "-m", "mpiprof", "run", "-o", str(folder / "trace"), "--"]
     command[command.index("--") : command.index("--")] = options
     command += [str(program), str(folder), *words]
     run_mpi(mpi, MOST, command, env=environment, check=True)
-    said = [line.split()[1:] for line in (folder / "0").read_text().splitlines()]
+    printed = [line.split()[1:] for line in (folder / "0").read_text().splitlines()]
     trace = mpiprof.open(folder / "trace")
-    told: dict[Case, str] = {}
+    reported: dict[Case, str] = {}
     refused: dict[Case, str] = {}  # calls expected to be accepted, recorded under another shape
     for shape in trace.tables.shapes:
         size = trace.tables.communicators[shape.communicator].size
@@ -92,11 +92,11 @@ def recorded(
         if "error" in shape.flags:
             refused[case] = shape.algorithm
         # A call with a selected algorithm has two shapes: as entered, and as run.
-        same = told.setdefault(case, shape.algorithm) == shape.algorithm
+        same = reported.setdefault(case, shape.algorithm) == shape.algorithm
         assert same or refused or options, case
     # The size of a refused call with an array of counts is unknown.
-    return dict(zip(asked, said, strict=True)), {
-        c: (told | refused).get(c, "native") for c in asked
+    return dict(zip(requested, printed, strict=True)), {
+        c: (reported | refused).get(c, "native") for c in requested
     }
 
 

@@ -91,8 +91,8 @@ def read(folder: Path) -> Raw:
     records = [r for path in sorted(folder.glob("*.log")) for r in _records(path, lines)]
     records.sort(key=lambda r: (r.rank, r.thread))
     gathered = [r.operation in GATHERED for r in records]
-    kept = [r for r, other in zip(records, gathered, strict=True) if not other]
-    return Raw(kept, lines, [r for r, other in zip(records, gathered, strict=True) if other])
+    retained = [r for r, other in zip(records, gathered, strict=True) if not other]
+    return Raw(retained, lines, [r for r, other in zip(records, gathered, strict=True) if other])
 
 
 def _dtype(fields: list[Any], size: int) -> np.dtype[Any]:

@@ -33,12 +33,12 @@ def switched(
         switch,
     ]
     done = run_mpi(mpi, ranks, [*recorder, *words], cwd=folder, check=True)
-    said = [line.removeprefix("mpiprof: ") for line in done.stderr.splitlines()]
-    said = [line for line in said if not line.startswith(("trace of", "next:"))]
-    return mpiprof.open(folder / "trace"), said
+    printed = [line.removeprefix("mpiprof: ") for line in done.stderr.splitlines()]
+    printed = [line for line in printed if not line.startswith(("trace of", "next:"))]
+    return mpiprof.open(folder / "trace"), printed
 
 
-def ran(trace: mpiprof.Trace, line: int = 0) -> list[str]:
+def algorithms_run(trace: mpiprof.Trace, line: int = 0) -> list[str]:
     """Return the algorithms of the instances at a source line, or of all instances, in order."""
     found = table_rows(trace.instances)
     found = found.sort_values(["communicator", "sequence"], kind="stable")

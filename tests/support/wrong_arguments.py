@@ -160,7 +160,7 @@ def garbage(parameter: Parameter) -> str:
     }.get(parameter.kind, "GARBAGE")
 
 
-def where(condition: str, value: str, otherwise: str) -> str:
+def conditional(condition: str, value: str, otherwise: str) -> str:
     """Return a C conditional expression."""
     return f"{condition} ? {value} : {otherwise}"
 
@@ -179,7 +179,7 @@ def of_buffer(function: Function, side: str) -> list[Parameter]:
 def off_the_root(function: Function) -> Iterator[Case]:
     """Yield a case with garbage in root-only arguments on the other ranks."""
     changes = {
-        p.name: where("rank == 1", right_value(function, p), garbage(p))
+        p.name: conditional("rank == 1", right_value(function, p), garbage(p))
         for p in function.parameters
         if p.where == "root"
     }
@@ -194,16 +194,16 @@ def in_place(function: Function) -> Iterator[Case]:
     at_root = "rank == 1" if function.operation in ROOTED else "1"
     side = buffer.removesuffix("buf")
     changes = {
-        p.name: where(at_root, garbage(p), right_value(function, p))
+        p.name: conditional(at_root, garbage(p), right_value(function, p))
         for p in of_buffer(function, side)
         if function.operation not in ("reduce_scatter", "reduce_scatter_block")
     }
     right = "in" if buffer == "sendbuf" else "out"
-    changes[buffer] = where(at_root, "MPI_IN_PLACE", right)
+    changes[buffer] = conditional(at_root, "MPI_IN_PLACE", right)
     for p in function.parameters:
         if p.where == "root":
             there = changes.get(p.name, right_value(function, p))
-            changes[p.name] = where("rank == 1", right_value(function, p), garbage(p))
+            changes[p.name] = conditional("rank == 1", right_value(function, p), garbage(p))
             if buffer == p.name or p in of_buffer(function, side):
                 changes[p.name] = there
     yield Case("in place", function, changes)
@@ -228,7 +228,7 @@ def between_groups(function: Function) -> Iterator[Case]:
             at = "rank == 0"
         elif p.name in names[1] or (p.name in ("sendbuf", "recvbuf") and p.where == ""):
             at = "rank == 2"
-        changes[p.name] = where(at, right_value(function, p), garbage(p))
+        changes[p.name] = conditional(at, right_value(function, p), garbage(p))
     yield Case("between groups", function, changes)
 
 

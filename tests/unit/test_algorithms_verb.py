@@ -19,14 +19,14 @@ FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "par
 FIELDS += ["library", "number", "same_as"]
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return the output of `algorithms`."""
     assert main(["algorithms", *words]) == 0
     return capsys.readouterr().out
 
 
 def test_the_catalogue_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys)
+    text = output_of(capsys)
     for a in catalogue():
         assert f"  {a.name} " in text
         assert f"from {a.source.split()[0]}" in text
@@ -35,34 +35,34 @@ def test_the_catalogue_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_libraries_have_themselves_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "alltoall")
+    text = output_of(capsys, "alltoall")
     ours, _, theirs = text.partition("\nalltoall in Open MPI itself\n")
     openmpi, _, mpich = theirs.partition("\nalltoall in MPICH itself\n")
     assert "linear_sync" not in ours
     assert "  2 pairwise                  as ring\n" in openmpi
     assert "  pairwise                    as pair or ring, needs a send buffer other than" in mpich
-    assert "itself" not in said(capsys, "alltoall", "ring")
+    assert "itself" not in output_of(capsys, "alltoall", "ring")
 
 
 def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "alltoall")
+    text = output_of(capsys, "alltoall")
     assert "bruck" in text
     assert "requires a power of two of processes" in text
     assert "chain" not in text
-    text = said(capsys, "allgatherv", "pipelined_ring")
+    text = output_of(capsys, "allgatherv", "pipelined_ring")
     assert "block_size=BYTES" in text
     assert "linear_ring" not in text
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(said(capsys, "--json"))
+    rows = json.loads(output_of(capsys, "--json"))
     assert all(list(row) == FIELDS for row in rows)
     assert [row["library"] for row in rows].count(None) == len(catalogue())
     theirs = {(row["library"], row["operation"], row["number"], row["name"]) for row in rows}
     assert ("openmpi", "allreduce", 6, "rabenseifner") in theirs
     assert ("mpich", "allreduce", None, "reduce_scatter_allgather") in theirs
     assert all(row["name"] != "native" for row in rows)
-    rows = json.loads(said(capsys, "allgather", "--json"))
+    rows = json.loads(output_of(capsys, "allgather", "--json"))
     assert {row["operation"] for row in rows} == {"allgather"}
     assert {row["intercommunicator"] for row in rows} == {True, False}
 
@@ -78,7 +78,7 @@ def test_predictions(capsys: pytest.CaptureFixture[str]) -> None:
         "broadcast",
         "--simulate",
     ]
-    lines = said(capsys, *words).splitlines()
+    lines = output_of(capsys, *words).splitlines()
     assert lines[0] == "allgatherv on 64 processes, 64.0 KB as base of broadcast"
     assert "alpha 2.00 µs, beta 0.1 ns/B" in lines[1]
     assert "assumed" in lines[1]
@@ -101,7 +101,7 @@ def test_predictions_as_data(capsys: pytest.CaptureFixture[str]) -> None:
         "--arrivals",
         "3=1ms",
     ]
-    data = json.loads(said(capsys, *words))
+    data = json.loads(output_of(capsys, *words))
     times = [row["end_ns"] for row in data["algorithms"]]
     assert times == sorted(times)
     assert min(times) >= data["lower_bound_ns"] == 1e6 + 2000 + 500
@@ -122,29 +122,29 @@ def test_a_measured_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path = tmp_path / "machine.json"
     path.write_text(json.dumps(table))
     words = ["bcast", "flat_tree", "-p", "3", "--bytes", "1K", "--simulate", "--machine", str(path)]
-    text = said(capsys, *words)
+    text = output_of(capsys, *words)
     assert f"alpha 50.0 µs, beta 80 ns/B; gamma 0.3 ns/B (from {path})" in text
     assert "264 µs" in text  # 2 (50 + 81.92)
-    text = said(capsys, *words, "--per-node", "2")
+    text = output_of(capsys, *words, "--per-node", "2")
     assert "alpha 200 ns, beta 0.1 ns/B within; 2 processes a node" in text
 
 
 def test_parameters_change_the_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["bcast", "chain", "-p", "4", "--bytes", "64K", "--simulate", "--json", "--parameters"]
     ends = [
-        json.loads(said(capsys, *words, f"block_size={block}"))["algorithms"][0]["end_ns"]
+        json.loads(output_of(capsys, *words, f"block_size={block}"))["algorithms"][0]["end_ns"]
         for block in ("64K", "32K")
     ]
     assert ends == [pytest.approx(3 * (2000 + 6553.6)), pytest.approx(4 * (2000 + 3276.8))]
 
 
 def test_diagrams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "alltoall", "ring", "-p", "4", "--draw", "--arrivals", "0,0,50us,..")
+    text = output_of(capsys, "alltoall", "ring", "-p", "4", "--draw", "--arrivals", "0,0,50us,..")
     assert "after the last arrival" in text
     assert "→3" in text
-    assert "r1" in said(capsys, "allgather", "kang", "-p", "3", "-q", "2", "--draw")
+    assert "r1" in output_of(capsys, "allgather", "kang", "-p", "3", "-q", "2", "--draw")
     page = tmp_path / "ring.html"
-    assert str(page) in said(capsys, "alltoall", "ring", "-p", "4", "--draw", "-o", str(page))
+    assert str(page) in output_of(capsys, "alltoall", "ring", "-p", "4", "--draw", "-o", str(page))
     assert page.read_text().startswith("<!doctype html>")
 
 
@@ -197,7 +197,7 @@ def test_quantities() -> None:
 
 
 def test_proofs_state_their_problems(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(said(capsys, "reduce", "--prove", "-p", "5", "--json"))
+    rows = json.loads(output_of(capsys, "reduce", "--prove", "-p", "5", "--json"))
     assert [row["algorithm"] for row in rows] == [a["name"] for a in named(capsys, "reduce")]
     assert all(row["roots"] == 5 and row["processes"] == [5] for row in rows)
     # Five lengths with each root, with and without MPI_IN_PLACE at the root; two or three last
@@ -206,14 +206,14 @@ def test_proofs_state_their_problems(capsys: pytest.CaptureFixture[str]) -> None
     assert proved.pop("late_last") == 2 * 5 * (2 + 3 + 3 + 3 + 2)
     assert set(proved.values()) == {2 * 5 * 5}
     assert all(row["most_bytes"] == 8000 for row in rows)
-    text = said(capsys, "allgather", "kang", "--prove", "-p", "4")
+    text = output_of(capsys, "allgather", "kang", "--prove", "-p", "4")
     assert "Proved" in text and "allgather between groups" in text
     assert main(["algorithms", "alltoall", "pair", "--prove", "-p", "6"]) == UsageError.exit_code
 
 
 def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, str]]:
     """Return an operation's rows of the catalogue."""
-    found: list[dict[str, str]] = json.loads(said(capsys, operation, "--json"))
+    found: list[dict[str, str]] = json.loads(output_of(capsys, operation, "--json"))
     return [row for row in found if row["library"] is None]
 
 

@@ -54,8 +54,8 @@ def test_contributions_add_up() -> None:
 
 def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
     """Figure 7: time over the processes at constant c, for the requested distributions."""
-    asked = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
-    cases = allgatherv.cases(Setup(16, asked, MACHINE, "mpich"))
+    requested = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
+    cases = allgatherv.cases(Setup(16, requested, MACHINE, "mpich"))
     found = {(c.labels["distribution"], c.labels["processes"], c.labels["bytes"]) for c in cases}
     assert found == {
         ("geometric", 4, 4 << 12), ("geometric", 8, 8 << 12),

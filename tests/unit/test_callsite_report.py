@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.dataset_traces import MADE, said
+from support.dataset_traces import MADE, run_verb
 
 import mpiprof
 from mpiprof.reports import callsite_report
@@ -49,7 +49,7 @@ def test_no_array_has_ranks_times_instances_elements(
         monkeypatch.setattr(Trace, held, property(refused))
     for of in sites:
         label = f"{of[0]['file']}:{of[0]['line']}"
-        code, out, _ = said("report", folder, "--site", label)
+        code, out, _ = run_verb("report", folder, "--site", label)
         assert code == 0 and "Its ranks" in out and "Over its instances" in out
 
 

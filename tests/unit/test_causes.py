@@ -62,10 +62,12 @@ def test_a_late_rank(tmp_path: Path) -> None:
     assert one.cost_ns < waiting
     assert one.evidence["late_ns"] == pytest.approx(3 * MS, rel=0.02)
     assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
-    said = sentences.finding(trace, one)
-    assert said.startswith("Rank 5 takes 3.0")
-    assert " ms longer than the others before allreduce at md.py:93 exchange: " in said
-    assert "It is so in 200 of 200 instances" in said and "All others wait for the last." in said
+    printed = sentences.finding(trace, one)
+    assert printed.startswith("Rank 5 takes 3.0")
+    assert " ms longer than the others before allreduce at md.py:93 exchange: " in printed
+    assert (
+        "It is so in 200 of 200 instances" in printed and "All others wait for the last." in printed
+    )
 
 
 def test_a_slow_node(tmp_path: Path) -> None:
@@ -254,20 +256,20 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     made.ended_ns = 420 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     one = trace.findings()[0]
-    said = sentences.finding(trace, one)
+    printed = sentences.finding(trace, one)
     assert (one.cause, one.ranks) == ("early", (0,))
-    assert ("less to do" in said) != waits and ("who sends late" in said) == waits
+    assert ("less to do" in printed) != waits and ("who sends late" in printed) == waits
 
 
 @pytest.mark.parametrize(
-    ("at_the_call", "said"),
+    ("at_the_call", "printed"),
     [
         (0, " 75 % of that time it is in work.py:9 solve (sampled)."),
         (4, " 50 % of that time it is in work.py:9 solve (sampled)."),
         (8, "between two calls of allreduce at md.py:93 step."),
     ],
 )
-def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, said: str) -> None:
+def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printed: str) -> None:
     """Samples between the calls, by function: 6 of 8 in solve(), most of them at line 9.
 
     Samples at the line of the call were taken when Python's lock was released there. Their location
@@ -292,7 +294,7 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, said: 
     made.ended_ns = 500 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     text = sentences.finding(trace, trace.findings()[0])
-    assert text.endswith(said)
+    assert text.endswith(printed)
 
 
 def test_waiting_in_a_smaller_group_is_attributed_to_the_awaited_rank(tmp_path: Path) -> None:

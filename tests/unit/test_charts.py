@@ -29,8 +29,8 @@ def test_the_pointer_shows_the_shares_of_a_call_site() -> None:
     waits = np.zeros_like(shares)
     waits[1, 2, 0] = 0.05
     drawn = charts.timeline(shares, waits, ["allreduce", "bcast"], 8, 4e9, duration)
-    said = "ranks 4-7, 2.00 s to 3.00 s: bcast 50%, allreduce 25% (20% of it waiting)"
-    assert said in drawn
+    printed = "ranks 4-7, 2.00 s to 3.00 s: bcast 50%, allreduce 25% (20% of it waiting)"
+    assert printed in drawn
     assert "allreduce (3.1%, 20% of it waiting)" in drawn and "bcast (6.2%)" in drawn
     assert drawn.count("ranks 0-3") == 0
     wide = np.full((300, 1000, 1), 0.5)

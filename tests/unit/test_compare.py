@@ -93,11 +93,11 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     row = next(line for line in text.splitlines() if line.strip().startswith("allreduce"))
     assert "app.py:12 step" in row and "native → ring" in row and row.count("*") == 3
-    said = " ".join(text.split())
-    assert said.startswith("B is slower than A: it takes")
-    assert "All of it: allreduce at app.py:12 step. A call takes" in said
-    assert "Of 2 call sites 1 differs by more than chance" in said
-    assert "In B, rank 2 takes 2.00 ms longer than the others before allreduce" in said
+    printed = " ".join(text.split())
+    assert printed.startswith("B is slower than A: it takes")
+    assert "All of it: allreduce at app.py:12 step. A call takes" in printed
+    assert "Of 2 call sites 1 differs by more than chance" in printed
+    assert "In B, rank 2 takes 2.00 ms longer than the others before allreduce" in printed
     assert " -m mpiprof report " in text.rstrip().splitlines()[-1]
     assert main(["compare", a, b, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -108,7 +108,7 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (verdict["other"], verdict["outcome"]) == (1, "slower")
     assert verdict["sites"] == [{"operation": "allreduce", "sites": [site]}]
     for line in verdict["text"]:  # the same words
-        assert " ".join(line.split()) in said
+        assert " ".join(line.split()) in printed
 
 
 def judged(*traces: Trace) -> Difference:
@@ -143,9 +143,9 @@ def test_recordings_of_different_programs(tmp_path: Path) -> None:
     b = mpiprof.open(other.write(tmp_path / "b"))
     found = judged(a, b)
     assert (found.outcome, found.compared) == ("unknown", 0)
-    said = in_words(found, [b])
-    assert said[0].endswith("have no call site in common.")
-    assert said[1].startswith("Compare recordings of one program")
+    printed = in_words(found, [b])
+    assert printed[0].endswith("have no call site in common.")
+    assert printed[1].startswith("Compare recordings of one program")
 
 
 def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
@@ -159,15 +159,15 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
         traces.append(mpiprof.open(made.write(tmp_path / name)))
     found = judged(*traces)
     assert (found.outcome, found.compared, found.only) == ("unknown", 1, 2)
-    said = " ".join(in_words(found, traces[1:]))
-    assert "Only 1 call site can be compared: 2 are in one of the two." in said
-    assert "Compare recordings of one program" in said and "Record longer" not in said
+    printed = " ".join(in_words(found, traces[1:]))
+    assert "Only 1 call site can be compared: 2 are in one of the two." in printed
+    assert "Compare recordings of one program" in printed and "Record longer" not in printed
 
 
-@pytest.mark.parametrize(("which", "said"), [("a", "A is a summary"), ("b", "B is a summary"),
+@pytest.mark.parametrize(("which", "printed"), [("a", "A is a summary"), ("b", "B is a summary"),
                                              ("ab", "A and B are summaries")])  # fmt: skip
 def test_sums_are_not_recorded_too_short(
-    tmp_path: Path, which: str, said: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, which: str, printed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A summary has 100 instances without single values, so a longer recording would not help."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", late_ms=2, seed=2)
@@ -178,7 +178,7 @@ def test_sums_are_not_recorded_too_short(
     found = judged(a, b)
     assert found.outcome == "unknown"
     words = in_words(found, [b], before=[a])
-    assert words[1] == f"{said}: sums don't tell by how much instances differ by chance."
+    assert words[1] == f"{printed}: sums don't tell by how much instances differ by chance."
     assert words[2].startswith("Record events in both, or record each several times, and `compare")
     short = recorded(tmp_path / "c", count=3)
     words = in_words(judged(recorded(tmp_path / "d"), short), [short])
@@ -211,13 +211,13 @@ def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
     found = judged(*traces)
     assert (found.outcome, found.compared, found.tested) == ("unknown", 2, 1)
     assert found.untested is not None and found.untested["operation"] == "barrier"
-    said = in_words(found, traces[1:])
-    assert said[0] == (
+    printed = in_words(found, traces[1:])
+    assert printed[0] == (
         "There is too little to tell B from A. Barrier at end.py:1 main takes 150 ms instead of "
         "30.0 ms of all ranks' time, and was called too seldom for a test."
     )
-    assert said[-1].startswith("Record each several times")
-    assert "no more than chance" not in " ".join(said)
+    assert printed[-1].startswith("Record each several times")
+    assert "no more than chance" not in " ".join(printed)
 
 
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from support.dataset_traces import said
+from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -47,7 +47,7 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
     held = cut.derive("held")
     assert (held.why, held.since_ns, held.held_ns) == ("--limit", 0, 40 * MS)
     assert (held.instances, held.total, held.first) == (20, None, (0,))
-    code, text, _ = said("report", tmp_path / "cut")
+    code, text, _ = run_verb("report", tmp_path / "cut")
     assert code == 0
     assert "25 % of all ranks' time is waiting" in text
     assert "held            the first 40.0 ms, 20 instances (--limit)" in text
@@ -63,11 +63,11 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
     last = 38 * MS + MS  # both ranks leave the last logged allreduce
     assert trace.dropped == 160 and trace.duration_ns == last
     assert trace.derive("held").why == LOST
-    code, text, _ = said("report", tmp_path / "t")
+    code, text, _ = run_verb("report", tmp_path / "t")
     assert code == 0 and "26 % of all ranks' time is waiting" in text
     assert "the first 39.0 ms, 20 instances (later records could not be written)" in text
     assert text.count("160 records") == 1
-    code, text, _ = said("status", tmp_path / "t")
+    code, text, _ = run_verb("status", tmp_path / "t")
     assert "Records of ranks 0-1 are missing" in text
 
 

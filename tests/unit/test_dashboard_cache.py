@@ -77,8 +77,8 @@ def test_cached_values_are_equal_and_not_derived_again(
 ) -> None:
     plain = derive_all(Trace(folder, DERIVED))
     first = derive_all(cached_trace.open_trace(folder))
-    kept = {p.name.partition("-")[0] for p in (folder / "cache").iterdir()}
-    assert {"callsites", "instances", "clocks", "causes.0", "phases.0"} <= kept
+    retained = {p.name.partition("-")[0] for p in (folder / "cache").iterdir()}
+    assert {"callsites", "instances", "clocks", "causes.0", "phases.0"} <= retained
 
     def fails(*_: Any) -> None:
         raise AssertionError("derived again")

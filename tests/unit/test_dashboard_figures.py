@@ -255,10 +255,10 @@ def test_the_heat_map_states_the_size_of_a_cell_and_the_range_of_colours() -> No
     late = np.full((2, 400), 1000.0)
     assert callsite.heat_note(late, np.arange(2), np.arange(400)) == "A click shows the instance."
     late[0, 0] = 5_000_000.0
-    told = callsite.heat_note(late, np.arange(8), np.arange(800))
-    assert "greatest lateness of up to 4 ranks by 2 instances." in told
-    assert "Colours end at 1.00 µs; the greatest lateness is 5.00 ms." in told
-    assert told.endswith("shows the instance and opens the ranks of the row.")
+    reported = callsite.heat_note(late, np.arange(8), np.arange(800))
+    assert "greatest lateness of up to 4 ranks by 2 instances." in reported
+    assert "Colours end at 1.00 µs; the greatest lateness is 5.00 ms." in reported
+    assert reported.endswith("shows the instance and opens the ranks of the row.")
 
 
 def test_the_histogram_counts_every_instance_once() -> None:
@@ -297,5 +297,5 @@ def test_labels_name_the_ranks_that_are_in_a_row(count: int) -> None:
     rows = min(count, axes.MOST_ROWS)
     expected = [np.flatnonzero(np.arange(count) * rows // count == row) for row in range(rows)]
     labels = axes.run_labels(np.arange(count), axes.MOST_ROWS)
-    told = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
-    assert labels == told
+    reported = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
+    assert labels == reported

@@ -312,13 +312,15 @@ def test_a_port_in_use_is_reported_on_one_line(served: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "printed"),
     [(["--port", "70000"], "0 to 65535"), (["--source", "/nowhere"], "no such folder")],
 )
-def test_wrong_use_is_reported_on_one_line(options: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_use_is_reported_on_one_line(
+    options: list[str], printed: str, tmp_path: Path
+) -> None:
     words = [sys.executable, "-m", "mpiprof", "view", str(plain(tmp_path / "t", 2)), *options]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and printed in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_without_dash_view_names_the_packages_to_install(tmp_path: Path) -> None:

@@ -216,8 +216,8 @@ def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     arrivals = np.array([[1, 2], [7, 8]]) * MS
     made.collective("barrier", arrivals, arrivals + 2 * MS)
     folder = made.write(tmp_path / "sampled")
-    told = dict(overview.run_facts(Data("sampled", folder)))
-    assert told["sampled"].startswith("one instance in 5: sums are estimated from these")
+    reported = dict(overview.run_facts(Data("sampled", folder)))
+    assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
     assert "sampled" not in dict(overview.run_facts(Data("all", plain(tmp_path / "all", 2))))
 
 
@@ -363,27 +363,27 @@ def test_of_too_many_processes_no_page_waits_for_a_race(
     data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One simulation cannot be interrupted, so none is started beyond so many processes."""
-    asked = next(w for w in predictions.works(data) if w.operation == "allreduce")
-    monkeypatch.setattr(predictions, "MOST", asked.members - 1)
+    requested = next(w for w in predictions.works(data) if w.operation == "allreduce")
+    monkeypatch.setattr(predictions, "MOST", requested.members - 1)
     for begin in (predictions.simulated, predictions.sizes):
         with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
-            begin(data, asked)
-    said = str(explanations.other_algorithms(data, State(), asked.callsite))
-    assert "8 processes are too many to simulate for a page" in said
+            begin(data, requested)
+    printed = str(explanations.other_algorithms(data, State(), requested.callsite))
+    assert "8 processes are too many to simulate for a page" in printed
 
 
 def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
-    asked = next(w for w in predictions.works(data) if w.operation == "allreduce")
-    table = predictions.table(predictions.simulated(data, asked))
+    requested = next(w for w in predictions.works(data) if w.operation == "allreduce")
+    table = predictions.table(predictions.simulated(data, requested))
     assert table["score_ns"].is_monotonic_increasing
     assert list(table.loc[table["is_now"], "algorithm"]) == ["native"]
-    sizes = predictions.sizes(data, asked)
+    sizes = predictions.sizes(data, requested)
     assert {8, 16, 32} <= set(sizes["processes"])
     same = sizes[sizes["processes"] == 8].groupby("algorithm")["score_ns"].min()
     assert (same > 0).all()
-    larger = predictions.grown(asked, 100)
+    larger = predictions.grown(requested, 100)
     assert len(larger.patterns[0].arrivals) == 100
-    assert set(larger.patterns[0].arrivals) <= set(asked.patterns[0].arrivals)
+    assert set(larger.patterns[0].arrivals) <= set(requested.patterns[0].arrivals)
 
 
 def test_a_page_that_appears_does_not_set_the_address_back(tmp_path: Path) -> None:

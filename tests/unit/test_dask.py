@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support import page_faults, worker_kill
-from support.dataset_traces import MADE, bits, exported, said
+from support.dataset_traces import MADE, bits, exported, run_verb
 
 import mpiprof
 from mpiprof.diagnosis.lazy_tables import DERIVED
@@ -136,7 +136,7 @@ def test_verbs_take_a_scheduler(
         done = []
         for option in ((), ("--dask", where)):
             shutil.rmtree(folder / "cache", ignore_errors=True)
-            done.append(said(*words, *option))
+            done.append(run_verb(*words, *option))
             assert bool(shown) == bool(option)
         assert done[0][0] == 0, done[0][2]
         assert done[0] == done[1]
@@ -150,10 +150,10 @@ def test_processes_of_this_machine(
     monkeypatch.setattr(progress, "PATIENCE_S", 0)
     monkeypatch.setattr(progress, "BAR_EVERY_S", 0)
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
-    known = said("report", folders["several"], "--by", "routine")
+    known = run_verb("report", folders["several"], "--by", "routine")
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
     monkeypatch.setenv(progress.WATCHED, "1")
-    found = said("report", folders["several"], "--by", "routine", "--dask", "local:1")
+    found = run_verb("report", folders["several"], "--by", "routine", "--dask", "local:1")
     assert (found[0], found[1]) == (0, known[1])
     assert "reading on 1 worker [" in found[2]
     assert found[2].endswith("\r\033[K")
@@ -197,14 +197,14 @@ def test_workers_need_the_same_mpiprof(
 ) -> None:
     words = ("report", folders["inter"], "--dask", cluster.scheduler_address)
     monkeypatch.setattr(dask_workers, "__version__", "9.9")
-    code, out, err = said(*words)
+    code, out, err = run_verb(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"have mpiprof {mpiprof.__version__}, but this is 9.9" in err
     absent = types.ModuleType("absent")  # importable here, but not in the workers
     exec("def version(): return '9.9'", vars(absent))
     monkeypatch.setitem(sys.modules, "absent", absent)
     monkeypatch.setattr(dask_workers, "version", vars(absent)["version"])
-    code, out, err = said(*words)
+    code, out, err = run_verb(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot import mpiprof" in err
 
@@ -224,12 +224,14 @@ def test_traces_and_absent_folders_are_refused(
     cluster: Any, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     trace, _ = exported(MADE["inter"], tmp_path)
-    code, out, err = said("tune", folders["inter"], "--replay", "--dask", cluster.scheduler_address)
+    code, out, err = run_verb(
+        "tune", folders["inter"], "--replay", "--dask", cluster.scheduler_address
+    )
     assert (code, out) == (2, "")
     assert "leave out --replay" in err
     address = cluster.scheduler_address
     for words in (("report", trace), ("tune", trace), ("view", trace, "--no-browser")):
-        code, out, err = said(*words, "--dask", address)
+        code, out, err = run_verb(*words, "--dask", address)
         assert (code, out, err.count("\n")) == (2, "", 1), err
         assert "--dask is for data sets" in err
         assert "--to dataset" in err

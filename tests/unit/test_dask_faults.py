@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.dataset_traces import MADE, exported, said
+from support.dataset_traces import MADE, exported, run_verb
 from support.wait_until import HANG_S
 
 from mpiprof.diagnosis.lazy_tables import DERIVED
@@ -72,7 +72,7 @@ def test_wrong_use_is_one_line(
         (tmp_path / f"{name}.json").write_bytes(content)
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-    for where, told in (
+    for where, reported in (
         ("tcp://127.0.0.1:9", "no scheduler answers"),
         (str(dead), "no scheduler answers"),
         *((str(tmp_path / f"{name}.json"), "not a scheduler file") for name in others),
@@ -84,23 +84,23 @@ def test_wrong_use_is_one_line(
         ("local:-1", "not a number of processes"),
         ("local:٣", "not a number of processes"),
     ):
-        code, out, err = said("report", folder, "--dask", where)
+        code, out, err = run_verb("report", folder, "--dask", where)
         assert (code, out, err.count("\n")) == (2, "", 1), (where, err)
         assert f"--dask {where}" in err
-        assert told in err
+        assert reported in err
     silent.close()
     for words in (("compare", folder, folder), ("tune", folder), ("view", folder)):
-        assert said(*words, "--dask", "local:x")[0] == 2
+        assert run_verb(*words, "--dask", "local:x")[0] == 2
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "distributed", None)
-        code, out, err = said("report", folder, "--dask", "local:1")
+        code, out, err = run_verb("report", folder, "--dask", "local:1")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert install_command("dask") in err
 
 
 def test_a_worker_is_no_scheduler(cluster: Any, folder: Path) -> None:
     worker = next(iter(cluster.scheduler_info["workers"]))
-    code, out, err = said("report", folder, "--dask", worker)
+    code, out, err = run_verb("report", folder, "--dask", worker)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "a worker answers" in err
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from pyarrow import parquet
-from support.dataset_traces import MADE, bits, exported, said
+from support.dataset_traces import MADE, bits, exported, run_verb
 
 import mpiprof
 from mpiprof.errors import TraceError
@@ -109,16 +109,16 @@ def test_verbs_print_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Pat
         ("report", "--by", "rank"),
         ("report", "--site", "allreduce", "--json"),
     ):
-        ours, theirs = (said(*words, path) for path in (folder, to))
+        ours, theirs = (run_verb(*words, path) for path in (folder, to))
         assert ours[0] == theirs[0] == 0, (words, theirs[2])
         assert ours[1] == theirs[1].replace(str(to), str(folder)), words
     plans = []
     for path in (folder, to):
-        code, out, err = said("tune", path, "--json", "-o", tmp_path / "plan.json")
+        code, out, err = run_verb("tune", path, "--json", "-o", tmp_path / "plan.json")
         assert code == 0, err
         plans.append(out.replace(str(path), "TRACE"))
     assert plans[0] == plans[1]
-    first, second = (said("compare", folder, other, "--json") for other in (folder, to))
+    first, second = (run_verb("compare", folder, other, "--json") for other in (folder, to))
     assert first[0] == second[0] == 0, second[2]
     assert first[1] == second[1].replace(str(to), str(folder))
 
@@ -184,7 +184,7 @@ def test_the_example_of_the_documentation(
 def test_damage_is_reported(pairs: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     whole = pairs["inter"][1]
     part = next((whole / "calls").rglob("*.parquet")).relative_to(whole)
-    for name, content, told in (
+    for name, content, reported in (
         (str(part), None, "missing"),
         (str(part), b"PAR1 and nothing else", "damaged"),
         ("definitions/blocks.parquet", b"", "damaged"),
@@ -197,9 +197,9 @@ def test_damage_is_reported(pairs: dict[str, tuple[Path, Path]], tmp_path: Path)
             (folder / name).unlink()
         else:
             (folder / name).write_bytes(content)
-        with pytest.raises(TraceError, match=told):
+        with pytest.raises(TraceError, match=reported):
             _ = mpiprof.open(folder).callsites
-        code, out, err = said("report", folder)
+        code, out, err = run_verb("report", folder)
         assert (code, out, err.count("\n")) == (1, "", 1)
         shutil.rmtree(folder)
 
@@ -260,7 +260,7 @@ def test_a_block_of_an_unknown_communicator_is_reported(
     changed = pyarrow.array([number] * len(table), table.schema.field(place).type)
     parquet.write_table(table.set_column(place, "communicator", changed), path)
     for words in (["report", folder], ["report", folder, "--dask", "local:1"]):
-        code, out, err = said(*words)
+        code, out, err = run_verb(*words)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert "blocks.parquet: damaged" in err
 
@@ -272,10 +272,10 @@ def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: P
     for path in to.iterdir():
         os.utime(path, (old, old))
     known = mpiprof.open(folder)
-    assert said("pack", to)[0] == 0
+    assert run_verb("pack", to)[0] == 0
     assert not list(to.glob("*.log"))
     again = tmp_path / "again"
-    assert said("export", to, "--to", "dataset", "-o", again)[0] == 0
+    assert run_verb("export", to, "--to", "dataset", "-o", again)[0] == 0
     for path in (to, again):
         found = mpiprof.open(path)
         for name in ("callsites", "rank_totals", "events"):

@@ -96,9 +96,9 @@ def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (batch,) = Trace(tmp_path / "t").batches(before=True)
     ((signature, _),) = Measure(trace).signatures(batch)
-    kept = Kept.of(batch)
-    kept.signature[:] = 0
-    found = walk(Context(trace.tables.shapes, [signature], turned), kept, 0, 0)
+    retained = Kept.of(batch)
+    retained.signature[:] = 0
+    found = walk(Context(trace.tables.shapes, [signature], turned), retained, 0, 0)
     assert found is not None
     after, how = (UNSEEN, "unknown") if turned else (START, "outside")
     assert found.origin == Origin(1, 0, after, how)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.dataset_traces import MADE, exported, said
+from support.dataset_traces import MADE, exported, run_verb
 from support.hang_traces import abort, call, job
 from support.synthetic import Synthetic
 
@@ -40,18 +40,18 @@ def _made(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
     folder = _made(tmp_path / "job", kind)
-    _, out, _ = said("report", folder)
+    _, out, _ = run_verb("report", folder)
     first = " ".join(out.split("\n\n")[0].split())
     assert first.startswith("DIFFERENT ROOTS: Ranks" if kind == "root" else "DIFFERENT SIZES: ")
     assert f"sequence {ROUNDS} on MPI_COMM_WORLD" in first
     assert f"{WRONG[kind][2]} at app.py:9 step" in first
     assert first.endswith("The job went on to its end all the same: check its results.")
-    hang = json.loads(said("report", folder, "--json")[1])["hang"]
-    assert json.loads(said("status", folder, "--json")[1])["verdict"] == hang
-    assert first in " ".join(said("status", folder)[1].split())
+    hang = json.loads(run_verb("report", folder, "--json")[1])["hang"]
+    assert json.loads(run_verb("status", folder, "--json")[1])["verdict"] == hang
+    assert first in " ".join(run_verb("status", folder)[1].split())
     assert (hang["class"], hang["odd_ranks"]) == (kind, [3 if kind == "root" else 2])
     for ending in ("md", "html"):
-        assert said("report", folder, "-o", tmp_path / f"page.{ending}")[0] == 0
+        assert run_verb("report", folder, "-o", tmp_path / f"page.{ending}")[0] == 0
         assert WRONG[kind][2] in (tmp_path / f"page.{ending}").read_text()
 
 
@@ -73,12 +73,12 @@ def test_who_aborts_did_not_end_well(tmp_path: Path) -> None:
     """`report` agrees with `status`: all ranks have an end, but no rank called MPI_Finalize."""
     made = job(2)
     folder = made.write(tmp_path / "t")
-    assert "to MPI_Finalize" in said("report", folder)[1]
+    assert "to MPI_Finalize" in run_verb("report", folder)[1]
     abort(folder)
-    _, out, _ = said("report", folder)
-    told = "DEAD RANK: Ranks 0-1 called MPI_Abort after barrier at app.py:1 main."
-    assert " ".join(out.split("\n\n")[0].split()).startswith(told)
-    assert told in " ".join(said("status", folder)[1].split())
+    _, out, _ = run_verb("report", folder)
+    reported = "DEAD RANK: Ranks 0-1 called MPI_Abort after barrier at app.py:1 main."
+    assert " ".join(out.split("\n\n")[0].split()).startswith(reported)
+    assert reported in " ".join(run_verb("status", folder)[1].split())
     assert "MPI_Init to MPI_Finalize" not in out
 
 
@@ -88,6 +88,6 @@ def test_a_wrong_call_before_an_abort_did_not_go_through(tmp_path: Path) -> None
         call(made, rank, "allreduce", sent=8 + rank, ends=9_100)
     folder = made.write(tmp_path / "t")
     abort(folder)
-    first = " ".join(said("report", folder)[1].split("\n\n")[0].split())
+    first = " ".join(run_verb("report", folder)[1].split("\n\n")[0].split())
     assert first.startswith("DIFFERENT SIZES: ") and "went on to its end" not in first
-    assert first in " ".join(said("status", folder)[1].split())
+    assert first in " ".join(run_verb("status", folder)[1].split())

@@ -54,8 +54,8 @@ def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
         ("instances", export_columns.INSTANCES),
     ):
         schema = parquet.read_schema(tmp_path / f"t-{name}.parquet")
-        said = {f.name: f.metadata[b"description"].decode() for f in schema}
-        assert said == {n: meanings[n] for n in said}
+        printed = {f.name: f.metadata[b"description"].decode() for f in schema}
+        assert printed == {n: meanings[n] for n in printed}
         facts = json.loads(schema.metadata[b"mpiprof"])
         assert (facts["ranks"], facts["program"], facts["complete"]) == (4, "synthetic.py", True)
 

@@ -77,7 +77,7 @@ class Parsed:
 
     def _begun(self, packet: Any) -> dict[str, Any]:
         event, texts = packet.track_event, self.texts
-        told = {
+        reported = {
             texts["debug_annotation_names"][a.name_iid]: (
                 texts["values"][a.string_value_iid] if a.string_value_iid else a.int_value
             )
@@ -90,7 +90,7 @@ class Parsed:
             "instant": event.type == event.TYPE_INSTANT,
             "begin": packet.timestamp,
             "end": None,
-            "told": told,
+            "told": reported,
             "flows": list(event.flow_ids),
         }
 

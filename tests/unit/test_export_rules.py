@@ -108,15 +108,15 @@ def test_random_plans_change_nothing_else() -> None:
             operation, size = random_.choice(sorted(NUMBERS)), random_.randint(2, LARGEST + 3)
             count = random_.choice([0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 9000)])
             line = fires(read, operation, size, counted(operation, size, count))
-            asked = asked_for(rules, operation, size, count)
+            requested = asked_for(rules, operation, size, count)
             if line.algorithm == 0:
-                refused += asked is not None
+                refused += requested is not None
                 continue
             did += 1
-            assert asked is not None, (entries, operation, size, count)
+            assert requested is not None, (entries, operation, size, count)
             chosen = own("openmpi", operation)[line.algorithm - 1]
-            assert asked.algorithm in (chosen.ours, f"native:{chosen.name}")
-            assert line.segment == int(dict(asked.parameters).get("block_size", 0))
+            assert requested.algorithm in (chosen.ours, f"native:{chosen.name}")
+            assert line.segment == int(dict(requested.parameters).get("block_size", 0))
     assert did > 2000 and refused > 1000
 
 
@@ -185,11 +185,13 @@ def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
             if leaf == before:
                 continue
             did += 1
-            asked = asked_for(rules, operation, size, count)
-            assert asked is not None, (entries, asking)
+            requested = asked_for(rules, operation, size, count)
+            assert requested is not None, (entries, asking)
             name = leaf.partition("_intra_")[2]
             (chosen,) = [one for one in own("mpich", operation) if one.name == name]
-            assert chosen.is_ours(asked.algorithm, size) or asked.algorithm == f"native:{name}"
+            assert (
+                chosen.is_ours(requested.algorithm, size) or requested.algorithm == f"native:{name}"
+            )
             assert asking.commutes or "commutes" not in chosen.needs
             assert not (asking.in_place and "not_in_place" in chosen.needs)
     assert did > 500
@@ -326,13 +328,13 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     words = ["tune", "--plan", str(plan), "--to", "openmpi", "-o", str(out)]
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "bcast on 4 processes: binomial (6)" in said
+    printed = capsys.readouterr().out
+    assert "bcast on 4 processes: binomial (6)" in printed
     assert (
         "entry 2: bcast=circulant on 5 processes: Open MPI has no equivalent bcast"
-        in said.replace("\n    ", " ")
+        in printed.replace("\n    ", " ")
     )
-    assert f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={out}" in said
+    assert f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={out}" in printed
     assert openmpi.read(out.read_text())[NUMBERS["bcast"]][1][0] == 4
     assert main([*words, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["handover"]
@@ -378,9 +380,9 @@ def test_plan_found_in_the_trace(
 ) -> None:
     out = tmp_path / "rules.conf"
     assert main(["tune", str(trace), "--to", "openmpi", "-o", str(out)]) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert "the plan, entry 1: allgatherv=pipelined_ring:block_size=" in said
-    assert "Open MPI has no equivalent allgatherv algorithm" in said and not out.exists()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the plan, entry 1: allgatherv=pipelined_ring:block_size=" in printed
+    assert "Open MPI has no equivalent allgatherv algorithm" in printed and not out.exists()
 
 
 def test_a_plan_with_call_sites_and_its_trace(

@@ -56,7 +56,7 @@ def test_known_answers(expression: str, met: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "printed"),
     [
         ("", "say when to fail"),
         ("  ", "say when to fail"),
@@ -77,8 +77,8 @@ def test_known_answers(expression: str, met: bool) -> None:
         ("operation > 1", "operation is text"),
     ],
 )
-def test_what_is_refused(expression: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as error:
+def test_what_is_refused(expression: str, printed: str) -> None:
+    with pytest.raises(UsageError, match=printed) as error:
         fail_on.parse(expression)
     assert "\n" not in str(error.value)
 
@@ -129,7 +129,7 @@ def test_an_incomplete_trace_is_judged_only_with_incomplete(
     capsys.readouterr()
     next(trace.glob("*1*.log")).unlink()
     assert main(words) == 1
-    assert "incomplete" in (said := capsys.readouterr().err) and "--incomplete" in said
+    assert "incomplete" in (printed := capsys.readouterr().err) and "--incomplete" in printed
     assert main([*words, "--incomplete"]) == 0
     both = ["compare", str(trace), str(trace), "--fail-on", "run.total_wait_ns_change > 10%"]
     assert main(both) == 1 and main([*both, "--incomplete"]) == 0

@@ -131,11 +131,11 @@ def test_verdict_and_table_agree_on_a_call(tmp_path: Path, monkeypatch: pytest.M
     for rank in range(3):
         call(made, rank, "allreduce", site=HERE)
     made.signal = [15, 11, 15]
-    verdict, told = conclude(made, tmp_path, gone(3))
+    verdict, reported = conclude(made, tmp_path, gone(3))
     trace = mpiprof.open(tmp_path / "t")
     monkeypatch.setattr(status, "alive", lambda _: gone(3).alive)
     text = status.text(trace, *rank_state.find(trace), verdict)
-    assert "died of SIGSEGV before MPI_Finalize in allreduce" in told
+    assert "died of SIGSEGV before MPI_Finalize in allreduce" in reported
     assert "died inside" in text and "after allreduce" not in text
 
 

@@ -33,7 +33,7 @@ DISAGREEMENTS: list[tuple[str, str, dict[str, Any], dict[str, Any], tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("kind", "operation", "most", "odd", "said"), DISAGREEMENTS, ids=lambda v: str(v)[:12]
+    ("kind", "operation", "most", "odd", "printed"), DISAGREEMENTS, ids=lambda v: str(v)[:12]
 )
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_disagreement(
@@ -41,7 +41,7 @@ def test_disagreement(
     operation: str,
     most: dict[str, Any],
     odd: dict[str, Any],
-    said: tuple[str, str],
+    printed: tuple[str, str],
     ranks: int,
     tmp_path: Path,
 ) -> None:
@@ -55,7 +55,7 @@ def test_disagreement(
     assert sorted(places(verdict, tmp_path)) == [5, 9]
     if ranks == 5:
         assert places(verdict, tmp_path) == [9, 5]
-    assert said[0] in text and said[1] in text
+    assert printed[0] in text and printed[1] in text
 
 
 def test_operation(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_dead_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signals", "odd", "said"),
+    ("signals", "odd", "printed"),
     [
         ([15, 15, 11], (2,), "Rank 2 died of SIGSEGV"),  # the launcher ended the others
         ([15, 15, 0], (2,), "Rank 2 died before"),  # by a signal that cannot be caught
@@ -103,15 +103,15 @@ def test_dead_rank(tmp_path: Path) -> None:
     ],
 )
 def test_who_died_first(
-    signals: list[int], odd: tuple[int, ...], said: str, tmp_path: Path
+    signals: list[int], odd: tuple[int, ...], printed: str, tmp_path: Path
 ) -> None:
     made = barrier_without_the_last()
     made.signal = signals
     gone = Processes(10_000, dict.fromkeys(range(3), False))
     verdict, text = conclude(made, tmp_path, gone)
     kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
-    assert verdict.kind == kinds[said[:11]]
-    assert verdict.odd_ranks == odd and said in text
+    assert verdict.kind == kinds[printed[:11]]
+    assert verdict.odd_ranks == odd and printed in text
     assert "No process of the job is left" in text
 
 
@@ -179,7 +179,7 @@ def test_ranks_that_leave_while_they_are_looked_at(
 
 
 @pytest.mark.parametrize(
-    ("inside", "seen", "said"),
+    ("inside", "seen", "printed"),
     [
         (1, "still", "Ranks 1-2 have not arrived, but wait in a point-to-point call"),
         (1, "still", "Look for the message that they wait for."),
@@ -190,7 +190,7 @@ def test_ranks_that_leave_while_they_are_looked_at(
     ],
 )
 def test_several_ranks_that_have_not_come(
-    inside: int, seen: str, said: str, tmp_path: Path
+    inside: int, seen: str, printed: str, tmp_path: Path
 ) -> None:
     made = job(3)
     call(made, 0, "barrier", site=HERE)
@@ -199,7 +199,7 @@ def test_several_ranks_that_have_not_come(
     odd = frozenset([1, 2])
     how = {"still": odd, "stopped": odd} if seen == "stopped" else {seen: odd}
     _, text = conclude(made, tmp_path, now(0, 1, 2, after=20, **how))
-    assert said in text
+    assert printed in text
 
 
 def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
@@ -323,8 +323,11 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     found, pending = rank_state.find(trace)
     assert found[2].state == "inside"
     monkeypatch.setattr(status, "alive", lambda _: still.alive)
-    told = status.text(trace, found, pending, verdict)
-    assert "not logged, after barrier" in told and "rank 2 is in a collective that is not" in told
+    reported = status.text(trace, found, pending, verdict)
+    assert (
+        "not logged, after barrier" in reported
+        and "rank 2 is in a collective that is not" in reported
+    )
 
 
 def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:

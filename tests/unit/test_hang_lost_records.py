@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.dataset_traces import said
+from support.dataset_traces import run_verb
 from support.hang_traces import HERE, THERE, call, drop, job
 from support.synthetic import Synthetic
 
@@ -98,10 +98,10 @@ def test_report_and_json_state_lost_records(
 ) -> None:
     monkeypatch.setattr(words, "look", lambda *_: GONE)
     write(job(3), tmp_path / "t")
-    first = " ".join(said("report", tmp_path / "t")[1].split("\n\n")[0].split())
+    first = " ".join(run_verb("report", tmp_path / "t")[1].split("\n\n")[0].split())
     assert first.startswith(f"UNDECIDED: {NOT_KNOWN}")
-    told = json.loads(said("status", tmp_path / "t", "--json")[1])
-    assert [one["state"] for one in told["ranks"]] == ["outside", "unknown", "outside"]
+    reported = json.loads(run_verb("status", tmp_path / "t", "--json")[1])
+    assert [one["state"] for one in reported["ranks"]] == ["outside", "unknown", "outside"]
 
 
 def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     found, pending = rank_state.find(trace)
     assert hang_threshold.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
-    told = status.text(trace, found, pending, verdict)
-    assert "No collective is pending" not in told
-    assert "of these outside MPI: 1" in told
+    reported = status.text(trace, found, pending, verdict)
+    assert "No collective is pending" not in reported
+    assert "of these outside MPI: 1" in reported
 
 
 def test_none_while_a_rank_moves_or_it_is_only_late(tmp_path: Path) -> None:

@@ -141,8 +141,8 @@ def test_doctor_detects_the_other_project(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     line = next(line for line in lines if "another project" in line)
     assert line.startswith("TODO  mpiprof 0.2.2 ")
-    for said in (line, lines[-1]):
-        assert "-m pip uninstall mpiprof`" in said and f"`{reinstall_command()}`" in said
+    for printed in (line, lines[-1]):
+        assert "-m pip uninstall mpiprof`" in printed and f"`{reinstall_command()}`" in printed
     assert lines[-1].startswith("next: ")
 
 

@@ -15,7 +15,7 @@ COUNT = 200
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "said"),
+    ("first", "last", "printed"),
     [
         (0, 10, "That grows steadily, from "),
         (5, 10, "That grows steadily, from "),
@@ -23,7 +23,7 @@ COUNT = 200
     ],
 )
 def test_lateness_that_changes_steadily_has_a_rank(
-    tmp_path: Path, first: float, last: float, said: str
+    tmp_path: Path, first: float, last: float, printed: str
 ) -> None:
     late = noise(COUNT, 4, 0.1)
     late[:, 2] += np.linspace(first, last, COUNT)
@@ -33,7 +33,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
     assert one.evidence["grows"] == pytest.approx([first * MS, last * MS], abs=0.1 * MS)
     assert one.cost_ns == pytest.approx(COUNT * 3 * (first + last) / 2 * MS, rel=0.05)
     text = sentences.finding(trace, one)
-    assert said in text and " at first to " in text and "It is so in" not in text
+    assert printed in text and " at first to " in text and "It is so in" not in text
     assert ("Something grows there" in text) == (last > first)
 
 

@@ -126,12 +126,12 @@ def test_what_is_certain_has_a_name(library: Library, call: Call, name: str) -> 
 def test_only_tested_versions_are_accepted() -> None:
     """Other versions decide differently, or were not examined."""
     settings: dict[str, int | str] = {"coll_tuned_use_dynamic_rules": 1}
-    told = {"on_node": 2, "multiple": False, "settings": settings}
-    assert library_of(MPICH_5, 2, told) == Library(MPICH, 2, 2, False, settings)
-    assert library_of(OPENMPI_5, 2, told) is not None
+    reported = {"on_node": 2, "multiple": False, "settings": settings}
+    assert library_of(MPICH_5, 2, reported) == Library(MPICH, 2, 2, False, settings)
+    assert library_of(OPENMPI_5, 2, reported) is not None
     for version in ("MPICH Version: 4.0.2", "Open MPI v4.1.4", "Intel(R) MPI Library 2021.9", "?"):
-        assert library_of(version, 2, told) is None
-    assert library_of(OPENMPI_5, 2, told | {"settings": {}}) is None
+        assert library_of(version, 2, reported) is None
+    assert library_of(OPENMPI_5, 2, reported | {"settings": {}}) is None
     wrong: list[object] = [None, [], {}, {"settings": 3, "on_node": 2}, {"settings": {}}]
     for damaged in wrong:
         assert library_of(MPICH_5, 2, damaged) is None

@@ -125,9 +125,9 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
     study = ["bench", "reduction", "--simulate", "4"]
     for words in (["tune", str(tmp_path / "t")], simulated, study):
         assert main([*words, "--machine", str(file)]) == 2
-        said = capsys.readouterr().err
-        assert "its message times are not usable, one way takes 14 times" in said
-        assert "repeat `mpiexec -n 4 " in said and "-m mpiprof calibrate -o" in said
+        printed = capsys.readouterr().err
+        assert "its message times are not usable, one way takes 14 times" in printed
+        assert "repeat `mpiexec -n 4 " in printed and "-m mpiprof calibrate -o" in printed
     assert model_of(file) is None
     file.write_text(json.dumps(machine()))
     assert model_of(file) == "10000.0 1.0"

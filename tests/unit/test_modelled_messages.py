@@ -40,14 +40,14 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
 def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None:
     """Three rounds and their reductions take about 30 us; shorter calls scale the model."""
     found = timeline(tmp_path / "t", took_us * US)
-    said = instance_messages.messages(found, 0)
-    assert said["scale"] == pytest.approx(scale, rel=0.02)
+    printed = instance_messages.messages(found, 0)
+    assert printed["scale"] == pytest.approx(scale, rel=0.02)
     events, _ = found.events.members(0)
     begin = found.events.begin_ns
-    ends = [m[3] for m in said["messages"]]
+    ends = [m[3] for m in printed["messages"]]
     assert len(ends) == 24 and max(ends) <= int(events["exit"].max()) - begin
     late = 1_000_000 + 200 * US - begin  # no message of rank 5 starts before its arrival
-    assert all(m[2] >= late for m in said["messages"] if 5 in m[:2])
+    assert all(m[2] >= late for m in printed["messages"] if 5 in m[:2])
     if scale < 1:
         assert max(ends) == pytest.approx(events["exit"].max() - begin, abs=0.02 * took_us * US)
 

@@ -35,7 +35,7 @@ def trace(tmp_path: Path) -> Path:
     return made.write(tmp_path / "tr ace")
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:
     """Run a command line in this process and return its one line on standard error."""
     assert main([str(word) for word in words]) == code
     error = capsys.readouterr().err
@@ -85,8 +85,8 @@ def test_json_is_valid_in_every_locale() -> None:
 def test_a_condition_that_is_always_false_is_refused(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "is a time" in said(capsys, "report", trace, "--fail-on", "wait_ns>nan")
-    met = said(capsys, "report", trace, "--fail-on", "wait_ns>1", code=3)
+    assert "is a time" in output_of(capsys, "report", trace, "--fail-on", "wait_ns>nan")
+    met = output_of(capsys, "report", trace, "--fail-on", "wait_ns>1", code=3)
     assert "is met by 1 call site, first" in met
 
 
@@ -95,7 +95,7 @@ def test_a_trace_cut_before_its_first_call_is_no_empty_trace(
 ) -> None:
     for log in trace.glob("*.log"):
         os.truncate(log, 3000)
-    line = said(capsys, "report", trace, code=1)
+    line = output_of(capsys, "report", trace, code=1)
     assert "no readable call" in line
     assert ".log" in line
 
@@ -103,9 +103,9 @@ def test_a_trace_cut_before_its_first_call_is_no_empty_trace(
 def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a table of a machine")
-    assert "is not a folder" in said(capsys, "run", "-o", file, __file__, code=1)
-    assert "an empty name" in said(capsys, "run", "-o", "", __file__)
-    assert "not a machine table" in said(capsys, "run", "--machine", file, __file__)
+    assert "is not a folder" in output_of(capsys, "run", "-o", file, __file__, code=1)
+    assert "an empty name" in output_of(capsys, "run", "-o", "", __file__)
+    assert "not a machine table" in output_of(capsys, "run", "--machine", file, __file__)
 
 
 def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_a_message_time_that_cannot_be_is_pointed_out(
 def test_a_misspelt_verb_and_a_source_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert "did you mean `report`?" in said(capsys, "reprot")
+    assert "did you mean `report`?" in output_of(capsys, "reprot")
     source = tmp_path / "late.c"
     source.write_text("int main(void) { return 0; }\n")
-    assert "is not executable: name a program" in said(capsys, "run", source)
+    assert "is not executable: name a program" in output_of(capsys, "run", source)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_misspelt_verb_and_a_source_file(
 def test_a_misspelt_name_has_the_nearest_as_a_suggestion(
     words: tuple[str, ...], hint: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = said(capsys, *(word.replace("TRACE", str(trace)) for word in words))
+    found = output_of(capsys, *(word.replace("TRACE", str(trace)) for word in words))
     assert hint.replace("TRACE", str(trace)) in found
 
 
@@ -196,7 +196,7 @@ def test_a_column_of_times_needs_no_unit(trace: Path, capsys: pytest.CaptureFixt
 def test_a_second_trace_leads_to_compare(
     verb: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = said(capsys, verb, trace, "after")
+    line = output_of(capsys, verb, trace, "after")
     assert f"takes one trace, not 2; `{command('compare', trace, Path('after'))}`" in line
 
 

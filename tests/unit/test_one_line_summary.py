@@ -79,10 +79,10 @@ def test_a_trace_without_totals_has_none(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     found = one_line.brief(trace, one_line.callsites(trace), "running")
     assert (found["ranks"], found["calls"], found["worst"]) == (3, 0, None)
-    told = samples(one_line.metrics(found, one_line.callsites(trace), "job 1"))
+    reported = samples(one_line.metrics(found, one_line.callsites(trace), "job 1"))
     labels = 'job_id="job 1",program="synthetic.py"'
-    assert told["mpiprof_ranks"] == {labels: 3.0}
-    assert told["mpiprof_state"] == {
+    assert reported["mpiprof_ranks"] == {labels: 3.0}
+    assert reported["mpiprof_state"] == {
         f'{labels},state="{state}"': float(state == "running") for state in one_line.STATES
     }
 

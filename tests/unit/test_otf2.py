@@ -174,14 +174,14 @@ ARRIVALS = 1000 + np.array([[0, 300, 200, 100], [5000, 5000, 5900, 5100], [9000,
 def solver(folder: Path, resolution: int = 1_000_000_000, record: bool = True) -> Path:
     """Write an archive of three allreduces of 100 bytes on 4 ranks, and other events."""
     with Archive(folder, 4, resolution) as archive:
-        told = (CollectiveOp.ALLREDUCE, NO_ROOT, 400, 400) if record else ()
+        reported = (CollectiveOp.ALLREDUCE, NO_ROOT, 400, 400) if record else ()
         for rank in range(4):
             events = archive.events(rank)
             archive.collective(rank, "MPI_Init", 5, 10, CollectiveOp.CREATE_HANDLE, NO_ROOT, 0, 0)
             events.enter(20, archive.main)
             for instance in range(3):
                 begin, end = int(ARRIVALS[instance, rank]), int(ARRIVALS[instance].max()) + 50
-                archive.collective(rank, "MPI_Allreduce", begin, end, *told)
+                archive.collective(rank, "MPI_Allreduce", begin, end, *reported)
                 events.enter(end + 10, archive.region("MPI_Send"))
                 events.mpi_send(end + 15, rank ^ 1, archive.world, 3, 10)
                 events.leave(end + 30, archive.region("MPI_Send"))
@@ -235,8 +235,8 @@ def test_clocks_are_corrected_by_the_offsets_of_the_archive(tmp_path: Path) -> N
     with Archive(tmp_path / "scorep", 2) as archive:
         for rank in range(2):
             for when in (1000, 2000, 3000):
-                told = (CollectiveOp.BARRIER, NO_ROOT, 0, 0)
-                archive.collective(rank, "MPI_Barrier", when, when + 10, *told)
+                reported = (CollectiveOp.BARRIER, NO_ROOT, 0, 0)
+                archive.collective(rank, "MPI_Barrier", when, when + 10, *reported)
         handle = archive.writer._event_writers[archive.locations[1]._ref]._def_handle
         for when, offset in ((1000, 500), (3000, 700)):
             _otf2.DefWriter_WriteClockOffset(handle, when, offset, 0.0)
@@ -248,8 +248,8 @@ def test_communicators_roots_and_requests(tmp_path: Path) -> None:
     with Archive(tmp_path / "scorep", 4) as archive:
         odd = archive.communicator("odd", [3, 1])
         for rank in (3, 1):
-            told = (CollectiveOp.BCAST, 0, 128 if rank == 3 else 0, 64, odd)
-            archive.collective(rank, "MPI_Bcast", 100 + rank, 200, *told)
+            reported = (CollectiveOp.BCAST, 0, 128 if rank == 3 else 0, 64, odd)
+            archive.collective(rank, "MPI_Bcast", 100 + rank, 200, *reported)
         start, wait = archive.region("MPI_Iallgather"), archive.region("MPI_Wait")
         for rank in range(4):
             events = archive.events(rank)
@@ -313,11 +313,11 @@ def test_archives_without_mpi_or_without_their_parts(tmp_path: Path) -> None:
         mpiprof.open(anchor)
 
 
-@pytest.mark.parametrize("kept", [0, 40, 200])
-def test_events_that_are_cut_off(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("retained", [0, 40, 200])
+def test_events_that_are_cut_off(tmp_path: Path, retained: int) -> None:
     anchor = solver(tmp_path / "scorep")
     (file,) = (tmp_path / "scorep" / "traces").glob("2.evt")
-    file.write_bytes(file.read_bytes()[:kept])
+    file.write_bytes(file.read_bytes()[:retained])
     trace = mpiprof.open(anchor)
     assert not trace.complete
     assert any("truncated or damaged" in line for line in trace.problems)

@@ -29,7 +29,7 @@ def test_names_of_functions(name: str, known: str) -> None:
 # Score-P 8's counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
 # functions scorep_mpi_coll_bytes_*), also for a call in place.
 @pytest.mark.parametrize(
-    ("name", "told", "known"),
+    ("name", "reported", "known"),
     [
         ("allreduce", (96, 96), (24, 24)),
         ("allgather", (96, 96), (24, 96)),
@@ -46,8 +46,8 @@ def test_names_of_functions(name: str, known: str) -> None:
     ],
 )
 def test_bytes_as_score_p_counts_them(
-    name: str, told: tuple[int, int], known: tuple[int, int]
+    name: str, reported: tuple[int, int], known: tuple[int, int]
 ) -> None:
     one = np.zeros(1, np.int64)
-    found = sizes.ours(one, [name], one + told[0], one + told[1], one + 4, one + 1, one > 0)
+    found = sizes.ours(one, [name], one + reported[0], one + reported[1], one + 4, one + 1, one > 0)
     assert tuple(int(v[0]) for v in found) == known

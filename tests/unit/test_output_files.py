@@ -26,7 +26,9 @@ def test_a_file_that_is_replaced_needs_its_folder(
     path = tmp_path / "plan.json"
     path.touch()
     closed = path if locked == "file" else tmp_path
-    monkeypatch.setattr(os, "access", lambda asked, _: asked != closed)  # root may write anywhere
+    monkeypatch.setattr(
+        os, "access", lambda requested, _: requested != closed
+    )  # root may write anywhere
     if not refused:
         check_output("-o", path, "plan.json", replaced=replaced)
         return

@@ -43,7 +43,7 @@ def aged(folder: Path) -> Path:
     return folder
 
 
-def said(*words: object) -> tuple[int, str, str]:
+def run_verb(*words: object) -> tuple[int, str, str]:
     """Run a verb in this process; returns its code, output and error output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -203,7 +203,7 @@ def test_a_kill_before_the_files_are_removed(tmp_path: Path) -> None:
     (folder / "rank-000002.log").unlink()
     (folder / "trace.pack.1").write_bytes(b"a file of another's")
     check_same(all_of(folder), known)
-    code, out, _ = said("pack", folder)
+    code, out, _ = run_verb("pack", folder)
     assert (code, "already packed" in out) == (0, True)
     left = {p.name for p in folder.iterdir() if p.is_file()}
     assert left == {"meta.json", "trace.pack", "trace.pack.1"}
@@ -243,21 +243,21 @@ def test_verbs_print_the_same_for_a_packed_trace(tmp_path: Path) -> None:
         *(("status", folder), ("tune", folder), ("compare", folder, folder)),
         ("export", folder, "--to", "csv", "-o", tmp_path / "t"),
     )
-    before = [said(*words) for words in verbs]
-    code, out, err = said("pack", folder)
+    before = [run_verb(*words) for words in verbs]
+    code, out, err = run_verb("pack", folder)
     assert (code, err) == (0, "")
     assert "trace.pack: " in out and " in place of " in out and " in 8 files" in out
     assert "next: " in out
-    assert [said(*words) for words in verbs] == before
-    code, out, _ = said("pack", folder)
+    assert [run_verb(*words) for words in verbs] == before
+    code, out, _ = run_verb("pack", folder)
     assert (code, "already packed" in out) == (0, True)
 
 
 def test_without_a_name_it_is_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aged(mixed(tmp_path / "mpiprof-one"))
     monkeypatch.chdir(tmp_path)
-    assert said("pack")[0] == 0
-    assert said("report")[0] == 0  # a packed trace is found, too
+    assert run_verb("pack")[0] == 0
+    assert run_verb("report")[0] == 0  # a packed trace is found, too
 
 
 def unfinished(folder: Path, node: str, pid: int) -> Path:
@@ -276,18 +276,18 @@ def unfinished(folder: Path, node: str, pid: int) -> Path:
 def test_a_running_job_is_refused(tmp_path: Path) -> None:
     here = BOOT_ID.read_text().strip()
     folder = aged(unfinished(tmp_path / "here", here, os.getpid()))
-    code, out, err = said("pack", folder)
+    code, out, err = run_verb("pack", folder)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert f"rank 0 is running (process {os.getpid()})" in err
     folder = unfinished(tmp_path / "elsewhere", "another-boot", 1)
-    code, _, err = said("pack", folder)
+    code, _, err = run_verb("pack", folder)
     assert (code, err.count("\n")) == (1, 1)
     assert "may still run on another machine" in err
-    assert said("pack", aged(folder))[0] == 0
+    assert run_verb("pack", aged(folder))[0] == 0
     gone = subprocess.Popen(["true"])
     gone.wait()
     killed = unfinished(tmp_path / "killed", here, gone.pid)
-    assert said("pack", killed)[0] == 0
+    assert run_verb("pack", killed)[0] == 0
     assert not mpiprof.open(killed).complete
 
 
@@ -313,7 +313,7 @@ def test_bad_input_is_one_line(words: list[str], code: int, says: str, tmp_path:
     newer = closed(b'{"format": "mpiprof pack", "version": 2}') + b"\n"
     (tmp_path / "NEWER" / "trace.pack").write_bytes(newer)
     places = {name: str(tmp_path / name) for name in ("EMPTY", "FILE", "GARBAGE", "NEWER")}
-    found, out, err = said("pack", *(places.get(word, word) for word in words))
+    found, out, err = run_verb("pack", *(places.get(word, word) for word in words))
     assert (found, out, err.count("\n")) == (code, "", 1), err
     assert says in err
 
@@ -325,7 +325,7 @@ def test_without_the_package_the_error_names_it(
     monkeypatch.setitem(sys.modules, "compression", None)
     monkeypatch.setitem(sys.modules, "backports", None)
     format_.library.cache_clear()
-    code, out, err = said("pack", folder)
+    code, out, err = run_verb("pack", folder)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1 and install_command("pack") in err
     assert not (folder / "trace.pack").exists()

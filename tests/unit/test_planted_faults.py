@@ -65,10 +65,12 @@ def test_a_single_large_delay_is_distinguished_from_small_delays(tmp_path: Path)
     (one,) = trace.findings()
     assert (one.cause, one.ranks, one.first_instance) == ("outlier", (3,), 0)
     assert one.evidence["late_ns"] == pytest.approx(1000 * MS, rel=1e-6)
-    said = sentences.finding(trace, one)
-    assert said.startswith("In one instance of allreduce at md.py:93 exchange, number 0, rank 3 ")
-    assert "rank 3 came 1.00 s late" in said
-    assert "The other instances wait less than a tenth of that." in said
+    printed = sentences.finding(trace, one)
+    assert printed.startswith(
+        "In one instance of allreduce at md.py:93 exchange, number 0, rank 3 "
+    )
+    assert "rank 3 came 1.00 s late" in printed
+    assert "The other instances wait less than a tenth of that." in printed
 
 
 def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
@@ -84,8 +86,11 @@ def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
     trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("outlier", (0, 3, 2, 1))
-    said = sentences.finding(trace, one)
-    assert "In 4 of the 200 instances of " in said and "ranks 0-3 came up to 90.0 ms late" in said
+    printed = sentences.finding(trace, one)
+    assert (
+        "In 4 of the 200 instances of " in printed
+        and "ranks 0-3 came up to 90.0 ms late" in printed
+    )
 
 
 def test_a_usual_value_is_not_reported_as_the_maximum(tmp_path: Path) -> None:
@@ -94,9 +99,9 @@ def test_a_usual_value_is_not_reported_as_the_maximum(tmp_path: Path) -> None:
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
     spread[44, 1] += 10.0
     trace = one_site(tmp_path, Synthetic(4), spread)
-    said = sentences.what(trace, trace.findings()[0])
-    assert said.startswith("In every 5th instance (4, 9, 14, ...) of ")
-    assert "the ranks usually come " in said and "up to" not in said
+    printed = sentences.what(trace, trace.findings()[0])
+    assert printed.startswith("In every 5th instance (4, 9, 14, ...) of ")
+    assert "the ranks usually come " in printed and "up to" not in printed
 
 
 def waiting_for_a_message(folder: Path) -> Trace:
@@ -117,11 +122,11 @@ def test_computing_ranks_are_not_reported_as_sending_messages(tmp_path: Path) ->
     trace = waiting_for_a_message(tmp_path)
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (1, 0))
-    said = sentences.finding(trace, one)
-    assert said.startswith("Ranks 0-1 come up to 6.0")
-    assert "step, rank 0 for what it does before and rank 1 for its messages: " in said
-    assert "Look at what rank 0 does between two calls of allreduce at md.py:10 step" in said
-    assert said.endswith("Rank 1 may only wait for a message.")
+    printed = sentences.finding(trace, one)
+    assert printed.startswith("Ranks 0-1 come up to 6.0")
+    assert "step, rank 0 for what it does before and rank 1 for its messages: " in printed
+    assert "Look at what rank 0 does between two calls of allreduce at md.py:10 step" in printed
+    assert printed.endswith("Rank 1 may only wait for a message.")
     assert sentences.title(trace, one).startswith("Rebalance rank 0 before ")
     assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith("it is the load.")
 
@@ -159,16 +164,16 @@ def test_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Path) -> None
     trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
     one = trace.findings()[0]
     assert one.cost_ns == pytest.approx(150 * 21 * MS, rel=0.02)
-    said = sentences.finding(trace, one)
-    assert said.startswith(
+    printed = sentences.finding(trace, one)
+    assert printed.startswith(
         "Each rank comes at its own time to allreduce at md.py:93 exchange, rank 1 7.0"
     )
-    assert " ms after the median of the others: " in said
+    assert " ms after the median of the others: " in printed
     assert (
         sentences.title(trace, one) == "Rebalance the ranks before allreduce at md.py:93 exchange"
     )
-    assert said.endswith(" All that waiting ends only where all ranks come together.")
-    (count,) = re.findall(r"It is so in (\d+) of 150 instances", said)
+    assert printed.endswith(" All that waiting ends only where all ranks come together.")
+    (count,) = re.findall(r"It is so in (\d+) of 150 instances", printed)
     assert int(count) == 150
 
 
@@ -178,12 +183,12 @@ def test_occasional_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Pa
     trace = one_site(tmp_path, Synthetic(4), late)
     one = trace.findings()[0]
     assert (one.cause, one.period) == ("periodic", 5)
-    said = sentences.what(trace, one)
+    printed = sentences.what(trace, one)
     # 7 ms behind the median of the others: 13 of 21 ms.
     if one.ranks:
         assert one.cost_ns == pytest.approx(40 * 13 * MS, rel=0.05)
     else:
-        assert "the ranks usually come 9.0" in said
+        assert "the ranks usually come 9.0" in printed
         assert one.cost_ns == pytest.approx(40 * 21 * MS, rel=0.05)
 
 
@@ -209,9 +214,9 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
     trace = in_messages(tmp_path, late)
     one = trace.findings()[0]
     assert one.cause == cause
-    said = sentences.finding(trace, one)
-    assert "in point-to-point messages" in said and "only then" not in said
-    assert "who sends late to" in said or "may wait for a message of the one before" in said
+    printed = sentences.finding(trace, one)
+    assert "in point-to-point messages" in printed and "only then" not in printed
+    assert "who sends late to" in printed or "may wait for a message of the one before" in printed
     assert sentences.title(trace, one) == "Look at the messages before allreduce at md.py:7 step"
     assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith(
         "No algorithm would help: it is the messages."
@@ -242,8 +247,8 @@ def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None
     one = trace.findings()[0]
     assert one.cause == "moving"
     assert one.evidence["late_instances"] == here.sum()
-    said = sentences.finding(trace, one)
-    assert f"It is so in {here.sum()} of 400 instances." in said
+    printed = sentences.finding(trace, one)
+    assert f"It is so in {here.sum()} of 400 instances." in printed
 
 
 def test_in_how_many_instances_ranks_come_apart_is_counted(tmp_path: Path) -> None:
@@ -264,9 +269,11 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
     trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 20.0, 20.0, 21.0]]))
     (one,) = trace.findings()
     assert not one.ranks
-    said = sentences.finding(trace, one)
-    assert said.startswith("Rank 0 comes up to 21.0 ms before the others to the only instance of ")
-    assert said.endswith(" Record another run to tell.")
+    printed = sentences.finding(trace, one)
+    assert printed.startswith(
+        "Rank 0 comes up to 21.0 ms before the others to the only instance of "
+    )
+    assert printed.endswith(" Record another run to tell.")
 
 
 def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
@@ -285,8 +292,10 @@ def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path)
         now = left
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
-    said = [sentences.finding(trace, one) for one in trace.findings()]
-    (periodic,) = (text for text in said if text.startswith("In every 2nd instance (0, 2, 4, ...)"))
+    printed = [sentences.finding(trace, one) for one in trace.findings()]
+    (periodic,) = (
+        text for text in printed if text.startswith("In every 2nd instance (0, 2, 4, ...)")
+    )
     assert " of bcast at md.py:8 step, rank 2 takes 6.0" in periodic
     assert " longer than the others before gather at md.py:7 step, and others wait" in periodic
     assert periodic.endswith(
@@ -298,8 +307,8 @@ def test_work_is_distinguished_by_instance(tmp_path: Path) -> None:
     late = noise(200, 4, 0.05)
     late[4::5, 2] += 5
     trace = one_site(tmp_path, Synthetic(4), late)
-    said = sentences.finding(trace, trace.findings()[0])
-    assert said.endswith(
+    printed = sentences.finding(trace, trace.findings()[0])
+    assert printed.endswith(
         "Look at what rank 2 does before these instances and not before others, such as output or "
         "a check."
     )
@@ -313,9 +322,9 @@ def test_a_single_walk_does_not_determine_the_origin_of_lateness(tmp_path: Path)
     trace = one_site(tmp_path, Synthetic(4), late)
     _, second = trace.findings()
     assert second.ranks == (1,)
-    said = sentences.finding(trace, second)
-    assert "the start of the run" not in said
-    assert said.endswith("Look at what rank 1 does before this call.")
+    printed = sentences.finding(trace, second)
+    assert "the start of the run" not in printed
+    assert printed.endswith("Look at what rank 1 does before this call.")
 
 
 def test_an_early_rank_is_reported_if_three_ranks_differ_little(tmp_path: Path) -> None:
@@ -340,7 +349,7 @@ def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
     first, second = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
     assert (second.cause, second.ranks) == ("early", (3,))
-    said = sentences.finding(trace, second)
-    assert " and waits, as the call before kept the others longer: " in said
-    assert "less to do" not in said and "more of the work" not in said
+    printed = sentences.finding(trace, second)
+    assert " and waits, as the call before kept the others longer: " in printed
+    assert "less to do" not in printed and "more of the work" not in printed
     assert sentences.title(trace, second).startswith("Look at whom the others wait for before ")

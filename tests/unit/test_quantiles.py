@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.dataset_traces import said
+from support.dataset_traces import run_verb
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -135,11 +135,11 @@ def test_the_report_shows_quantiles(tmp_path: Path) -> None:
     made.collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 2_000, 2, 1))
     made.ended_ns = 2_100 * MS
     folder = made.write(tmp_path / "t")
-    row = json.loads(said("report", folder, "--json")[1])["callsites"][0]
+    row = json.loads(run_verb("report", folder, "--json")[1])["callsites"][0]
     assert (row["wait_p50_ns"], row["wait_p90_ns"]) == (0, 0)
     assert row["wait_p99_ns"] == pytest.approx(10 * MS, rel=ERROR)
-    text = " ".join(said("report", folder, "--site", "barrier")[1].split())
+    text = " ".join(run_verb("report", folder, "--site", "barrier")[1].split())
     assert "50 % 90 % 99 %" in text
     assert "waiting, all ranks together 500 µs 0 ns 0 ns 10.0 ms" in text
-    assert said("report", folder, "--fail-on", "wait_p99 > 9ms")[0] == 3
-    assert said("report", folder, "--fail-on", "wait_p90 > 9ms")[0] == 0
+    assert run_verb("report", folder, "--fail-on", "wait_p99 > 9ms")[0] == 3
+    assert run_verb("report", folder, "--fail-on", "wait_p90 > 9ms")[0] == 0

@@ -143,10 +143,10 @@ def test_message_sizes_are_those_of_table_3(
     assert rows["alltoallv"] == ["1000", "B*"]  # 16000 B in 16 messages
     assert rows["allgatherv"] == ["200", "B*"]
     assert rows["allreduce"] == ["800", "B"]
-    said = out(capsys, "report", path, "--site", "app.py:1")
+    printed = out(capsys, "report", path, "--site", "app.py:1")
     assert (
         f"the time of {format_units.factor(10**6 / (10_000 + 65536))} messages of 64.0 KB"
-        in " ".join(said.split())
+        in " ".join(printed.split())
     )
 
 
@@ -313,10 +313,10 @@ def test_several_nodes_show_the_clock_bound(
 
 
 @pytest.mark.parametrize(
-    ("place", "kept"),
+    ("place", "retained"),
     [("app.py:12 " + "x" * 90, "app.py:12 xx"), ("/a" * 50 + "/md.py:7", "/a/md.py:7")],
 )
-def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, kept: str) -> None:
+def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, retained: str) -> None:
     columns = [
         Column("routine", ["bcast"], left=True),
         Column("site", [place], left=True, shrink=True),
@@ -325,9 +325,9 @@ def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, kept: str)
     ]
     text = render(columns, 40)
     assert max(map(len, text.splitlines())) <= 40
-    assert kept in text and text.count("…") == 1
+    assert retained in text and text.count("…") == 1
     narrow = render(columns, 24)
-    assert "123456" not in narrow and kept.split()[0][-7:] in narrow
+    assert "123456" not in narrow and retained.split()[0][-7:] in narrow
 
 
 def test_notes_of_several_ranks_are_printed_once(
@@ -340,12 +340,12 @@ def test_notes_of_several_ranks_are_printed_once(
     made.collective("barrier", [[MS] * 8], [[2 * MS] * 8])
     path = made.write(tmp_path / "t", finished=[6, 7])
     text = out(capsys, "report", path)
-    told = [line.split(maxsplit=1) for line in text.splitlines()]
-    assert [line[1] for line in told if line[:1] == ["note"]] == [
+    reported = [line.split(maxsplit=1) for line in text.splitlines()]
+    assert [line[1] for line in reported if line[:1] == ["note"]] == [
         "ranks 0-2, 5: no source lines",
         "rank 3: late",
     ]
-    assert [line[1] for line in told if line[:1] == ["attention"]] == [
+    assert [line[1] for line in reported if line[:1] == ["attention"]] == [
         "INCOMPLETE: not every process ended in MPI_Finalize, or files are cut",
         "ranks 0-5 did not reach the end of the run: the job is running or was killed",
     ]

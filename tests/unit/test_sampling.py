@@ -220,12 +220,12 @@ def test_sequence_numbers_need_no_reading(folder: Path) -> None:
 def test_the_sample_size_is_determined_before_reading(expected: int) -> None:
     """The number is independent of the pieces."""
     maker = SeriesMaker(expected)
-    kept, at = 0, 0
+    retained, at = 0, 0
     for count in np.random.default_rng(expected).integers(0, 20, 1_000).tolist():
         count = min(count, expected - at)
         wanted = maker.wants(count)
         here = int(maker.next(count)[1].sum())
         assert wanted == bool(here)
-        kept, at = kept + here, at + count
+        retained, at = retained + here, at + count
     assert at == expected
-    assert kept == maker.most
+    assert retained == maker.most

@@ -69,22 +69,22 @@ def test_all_outputs_state_the_same_number_of_instances(
 ) -> None:
     """Every hundredth of 3000 is recorded: the last one is the 2901st, and 99 follow."""
     path = str(sampled(tmp_path / "t"))
-    told = {}
+    reported = {}
     for words in ((), ("--json",), ("--by", "routine"), ("--site", "barrier"), ("-o", "t.html")):
         name = words[-1] if words else "table"
         if name == "t.html":
             words = ("-o", str(tmp_path / name))
         assert main(["report", path, *words]) == 0
-        told[name] = capsys.readouterr().out
-    (row,) = json.loads(told["--json"])["callsites"]
+        reported[name] = capsys.readouterr().out
+    (row,) = json.loads(reported["--json"])["callsites"]
     assert (row["instances"], row["complete_instances"], row["total_instances"]) == (30, 30, 3000)
     head, line = (
-        next(line for line in told["table"].splitlines() if line.startswith(f"  {word} "))
+        next(line for line in reported["table"].splitlines() if line.startswith(f"  {word} "))
         for word in ("routine  call site", "barrier")
     )
     assert head.split()[3:5] == ["count", "known"] and " ~3 000     30 " in line
-    assert "  all routines  ~3 000 " in told["table"] and " ~3 000 " in told["routine"]
-    assert ": about 3 000 instances, of which 30 recorded" in told["barrier"]
+    assert "  all routines  ~3 000 " in reported["table"] and " ~3 000 " in reported["routine"]
+    assert ": about 3 000 instances, of which 30 recorded" in reported["barrier"]
     assert "<td>~3 000, 30 known</td>" in (tmp_path / "t.html").read_text()
     assert dict(facts(mpiprof.open(path).callsites.iloc[0]))["instances"] == "~3 000, 30 known"
 
@@ -112,11 +112,11 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
     """The init of a persistent operation counts once; each recorded start represents several."""
     made = Synthetic(2)
     starts = 40 * EVERY
-    kept = np.flatnonzero(np.random.default_rng(5).random(starts) < 1 / EVERY) + 1
+    retained = np.flatnonzero(np.random.default_rng(5).random(starts) < 1 / EVERY) + 1
     for rank in range(2):
         shape = made.shape(rank, "barrier_init", "world")
         made.add(rank, shape, 0, made.started_ns + MS, made.started_ns + 2 * MS)
-        for nth in kept.tolist():
+        for nth in retained.tolist():
             at = made.started_ns + (10 + nth) * MS
             made.start(rank, shape, 0, nth, at, (at + 1000, at + 2000))
     made.meta["sample"] = EVERY
@@ -133,11 +133,11 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
 def test_there_is_one_finalize(tmp_path: Path) -> None:
     """It represents no other call, and its time is not scaled."""
     made = Synthetic(2)
-    kept = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
-    at = made.started_ns + kept[:, None] * MS + np.zeros((1, 2), np.int64)
+    retained = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
+    at = made.started_ns + retained[:, None] * MS + np.zeros((1, 2), np.int64)
     made.collective("barrier", at, at + MS // 2)
     for records in made.records:
-        records[-1]["sequence"] = kept
+        records[-1]["sequence"] = retained
     made.meta["sample"] = EVERY
     ends = made.started_ns + 40 * EVERY * MS
     made.collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
@@ -172,10 +172,10 @@ def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
     """
     made, random = Synthetic(2), np.random.default_rng(6)
     count, every, each = 3000, 10, 3
-    kept = random.random((count, each)) < 1 / every
-    for number in np.flatnonzero(kept.any(1)).tolist():
+    retained = random.random((count, each)) < 1 / every
+    for number in np.flatnonzero(retained.any(1)).tolist():
         made.communicator(f"number {number}", [0, 1])
-        sequence = np.flatnonzero(kept[number])
+        sequence = np.flatnonzero(retained[number])
         at = made.started_ns + (number * each + sequence[:, None]) * MS + np.zeros((1, 2), np.int64)
         made.collective("barrier", at, at + 500_000, f"number {number}")
         for records in made.records:
@@ -231,15 +231,20 @@ def test_the_interval_contains_the_true_value(kind: str) -> None:
     for run in range(RUNS):
         random = np.random.default_rng((8, run))
         late = lateness(kind, random).astype(np.float64)
-        kept = np.flatnonzero(hashed(int(random.integers(1 << 62)), number, KEPT_OF))
+        retained = np.flatnonzero(hashed(int(random.integers(1 << 62)), number, KEPT_OF))
         found = Sampled(KEPT_OF)
         batch = SimpleNamespace(
-            communicator=SimpleNamespace(index=0), sequence=kept, start=np.zeros_like(kept)
+            communicator=SimpleNamespace(index=0), sequence=retained, start=np.zeros_like(retained)
         )
-        rows = SimpleNamespace(callsite=rare[kept].astype(int), elapsed=late[kept], wait=late[kept])
+        rows = SimpleNamespace(
+            callsite=rare[retained].astype(int), elapsed=late[retained], wait=late[retained]
+        )
         found.add(cast(Batch, batch), cast(Rows, rows), [often, rarely])
         scale = found.scales(2, 1e18)
-        sums = np.array([late[kept][~rare[kept]].sum(), late[kept][rare[kept]].sum()]) * scale
+        sums = (
+            np.array([late[retained][~rare[retained]].sum(), late[retained][rare[retained]].sum()])
+            * scale
+        )
         low, high = found.interval("wait", sums.sum(), [0, 1], 1e18)
         hits["all"] += low <= late.sum() <= high
         low, high = found.interval("wait", sums[1], [1], 1e18)
@@ -256,9 +261,9 @@ def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Pat
         late = lateness(kind, random)
         rare = np.arange(LONG) % 3 == 0
         made = Synthetic(2)
-        kept = hashed(int(random.integers(1 << 62)), np.arange(LONG), KEPT_OF)
+        retained = hashed(int(random.integers(1 << 62)), np.arange(LONG), KEPT_OF)
         for site, of in (("app.py:1:often", ~rare), ("app.py:2:rarely", rare)):
-            number = np.flatnonzero(kept & of)
+            number = np.flatnonzero(retained & of)
             first = made.started_ns + number * 10 * MS
             arrivals = np.stack([first, first + late[number]], 1)
             made.collective("barrier", arrivals, arrivals.max(1)[:, None] + [[9, 9]], site=site)

@@ -11,13 +11,15 @@ from benchmarks import scale
 
 
 @pytest.mark.parametrize(
-    ("left", "told"),
+    ("left", "reported"),
     [
         ("true", "0 of 0, 0 incomplete"),
         ("mkdir {0}; echo no > {0}/rank-000000.tables; sleep 0.2", "0 of 3, 0 incomplete; "),
     ],
 )
-def test_a_missing_or_damaged_trace_meets_no_promise(tmp_path: Path, left: str, told: str) -> None:
+def test_a_missing_or_damaged_trace_meets_no_promise(
+    tmp_path: Path, left: str, reported: str
+) -> None:
     """A job without a trace proves nothing; for an unreadable trace the row states the reason."""
 
     def words(_: str, trace: Path) -> list[str]:
@@ -25,8 +27,8 @@ def test_a_missing_or_damaged_trace_meets_no_promise(tmp_path: Path, left: str, 
 
     bench: Any = SimpleNamespace(folder=tmp_path, words=words)
     row = scale.kills(bench, 3, 1)
-    assert row.measured.startswith(told)
-    assert len(row.measured) > len(told) or left == "true"
+    assert row.measured.startswith(reported)
+    assert len(row.measured) > len(reported) or left == "true"
     assert not row.holds
 
 

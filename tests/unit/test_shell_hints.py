@@ -38,10 +38,10 @@ def test_a_shell_parses_the_intended_words(name: str, tmp_path: Path) -> None:
     """By bash; without control characters by every shell."""
     shells = ["bash", "sh"] if name.isprintable() else ["bash"]
     for shell in shells:
-        said = subprocess.run(
+        printed = subprocess.run(
             [shell, "-c", f"printf '%s\\0' {quoted(name)}"], cwd=tmp_path, capture_output=True
         )
-        assert said.stdout == name.encode("utf-8", "surrogateescape") + b"\0"
+        assert printed.stdout == name.encode("utf-8", "surrogateescape") + b"\0"
     assert "\n" not in quoted(name) and "\x1b" not in quoted(name)
     assert list(tmp_path.iterdir()) == []
 

@@ -18,10 +18,12 @@ UNUSED = ("numpy", "pandas", "subprocess", "socket", "email", "logging", "concur
 
 def modules(*words: str) -> set[str]:
     """Return the modules that a Python has imported when it ends."""
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=False
     ).stderr
-    return {line.rpartition("|")[2].strip() for line in told.splitlines() if "import time" in line}
+    return {
+        line.rpartition("|")[2].strip() for line in reported.splitlines() if "import time" in line
+    }
 
 
 def test_a_rank_imports_little() -> None:
@@ -61,11 +63,11 @@ def test_ranks_on_this_machine_start_without_python(
     at = argv.index("env")
     assert "-n" in argv[:at] and "2" in argv[:at]
     end = argv.index(sys.executable, at)
-    told = dict(word.split("=", 1) for word in argv[at + 1 : end])
+    reported = dict(word.split("=", 1) for word in argv[at + 1 : end])
     assert argv[end:][-2:] == ["app.py", "x y"] and "mpiprof" not in argv[end:]
-    assert told["MPIPROF_TRACE"] == str(tmp_path / "t")
-    assert told["MPIPROF_QUIET"] == "1"
-    assert "libmpiprof" in told["LD_PRELOAD"]
+    assert reported["MPIPROF_TRACE"] == str(tmp_path / "t")
+    assert reported["MPIPROF_QUIET"] == "1"
+    assert "libmpiprof" in reported["LD_PRELOAD"]
     assert "LD_PRELOAD" not in environment or "libmpiprof" not in environment["LD_PRELOAD"]
     assert not [name for name in environment if name == "MPIPROF_SWITCH"]
     assert environment["PATH"] == os.environ["PATH"]

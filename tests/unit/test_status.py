@@ -242,9 +242,12 @@ def test_an_archive_of_a_job_that_did_not_end(
     assert "runs on other machines" in capsys.readouterr().out
     assert export(folder, "--to", "otf2", "-o", tmp_path / "archive").returncode == 0
     assert main(["status", str(tmp_path / "archive")]) == 0
-    told = capsys.readouterr().out
-    assert "runs on other machines" not in told and "the ranks at the end of the archive" in told
-    assert "NOT ARRIVED: 1" in told
+    reported = capsys.readouterr().out
+    assert (
+        "runs on other machines" not in reported
+        and "the ranks at the end of the archive" in reported
+    )
+    assert "NOT ARRIVED: 1" in reported
     for path in folder.iterdir():
         os.utime(path, (1, 1))
     assert main(["pack", str(folder)]) == 0

@@ -97,8 +97,8 @@ def test_names_for_inter_communicators_only() -> None:
     ],
 )
 def test_mistakes_on_the_command_line(specification: str, wrong: str) -> None:
-    said = complaint(specification)
-    assert said.startswith("--switch ") and wrong in said
+    printed = complaint(specification)
+    assert printed.startswith("--switch ") and wrong in printed
 
 
 def test_plan_file(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ GOOD = {"operation": "alltoall", "algorithm": "ring"}
 )
 def test_mistakes_in_a_plan_file(tmp_path: Path, entry: object, wrong: str) -> None:
     path = written(tmp_path, [GOOD, entry])
-    said = complaint(str(path))
-    assert said.startswith(f"{path}, entry 2: ") and wrong in said
+    printed = complaint(str(path))
+    assert printed.startswith(f"{path}, entry 2: ") and wrong in printed
 
 
 @pytest.mark.parametrize(

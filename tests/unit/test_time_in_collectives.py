@@ -47,9 +47,9 @@ def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
 def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     (one,) = (one for one in trace.findings() if one.cause == "noise")
-    said = sentences.finding(trace, one)
-    assert " Most of it is made inside alltoall at md.py:6 swap, which keeps now " in said
-    assert "amount changes at random" not in said
+    printed = sentences.finding(trace, one)
+    assert " Most of it is made inside alltoall at md.py:6 swap, which keeps now " in printed
+    assert "amount changes at random" not in printed
 
 
 def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
@@ -90,10 +90,13 @@ def test_a_rank_delayed_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path)
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (one,) = (one for one in trace.findings() if one.cause == "inside")
-    said = sentences.finding(trace, one)
-    assert said.startswith("Bcast at md.py:8 share, in ") and " instances together, keeps" in said
-    assert "not at the load of its ranks" not in said
-    assert said.endswith(
+    printed = sentences.finding(trace, one)
+    assert (
+        printed.startswith("Bcast at md.py:8 share, in ")
+        and " instances together, keeps" in printed
+    )
+    assert "not at the load of its ranks" not in printed
+    assert printed.endswith(
         "and at who else comes late to it: data may go through other ranks, and how the library "
         "sends it is not known."
     )

@@ -60,8 +60,8 @@ def test_a_span_to_the_nanosecond(found: Timeline, begin: float, end: float) -> 
     assert waits == sorted(waits, reverse=True)
     for rows, of in ((answered["operations"], by_operation), (answered["rows"], by_rank)):
         for row in rows:
-            told = [row["count"], row["inside"], row["wait"]]
-            assert told == pytest.approx(of.get(row["name"], [0, 0, 0]))
+            reported = [row["count"], row["inside"], row["wait"]]
+            assert reported == pytest.approx(of.get(row["name"], [0, 0, 0]))
 
 
 def test_filters_and_groups_of_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

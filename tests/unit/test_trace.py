@@ -105,8 +105,8 @@ def test_sampled_traces_have_the_original_sequence_numbers(tmp_path: Path) -> No
     trace = Synthetic(2)
     for rank in (0, 1):
         shape = trace.shape(rank, "barrier", "world")
-        kept = np.array([3, 9, 12, 40])
-        trace.add(rank, shape, kept, kept * 1000 + rank, kept * 1000 + 100)
+        retained = np.array([3, 9, 12, 40])
+        trace.add(rank, shape, retained, retained * 1000 + rank, retained * 1000 + 100)
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
     assert table["sequence"].tolist() == [3, 9, 12, 40]
     assert table["complete"].all()
@@ -160,8 +160,8 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
     again = rank_totals.one_instance(opened, where, number)
     assert found.arrival.tolist() == again.arrival.tolist()
     assert found.finish.tolist() == again.finish.tolist()
-    told = [rank_totals.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
-    assert told == [(number % 2, number), (0, number + 1)]
+    reported = [rank_totals.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
+    assert reported == [(number % 2, number), (0, number + 1)]
     assert rank_totals.recorded_at(opened, 1, since - 1) is None
     assert not opened.problems
 
@@ -363,8 +363,8 @@ def test_repr_of_a_trace_describes_it(tmp_path: Path) -> None:
     times = np.array([[1_000, 2_000]]), np.array([[3_000, 3_000]])
     made.collective("barrier", *times, sent=0, received=0)
     trace = mpiprof.open(made.write(tmp_path / "<run>"))
-    said = repr(trace)
-    assert re.fullmatch(r"<Trace '.*/<run>': .*2 ranks on 1 node, .*events, complete>", said)
+    printed = repr(trace)
+    assert re.fullmatch(r"<Trace '.*/<run>': .*2 ranks on 1 node, .*events, complete>", printed)
     page = trace._repr_html_()
     assert "&lt;run&gt;" in page and "<run>" not in page and "<ul>" not in page
     (trace.path / "meta.json").unlink()

@@ -264,7 +264,7 @@ def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
 def shares(kind: str, traces: int) -> tuple[float, float]:
     """Return the advised share of call sites without a gain, and of call sites with one."""
     machine = of_table(MACHINE, "the synthetic machine")
-    count = said = better = both = 0
+    count = printed = better = both = 0
     for sites in (1, 2, 4):
         for number in range(traces):
             random = np.random.default_rng((1, sites, number))
@@ -275,8 +275,10 @@ def shares(kind: str, traces: int) -> tuple[float, float]:
                     folder = advice_traces.related(Path(scratch) / "t", random, sites, machine)
                 found = advice_traces.advised(folder, machine)
             count += sites
-            said, better, both = (a + b for a, b in zip((said, better, both), found, strict=True))
-    return said / count, both / max(better, 1)
+            printed, better, both = (
+                a + b for a, b in zip((printed, better, both), found, strict=True)
+            )
+    return printed / count, both / max(better, 1)
 
 
 @pytest.mark.parametrize(

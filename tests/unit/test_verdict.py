@@ -42,19 +42,19 @@ def test_a_planted_cause_comes_first(tmp_path: Path, case: Planted) -> None:
     if case.ranks is not None:
         assert sorted(first.ranks) == list(case.ranks)
     assert case.period is None or first.period == case.period
-    said = sentences.what(trace, first)
+    printed = sentences.what(trace, first)
     if case.first is not None:
         assert first.first_instance is not None
         assert abs(first.first_instance - case.first) <= 1
     if case.cause in ("rank", "periodic", "outlier", "early") and len(case.ranks or ()) in range(
         1, 9
     ):
-        named = re.search(r"[Rr]anks? ([\d, -]+)", said)
+        named = re.search(r"[Rr]anks? ([\d, -]+)", printed)
         assert named is not None
         assert _listed(named[1]) == list(case.ranks or ())
-    assert "md.py:93 exchange" in said
+    assert "md.py:93 exchange" in printed
     if case.first and case.cause == "rank":
-        assert f"from instance {first.first_instance} on" in said
+        assert f"from instance {first.first_instance} on" in printed
     _consistent(trace)
 
 
@@ -76,10 +76,10 @@ def _consistent(trace: Trace) -> None:
         assert late is None or 0 < late <= one.evidence["instances"]
     lines = conclusion.verdict(trace, verdict(trace, found))
     assert 1 < len(lines) <= 3
-    told = json.verdict(trace, verdict(trace, found))
-    assert told["text"] == lines
-    if told["cause"] != "none":
-        assert (told["cause"], told["ranks"]) == (found[0].cause, sorted(found[0].ranks))
+    reported = json.verdict(trace, verdict(trace, found))
+    assert reported["text"] == lines
+    if reported["cause"] != "none":
+        assert (reported["cause"], reported["ranks"]) == (found[0].cause, sorted(found[0].ranks))
 
 
 # Chance
@@ -210,11 +210,12 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
     trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
     (one,) = trace.findings()
     assert (one.cause, one.ranks, one.certainty) == ("outlier", (4,), 0.0)
-    said = sentences.finding(trace, one)
+    printed = sentences.finding(trace, one)
     assert (
-        "In the only instance of allreduce at md.py:93 exchange, rank 4 came 8.00 ms late" in said
+        "In the only instance of allreduce at md.py:93 exchange, rank 4 came 8.00 ms late"
+        in printed
     )
-    assert "does not tell a habit from an accident" in said
+    assert "does not tell a habit from an accident" in printed
 
 
 def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
@@ -271,10 +272,10 @@ def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path)
     names = trace.callsites["operation"].tolist()
     assert (first.cause, first.ranks) == ("inside", (4,))
     assert [names[callsite] for callsite in first.callsites] == ["allreduce", "allgather"]
-    said = sentences.finding(trace, first)
-    assert said.startswith("Allgather at md.py:71 spread keeps rank 4 ")
+    printed = sentences.finding(trace, first)
+    assert printed.startswith("Allgather at md.py:71 spread keeps rank 4 ")
     assert "Rebalance" not in sentences.title(trace, first)
-    assert "not at the load of its ranks" in said
+    assert "not at the load of its ranks" in printed
 
 
 def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
@@ -311,11 +312,11 @@ def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     part = (late.argmax(1) == 2).mean()
-    said = sentences.finding(trace, trace.findings()[0])
-    assert "stands out" not in said and "other ranks late" not in said
+    printed = sentences.finding(trace, trace.findings()[0])
+    assert "stands out" not in printed and "other ranks late" not in printed
     if trace.findings()[0].cause == "noise":
-        assert f"rank 2 comes last in {part:.0%}".replace("%", " %") in said
-        assert "Look at rank 2 first" in said
+        assert f"rank 2 comes last in {part:.0%}".replace("%", " %") in printed
+        assert "Look at rank 2 first" in printed
     else:
         assert trace.findings()[0].ranks == (2,)
 
@@ -349,6 +350,6 @@ def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (4,))
-    said = sentences.finding(trace, one)
-    assert "It is so in 60 of 60 instances that it takes part in, of 120." in said
-    assert "before barrier at g.py:5 both: " in said
+    printed = sentences.finding(trace, one)
+    assert "It is so in 60 of 60 instances that it takes part in, of 120." in printed
+    assert "before barrier at g.py:5 both: " in printed
