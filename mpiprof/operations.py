@@ -1,4 +1,4 @@
-"""The collective operations, with each fact about them in one place.
+"""The recorded operations, with each fact about them in one place.
 
 core/generator/wrappers.py generates the C core's enums and tables from this module, and the rest of
 mpiprof imports it. It imports only the standard library, because it is used when the core is built.
@@ -6,7 +6,74 @@ mpiprof imports it. It imports only the standard library, because it is used whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+
+
+class WaitRule(Enum):
+    """Rule that states which ranks must arrive before a rank may leave, whatever the algorithm.
+
+    `awaited_ranks` evaluates it. Columns have the name of `state` (as in Scalasca), and reports
+    contain `sentence`.
+    """
+
+    ALL_FOR_ALL = ("nxn", "all others wait for the last")
+    ALL_FOR_ROOT = ("late_root", "those who receive wait for the root only")
+    ROOT_FOR_ALL = ("early_root", "only the root waits, for its last sender")
+    RANK_FOR_LOWER = ("early_scan", "ranks wait for those below them")
+    RANK_FOR_SOURCES = ("neighbor", "ranks wait for their neighbours")
+    # The standard permits the library to synchronise all members, and libraries differ.
+    UNSPECIFIED = ("gathering", "all others wait for the last")
+
+    @property
+    def state(self) -> str:
+        """Wait state that the rule leads to."""
+        return self.value[0]
+
+    @property
+    def sentence(self) -> str:
+        """Sentence on who waits, without capital and full stop."""
+        return self.value[1]
+
+    @property
+    def rooted(self) -> bool:
+        """True if one rank is the root."""
+        return self in (WaitRule.ALL_FOR_ROOT, WaitRule.ROOT_FOR_ALL)
+
+    @property
+    def is_for_last(self) -> bool:
+        """True if all ranks wait for the last one to arrive, where any rank waits."""
+        return self in (WaitRule.ALL_FOR_ALL, WaitRule.UNSPECIFIED)
+
+
+# Wait states in the order of their columns. Barriers have a state of their own.
+WAIT_STATES = {"barrier": WaitRule.ALL_FOR_ALL, **{rule.state: rule for rule in WaitRule}}
+
+
+def awaited_ranks(
+    rule: WaitRule, rank: int, sizes: tuple[int, int], root: int = -1, sources: Sequence[int] = ()
+) -> Sequence[int]:
+    """Return the ranks that must arrive before a rank may leave (MPI 4.1, Chapter 6).
+
+    sizes: of both groups of an inter-communicator, otherwise (size, 0). Ranks of the second group
+    follow those of the first. root: -1 if unknown. sources: ranks that the rank receives from in a
+    process topology. The result may contain the rank itself. If the rule is UNSPECIFIED, the ranks
+    need not have arrived.
+    """
+    first, second = sizes
+    partners = range(first)  # an inter-communicator moves data between the groups only
+    if second and rank < first:
+        partners = range(first, first + second)
+    if rule.is_for_last:
+        return partners
+    if rule is WaitRule.ALL_FOR_ROOT:
+        return [root] if root in partners else []
+    if rule is WaitRule.ROOT_FOR_ALL:
+        return partners if rank == root else []
+    if rule is WaitRule.RANK_FOR_LOWER:
+        return range(rank)
+    return sources
 
 
 @dataclass(frozen=True)
@@ -14,10 +81,7 @@ class Operation:
     """Facts about an operation.
 
     parameters: of the blocking form in C; core/generator/collectives.py defines their syntax.
-    waits: the wait state that the operation can cause (names as in Scalasca):
-      barrier, nxn: no rank leaves before the last arrival;
-      late_root: all ranks wait for the root; early_root: the root waits for all ranks;
-      early_scan: each rank waits for the lower ranks; neighbor: for its neighbours.
+    wait_rule: who waits for whom.
     irregular: sizes differ from rank to rank.
     sized: all members know the sizes, so that a choice may depend on them.
     reduces: operands are combined.
@@ -25,7 +89,7 @@ class Operation:
     """
 
     parameters: str
-    waits: str
+    wait_rule: WaitRule
     colour: str
     irregular: bool = False
     sized: bool = True
@@ -34,150 +98,189 @@ class Operation:
     @property
     def rooted(self) -> bool:
         """True if one rank is the root."""
-        return self.waits in ("late_root", "early_root")
+        return self.wait_rule.rooted
 
     @property
     def synchronises(self) -> bool:
         """True if no rank leaves before the last arrival."""
-        return self.waits in ("barrier", "nxn")
+        return self.wait_rule is WaitRule.ALL_FOR_ALL
 
 
 OPERATIONS: dict[str, Operation] = {
     "allgather": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         colour="GREEN",
     ),
     "allgatherv": Operation(
         "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         colour="GREEN",
     ),
     "allreduce": Operation(
         "sendbuf recvbuf count datatype op comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         reduces=True,
         colour="BLUE",
     ),
     "alltoall": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         colour="ORANGE",
     ),
     "alltoallv": Operation(
         "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         sized=False,
         colour="ORANGE",
     ),
     "alltoallw": Operation(
         "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         sized=False,
         colour="ORANGE",
     ),
     "barrier": Operation(
         "comm",
-        waits="barrier",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         sized=False,
         colour="GREY",
     ),
     "bcast": Operation(
         "buffer count datatype root comm",
-        waits="late_root",
+        wait_rule=WaitRule.ALL_FOR_ROOT,
         colour="PINK",
     ),
     "exscan": Operation(
         "sendbuf recvbuf count datatype op comm",
-        waits="early_scan",
+        wait_rule=WaitRule.RANK_FOR_LOWER,
         reduces=True,
         colour="RED",
     ),
     "gather": Operation(
         "sendbuf sendcount sendtype recvbuf:root recvcount:root recvtype:root root comm",
-        waits="early_root",
+        wait_rule=WaitRule.ROOT_FOR_ALL,
         colour="OLIVE",
     ),
     "gatherv": Operation(
         "sendbuf sendcount sendtype recvbuf:root "
         "recvcounts:root displs:root recvtype:root root comm",
-        waits="early_root",
+        wait_rule=WaitRule.ROOT_FOR_ALL,
         irregular=True,
         sized=False,
         colour="OLIVE",
     ),
     "reduce": Operation(
         "sendbuf recvbuf:root count datatype op root comm",
-        waits="early_root",
+        wait_rule=WaitRule.ROOT_FOR_ALL,
         reduces=True,
         colour="SKY",
     ),
     "reduce_scatter": Operation(
         "sendbuf recvbuf recvcounts datatype op comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         irregular=True,
         reduces=True,
         colour="SKY",
     ),
     "reduce_scatter_block": Operation(
         "sendbuf recvbuf recvcount datatype op comm",
-        waits="nxn",
+        wait_rule=WaitRule.ALL_FOR_ALL,
         reduces=True,
         colour="SKY",
     ),
     "scan": Operation(
         "sendbuf recvbuf count datatype op comm",
-        waits="early_scan",
+        wait_rule=WaitRule.RANK_FOR_LOWER,
         reduces=True,
         colour="RED",
     ),
     "scatter": Operation(
         "sendbuf:root sendcount:root sendtype:root recvbuf recvcount recvtype root comm",
-        waits="late_root",
+        wait_rule=WaitRule.ALL_FOR_ROOT,
         colour="OLIVE",
     ),
     "scatterv": Operation(
         "sendbuf:root sendcounts:root displs:root sendtype:root "
         "recvbuf recvcount recvtype root comm",
-        waits="late_root",
+        wait_rule=WaitRule.ALL_FOR_ROOT,
         irregular=True,
         sized=False,
         colour="OLIVE",
     ),
     "neighbor_allgather": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        waits="neighbor",
+        wait_rule=WaitRule.RANK_FOR_SOURCES,
         sized=False,
         colour="GREEN",
     ),
     "neighbor_allgatherv": Operation(
         "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm",
-        waits="neighbor",
+        wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
         colour="GREEN",
     ),
     "neighbor_alltoall": Operation(
         "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
-        waits="neighbor",
+        wait_rule=WaitRule.RANK_FOR_SOURCES,
         sized=False,
         colour="ORANGE",
     ),
     "neighbor_alltoallv": Operation(
         "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
-        waits="neighbor",
+        wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
         colour="ORANGE",
     ),
     "neighbor_alltoallw": Operation(
         "sendbuf sendcounts wsdispls sendtypes recvbuf recvcounts wrdispls recvtypes comm",
-        waits="neighbor",
+        wait_rule=WaitRule.RANK_FOR_SOURCES,
         irregular=True,
         sized=False,
         colour="ORANGE",
     ),
 }
+
+# Calls of all members that move no user data: creation of communicators, calls on windows and
+# files, MPI_Finalize. Their wait rule is UNSPECIFIED. The other functions of these families are not
+# recorded, because not all members call them or they only start. For MPI_Comm_free, no rank waits
+# in either library.
+MANAGEMENT_COLLECTIVES = (
+    *("comm_dup", "comm_dup_with_info", "comm_split", "comm_split_type", "comm_create"),
+    *("cart_create", "graph_create", "dist_graph_create", "dist_graph_create_adjacent", "cart_sub"),
+    *("intercomm_create", "intercomm_merge", "comm_spawn", "comm_spawn_multiple"),
+    *("comm_connect", "comm_accept", "comm_disconnect"),
+    *("win_create", "win_allocate", "win_allocate_shared", "win_create_dynamic"),
+    *("win_fence", "win_free"),
+    *("file_open", "file_close", "file_set_view", "file_set_size", "file_preallocate"),
+    *("file_set_info", "file_set_atomicity", "file_sync", "file_seek_shared"),
+    *("file_read_all", "file_write_all", "file_read_at_all", "file_write_at_all"),
+    *("file_read_ordered", "file_write_ordered"),
+    *("file_read_all_begin", "file_read_all_end", "file_write_all_begin", "file_write_all_end"),
+    *("file_read_at_all_begin", "file_read_at_all_end"),
+    *("file_write_at_all_begin", "file_write_at_all_end"),
+    *("file_read_ordered_begin", "file_read_ordered_end"),
+    *("file_write_ordered_begin", "file_write_ordered_end"),
+    "finalize",
+)
+
+
+def base_operation(operation: str) -> str:
+    """Return the blocking collective of a name: allreduce for iallreduce and allreduce_init."""
+    name = operation.removesuffix("_init")
+    return name[1:] if name.startswith("i") and name[1:] in OPERATIONS else name
+
+
+def wait_state(operation: str) -> str | None:
+    """Return the wait state of an operation (a blocking collective), or None if it is unknown."""
+    if operation in MANAGEMENT_COLLECTIVES:
+        return WaitRule.UNSPECIFIED.state
+    known = OPERATIONS.get(operation)
+    if known is not None and known.synchronises and operation == "barrier":
+        return operation
+    return None if known is None else known.wait_rule.state

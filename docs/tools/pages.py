@@ -21,6 +21,7 @@ from typing import Any
 from mpiprof import __main__ as command_line
 from mpiprof.formats import export_columns
 from mpiprof.launch.options import Recording
+from mpiprof.operations import WAIT_STATES
 
 SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
@@ -35,6 +36,7 @@ def write(folder: Path) -> None:
     (folder / "verbs.md").write_text(verbs(), "utf-8")
     (folder / "packages.md").write_text(packages(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
+    (folder / "waits.md").write_text(waits(), "utf-8")
     calls = table(("column", "meaning"), named(export_columns.CALLS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
@@ -135,6 +137,14 @@ def tables() -> str:
 def named(meanings: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return names and meanings as rows."""
     return [(f"`{name}`", prose(meaning)) for name, meaning in meanings.items()]
+
+
+def waits() -> str:
+    """Return the operations of each wait state, and who waits in them."""
+    rows = [
+        (export_columns.operations_of(state), rule.sentence) for state, rule in WAIT_STATES.items()
+    ]
+    return table(("operation", "who waits"), rows) + "\n"
 
 
 # ---- the environment

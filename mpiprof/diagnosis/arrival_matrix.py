@@ -26,7 +26,6 @@ class Block:
 
     rows: Int
     columns: Int
-    state: str
     group: Group
 
 
@@ -73,12 +72,12 @@ class Grid:
             arrival = part.arrival[:, here]
             self.arrival[np.ix_(rows, columns[here])] = arrival - arrival.min(0)
             role = part.signature.group
-            key = (part.communicator, part.signature.state, role.root, role.idle, role.through)
+            key = (part.communicator, role.rule, role.root, role.through)
             groups.setdefault(key, []).append((part.signature, rows, columns[here]))
         for of in groups.values():
             signature, rows, _ = of[0]
             columns = np.concatenate([columns for _, _, columns in of])
-            yield Block(rows, columns, str(signature.state), signature.group)
+            yield Block(rows, columns, signature.group)
 
     @property
     def instances(self) -> int:
@@ -94,7 +93,7 @@ class Grid:
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
             forever: Any = np.full_like(mine, FOREVER)
-            waited = waits(block.state, mine, mine, forever, block.group)
+            waited = waits(mine, mine, forever, block.group)
             found[block.columns] = waited.sum(0)
         return found
 

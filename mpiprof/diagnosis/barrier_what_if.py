@@ -21,6 +21,7 @@ from mpiprof.diagnosis.delay_chain import Kept
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.instance_series import meets
 from mpiprof.metrics.wait_states import earliest
+from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Int
 
@@ -121,14 +122,13 @@ def _joined(kept: Kept, columns: Int) -> Bool:
 
 def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
     known = bool(signature.present.all()) and signature.comparable
-    known &= signature.state not in (None, "gathering")  # wait dependences are unknown here
+    known &= signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
     blocking = bool((batch.begin[:, column] == batch.arrival[:, column]).all())
     return known and blocking and bool((batch.finish[:, column] != 0).all())
 
 
 def _begin(signature: Signature, arrival: Int) -> Int:
     """Return the earliest time at which each rank can begin an operation."""
-    assert signature.state is not None
-    first = earliest(signature.state, arrival[:, None], signature.group)[..., 0]
+    first = earliest(arrival[:, None], signature.group)[..., 0]
     begin: Int = np.maximum(first, arrival)
     return begin

@@ -250,7 +250,7 @@ def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple
     if signature.state is None:
         return None
     arrival = kept.arrival[:, column]
-    last = int(awaited(signature.state, arrival[:, None], signature.group)[row, 0])
+    last = int(awaited(arrival[:, None], signature.group)[row, 0])
     wait = int(min(arrival[last], kept.finish[row, column]) - arrival[row])
     return (last, wait) if wait > 0 else None
 

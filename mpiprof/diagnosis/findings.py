@@ -20,7 +20,7 @@ from mpiprof.diagnosis.outliers import ahead, also_costly
 from mpiprof.diagnosis.patterns import Pattern, patterns
 from mpiprof.diagnosis.samples import sample_of
 from mpiprof.diagnosis.span import late_in, spans_of, taken_in
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.trace import Trace
 
 # Causes of findings, by their names in the JSON output.
@@ -175,7 +175,7 @@ def _facts(row: Any) -> dict[str, Any]:
             for name in ("bytes", "worst_imbalance_ns", "worst_factor")
         },
     }
-    return facts | {"state": max(STATES, key=lambda state: row[f"total_wait_{state}_ns"])}
+    return facts | {"state": max(WAIT_STATES, key=lambda state: row[f"total_wait_{state}_ns"])}
 
 
 def _of_pattern(
@@ -299,7 +299,7 @@ def _mostly_last(row: Any, facts: Mapping[str, Any]) -> tuple[int, float] | None
     chance, because a wandering rank is last for long.
     """
     least = (1 + 1 / facts["size"]) / 2
-    waited = facts["state"] in ("nxn", "barrier", "gathering") and facts["instances"] >= FEWEST
+    waited = WAIT_STATES[facts["state"]].is_for_last and facts["instances"] >= FEWEST
     if not waited or pd.isna(row["latest_rank"]) or row["latest_share"] < least:
         return None
     return int(row["latest_rank"]), float(row["latest_share"])

@@ -11,7 +11,6 @@ import numpy as np
 from mpiprof.diagnosis.arrival_matrix import Grid, median_of
 from mpiprof.diagnosis.significance import p_above
 from mpiprof.metrics.variance_components import nodes_differ
-from mpiprof.metrics.wait_rules import ROOTED
 from mpiprof.metrics.wait_states import awaited, waits
 from mpiprof.trace.types import Float, Int
 
@@ -93,12 +92,12 @@ def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[R
 
     There, other ranks may arrive even later without any rank waiting for them.
     """
-    rooted = [block for block in grid.blocks if block.state in ROOTED and block.group.root >= 0]
+    rooted = [block for block in grid.blocks if block.group.root >= 0]
     caused = np.zeros(len(mean))
     for block in rooted:
         at: Any = mean[block.rows][:, None]
-        waited = waits(block.state, at, at, np.full_like(at, np.inf), block.group)
-        who = block.rows[awaited(block.state, at, block.group)[:, 0]]
+        waited = waits(at, at, np.full_like(at, np.inf), block.group)
+        who = block.rows[awaited(at, block.group)[:, 0]]
         np.add.at(caused, who, waited[:, 0] * len(block.columns))
     every = np.arange(len(mean))
     one = np.argmax(caused, keepdims=True)

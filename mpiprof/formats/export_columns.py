@@ -6,18 +6,16 @@ metadata is the time when the first rank entered MPI.
 
 from __future__ import annotations
 
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import OPERATIONS, WAIT_STATES, WaitRule, wait_state
 
-# Waiting ranks and the rank that they wait for, per wait state.
-WAITS = {
-    "barrier": "in a barrier for the last rank",
-    "nxn": "of all for the last rank",
-    "late_root": "for a late root",
-    "early_root": "of the root for its last sender",
-    "early_scan": "in a scan for the ranks before",
-    "neighbor": "for neighbours in the topology",
-    "gathering": "for the last rank, in a call that makes a communicator, or on a window or file",
-}
+
+def operations_of(state: str) -> str:
+    """Return the operations of a wait state, as text."""
+    if WAIT_STATES[state] is WaitRule.UNSPECIFIED:
+        return "calls that make a communicator, or on a window or file"
+    return ", ".join(name for name in OPERATIONS if wait_state(name) == state)
+
+
 CALLS = {  # columns of a data set: one row per instance and member of its communicator
     "sequence": "number of the operation on its communicator, the same on all of its ranks",
     "start": "n-th start of a persistent operation; missing where the block has none",
@@ -83,7 +81,10 @@ INSTANCES = {
     "exit_factor": "exit_imbalance_ns / message_time_ns",
     "mean_elapsed_ns": "time in the call, mean over ranks",
     "wait_ns": "time that ranks waited only because another had not come, summed over ranks",
-    **{f"wait_{state}_ns": f"of it waiting {WAITS[state]}" for state in STATES},
+    **{
+        f"wait_{state}_ns": f"of it in {operations_of(state)}: {rule.sentence}"
+        for state, rule in WAIT_STATES.items()
+    },
     "completion_skew_ns": "time in the call after the first rank had left, summed over ranks",
     "last_exit_ns": "when the last rank returned",
     "choice": EVENTS["choice"],

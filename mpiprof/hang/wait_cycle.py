@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import leaves
 from mpiprof.metrics.disagreement import Side
-from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace.call import Call, Key
 
 if TYPE_CHECKING:
@@ -86,19 +86,25 @@ def find(
 
 
 def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
-    """Return the ranks that a rank waits for; in a long-pending instance, all missing ranks."""
-    waits = WAITS.get(base_operation(call.operation), "")
-    communicator = trace.tables.communicators[call.key[0]]
+    """Return the missing ranks that a rank waits for.
+
+    In a long-pending instance it waits for all of them, because a library may synchronise all
+    members.
+    """
     missing = [other for other in one.missing if other != rank]
-    if is_long or waits in ("nxn", "barrier"):
-        return missing
-    if waits == "late_root":
-        return [other for other in missing if other == call.shape.root]
-    if waits == "early_root":
-        return missing if rank == call.shape.root else []
-    if waits == "early_scan" and not communicator.inter:
-        return [m for m in missing if communicator.column(m) < communicator.column(rank)]
-    return []
+    known = OPERATIONS.get(base_operation(call.operation))
+    if is_long or known is None:
+        return missing if is_long else []
+    communicator = trace.tables.communicators[call.key[0]]
+    sources = trace.tables.sources.get((communicator.index, rank), ())
+    awaited = awaited_ranks(
+        known.wait_rule,
+        communicator.column(rank),
+        communicator.sizes,
+        communicator.column(call.shape.root),
+        [communicator.column(source) for source in sources],
+    )
+    return [other for other in missing if communicator.column(other) in awaited]
 
 
 def _odd_of_cycle(

@@ -16,7 +16,7 @@ from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.quantiles import Quantiles
 from mpiprof.metrics.sampling_estimates import Sampled
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
@@ -83,7 +83,7 @@ class Aggregate:
             self.sums.declare(name + "_count", 0.0)
         for name in ("instances", "complete", "left", "elapsed", "balanced", "judged", "late"):
             self.sums.declare(name, 0.0)
-        for state in STATES:
+        for state in WAIT_STATES:
             self.sums.declare("wait_" + state, 0.0)
         for name in LARGEST:
             self.sums.declare(name, -1.0)

@@ -11,7 +11,7 @@ import pandas as pd
 from mpiprof.metrics.aggregate import MEANS, RANGE_NAMES, Aggregate, counted
 from mpiprof.metrics.quantiles import NAMES
 from mpiprof.metrics.sampling_estimates import SUMMED, intervals, scales
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float
@@ -82,7 +82,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
         **intervals(trace, {"elapsed": elapsed, "wait": wait}),
         **{
             f"total_wait_{state}_ns": (scale * s["wait_" + state]).astype(np.int64)
-            for state in STATES
+            for state in WAIT_STATES
         },
     }
     frame: pd.DataFrame = pd.DataFrame(table)

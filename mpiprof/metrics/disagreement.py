@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mpiprof.datatypes import may_agree
-from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.operations import OPERATIONS, WaitRule, base_operation
 from mpiprof.trace.call import Call, Key
 from mpiprof.trace.metadata import Communicator
 
@@ -95,7 +95,9 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
     roots = {r: c.shape.root for r, c in calls.items() if c.shape.root >= 0}
     sides = _sides(roots, calls)
     base = base_operation(next(iter(calls.values())).operation)
-    if len(sides) > 1 or communicator.inter or WAITS.get(base) in (None, "neighbor", "gathering"):
+    known = OPERATIONS.get(base)
+    sized = known is not None and known.wait_rule is not WaitRule.RANK_FOR_SOURCES
+    if len(sides) > 1 or communicator.inter or not sized:
         return "root", sides
     sizes = {r: b for r, c in calls.items() if (b := block(r, c, communicator, base)) >= 0}
     by_size = _sides(sizes, calls)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.wait_rules import is_waiting_observed
+from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.insitu_statistics import statistics as read
 from mpiprof.trace.trace import Trace
 
@@ -28,9 +28,13 @@ COLUMNS = (
     "latest_rank",
     "latest_count",
 )
-
-
 MEANS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
+
+
+def is_waiting_observed(operation: str) -> bool:
+    """Return whether the recorder's statistics contain the waits of an operation."""
+    rule = WAIT_STATES.get(wait_state(base_operation(operation)) or "")
+    return rule not in (WaitRule.RANK_FOR_SOURCES, WaitRule.UNSPECIFIED)
 
 
 def statistics(trace: Trace) -> pd.DataFrame:

@@ -15,16 +15,9 @@ from mpiprof.metrics import disagreement, schedule_waits
 from mpiprof.metrics.imbalance import arrival_metrics, factors
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, empty_rows
 from mpiprof.metrics.library_algorithms import joined
-from mpiprof.metrics.wait_rules import (
-    ROOTED,
-    WAITS,
-    Volume,
-    base_operation,
-    message_time,
-    peers_of,
-    volume,
-)
+from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
 from mpiprof.metrics.wait_states import Group, completion_skew, waits
+from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.call import Call
 from mpiprof.trace.metadata import Communicator, Shape
@@ -156,13 +149,13 @@ class Measure:
             return
         arrival, finish = _part(batch.arrival, index), _part(batch.finish, index)
         begin = arrival if batch.begin is batch.arrival else _part(batch.begin, index)
-        waited = waits(signature.state, arrival, begin, finish, signature.group)
+        waited = waits(arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
         total = defined(waited.sum(0).astype(np.float64))
         rows.waits.setdefault(signature.state, np.zeros(len(batch)))[index] = total
         rows.wait[index] = total
-        if signature.state in ("barrier", "nxn"):
+        if signature.group.rule is WaitRule.ALL_FOR_ALL:
             rows.skew[index] = defined(completion_skew(begin, finish))
 
     def _volumes(self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int) -> None:
@@ -180,7 +173,6 @@ class Measure:
             wide = (len(sent), max(sent.shape[1], received.shape[1]))
             found = self._volume(
                 signature.base,
-                signature.state,
                 signature.group,
                 np.broadcast_to(sent, wide),
                 np.broadcast_to(received, wide),
@@ -275,10 +267,12 @@ class Measure:
         if communicator.local and communicator.size != 1:
             comparable = False
         base = base_operation(operation)
-        state = WAITS.get(base)
+        state = wait_state(base)
+        group = self._group(
+            communicator, shapes, WAIT_STATES.get(state or "", WaitRule.UNSPECIFIED)
+        )
         if operation.endswith("_init") and not started:
             state = None  # whether an init synchronises is undefined
-        group = self._group(communicator, shapes, WAITS.get(base))
         algorithm = _algorithm(there)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
@@ -286,16 +280,16 @@ class Measure:
             self.tables.destinations.get((communicator.index, r))
             for r in communicator.ranks.tolist()
         ]
-        sizes = np.array([len(g) for g in communicator.groups], np.int64)
-        if communicator.local:
-            sizes = np.array([communicator.size], np.int64)
-        if state in ROOTED and comparable and present.all():
+        lengths = [len(group) for group in communicator.groups]
+        side = np.repeat(np.arange(len(lengths)), lengths)
+        sizes = np.array([communicator.size] if communicator.local else lengths, np.int64)
+        if state is not None and group.rule.rooted and comparable and present.all():
             link = schedule_waits.link_of(self.machine)
             nodes = [self.trace.node_of.get(rank, "?") for rank in communicator.ranks.tolist()]
             group = schedule_waits.follow(group, base, algorithm, (sent, received), nodes, link)
-        peers = peers_of(base, sizes, group.side, destinations)
+        peers = peers_of(base, sizes, side, destinations)
         peers = np.where(present, peers, 0.0)
-        found = self._volume(base, WAITS.get(base), group, sent, received, peers)
+        found = self._volume(base, group, sent, received, peers)
         time = self._time(communicator, np.asarray(found.message, np.float64))
         # For other operations, `start` distinguishes communicators that share a row of the tables.
         persistent = operation.endswith("_init")
@@ -316,13 +310,13 @@ class Measure:
         )
 
     def _volume(
-        self, base: str, state: str | None, group: Group, sent: Array, received: Array, peers: Float
+        self, base: str, group: Group, sent: Array, received: Array, peers: Float
     ) -> Volume:
         root = group.root
-        if group.inter and state in ROOTED:
+        if group.inter and group.rule.rooted:
             # The root and ranks with MPI_PROC_NULL contribute no share.
             aside = [*group.idle, *([root] if root >= 0 else [])]
-            if state == "early_root":
+            if group.rule is WaitRule.ROOT_FOR_ALL:
                 sent = sent.copy()
                 sent[aside] = -1
             elif base != "bcast":
@@ -332,31 +326,21 @@ class Measure:
         return volume(base, sent, received, root, peers)
 
     def _group(
-        self, communicator: Communicator, shapes: list[Shape | None], state: str | None
+        self, communicator: Communicator, shapes: list[Shape | None], rule: WaitRule
     ) -> Group:
-        side = np.zeros(len(communicator.ranks), np.int64)
-        if len(communicator.groups) == 2:
-            side[len(communicator.groups[0]) :] = 1
         root, idle = -1, []
-        if state in ROOTED:
+        if rule.rooted:
             roots = [s.root for s in shapes if s is not None and s.root >= 0]
             root = communicator.column(max(set(roots), key=roots.count)) if roots else -1
             idle = [i for i, s in enumerate(shapes) if s is not None and s.root == -2]
-        sources: tuple[Int, ...] = ()
-        if state == "neighbor":
-            column = {rank: i for i, rank in enumerate(communicator.ranks.tolist())}
-            none = np.zeros(0, np.int64)
+        sources: tuple[list[int], ...] = ()
+        if rule is WaitRule.RANK_FOR_SOURCES:
+            of_rank = self.tables.sources
             sources = tuple(
-                np.array(
-                    [
-                        column[s]
-                        for s in self.tables.sources.get((communicator.index, rank), none).tolist()
-                    ],
-                    np.int64,
-                )
+                [communicator.column(s) for s in of_rank.get((communicator.index, rank), ())]
                 for rank in communicator.ranks.tolist()
             )
-        return Group(side, root, sources, tuple(idle))
+        return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
     def _time(self, communicator: Communicator, message: Float) -> Float:
         nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics.wait_rules import Volume
+from mpiprof.metrics.message_volume import Volume
 from mpiprof.metrics.wait_states import Group
 from mpiprof.trace.types import Bool, Float, Int
 

@@ -33,7 +33,6 @@ from mpiprof.trace.types import (
 CHUNKS = 64  # chunks per read
 NEAR = 1 << 12  # records per read when searching for one record
 WIDE = np.iinfo(np.uint32).max  # the value is in the preceding extension record
-EVERYBODY = ("barrier", "nxn", "gathering")  # all ranks wait for the last arrival
 COLUMNS = (
     "instances",
     "calls",
@@ -136,12 +135,12 @@ def _add(
     sums["last"] += np.bincount(last_row[late], minlength=size)
     if signature.state is None or size == 1:
         return
-    wait = waits(signature.state, arrival, begin, finish, signature.group)
+    wait = waits(arrival, begin, finish, signature.group)
     sums["total_wait_ns"] += wait.sum(1)
-    if signature.state in EVERYBODY and not signature.group.inter:
+    if signature.group.rule.is_for_last and not signature.group.inter:
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
     else:
-        row = awaited(signature.state, arrival, signature.group)
+        row = awaited(arrival, signature.group)
         sums["caused_ns"] += np.bincount(row.ravel(), wait.ravel(), size)
 
 
@@ -265,7 +264,7 @@ def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
     wait = np.zeros_like(arrival)
     everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
     if everyone and signature.state is not None and len(arrival) > 1:
-        wait = waits(signature.state, arrival, begin, finish, signature.group)
+        wait = waits(arrival, begin, finish, signature.group)
     there = signature.present
     ranks = batch.communicator.ranks[there]
     return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])

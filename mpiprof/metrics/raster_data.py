@@ -13,7 +13,7 @@ import numpy as np
 
 from mpiprof.metrics.aggregate import RANGES
 from mpiprof.metrics.instance_metrics import Measure
-from mpiprof.metrics.wait_rules import base_operation
+from mpiprof.operations import base_operation
 from mpiprof.trace.rank_arrays import Block, column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Float, Int

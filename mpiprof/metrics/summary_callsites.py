@@ -13,17 +13,10 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.aggregate import counted
+from mpiprof.metrics.insitu_statistics import is_waiting_observed
+from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
 from mpiprof.metrics.quantiles import NAMES
-from mpiprof.metrics.wait_rules import (
-    STATES,
-    WAITS,
-    Volume,
-    base_operation,
-    is_waiting_observed,
-    message_time,
-    peers_of,
-    volume,
-)
+from mpiprof.operations import OPERATIONS, WAIT_STATES, base_operation, wait_state
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -135,7 +128,7 @@ def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
     if base == "bcast":  # each rank sends or receives; the root may change
         sent = received = sent + received
-    elif communicator.inter and WAITS.get(base) in ("late_root", "early_root"):
+    elif communicator.inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
     sizes: Int = np.array([len(group) for group in communicator.groups], np.int64)
     side = np.repeat(np.arange(len(sizes)), sizes)
@@ -243,14 +236,14 @@ def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
         for part in parts
         if part.sums is not None and is_waiting_observed(operation)
     )
-    state = WAITS.get(base_operation(operation))
+    state = wait_state(base_operation(operation))
     total = round(min(max(total, 0), elapsed))
     low, high = _bounds(parts, elapsed) if is_waiting_observed(operation) else (0, 0)
     return {
         "total_wait_ns": total,
         "total_wait_low_ns": min(low, total),
         "total_wait_high_ns": max(high, total),
-        **{f"total_wait_{name}_ns": total if name == state else 0 for name in STATES},
+        **{f"total_wait_{name}_ns": total if name == state else 0 for name in WAIT_STATES},
     }
 
 

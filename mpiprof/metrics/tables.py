@@ -13,7 +13,7 @@ from pandas.api.types import union_categoricals
 from mpiprof.errors import TraceError
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import Rows
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import EMPTY, is_nonblocking
 from mpiprof.trace.metadata import Communicator
@@ -314,7 +314,7 @@ def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -
         "wait_ns": of("wait"),
         **{
             f"wait_{state}_ns": np.concatenate([_state(rows, state) for rows in parts])
-            for state in STATES
+            for state in WAIT_STATES
         },
         "completion_skew_ns": of("skew"),
         "last_exit_ns": nullable(of("last_exit"), ~complete),

@@ -63,8 +63,8 @@ def _waiting(
         arrival, begin, finish = (
             np.take(m, part, axis=1) for m in (batch.arrival, batch.begin, batch.finish)
         )
-        wait = waits(signature.state, arrival, begin, finish, signature.group)
-        whom: Int = cell[awaited(signature.state, arrival, signature.group)]
+        wait = waits(arrival, begin, finish, signature.group)
+        whom: Int = cell[awaited(arrival, signature.group)]
         at = cell[:, None] * count + whom
         scale = float(scale_of[signature.callsite])
         sums += scale * np.bincount(at.ravel(), wait.ravel(), count * count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.diagnosis.delay_chain import START
 from mpiprof.interface.format_units import capital, named, share
 from mpiprof.interface.shell_hints import quoted, switched
-from mpiprof.metrics.wait_rules import WAITS, base_operation
+from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.reports.site_labels import pattern_of, where
 from mpiprof.trace.sites import site_label
 
@@ -168,7 +168,8 @@ def _do_inside(trace: Trace, found: Finding) -> str:
     if found.evidence["instances"] == 1:
         return f"{_look_when(trace, found)}: other jobs, or how {source} ran then."
     operation = trace.callsites["operation"][found.evidence["origin_callsite"]]
-    if WAITS.get(base_operation(operation)) in ("barrier", "nxn"):
+    known = OPERATIONS.get(base_operation(operation))
+    if known is not None and known.synchronises:
         return f"Look at the algorithm and the sizes of {source}, not at the load of its ranks."
     return (
         f"Look at the algorithm and the sizes of {source}, and at who else comes late to it: data "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from mpiprof.interface.svg import BLUE, CYCLE, GREEN, GREY, OLIVE, ORANGE, PINK, RED, SKY
-from mpiprof.metrics.wait_rules import base_operation
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import OPERATIONS, base_operation
 
 __all__ = [
     "BLUE",

@@ -10,7 +10,7 @@ import pandas as pd
 from mpiprof.diagnosis.findings import MOSTLY
 from mpiprof.diagnosis.verdict import LITTLE, SURE
 from mpiprof.interface.format_units import continued, duration, share
-from mpiprof.metrics.wait_rules import GATHERINGS, WAITS, base_operation
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD, action, by_messages
 from mpiprof.reports.phrases import share_between
 from mpiprof.reports.sentences import claim, finding, what
@@ -68,7 +68,8 @@ def _themselves(trace: Trace, found: Verdict) -> str:
     known = trace.callsites["complete_instances"].any()
     if found.gain is not None or not known or trace.ranks < 2:
         return ""
-    table = trace.callsites[~trace.callsites["operation"].map(base_operation).isin(GATHERINGS)]
+    operations = trace.callsites["operation"].map(base_operation)
+    table = trace.callsites[~operations.isin(MANAGEMENT_COLLECTIVES)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
     rest = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
     if rest < max(found.waiting, MUCH):
@@ -80,7 +81,9 @@ def _themselves(trace: Trace, found: Verdict) -> str:
     do = ": `tune` looks for a faster algorithm"
     if operation != base_operation(operation):
         do = ": a rank that computes between its start and its Wait may hold up the others"
-    elif trace.record == "summary" or WAITS[operation] == "neighbor":
+    elif trace.record == "summary" or (
+        OPERATIONS[operation].wait_rule is WaitRule.RANK_FOR_SOURCES
+    ):
         do = ""
     return (
         f"The collectives themselves take more than the waiting, {share(rest)} of all ranks' time, "

@@ -7,22 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import capital, count, duration, share
+from mpiprof.operations import WAIT_STATES
 from mpiprof.reports.site_labels import where
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
-# The waiting ranks in each wait state.
-WHO_WAITS = {
-    "nxn": "all others wait for the last",
-    "barrier": "all others wait for the last",
-    "late_root": "those who receive wait for the root only",
-    "early_root": "only the root waits, for its last sender",
-    "early_scan": "ranks wait for those below them",
-    "neighbor": "ranks wait for their neighbours",
-    "gathering": "all others wait for the last",
-}
 # Text for a rooted operation that ran on one of mpiprof's algorithms.
 FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
 MOST_SPANS = 3
@@ -43,7 +34,7 @@ def why(trace: Trace, found: Finding) -> str:
     if found.cause == "clock":
         bound = duration(known["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    who = FOLLOWED if known.get("followed") else WHO_WAITS[known["state"]]
+    who = FOLLOWED if known.get("followed") else WAIT_STATES[known["state"]].sentence
     parts = [_basis(found), f"{capital(who)}.", _also(trace, found)]
     return " ".join(part for part in parts if part)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.diagnosis.verdict import verdict as conclude
 from mpiprof.metrics.quantiles import NAMES as QUANTILES
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ NUMBERS = (
     "total_wait_ns",
     "total_wait_low_ns",
     "total_wait_high_ns",
-    *(f"total_wait_{state}_ns" for state in STATES),
+    *(f"total_wait_{state}_ns" for state in WAIT_STATES),
 )
 TEXTS = ("operation", "algorithm")
 

@@ -16,17 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.operations import OPERATIONS
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Float, Int, Problems
 
 MAX_DRIFT = 5e-4  # largest drift of a clock that is being slewed
 BUCKETS = 64
 UNKNOWN_NS = 10**9  # assumed spread of the exits from MPI_Init, if clocks were never compared
-# No rank leaves before the last arrival, whatever arguments the other ranks pass.
-SYNCHRONISING = frozenset(
-    name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular
-)
 
 
 @dataclass(frozen=True)

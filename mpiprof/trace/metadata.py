@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,19 @@ class Communicator:
     how: str
     parent: str | None
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Sizes of both groups of an inter-communicator, otherwise (size, 0)."""
+        first, *second = self.groups
+        return len(first), sum(map(len, second))
+
     def column(self, rank: int) -> int:
         """Return the column of a world rank, or -1 if it is no member."""
-        found = np.flatnonzero(self.ranks == rank)
-        return int(found[0]) if len(found) else -1
+        return self._columns.get(rank, -1)
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        return {rank: column for column, rank in enumerate(self.ranks.tolist())}
 
 
 @dataclass(frozen=True)

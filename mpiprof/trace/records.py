@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpiprof.operations import OPERATIONS
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
@@ -96,7 +97,11 @@ class Records(Folder):
         )
 
     def _synchronising(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        names = clocks_module.SYNCHRONISING
+        """Return for each shape whether no rank leaves before the last arrival.
+
+        In an irregular operation, this depends on the other ranks' arguments.
+        """
+        names = {name for name, o in OPERATIONS.items() if o.synchronises and not o.irregular}
         found = [
             s.operation in names
             and (s.sent > 0 or s.operation == "barrier")

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.metrics.algorithm_score import parts
-from mpiprof.metrics.wait_states import Group
 from mpiprof.model.machine import Machine, with_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
@@ -129,8 +128,7 @@ def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> flo
 
 def spent(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
     """Return each process's share of the score in ns."""
-    group = Group.of(problem.size, problem.remote_size, problem.root)
-    return parts(work.operation, arrivals, exits, group)
+    return parts(work.operation, arrivals, exits, problem)
 
 
 def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:

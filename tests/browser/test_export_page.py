@@ -16,8 +16,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.metrics import raster_data
-from mpiprof.metrics.wait_rules import base_operation
-from mpiprof.reports import charts, html
+from mpiprof.operations import base_operation
+from mpiprof.reports import html
 from mpiprof.trace import Trace
 
 

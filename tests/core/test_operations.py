@@ -9,8 +9,8 @@ from support.compilation import of_the_core
 
 from mpiprof.core.generator.collectives import COLLECTIVES
 
-# Values of enum semantics in base/operation.h.
-SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE = range(5)
+# Values of enum wait_rule in the generated natives.h.
+ALL_FOR_ALL, ALL_FOR_ROOT, ROOT_FOR_ALL, RANK_FOR_LOWER, RANK_FOR_SOURCES, UNSPECIFIED = range(6)
 REDUCTIONS = {"reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"}
 FROM_ALL_TO_ALL = {
     *("barrier", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw"),
@@ -38,16 +38,18 @@ def numbers(facts: ctypes.CDLL) -> dict[str, int]:
 
 def expected(name: str) -> tuple[int, bool, bool]:
     """Return the wait rule, whether operands are combined, and whether all know the sizes."""
-    semantics = OTHERWISE
+    rule = UNSPECIFIED
     if name in FROM_ALL_TO_ALL:
-        semantics = SYNCHRONISES
+        rule = ALL_FOR_ALL
     elif name in ("bcast", "scatter", "scatterv"):
-        semantics = FROM_ROOT
+        rule = ALL_FOR_ROOT
     elif name in ("reduce", "gather", "gatherv"):
-        semantics = TO_ROOT
+        rule = ROOT_FOR_ALL
     elif name in ("scan", "exscan"):
-        semantics = SCANS
-    return semantics, name in REDUCTIONS, name in ALL_KNOW_THE_SIZES
+        rule = RANK_FOR_LOWER
+    elif name.startswith("neighbor") and not name.endswith("_init"):
+        rule = RANK_FOR_SOURCES
+    return rule, name in REDUCTIONS, name in ALL_KNOW_THE_SIZES
 
 
 def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
@@ -57,7 +59,7 @@ def test_facts_are_of_blocking_collectives_alone(facts: ctypes.CDLL) -> None:
     facts.operation_reduces.restype = facts.operation_is_sized.restype = ctypes.c_bool
     for name, i in found.items():
         printed = (
-            facts.operation_semantics(i),
+            facts.operation_wait_rule(i),
             facts.operation_reduces(i),
             facts.operation_is_sized(i),
         )

@@ -10,45 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.compilation import of_the_core
-from support.jobs import run
+from support.recorder_score import recorded, score_program
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import score_ns
 from mpiprof.metrics.algorithm_score import score
-from mpiprof.metrics.wait_rules import WAITS
 from mpiprof.metrics.wait_states import Group, waits
 from mpiprof.model.schedule import Problem
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.tune.replay.imposed_arrivals import Shot, Task
 
 Int = NDArray[np.int64]
 # Only the analysis knows the neighbours in a topology.
-KINDS = [name for name, operation in OPERATIONS.items() if operation.waits != "neighbor"]
-SIDES = [name for name in KINDS if OPERATIONS[name].waits in ("nxn", "barrier")]
+KINDS = [n for n, o in OPERATIONS.items() if o.wait_rule is not WaitRule.RANK_FOR_SOURCES]
+SIDES = [name for name in KINDS if OPERATIONS[name].synchronises]
 CASES = [(name, 4, 0) for name in KINDS] + [(name, 2, 3) for name in SIDES]
 
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the recorder's statistics of instances into a separate program."""
-    parts = ("selection/online/arrival", "base/memory", "base/operation")
-    return of_the_core(
-        tmp_path_factory.mktemp("score") / "score", parts, source="selection_score.c"
-    )
-
-
-def recorded(
-    recorder: Path, operation: str, sizes: tuple[int, int], root: int, arrival: Int, finish: Int
-) -> Int:
-    """Return the recorder's scores, sums of waits, and mean exits after the last arrival.
-
-    The result has instances x 3 values. arrival, finish: ranks x instances, in ns.
-    """
-    pairs = np.stack([arrival.T, finish.T], axis=-1).ravel().tolist()
-    words = [operation, *sizes, root, *pairs]
-    lines = run([recorder, *map(str, words)], check=True).stdout.splitlines()
-    return np.array([list(map(int, line.split())) for line in lines])
+    return score_program(tmp_path_factory.mktemp("score"))
 
 
 @pytest.mark.parametrize(("operation", "size", "remote"), CASES)
@@ -57,17 +38,17 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     generator, members, root = np.random.default_rng(3), size + remote, 2 if not remote else -1
     arrival = generator.integers(0, 1000, (members, 20))
     finish = arrival + generator.integers(0, 1500, (members, 20))
-    group = Group.of(size, remote, root)
-    wanted = score(operation, arrival, finish, group)
+    problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
+    wanted = score(operation, arrival, finish, problem)
 
     here = recorded(recorder, operation, (size, remote), root, arrival, finish)
     assert here[:, 0].tolist() == np.floor(wanted + 1e-6).tolist()
-    waited = waits(WAITS[operation], arrival, arrival, finish, group)
+    group = Group(OPERATIONS[operation].wait_rule, (size, remote), root)
+    waited = waits(arrival, arrival, finish, group)
     assert here[:, 1].tolist() == waited.sum(0).tolist()
     after = finish.mean(0) - arrival.max(0)
     assert np.abs(here[:, 2] - after).max() <= 2  # two means, each rounded to ns
 
-    problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
     case = Case({}, operation, "native", problem)
     assert score_ns(case, arrival.T, finish.T) == pytest.approx(wanted)
     task = Task(operation, ("native",), (problem,), (), tuple(range(members)))
@@ -97,6 +78,7 @@ def test_known_scores(
     recorder: Path,
 ) -> None:
     arrival, finish = np.array(arrivals), np.array(exits)
-    assert score(operation, arrival, finish, Group.of(*sizes, root)) == pytest.approx(expected)
+    problem = Problem(sizes[0], 8, root=root, remote_size=sizes[1])
+    assert score(operation, arrival, finish, problem) == pytest.approx(expected)
     here = recorded(recorder, operation, sizes, root, arrival[:, None], finish[:, None])
     assert here[0, 0] == int(expected)

@@ -13,7 +13,7 @@ from support.mpis import LIBRARIES, wheel_mpi
 
 from mpiprof.core.generator import collectives
 from mpiprof.launch.library import library_folder
-from mpiprof.metrics.wait_rules import GATHERINGS, WAITS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, wait_state
 
 CORE = ROOT / "mpiprof" / "core"
 
@@ -204,10 +204,24 @@ def test_the_system_library_has_all_exported_functions(family: str, level: str) 
     assert {f.name for f in collectives.functions(level)} <= set(symbols_of(path.resolve()))
 
 
-def test_the_analysis_has_all_recorded_functions() -> None:
-    assert list(GATHERINGS) == collectives.gatherings()
-    names = {f.operation for f in collectives.collective_functions()} | set(GATHERINGS)
-    assert set(WAITS) == names
+def test_every_recorded_operation_has_a_wait_state() -> None:
+    assert {f.operation for f in collectives.collective_functions()} == set(OPERATIONS)
+    others = {f.operation for f in collectives.other_functions()} - {""}
+    assert others == set(MANAGEMENT_COLLECTIVES)
+    assert {wait_state(name) for name in others} == {"gathering"}
+    assert all(wait_state(name) for name in OPERATIONS)
+
+
+def test_unrecorded_calls_of_communicators_windows_and_files() -> None:
+    """Not all members call these functions, or they only start; MPI_Comm_free waits for no rank."""
+    families = ("communicator", "window", "file")
+    without = {f.name for f in collectives.other_functions() if f.family in families}
+    without -= {f.name for f in collectives.other_functions() if f.operation}
+    assert without == {
+        *("MPI_Comm_idup", "MPI_Comm_idup_with_info", "MPI_Comm_create_group"),
+        *("MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups", "MPI_Comm_join"),
+        *("MPI_Comm_get_parent", "MPI_Comm_set_name", "MPI_Comm_free"),
+    }
 
 
 # ---------------------------------------------------------------------- the libraries

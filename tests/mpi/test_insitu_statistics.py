@@ -21,8 +21,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.verdict import verdict
 from mpiprof.interface.format_units import share
-from mpiprof.metrics.wait_rules import GATHERINGS, STATES
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.reports import conclusion
 from mpiprof.reports.site_labels import where
 from mpiprof.testing.synthetic import LINK, MACHINE
@@ -175,7 +174,7 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
     there, here = events.callsites, summary.callsites
     assert set(there.columns) == set(here.columns) and len(there) == len(here)
     for _, row in here.iterrows():
-        if row["operation"] in GATHERINGS:  # without statistics
+        if row["operation"] in MANAGEMENT_COLLECTIVES:  # without statistics
             assert row["complete_instances"] == 0
             continue
         wanted = there[there["operation"] == row["operation"]].iloc[0]
@@ -204,7 +203,9 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
             assert row["total_wait_ns"] == pytest.approx(total, abs=1)
             low, high = row["total_wait_low_ns"], row["total_wait_high_ns"]
             assert 0 <= low <= wanted["total_wait_ns"] <= high <= row["total_elapsed_ns"]
-            assert sum(row[f"total_wait_{state}_ns"] for state in STATES) == row["total_wait_ns"]
+            assert (
+                sum(row[f"total_wait_{state}_ns"] for state in WAIT_STATES) == row["total_wait_ns"]
+            )
 
 
 def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trace]) -> None:
@@ -220,7 +221,7 @@ def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trac
 def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: a summary has all calls, because sampling would save nothing."""
     found = recorded(mpich, tmp_path, 400, "--record", "summary", "--sample", "10")
-    rows = found.callsites[~found.callsites["operation"].isin(GATHERINGS)]
+    rows = found.callsites[~found.callsites["operation"].isin(MANAGEMENT_COLLECTIVES)]
     assert rows["instances"].tolist() == [400] * 5
     assert found.sample == 1
     assert "ranks 0-1: --sample: --record summary sums up every call, not one in 10" in found.notes
@@ -230,7 +231,7 @@ def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) 
     """On 2 ranks: 20 times the instances need the same number of bytes."""
     few = recorded(mpich, tmp_path / "few", 20, "--record", "summary")
     many = recorded(mpich, tmp_path / "many", 400, "--record", "summary")
-    rows = many.callsites[~many.callsites["operation"].isin(GATHERINGS)]
+    rows = many.callsites[~many.callsites["operation"].isin(MANAGEMENT_COLLECTIVES)]
     assert rows["instances"].tolist() == [400] * 5
     assert (rows["complete_instances"] > 0).all()
     logs, tables = (

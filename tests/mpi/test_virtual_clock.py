@@ -27,7 +27,7 @@ from support.virtual_clock_model import (
     make_plan,
 )
 
-from mpiprof.metrics.wait_rules import GATHERINGS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 
 
@@ -100,7 +100,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     tolerance = trace.clock_error_ns + 1 if case.nodes else 0
     instances = trace.instances
     # test_management_collectives.py tests the others.
-    planned = instances[~instances["operation"].isin(GATHERINGS)]
+    planned = instances[~instances["operation"].isin(MANAGEMENT_COLLECTIVES)]
     return Run(trace, planned, expected, tolerance)
 
 

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         const struct membership own = {
             .members = members, .member = m, .root = m == root, .second = m >= first};
 
-        all[m] = arrivals_make(operation_semantics(operation), &own, instances);
+        all[m] = arrivals_make(operation_wait_rule(operation), &own, instances);
         for (int i = 0; i < instances; i++) {
             char **const words = argv + 5 + 2 * (i * members + m);
 

@@ -48,18 +48,25 @@ def digest(words: list[str]) -> str:
 
 
 def of_the_core(
-    program: Path, parts: Iterable[str], *options: str | Path, source: str | None = None
+    program: Path,
+    parts: Iterable[str],
+    *options: str | Path,
+    source: str | None = None,
+    header: str | None = None,
 ) -> Path:
     """Compile some parts of the core, such as "base/text", into a program or library.
 
-    source: the test program that calls them. The generated tables are MPICH's. base/lock is always
-    included, because nearly all parts need it.
+    source: the test program that calls them. header: generated natives.h, by default that of the
+    tables in the checkout. The generated tables are MPICH's. base/lock is always included, because
+    nearly all parts need it.
     """
     parts = dict.fromkeys([*parts, "base/lock"])
     folder, core = program.parent, ROOT / "mpiprof" / "core"
     run(
         [sys.executable, "-m", "mpiprof.core.generator.wrappers", "mpich", "4c", folder], check=True
     )
+    if header is not None:
+        (folder / "natives.h").write_text(header)
     includes = [f"-I{path}" for path in (core, core / "base" / "abi" / "mpich", folder)]
     words = ["cc", "-std=c11", "-D_GNU_SOURCE", "-DMPIPROF_ABI_mpich", "-O1", *includes, *options]
     sources = [PROGRAMS / source] if source else []

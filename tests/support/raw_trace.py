@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.core.generator.collectives import gatherings
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 
 MAGIC = 0x6863504D
-GATHERED = frozenset(gatherings())
 REPLACED = {1: "outside_ns", 2: "start", 3: "sent", 4: "received"}
 
 
@@ -90,7 +89,7 @@ def read(folder: Path) -> Raw:
     ]
     records = [r for path in sorted(folder.glob("*.log")) for r in _records(path, lines)]
     records.sort(key=lambda r: (r.rank, r.thread))
-    gathered = [r.operation in GATHERED for r in records]
+    gathered = [r.operation in MANAGEMENT_COLLECTIVES for r in records]
     retained = [r for r, other in zip(records, gathered, strict=True) if not other]
     return Raw(retained, lines, [r for r, other in zip(records, gathered, strict=True) if other])
 

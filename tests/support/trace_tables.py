@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mpiprof.metrics.wait_rules import GATHERINGS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 
 
 def table_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of MPI's collectives, without the management operations."""
-    return frame[~frame["operation"].isin(GATHERINGS)]
+    return frame[~frame["operation"].isin(MANAGEMENT_COLLECTIVES)]

@@ -10,6 +10,7 @@ from mpiprof.model.dependence import dependence
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem, find
 from mpiprof.model.simulate import simulate
+from mpiprof.operations import WaitRule
 from mpiprof.trace.types import Int
 
 ROOTED = [
@@ -84,32 +85,32 @@ def test_what_any_algorithm_needs(operation: str, name: str, size: int) -> None:
 def test_a_late_inner_rank_is_waited_for() -> None:
     """8 ranks, a binomial tree: 1 passes on to 3 and 5, 3 to 7; ranks x 2 instances."""
     through = dependence(find("bcast", "binomial"), Problem(8, bytes=8))
-    group = Group(np.zeros(8, np.int64), 0, through=through)
+    group = Group(WaitRule.ALL_FOR_ROOT, (8, 0), root=0, through=through)
     arrival = np.zeros((8, 2), np.int64)
     arrival[1, 0], arrival[0, 1] = 50, 20
     finish = np.full((8, 2), 60)
-    waited = waits("late_root", arrival, arrival, finish, group)
+    waited = waits(arrival, arrival, finish, group)
     assert waited[:, 0].tolist() == [0, 0, 0, 50, 0, 50, 0, 50]
     assert waited[:, 1].tolist() == [0, *[20] * 7]
-    rows = awaited("late_root", arrival, group)
+    rows = awaited(arrival, group)
     assert rows[[3, 5, 7], 0].tolist() == [1, 1, 1] and (rows[:, 1] == 0).all()
-    alone = Group(np.zeros(8, np.int64), 0)
-    assert waits("late_root", arrival, arrival, finish, alone)[:, 0].tolist() == [0] * 8
+    alone = Group(WaitRule.ALL_FOR_ROOT, (8, 0), root=0)
+    assert waits(arrival, arrival, finish, alone)[:, 0].tolist() == [0] * 8
 
 
 @pytest.mark.parametrize(
-    ("state", "group", "wanted"),
+    ("group", "wanted"),
     [
-        ("nxn", Group.of(4), [2, 2, 2, 2]),
-        ("late_root", Group.of(4, root=1), [1, 1, 2, 1]),
-        ("early_root", Group.of(4, root=1), [0, 2, 2, 3]),
-        ("early_scan", Group.of(4), [0, 1, 2, 2]),
-        ("nxn", Group.of(2, 2), [2, 2, 2, 1]),
+        (Group(WaitRule.ALL_FOR_ALL, (4, 0)), [2, 2, 2, 2]),
+        (Group(WaitRule.ALL_FOR_ROOT, (4, 0), root=1), [1, 1, 2, 1]),
+        (Group(WaitRule.ROOT_FOR_ALL, (4, 0), root=1), [0, 2, 2, 3]),
+        (Group(WaitRule.RANK_FOR_LOWER, (4, 0)), [0, 1, 2, 2]),
+        (Group(WaitRule.ALL_FOR_ALL, (2, 2)), [2, 2, 2, 1]),
     ],
 )
-def test_who_is_waited_for(state: str, group: Group, wanted: list[int]) -> None:
+def test_who_is_waited_for(group: Group, wanted: list[int]) -> None:
     arrival = np.array([[0], [5], [9], [3]])
-    assert awaited(state, arrival, group)[:, 0].tolist() == wanted
+    assert awaited(arrival, group)[:, 0].tolist() == wanted
 
 
 def test_what_is_too_much_is_not_followed() -> None:

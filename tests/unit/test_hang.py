@@ -172,3 +172,30 @@ def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
     assert verdict.kind == "none"
     verdict, _ = conclude(made, tmp_path, now(0, 1, after=20))
     assert verdict.kind == "order"
+
+
+@pytest.mark.parametrize(("source", "kind"), [(1, "order"), (2, "none")])
+def test_a_neighbourhood_collective_waits_for_its_sources(
+    source: int, kind: str, tmp_path: Path
+) -> None:
+    """Rank 1 is in another collective, for which rank 0 is missing; rank 2 is in none."""
+    made = job(3)
+    neighbours = {0: ([source], [source]), 1: ([0], [0]), 2: ([0], [0])}
+    made.communicator("graph", [0, 1, 2], how="dist_graph_create", topology=neighbours)
+    call(made, 0, "neighbor_allgather", communicator="graph", sequence=0)
+    call(made, 1, "barrier")
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    assert verdict.kind == kind
+
+
+@pytest.mark.parametrize(("groups", "kind"), [(([0], [1]), "order"), (([0, 1], [2]), "none")])
+def test_a_collective_between_groups_waits_for_the_other_group(
+    groups: tuple[list[int], list[int]], kind: str, tmp_path: Path
+) -> None:
+    """Rank 1 is in another collective, for which rank 0 is missing."""
+    made = job(3)
+    made.communicator("inter", *groups)
+    call(made, 0, "allgather", communicator="inter", sequence=0)
+    call(made, 1, "barrier")
+    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    assert verdict.kind == kind

@@ -10,7 +10,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.wait_rules import STATES
+from mpiprof.operations import WAIT_STATES
 
 # Four ranks; the last arrives 6000 ns after the first; all leave 500 ns after that.
 ARRIVALS = np.array([[10_000, 11_000, 14_000, 16_000]])
@@ -19,7 +19,7 @@ EXITS = np.array([[16_500, 16_500, 16_500, 16_500]])
 
 def waits(tmp_path: Path, trace: Synthetic) -> dict[str, float]:
     row = mpiprof.open(trace.write(tmp_path / "trace")).instances.iloc[-1]
-    found = {s: row[f"wait_{s}_ns"] for s in STATES if row[f"wait_{s}_ns"] != 0}
+    found = {s: row[f"wait_{s}_ns"] for s in WAIT_STATES if row[f"wait_{s}_ns"] != 0}
     assert row["wait_ns"] == sum(found.values())
     return found
 

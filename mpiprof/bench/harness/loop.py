@@ -22,7 +22,6 @@ from mpiprof.bench.harness.clock import identity
 from mpiprof.bench.harness.study import guess_ns
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
 from mpiprof.metrics.algorithm_score import score
-from mpiprof.metrics.wait_states import Group
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import lower_bound
 
@@ -111,9 +110,8 @@ def total_ns(arrivals: Int, exits: Int) -> NDArray[np.float64]:
 
 def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
     """Return the score (metrics/algorithm_score.py), by lap."""
-    p = case.problem
-    group = Group.of(p.size, p.remote_size, p.root)
-    return score(case.operation, np.moveaxis(arrivals, -1, 0), np.moveaxis(exits, -1, 0), group)
+    by_rank = np.moveaxis(arrivals, -1, 0), np.moveaxis(exits, -1, 0)
+    return score(case.operation, *by_rank, case.problem)
 
 
 def pattern(most: int, message_ns: int, size: int) -> tuple[int, ...]:

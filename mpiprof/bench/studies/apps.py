@@ -34,7 +34,7 @@ from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_words
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsites import averages, distribution, routines
-from mpiprof.metrics.wait_rules import GATHERINGS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 
 TITLE = "Programs under auto"
@@ -221,7 +221,7 @@ def measured(trace: Trace) -> Run:
     cost.
     """
     table = trace.callsites
-    table = table[~table["operation"].isin(GATHERINGS)]
+    table = table[~table["operation"].isin(MANAGEMENT_COLLECTIVES)]
     overall = averages(table)
     seconds = {
         WHOLE: trace.duration_ns / 1e9,

@@ -5,15 +5,14 @@
 
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 
-static const unsigned char semantics[] = {OPERATION_SEMANTICS}, reduces[] = {OPERATION_REDUCES},
+static const unsigned char wait_rules[] = {OPERATION_WAIT_RULES}, reduces[] = {OPERATION_REDUCES},
                            sized[] = {OPERATION_SIZED};
 
-_Static_assert(sizeof semantics == OP_COLLECTIVES, "a row for each form of each collective");
+_Static_assert(sizeof wait_rules == OP_COLLECTIVES, "a row for each form of each collective");
 
-/* Other operations that all members call are only recorded, so their semantics are unspecified. */
-enum semantics operation_semantics(int operation)
+enum wait_rule operation_wait_rule(int operation)
 {
-    return operation < OP_COLLECTIVES ? (enum semantics)semantics[operation] : OTHERWISE;
+    return operation < OP_COLLECTIVES ? (enum wait_rule)wait_rules[operation] : WAIT_UNSPECIFIED;
 }
 
 bool operation_reduces(int operation)

@@ -12,9 +12,7 @@ static inline int operation_form(int operation)
     return operation < OP_COLLECTIVES ? operation % 3 : 0;
 }
 
-/* Properties of blocking collectives. They are false for operations that are only started. */
-/* which ranks wait for which others */
-enum semantics { SYNCHRONISES, FROM_ROOT, TO_ROOT, SCANS, OTHERWISE };
-enum semantics operation_semantics(int operation);
+/* Properties of blocking collectives. They are false or WAIT_UNSPECIFIED for other operations. */
+enum wait_rule operation_wait_rule(int operation); /* which ranks wait for which others */
 bool operation_reduces(int operation);
 bool operation_is_sized(int operation); /* all members know the sizes */

@@ -27,11 +27,9 @@ from mpiprof.core.generator.other_functions import (
     ONE_SIDED,
     OPERATORS,
     POINT_TO_POINT,
-    RECORDED,
-    UNRECORDED,
     WINDOWS,
 )
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
 
 COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
 
@@ -282,24 +280,18 @@ def other_functions() -> list[Function]:
         for key, words in table.items():
             stem, _, level = key.partition("@")
             base = stem.rstrip("*")
-            recorded = (family in RECORDED and base not in UNRECORDED) or base == "Finalize"
             functions += [
                 Function(
                     f"MPI_{base}{'_c' if large else ''}",
                     _parameters(words),
                     family,
-                    base.lower() if recorded else "",
+                    base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else "",
                     large=large,
                     level="4c" if large else level or "3",
                 )
                 for large in ((False, True) if stem.endswith("*") else (False,))
             ]
     return functions
-
-
-def gatherings() -> list[str]:
-    """Return the operations that are recorded but never selected, in the order of the tables."""
-    return list(dict.fromkeys(f.operation for f in other_functions() if f.operation))
 
 
 LEVELS = ("3", "4", "4c")

@@ -163,14 +163,6 @@ COMMUNICATORS: dict[str, str] = {
     "Comm_set_name": "comm comm_name",
 }
 
-RECORDED = ("communicator", "window", "file")
-# Communicator functions without a record: not all members call them, or they only start. For
-# Comm_free, no rank waits in either library.
-UNRECORDED = {
-    *("Comm_idup", "Comm_idup_with_info", "Comm_create_group", "Comm_create_from_group"),
-    *("Intercomm_create_from_groups", "Comm_join", "Comm_get_parent", "Comm_set_name", "Comm_free"),
-}
-
 # The program's own reductions (operator.c).
 OPERATORS: dict[str, str] = {
     "Op_create*": "user_fn commute out_op",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mpiprof.core.generator.collectives import COLLECTIVES, LEVELS, Function, functions, gatherings
+from mpiprof.core.generator.collectives import COLLECTIVES, LEVELS, Function, functions
 from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
 from mpiprof.libraries import NEEDS, own
 from mpiprof.libraries.table import MPICH, OPENMPI
-from mpiprof.operations import OPERATIONS, Operation
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, Operation, WaitRule
 
 FORMS = ("blocking", "nonblocking", "persistent")
 
@@ -58,15 +58,9 @@ def aliases(name: str) -> list[str]:
     return [f"{name}_", name[:-1], name[:-1].upper()] if name.count("_f08") == 0 else []
 
 
-# A wait state -> which ranks may leave when: enum semantics of base/operation.h.
-SEMANTICS = {
-    "barrier": "SYNCHRONISES",
-    "nxn": "SYNCHRONISES",
-    "late_root": "FROM_ROOT",
-    "early_root": "TO_ROOT",
-    "early_scan": "SCANS",
-    "neighbor": "OTHERWISE",
-}
+def wait_rule(rule: WaitRule) -> str:
+    """Return the constant of the C core for a wait rule."""
+    return f"WAIT_{rule.name}"
 
 
 def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
@@ -130,9 +124,11 @@ def natives_header(abi: str) -> str:
     lines += ["", "enum operation {"]
     for operation in COLLECTIVES:
         lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
-    lines += [f"    OP_{operation}," for operation in gatherings()]
-    lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{gatherings()[0]}", "};"]
-    lines += facts(lambda o: SEMANTICS[o.waits], "OPERATION_SEMANTICS", otherwise="OTHERWISE")
+    lines += [f"    OP_{operation}," for operation in MANAGEMENT_COLLECTIVES]
+    lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{MANAGEMENT_COLLECTIVES[0]}", "};"]
+    lines += ["enum wait_rule {", *(f"    {wait_rule(rule)}," for rule in WaitRule), "};"]
+    unspecified = wait_rule(WaitRule.UNSPECIFIED)
+    lines += facts(lambda o: wait_rule(o.wait_rule), "OPERATION_WAIT_RULES", unspecified)
     lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
     lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
     lines += predefined(abi)
@@ -140,5 +136,5 @@ def natives_header(abi: str) -> str:
     lines += ["#define OPERATION_NAMES \\"]
     for operation in COLLECTIVES:
         lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]
-    lines += [f'    "{operation}", \\' for operation in gatherings()]
+    lines += [f'    "{operation}", \\' for operation in MANAGEMENT_COLLECTIVES]
     return "\n".join(lines) + "\n\n"

@@ -23,7 +23,7 @@ from mpiprof.formats.otf2.export_calls import Rank, Shapes
 from mpiprof.formats.otf2.library import NEVER, UNKNOWN
 from mpiprof.formats.otf2.regions import ATTRIBUTE, CREATE_HANDLE, OPERATION_NUMBERS
 from mpiprof.metrics.tables import communicator_names
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import base_operation, wait_state
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.sites import describe_sites
@@ -156,13 +156,12 @@ class Archive:
         return self.region(name, kept, self._role(shape.operation))
 
     def _role(self, operation: str) -> Any:
-        known = OPERATIONS.get(_base(operation))
         role = {
             "barrier": "BARRIER",
             "late_root": "COLL_ONE2ALL",
             "early_root": "COLL_ALL2ONE",
             "nxn": "COLL_ALL2ALL",
-        }.get(known.waits if known else "", "COLL_OTHER")
+        }.get(wait_state(base_operation(operation)) or "", "COLL_OTHER")
         return getattr(self.otf2, f"REGION_ROLE_{role}")
 
     # Definitions
@@ -258,11 +257,6 @@ def _neighbours(trace: Trace) -> dict[int, dict[str, dict[str, list[int]]]]:
     return found
 
 
-def _base(operation: str) -> str:
-    name = operation.removesuffix("_init")
-    return name if name in OPERATIONS else name.removeprefix("i")
-
-
 def _operation_number(operation: str) -> int:
-    name = _base(operation).removeprefix("neighbor_")
+    name = base_operation(operation).removeprefix("neighbor_")
     return OPERATION_NUMBERS.index(name) if name in OPERATION_NUMBERS else CREATE_HANDLE

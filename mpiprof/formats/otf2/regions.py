@@ -18,7 +18,7 @@ from mpiprof.core.generator import other_functions
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
 from mpiprof.formats.otf2.events import Wanted
 from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNKNOWN
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
 
 # Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
@@ -40,21 +40,13 @@ def _plain(names: Iterable[str]) -> set[str]:
     return {name.partition("@")[0].rstrip("*").lower() for name in names}
 
 
-_RECORDED = _plain(
-    name
-    for table in (other_functions.COMMUNICATORS, other_functions.WINDOWS, other_functions.FILES)
-    for name in table
-    if name.partition("@")[0] not in other_functions.UNRECORDED
-)
 _CLASSES = {
-    **dict.fromkeys(_RECORDED, COLLECTIVE),
-    **dict.fromkeys(OPERATIONS, COLLECTIVE),
+    **dict.fromkeys((*MANAGEMENT_COLLECTIVES, *OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"{name}_init" for name in OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"i{name}" for name in OPERATIONS), STARTING),
     **dict.fromkeys(_plain(other_functions.COMPLETION), COMPLETING),
     **dict.fromkeys(("start", "startall"), RESTARTING),
     "request_free": IGNORED,
-    "finalize": COLLECTIVE,
     **dict.fromkeys(_plain(other_functions.POINT_TO_POINT), POINT_TO_POINT),
     **dict.fromkeys(_plain(other_functions.ONE_SIDED), ONE_SIDED),
     **dict.fromkeys(_plain(other_functions.FILE_ACCESS), FILES),

@@ -14,7 +14,7 @@ from mpiprof.formats.otf2.communicators import Communicators
 from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNKNOWN
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
 from mpiprof.formats.otf2.times import Ticks
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.types import (
     EXTENSION,
     NTH_START,
@@ -144,8 +144,7 @@ def _told(size: Any) -> int | None:
 
 
 def _rooted(operation: str) -> bool:
-    name = operation.removeprefix("i").removesuffix("_init")
-    known = OPERATIONS.get(operation) or OPERATIONS.get(name)
+    known = OPERATIONS.get(base_operation(operation))
     return known is None or known.rooted
 
 

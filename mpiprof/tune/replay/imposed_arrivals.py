@@ -25,7 +25,6 @@ from mpiprof.bench.harness.timing import Ranks, agreed_start
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
 from mpiprof.metrics.algorithm_score import score
-from mpiprof.metrics.wait_states import Group
 from mpiprof.model.schedule import Problem
 
 Int = NDArray[np.int64]
@@ -63,9 +62,8 @@ class Task:
 
     def score(self, shot: Shot) -> float:
         """Return the score of one instance in ns."""
-        p = self.problems[shot.pattern]
-        group = Group.of(p.size, p.remote_size, p.root)
-        return float(score(self.operation, shot.arrivals, shot.exits, group))
+        problem = self.problems[shot.pattern]
+        return float(score(self.operation, shot.arrivals, shot.exits, problem))
 
 
 @dataclass(frozen=True)

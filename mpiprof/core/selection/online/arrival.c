@@ -20,8 +20,7 @@
  * INT64_MAX / members to a sum. The sum of arrivals may wrap around, but only its distance from the
  * first arrival is used.
  *
- * Waits and scores follow mpiprof/metrics (wait_states.py, algorithm_score.py), in whole ns. For a
- * neighbourhood collective the neighbours are unknown here.
+ * Waits and scores follow mpiprof/metrics (wait_states.py, algorithm_score.py), in whole ns.
  *
  * Ownership and threads: the state belongs to a communicator, which MPI lets only one thread use at
  * a time.
@@ -81,7 +80,7 @@ static bool make_room(struct arrivals *w, int room)
     w->results = resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
     w->mine = resized(w->mine, old_pairs * sizeof *w->mine, pairs * sizeof *w->mine, &had);
     w->all = resized(w->all, old_pairs * sizeof *w->all, pairs * sizeof *w->all, &had);
-    if (w->semantics == SCANS)
+    if (w->wait_rule == WAIT_RANK_FOR_LOWER)
         w->scanned =
             resized(w->scanned, o * EACH * sizeof *w->scanned, n * EACH * sizeof *w->scanned, &had);
     if (had)
@@ -89,13 +88,13 @@ static bool make_room(struct arrivals *w, int room)
     return had;
 }
 
-struct arrivals *arrivals_make(enum semantics semantics, const struct membership *own, int length)
+struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own, int length)
 {
     struct arrivals *const w = memory_get(sizeof *w);
 
     if (w == NULL)
         return NULL;
-    *w = (struct arrivals){.semantics = semantics,
+    *w = (struct arrivals){.wait_rule = rule,
                            .own = *own,
                            .length = length,
                            .next_length = length,
@@ -194,7 +193,8 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Return the earliest time at which any algorithm lets this member leave instance i. */
+/* Return the earliest time at which any algorithm lets this member leave instance i: the last
+ * arrival of awaited_ranks() in mpiprof/operations.py. */
 static int64_t earliest_exit(const struct arrivals *w, int i)
 {
     const struct sum_max_reduce *const all = w->all + EACH * i;
@@ -203,13 +203,15 @@ static int64_t earliest_exit(const struct arrivals *w, int i)
     const int64_t first = all[ARRIVAL].most, second = all[ROOT].most;
     const int64_t other = w->own.second ? first : second;
 
-    switch (w->semantics) {
-    case SYNCHRONISES: return later(arrival, other == nobody ? first : other);
-    case FROM_ROOT: return later(arrival, all[ROOT].sum);
-    case TO_ROOT: return w->own.root ? first : arrival;
-    case SCANS: return w->scanned[EACH * i + ARRIVAL].most;
-    default: return arrival;
+    switch (w->wait_rule) {
+    case WAIT_ALL_FOR_ALL: return later(arrival, other == nobody ? first : other);
+    case WAIT_ALL_FOR_ROOT: return later(arrival, all[ROOT].sum);
+    case WAIT_ROOT_FOR_ALL: return w->own.root ? first : arrival;
+    case WAIT_RANK_FOR_LOWER: return w->scanned[EACH * i + ARRIVAL].most;
+    case WAIT_RANK_FOR_SOURCES: /* the sources are unknown here */
+    case WAIT_UNSPECIFIED: break;
     }
+    return arrival;
 }
 
 /* Return the mean arrival, which is equal on all members. `sum` may have wrapped around. */

@@ -52,7 +52,7 @@ struct membership {      /* this process in its communicator */
 };
 
 struct arrivals {
-    enum semantics semantics;
+    enum wait_rule wait_rule;
     struct membership own;
     int length; /* instances in the window that is being recorded */
     /* length of the next window, and of the gap before it */
@@ -76,7 +76,7 @@ struct arrivals {
     int64_t cost_ns, waited_ns;
 };
 
-struct arrivals *arrivals_make(enum semantics semantics, const struct membership *own, int length);
+struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own, int length);
 void arrivals_free(struct arrivals *w);
 void arrivals_note(struct arrivals *w, const struct moment *m);
 bool arrivals_full(const struct arrivals *w);

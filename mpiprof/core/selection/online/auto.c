@@ -91,7 +91,7 @@ static bool kept_together(const struct communicator *k)
     for (int i = 1; i <= 3; i++) {
         const int before = (int)(k->history >> 8 * i & 0xff) - 1;
 
-        if (before >= 0 && before < OP_COUNT && operation_semantics(before) == SYNCHRONISES)
+        if (before >= 0 && before < OP_COUNT && operation_wait_rule(before) == WAIT_ALL_FOR_ALL)
             return true;
     }
     return false;
@@ -102,15 +102,14 @@ static struct selection *selection_make(const struct execution *e, const struct 
                                         bool switches)
 {
     const struct communicator *const k = e->call->comm;
-    const enum semantics semantics = operation_semantics(e->call->operation);
-    const bool close = semantics == SYNCHRONISES || kept_together(k);
+    const enum wait_rule rule = operation_wait_rule(e->call->operation);
+    const bool close = rule == WAIT_ALL_FOR_ALL || kept_together(k);
     const bool first = !k->inter || k->first_group;
     const struct membership own = {.members = k->size + k->remote_size,
                                    .member = k->rank + (first ? 0 : k->remote_size),
                                    .root = e->call->root == k->rank,
                                    .second = !first};
-    struct arrivals *const w =
-        arrivals_make(semantics, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
+    struct arrivals *const w = arrivals_make(rule, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
     struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
 
     if (s == NULL) {
@@ -156,7 +155,7 @@ static void list_and_predict(struct selection *s, struct execution *e)
     struct execution loaded = *e;
     struct arrivals *const w = s->arrivals;
 
-    w->late = w->semantics == SYNCHRONISES && s->observed.native_ns > 0 &&
+    w->late = w->wait_rule == WAIT_ALL_FOR_ALL && s->observed.native_ns > 0 &&
               s->observed.worst_ns > s->observed.native_ns;
     if (e->problem.alpha < (double)s->observed.latency_ns)
         loaded.problem.alpha = (double)s->observed.latency_ns;
@@ -303,8 +302,8 @@ static void results(struct selection *s, const struct call *c)
     statistics_keep(s, c->comm);
     /* All members take part here, and this operation synchronises them in any case. No second
      * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
-    if (w->extras[EXTRA_STALE] > 0 && w->semantics == SYNCHRONISES && c->handle == MPI_COMM_WORLD &&
-        recorder.private != MPI_COMM_NULL) {
+    if (w->extras[EXTRA_STALE] > 0 && w->wait_rule == WAIT_ALL_FOR_ALL &&
+        c->handle == MPI_COMM_WORLD && recorder.private != MPI_COMM_NULL) {
         clock_synchronise("live", INT64_MAX);
         clock_share();
     }
@@ -330,7 +329,7 @@ void auto_end(struct call *c)
         explain_site(s->told, c->site);
     if (s->hold.left)
         return;
-    if (auto_chooses && s->instances == 1 && s->arrivals->semantics == SYNCHRONISES) {
+    if (auto_chooses && s->instances == 1 && s->arrivals->wait_rule == WAIT_ALL_FOR_ALL) {
         /* A measured minimum is better than the estimate: the last member to arrive did not wait.
          */
         const int64_t least = private_comm_least(c->comm, c->handle, c->exit_ns - c->enter_ns);

@@ -22,7 +22,7 @@ bool window_length_runs_ahead(const struct arrivals *w)
 
     for (int i = 0; i + 1 < w->count; i++)
         ahead += w->results[i + 1].first < w->results[i].last;
-    return w->semantics != SYNCHRONISES && ahead * 10 > w->count;
+    return w->wait_rule != WAIT_ALL_FOR_ALL && ahead * 10 > w->count;
 }
 
 /* Return the typical cost of a window's reductions in ns. The maximum over the members is sometimes
@@ -58,7 +58,7 @@ void window_length_window(struct selection *s)
     const int share = s->hold.state == STATE_PROBE ? PROBE_SHARE : COST_SHARE;
     int64_t cycle = share * cost_of(s) / each;
 
-    if (w->semantics != SYNCHRONISES && w->extras[EXTRA_WAITED] > each * w->cycle / 20) {
+    if (w->wait_rule != WAIT_ALL_FOR_ALL && w->extras[EXTRA_WAITED] > each * w->cycle / 20) {
         cycle = cycle < LONGEST_WINDOW ? LONGEST_WINDOW : cycle;
         if (++s->pace.strikes == 3) {
             current_choice_leave(&s->hold);

@@ -1,4 +1,4 @@
-"""Wait rules and message sizes of each operation."""
+"""Message sizes of each operation, and the time of a message."""
 
 from __future__ import annotations
 
@@ -7,49 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.operations import OPERATIONS
+from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace.types import Array, Float, Int
-
-# Name of the wait state that each operation leads to.
-WAITS = {name: operation.waits for name, operation in OPERATIONS.items()}
-# Calls of all members that move no user data: creation of communicators, calls on windows and
-# files, MPI_Finalize. They may synchronise all members but need not, and libraries differ. So an
-# instance counts as waiting only if no rank left before the last arrival.
-GATHERINGS = (
-    *("comm_dup", "comm_dup_with_info", "comm_split", "comm_split_type", "comm_create"),
-    *("cart_create", "graph_create", "dist_graph_create", "dist_graph_create_adjacent", "cart_sub"),
-    *("intercomm_create", "intercomm_merge", "comm_spawn", "comm_spawn_multiple"),
-    *("comm_connect", "comm_accept", "comm_disconnect"),
-    *("win_create", "win_allocate", "win_allocate_shared", "win_create_dynamic"),
-    *("win_fence", "win_free"),
-    *("file_open", "file_close", "file_set_view", "file_set_size", "file_preallocate"),
-    *("file_set_info", "file_set_atomicity", "file_sync", "file_seek_shared"),
-    *("file_read_all", "file_write_all", "file_read_at_all", "file_write_at_all"),
-    *("file_read_ordered", "file_write_ordered"),
-    *("file_read_all_begin", "file_read_all_end", "file_write_all_begin", "file_write_all_end"),
-    *("file_read_at_all_begin", "file_read_at_all_end"),
-    *("file_write_at_all_begin", "file_write_at_all_end"),
-    *("file_read_ordered_begin", "file_read_ordered_end"),
-    *("file_write_ordered_begin", "file_write_ordered_end"),
-    "finalize",
-)
-WAITS |= dict.fromkeys(GATHERINGS, "gathering")
-# Wait states, each with a column of its name.
-STATES = ("barrier", "nxn", "late_root", "early_root", "early_scan", "neighbor", "gathering")
-ROOTED = ("late_root", "early_root")
-
-
-def base_operation(operation: str) -> str:
-    """Return the blocking collective of a name: allreduce for iallreduce and allreduce_init."""
-    name = operation.removesuffix("_init")
-    if name not in WAITS and name.startswith("i") and name[1:] in WAITS:
-        return name[1:]
-    return name
-
-
-def is_waiting_observed(operation: str) -> bool:
-    """Return whether the recorder's in-situ statistics cover the waits of an operation."""
-    return WAITS.get(base_operation(operation)) not in ("neighbor", "gathering")
 
 
 @dataclass(frozen=True)
@@ -74,7 +33,7 @@ def volume(base: str, sent: Array, received: Array, root: int, peers: Float) -> 
     nan = np.nan
     s = np.where(sent >= 0, sent, nan).astype(np.float64)
     r = np.where(received >= 0, received, nan).astype(np.float64)
-    if base == "barrier" or base in GATHERINGS:
+    if base == "barrier" or base in MANAGEMENT_COLLECTIVES:
         return Volume(np.zeros_like(s), np.zeros(s.shape[1:]))
     if base == "bcast":
         vector = _most(np.fmax(s, r))
