@@ -192,7 +192,7 @@ export const drawGutter = (c, view, overview, theme, sort) => {
 // Draw one instance: its members' arrivals as a line, their exits as a line, and the mean arrival.
 export const drawInstance = (c, view, one, rowOf, theme) => {
   const points = one.members.filter((m) => rowOf.has(m[0])).map((m) => ({
-    y: AXIS + (rowOf.get(m[0]) + 0.5) * view.height, a: view.x(m[1]), f: view.x(m[3]), open: m[5], rank: m[0],
+    y: AXIS + (rowOf.get(m[0]) + 0.5) * view.height, a: view.x(m[1]), f: view.x(m[3]), open: m[5], arrival: m[1], wait: m[4], until: m[2] + m[4],
   })).sort((p, q) => p.y - q.y);
   if (!points.length) return;
   const clamp = (x) => Math.min(Math.max(x, GUTTER - 1e4), GUTTER + view.width + 1e4);
@@ -214,14 +214,14 @@ export const drawInstance = (c, view, one, rowOf, theme) => {
   };
   join("a", theme.late, []);
   join("f", theme.accent, []);
-  const last = points.find((p) => p.rank === one.lastRank);
-  if (last) { // connect the last arrival to the exits that wait for it
+  if (points.length <= 64) { // connect each awaited arrival to the exits that waited for it
     c.strokeStyle = theme.late;
     c.lineWidth = 0.8;
     c.globalAlpha = 0.6;
     c.beginPath();
-    if (points.length <= 64) {
-      for (const p of points) if (p !== last && !p.open) { c.moveTo(clamp(last.a), last.y); c.lineTo(clamp(p.f), p.y); }
+    for (const p of points) { // a wait has single precision
+      const awaited = p.wait > 0 && !p.open && points.find((q) => Math.abs(q.arrival - p.until) <= 1 + p.wait / 2 ** 23);
+      if (awaited) { c.moveTo(clamp(awaited.a), awaited.y); c.lineTo(clamp(p.f), p.y); }
     }
     c.stroke();
     c.globalAlpha = 1;
