@@ -19,6 +19,7 @@ bool cpython_api_find(void)
 #define FIND(type, name, parameters) *(void **)&py.name = dlsym(RTLD_DEFAULT, #name);
     PYTHON_MORE(FIND)
 #undef FIND
+    py.runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
     py.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
     py.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
     py.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");

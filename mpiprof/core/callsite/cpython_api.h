@@ -45,6 +45,7 @@ typedef void object;
 struct python {
     PYTHON_API(MEMBER)
     PYTHON_MORE(MEMBER)
+    const void *runtime; /* _PyRuntime; NULL if missing */
     object *code_type, *text_type, *bytes_type;
     object *(*current)(void); /* PyThreadState_GetUnchecked since 3.13; NULL if missing */
     int (*finalising)(void);  /* Py_IsFinalizing since 3.13, _Py_IsFinalizing before */

@@ -31,7 +31,8 @@
 enum { MOST_CHECKED = 1000, HASHED_BYTES = 1024, HASHED_LINES = 64, OWNER_GENERATOR = 1 };
 enum { OWNER_NOBODY = 3 }; /* from this value on: no code of the program */
 
-static const struct layout *layout;
+static struct layout layout; /* constant after python_frame_start */
+static bool has_layout;
 static enum { UNKNOWN, READ, REFUSED } _Atomic state;
 
 /* ---- reading; through a pipe until the layout is verified */
@@ -100,9 +101,9 @@ static inline bool characters_of(const struct probe *probe, const object *text,
         return false;
     c->kind = bits >> 2 & 7;
     if ((bits >> 5 & 1) == 0) /* a class derived from str */
-        c->from = pointer(probe, text, layout->text_other);
+        c->from = pointer(probe, text, layout.text_other);
     else
-        c->from = (const char *)text + ((bits >> 6 & 1) ? layout->text_ascii : layout->text_other);
+        c->from = (const char *)text + ((bits >> 6 & 1) ? layout.text_ascii : layout.text_other);
     return c->from != NULL && c->length >= 0;
 }
 
@@ -135,7 +136,7 @@ struct seen {
 /* Return true if a frame runs code of the program and has executed its first instruction. */
 static inline bool frame_read(const struct probe *probe, const object *frame, struct seen *s)
 {
-    const struct layout *const l = layout;
+    const struct layout *const l = &layout;
     unsigned char owner = 0;
     const char *instruction;
     int traceable;
@@ -166,10 +167,10 @@ static inline bool frame_read(const struct probe *probe, const object *frame, st
 
 static inline object *thread_frame(const struct probe *probe, const object *thread)
 {
-    const object *frame = pointer(probe, thread, layout->thread_frame);
+    const object *frame = pointer(probe, thread, layout.thread_frame);
 
-    if (frame != NULL && layout->nested >= 0)
-        frame = pointer(probe, frame, layout->nested);
+    if (frame != NULL && layout.nested >= 0)
+        frame = pointer(probe, frame, layout.nested);
     return (object *)frame;
 }
 
@@ -185,7 +186,7 @@ bool python_frame_next(object **frame, struct frame_place *p)
 
     while (*frame != NULL && !found) {
         found = frame_read(NULL, *frame, &s);
-        *frame = (object *)pointer(NULL, *frame, layout->back);
+        *frame = (object *)pointer(NULL, *frame, layout.back);
     }
     if (!found)
         return false;
@@ -272,7 +273,7 @@ static int stack_check(const struct probe *probe, const object *thread, bool ask
                 return -1;
             count++;
         }
-        frame = pointer(probe, frame, layout->back);
+        frame = pointer(probe, frame, layout.back);
     }
     return told == NULL ? count : -1;
 }
@@ -284,8 +285,7 @@ static int checked(object *thread)
     const bool ask = py.current != NULL && py.current() == thread;
     struct probe probe;
 
-    layout = python_layout_for(py.Py_GetVersion());
-    if (layout == NULL || py.code_type == NULL || py.text_type == NULL || py.bytes_type == NULL ||
+    if (!has_layout || py.code_type == NULL || py.text_type == NULL || py.bytes_type == NULL ||
         pipe2(probe.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
         return -1;
     const int lock = ask ? py.PyGILState_Ensure() : 0;
@@ -296,6 +296,12 @@ static int checked(object *thread)
     close(probe.pipe[0]);
     close(probe.pipe[1]);
     return count;
+}
+
+/* Called once, before any frame is read. */
+void python_frame_start(void)
+{
+    has_layout = python_layout_find(py.Py_GetVersion(), py.runtime, &layout);
 }
 
 /* Return true if frames may be read. The first call with a Python frame decides. */

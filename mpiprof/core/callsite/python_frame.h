@@ -12,6 +12,7 @@ struct frame_place {
     uint64_t key, file_key; /* hashes of contents, never of addresses */
 };
 
+void python_frame_start(void);
 bool python_frame_readable(object *thread);
 object *python_frame_first(object *thread);
 bool python_frame_next(object **frame, struct frame_place *p);

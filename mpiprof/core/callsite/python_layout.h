@@ -1,5 +1,6 @@
 /* Offsets in Python's structures (python_layout.c). */
 #pragma once
+#include <stdbool.h>
 
 struct layout {                         /* in bytes */
     int minor;                          /* 3.minor */
@@ -9,5 +10,5 @@ struct layout {                         /* in bytes */
     int traceable, start;               /* start is -1 if instructions are counted */
     int text_ascii, text_other;         /* offsets of a string's characters */
 };
-const struct layout *python_layout_for(const char *version);
+bool python_layout_find(const char *version, const void *runtime, struct layout *l);
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_DATA = 32 };

@@ -353,7 +353,11 @@ bool python_site_at_exit(void (*stop)(void))
 
 void python_site_start(void)
 {
-    loaded = cpython_api_find();
+    const bool found = cpython_api_find();
+
+    if (found)
+        python_frame_start();
+    loaded = found;
     if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
         folder_at_start[0] = '\0';
     object *const thread = python_site_is_up() ? py.PyGILState_GetThisThreadState() : NULL;
