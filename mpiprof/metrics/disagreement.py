@@ -15,7 +15,6 @@ from mpiprof.trace.call import Call, Key
 from mpiprof.trace.metadata import Communicator
 
 MOST = 8  # maximum number of disagreements per run: the earliest ones
-UNSIZED = ("barrier", "gatherv", "scatterv", "alltoallv", "alltoallw")
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
     sides = _sides(roots, calls)
     base = base_operation(next(iter(calls.values())).operation)
     known = OPERATIONS.get(base)
-    sized = known is not None and known.wait_rule is not WaitRule.RANK_FOR_SOURCES
-    if len(sides) > 1 or communicator.inter or not sized:
+    neighbours = known is not None and known.wait_rule is WaitRule.RANK_FOR_SOURCES
+    if len(sides) > 1 or communicator.inter or known is None or neighbours:
         return "root", sides
     sizes = {r: b for r, c in calls.items() if (b := block(r, c, communicator, base)) >= 0}
     by_size = _sides(sizes, calls)
@@ -116,7 +115,7 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
 def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
     """Return the bytes that must be equal on all members; -1 if unknown or allowed to differ."""
     root, size = call.shape.root, len(communicator.ranks)
-    if base in UNSIZED or call.shape.type == "MPI_PACKED":
+    if not OPERATIONS[base].sized or call.shape.type == "MPI_PACKED":
         return -1
     if base == "allgatherv":
         return call.received
