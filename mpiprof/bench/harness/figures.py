@@ -75,13 +75,11 @@ class Bars:
 
     def draw(self, axes: Axes) -> None:
         """Draw the figure."""
-        width = 0.8 / max(len(self.series), 1)
-        for i, (name, values) in enumerate(self.series.items()):
-            axes.bar([g + i * width for g in range(len(values))], values, width, label=name)
-        middle = 0.4 - width / 2
-        axes.set_xticks([g + middle for g in range(len(self.groups))], self.groups)
+        import pandas as pd
+
+        bars = pd.DataFrame(self.series, index=list(self.groups))
+        bars.plot.bar(ax=axes, rot=0, color=list(CYCLE), ylabel=self.y_label)
         axes.yaxis.set_major_formatter(lambda value, _: self.text(value))
-        axes.set_ylabel(self.y_label)
         axes.grid(axis="y", alpha=0.4)
         axes.legend(fontsize="small")
 

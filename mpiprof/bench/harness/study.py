@@ -271,11 +271,10 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
 
 
 def _page(report: Report, title: str) -> str:
-    head = "".join(f"<th>{escape(c)}</th>" for c in report.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(row.get(c, '')))}</td>" for c in report.columns)
-        for row in report.rows
-    )
+    import pandas as pd
+
+    cells = [[_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
+    table = pd.DataFrame(cells, columns=list(report.columns)).to_html(index=False, border=0)
     notes = "".join(f"<pre>{escape(note)}</pre>" for note in report.notes)
     style = (
         "body{font:14px sans-serif;margin:2em;max-width:75em}td,th{padding:.15em .7em;text-align:"
@@ -285,5 +284,5 @@ def _page(report: Report, title: str) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{style}</style><h1>{escape(title)}</h1>{''.join(map(svg, report.figures))}{notes}"
-        f"<table><tr>{head}</tr>{body}</table></html>\n"
+        f"{table}</html>\n"
     )
