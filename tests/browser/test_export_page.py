@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.metrics import raster_data
 from mpiprof.operations import base_operation
-from mpiprof.reports import html
+from mpiprof.reports import charts, html
 from mpiprof.trace import Trace
 
 
