@@ -6,7 +6,7 @@ import ctypes
 import struct
 
 import pytest
-from support.programs import of_the_core
+from support.compilation import of_the_core
 
 FIELDS = (
     *("minor", "thread_frame", "nested", "code", "back", "instruction", "owner", "first_line"),
