@@ -204,6 +204,8 @@ def render(page: str) -> None:
 
 def table(runs: Sequence[Run]) -> str:
     """Return the rows of all runs as Markdown, followed by the runs."""
+    if not runs:
+        return "This promise has not been measured yet."
     lines = ["| | goal | measured | met | run |", "|---|---|---|---|---|"]
     for number, run in enumerate(runs, 1):
         for row in run.rows:

@@ -67,7 +67,7 @@ def command() -> int:
         print(line.format(ranks, nodes, *(x for s in found for x in (s.messages, s.bytes))))
         phases = ("start", "start with `--switch auto`", "end")
         sent = [f"{p} {s.messages} ({s.bytes:,} B)" for p, s in zip(phases, found, strict=True)]
-        store(Row(f"{ranks:,} ranks on {nodes:,} nodes: messages of rank 0", "", ", ".join(sent)))
+        store(Row(f"{ranks:,} ranks, nodes {nodes:,}: messages of rank 0", "", ", ".join(sent)))
     return 0
 
 
