@@ -13,7 +13,7 @@ import pytest
 from support import PROGRAMS, ROOT, raw_trace
 from support.compilation import compiled
 from support.jobs import run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.launch import options
@@ -196,6 +196,7 @@ def test_1900_duplicates_on_2_ranks(spec: str, mpich: Mpi, tmp_path: Path) -> No
         assert (names == "ring").sum() > 500
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize("spec", SPECS)
 def test_error_handlers_stay_on_2_ranks(spec: str, mpi: Mpi, tmp_path: Path) -> None:
     """A thread sees the program's own error handler at every moment."""

@@ -10,7 +10,7 @@ import pytest
 from support import raw_trace
 from support.compilation import compiled
 from support.jobs import run_mpi
-from support.mpis import Mpi, wheel_mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi, wheel_mpi
 
 import mpiprof
 
@@ -154,6 +154,7 @@ def test_bytes_of_unequal_numbers_of_neighbours(trace: raw_trace.Raw) -> None:
         assert own[1].bytes == (4 * destinations[rank], 4 * sources[rank])
 
 
+@SLOW_WITH_MPICH
 def test_freed_and_made_again_10000_times_on_2_ranks(mpi: Mpi, tmp_path: Path) -> None:
     program = compiled(mpi, "communicators_reused_handles.c", "-O1")
     trace, _ = recorded(mpi, 2, [program, "10000"], tmp_path / "trace")

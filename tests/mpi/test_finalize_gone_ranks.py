@@ -21,7 +21,7 @@ MODES: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("half", ["lower", "upper"])
+@pytest.mark.parametrize("half", ["lower", pytest.param("upper", marks=pytest.mark.slow)])
 def test_ranks_that_aborted_a_communicator(
     half: str, mode: str, mpich: Mpi, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 from support.jobs import EVERY_TRANSPORT, run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 from support.trace_tables import table_rows
 
 import mpiprof
@@ -112,6 +112,7 @@ def same_bare_and_recorded(
     assert set(table_rows(recording.callsites)["operation"]) == set(operations.split())
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.words}, {case.ranks} ranks")
 def test_python(case: Case, mpi: Mpi, printed_bare: dict[Case, str], tmp_path: Path) -> None:
     bare, trace = printed_bare[case], tmp_path / "trace"

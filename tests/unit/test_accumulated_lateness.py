@@ -68,6 +68,7 @@ def test_a_limit_of_following_back_is_stated(
     assert " How it was before these is not known." in printed
 
 
+@pytest.mark.heavy
 def test_who_wanders_behind_is_not_accused(tmp_path: Path) -> None:
     """Each rank's work varies at random, so the last rank at the end is chance."""
     named = 0

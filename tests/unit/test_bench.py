@@ -15,7 +15,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from support.jobs import run, run_mpi
-from support.mpis import Mpi
+from support.mpis import SLOW_WITH_MPICH, Mpi
 
 from mpiprof.__main__ import main
 from mpiprof.bench.harness import figures, simulated_cases, study
@@ -306,6 +306,7 @@ def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     assert simulated_cases.seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
 
 
+@SLOW_WITH_MPICH
 def test_on_ranks_of_this_machine(mpi: Mpi, tmp_path: Path) -> None:
     words = ["--quick", "--sizes", "4K", "--repetitions", "2", "-o", str(tmp_path / "r")]
     argv = [str(mpi.python), "-m", "mpiprof", "bench", "reduction"]
@@ -336,6 +337,7 @@ def test_studies_run_right_algorithms(mpich: Mpi, name: str, tmp_path: Path) -> 
     assert {wanted, "native"} <= found, done.stdout + done.stderr
 
 
+@SLOW_WITH_MPICH
 @pytest.mark.usefixtures("one_cluster")
 def test_the_table_on_a_cluster(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks; messages take longer on the slow network than other work can delay them."""
