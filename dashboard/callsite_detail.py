@@ -13,8 +13,9 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.format_units import count, duration, factor, share, size
-from mpiprof.reports import phrases, text
+from mpiprof.interface.format_units import count, duration
+from mpiprof.metrics import columns
+from mpiprof.reports import phrases
 from mpiprof.reports.site_labels import place
 
 from . import components, explanations, filtered_tables, source_excerpt, trace_figures
@@ -23,6 +24,7 @@ from .figures import callsite as figures
 from .trace_data import Context, Data
 
 MOST_PLACES = 4
+TITLE = ("operation", "sites", "algorithm")  # columns that the title or a longer column replaces
 MOST_OF = 1.2  # limit of a band's instances over its nominal number, if many have equal values
 MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
 
@@ -47,7 +49,7 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
         components.facts(facts(row)),
     ]
     if row["total_wait_ns"] > 0:
-        head.insert(1, html.P(phrases.sentence(row, text.total_time(data.trace)), className="lead"))
+        head.insert(1, html.P(phrases.sentence(row, data.trace.process_time_ns), className="lead"))
     if data.trace.record == "summary" or not row["instances"]:
         head.append(
             html.P("Recorded as summary: totals, but no single instances.", className="note")
@@ -76,27 +78,12 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
 
 
 def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the metrics of a call site as pairs of name and text."""
+    """Return the metrics of a call site as pairs of name and text: the headed columns."""
     return [
-        ("instances", phrases.instances(row)),
-        ("ranks", count(row["size"])),
-        ("bytes a rank", size(row["bytes"])),
-        ("message size", size(row["message_bytes"])),
-        ("waiting", _waiting(row)),
-        ("mean time in the call ē", duration(row["mean_elapsed_ns"])),
-        ("last minus first arrival ω", duration(row["worst_imbalance_ns"])),
-        ("average factor δ/T", factor(row["average_factor"])),
-        ("worst-case factor ω/T", factor(row["worst_factor"])),
-        ("balanced instances", share(row["balanced_share"])),
-        ("last most often", f"rank {filtered_tables.latest(row)}"),
-        ("algorithm", filtered_tables.text_of(row["algorithms"])),
+        (column.meaning, filtered_tables.text_of(column.text(row)))
+        for column in columns.recorded()
+        if column.heading and column.name not in TITLE and column.informs([row])
     ]
-
-
-def _waiting(row: dict[str, Any]) -> str:
-    if not row["complete_instances"]:
-        return "–"
-    return duration(float(row["total_wait_ns"])) + phrases.waiting_between(row)
 
 
 def source(context: Context, row: dict[str, Any]) -> Component:

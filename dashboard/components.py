@@ -14,6 +14,8 @@ from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import duration, share
+from mpiprof.metrics.column import QUANTITIES
+from mpiprof.metrics.columns import quantity_of
 from mpiprof.reports import colours, sentences
 
 from . import theme
@@ -142,10 +144,9 @@ def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
 
 def shown(name: str, value: Any) -> str:
     """Return a column's value as formatted text: times if named _ns, percent if named _share."""
-    if name.endswith("_ns"):
-        return duration(float(value))
-    if name.endswith("_share") or name == "share":
-        return share(float(value))
+    quantity = quantity_of(name)
+    if quantity in ("duration", "share"):
+        return QUANTITIES[quantity].format(float(value))
     return str(value)[:300]
 
 

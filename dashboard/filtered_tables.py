@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.interface.format_units import UNKNOWN, share
 from mpiprof.reports import json
 from mpiprof.reports.phrases import lacks_ranks
 from mpiprof.reports.site_labels import places
@@ -87,11 +85,11 @@ def time_parts(data: Data, state: State) -> pd.DataFrame:
 
 
 def by_callsite(data: Data, state: State) -> pd.DataFrame:
-    """Return the `callsites` that pass the filters, costliest first, with `place` and `share`.
+    """Return the `callsites` that pass the filters, costliest first, with `place` and `wait_share`.
 
-    total_wait_ns and total_elapsed_ns cover the data that pass the filters. share is the wait time
-    over the time of the passing ranks. Means over instances are of the whole call site. A summary
-    has no wait time per rank.
+    total_wait_ns and total_elapsed_ns cover the data that pass the filters. wait_share is the wait
+    time over the time of the passing ranks. Means over instances are of the whole call site. A
+    summary has no wait time per rank.
     """
     sums = (
         totals(data, state).groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]].sum()
@@ -108,7 +106,7 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
     whole = max(every * len(data.ranks(state)), 1.0)
-    table["share"] = table["total_wait_ns"] / whole
+    table["wait_share"] = table["total_wait_ns"] / whole
     order = ["total_wait_ns", "total_elapsed_ns"]
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
@@ -180,13 +178,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return text_of(value)
     return json.plain(value)
-
-
-def latest(row: Mapping[str, Any]) -> str:
-    """Return the rank that arrives last most often at a call site, as text."""
-    if pd.isna(row["latest_rank"]):
-        return UNKNOWN
-    return f"{row['latest_rank']} in {share(row['latest_share'])}"
 
 
 def members(data: Data, callsite: int) -> Int:

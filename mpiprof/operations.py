@@ -284,3 +284,10 @@ def wait_state(operation: str) -> str | None:
     if known is not None and known.synchronises and operation == "barrier":
         return operation
     return None if known is None else known.wait_rule.state
+
+
+def operations_in(state: str) -> str:
+    """Return the operations of a wait state, as text."""
+    if WAIT_STATES[state] is WaitRule.UNSPECIFIED:
+        return "calls that make a communicator, or on a window or file"
+    return ", ".join(name for name in OPERATIONS if wait_state(name) == state)

@@ -102,14 +102,13 @@ def whom(data: Data, state: states.State, _: int) -> Component | None:
 def run_facts(data: Data) -> list[tuple[str, Any]]:
     """Return the program, hosts, duration and clock error of the run."""
     trace = data.trace
-    started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
     facts = [
         ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
         ("hosts", filtered_tables.text_of(hosts)),
         ("MPI", text.mpi_name(trace.mpi)),
-        ("started", f"{started} UTC" if started else "–"),
+        ("started", phrases.started(trace) or "–"),
         ("run time", duration(float(trace.run_ns))),
         ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", text.message_times(trace)),

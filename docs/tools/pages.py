@@ -21,7 +21,9 @@ from typing import Any
 from mpiprof import __main__ as command_line
 from mpiprof.formats import export_columns
 from mpiprof.launch.options import Recording
-from mpiprof.operations import WAIT_STATES
+from mpiprof.metrics import columns
+from mpiprof.metrics.column import QUANTITIES
+from mpiprof.operations import WAIT_STATES, operations_in
 
 SUPPRESS = argparse.SUPPRESS  # help of a hidden option
 PACKAGE = Path(command_line.__file__).parent
@@ -37,12 +39,12 @@ def write(folder: Path) -> None:
     (folder / "packages.md").write_text(packages(), "utf-8")
     (folder / "columns.md").write_text(tables(), "utf-8")
     (folder / "waits.md").write_text(waits(), "utf-8")
+    (folder / "callsites.md").write_text(callsites(), "utf-8")
     calls = table(("column", "meaning"), named(export_columns.CALLS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
     check_environment(ENVIRONMENT.read_text("utf-8") + options())
-    check_json((ENVIRONMENT.parent / "json.md").read_text("utf-8"))
 
 
 # ---- packages
@@ -128,10 +130,19 @@ def tables() -> str:
     parts = []
     for name, meanings in (
         ("Events", export_columns.EVENTS),
-        ("Instances", export_columns.INSTANCES),
+        ("Instances", export_columns.of_instances()),
     ):
         parts += [f"## {name}", table(("column", "meaning"), named(meanings))]
     return "\n\n".join(parts) + "\n"
+
+
+def callsites() -> str:
+    """Return the table of the columns of call sites: name, unit and meaning."""
+    rows = [
+        (f"`{c.name}`", QUANTITIES[c.quantity].unit, prose(c.details or c.meaning))
+        for c in columns.recorded()
+    ]
+    return table(("column", "unit", "meaning"), rows) + "\n"
 
 
 def named(meanings: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -141,9 +152,7 @@ def named(meanings: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def waits() -> str:
     """Return the operations of each wait state, and who waits in them."""
-    rows = [
-        (export_columns.operations_of(state), rule.sentence) for state, rule in WAIT_STATES.items()
-    ]
+    rows = [(operations_in(state), rule.sentence) for state, rule in WAIT_STATES.items()]
     return table(("operation", "who waits"), rows) + "\n"
 
 
@@ -231,14 +240,6 @@ def check_environment(page: str) -> None:
     texts = "".join(p.read_text("utf-8") for p in sources)
     read = set(re.findall(r'"(MPIPROF_[A-Z_]*[A-Z])"', texts))
     check("environment.md", read, set(re.findall(r"`(MPIPROF_[A-Z_]+)`", page)))
-
-
-def check_json(page: str) -> None:
-    """Raise SystemExit unless the page names each column of the report's JSON."""
-    from mpiprof.reports import json as report
-
-    told = set(re.findall(r"`(\w+)`", page))
-    check("json.md", {*report.NUMBERS, *report.TEXTS}, told)
 
 
 def check(page: str, needed: set[str], told: set[str]) -> None:

@@ -207,7 +207,7 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
         (
             "instances",
             instance_pieces(trace),
-            export_columns.INSTANCES,
+            export_columns.of_instances(),
             lambda p: int(p["size"].sum()),
         ),
     ):

@@ -171,10 +171,10 @@ def write(text: str, path: Path | None) -> None:
 
 def column_of(name: str) -> str:
     """Return the column that --sort names; raises UsageError if there is none."""
-    from mpiprof.reports.fail_on import columns
-    from mpiprof.reports.json import NUMBERS, TEXTS
+    from mpiprof.metrics import columns
+    from mpiprof.reports.fail_on import by_name
 
-    known = columns(NUMBERS, TEXTS)
+    known = by_name(columns.numbers(), columns.texts())
     if name not in known:
         some = nearest(name, dict.fromkeys(known.values()))
         raise UsageError(f"--sort {name}: no such column; {some}")
@@ -183,9 +183,10 @@ def column_of(name: str) -> str:
 
 def sort(callsites: Any, column: str) -> Any:
     """Return call sites sorted by a column: numbers largest first, texts alphabetically."""
-    return callsites.sort_values(
-        column, ascending=column in ("operation", "algorithm"), kind="stable", na_position="last"
-    )
+    from mpiprof.metrics import columns
+
+    ascending = columns.find(column).is_text
+    return callsites.sort_values(column, ascending=ascending, kind="stable", na_position="last")
 
 
 def matching(callsites: Any, pattern: str) -> Any:
@@ -216,7 +217,7 @@ def by_callsite(
     trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: Named
 ) -> str:
     """Return the whole report, call site by call site."""
-    from mpiprof.reports import selector_report, sentences, text
+    from mpiprof.reports import callsite_table, selector_report, sentences, text
     from mpiprof.reports.table import paragraph
 
     parts, top, column = [verdict_on(trace, found)], args.top, args.sort
@@ -231,8 +232,9 @@ def by_callsite(
         key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
             column, column
         )
-        table = text.callsite_table(callsites.head(top))
-        parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(text.legend(table))}")
+        table = callsite_table.text(callsites.head(top))
+        legend = callsite_table.legend(table)
+        parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(legend)}")
         if trace.record != "summary" or callsites["average_factor"].notna().any():
             parts.append(f"{text.factor_head(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record != "summary" else ""
@@ -290,7 +292,7 @@ def by_rank(trace: Trace, top: int, named: Named) -> str:
 
 def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     """Return the first of the given call sites over its instances."""
-    from mpiprof.reports import callsite_report, conclusion, phrases, text
+    from mpiprof.reports import callsite_report, callsite_table, conclusion, phrases
     from mpiprof.reports.table import paragraph
 
     row = callsites.iloc[0].to_dict()
@@ -299,11 +301,11 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     if len(callsites) > 1:
         parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
     if row["total_wait_ns"] > 0:
-        parts.append(paragraph(phrases.sentence(row, text.total_time(trace)), 0))
+        parts.append(paragraph(phrases.sentence(row, trace.process_time_ns), 0))
     parts += [paragraph(line, 0) for line in conclusion.callsite(trace, row)]
     if trace.record == "summary":
         parts.append(
-            f"{text.callsite_table(callsites.head(1))}\n  recorded as summary: no instances"
+            f"{callsite_table.text(callsites.head(1))}\n  recorded as summary: no instances"
         )
     else:
         from mpiprof.metrics.coverage import first_number

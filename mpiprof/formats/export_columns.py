@@ -6,15 +6,7 @@ metadata is the time when the first rank entered MPI.
 
 from __future__ import annotations
 
-from mpiprof.operations import OPERATIONS, WAIT_STATES, WaitRule, wait_state
-
-
-def operations_of(state: str) -> str:
-    """Return the operations of a wait state, as text."""
-    if WAIT_STATES[state] is WaitRule.UNSPECIFIED:
-        return "calls that make a communicator, or on a window or file"
-    return ", ".join(name for name in OPERATIONS if wait_state(name) == state)
-
+from mpiprof.metrics import columns
 
 CALLS = {  # columns of a data set: one row per instance and member of its communicator
     "sequence": "number of the operation on its communicator, the same on all of its ranks",
@@ -54,7 +46,7 @@ EVENTS = {
     "outside_ns": "time in point-to-point and completion calls since the rank's record before",
     "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",
 }
-INSTANCES = {
+INSTANCES = {  # before the columns of metrics/columns.py
     "communicator": EVENTS["communicator"],
     "sequence": EVENTS["sequence"],
     "start": EVENTS["start"],
@@ -64,28 +56,15 @@ INSTANCES = {
     "sites": "call sites of its ranks, separated by |",
     "size": "ranks that take part",
     "complete": "whether all of them came and left",
-    "bytes": "bytes that a rank sends, mean over ranks",
-    "bytes_min": "the least of them",
-    "bytes_max": "the most of them",
-    "message_bytes": "bytes of the message whose time is T: to one destination in an all-to-all",
     "first_arrival_ns": "when the first rank called",
     "last_arrival_ns": "when the last rank called; missing while one has not",
     "first_rank": "world rank that called first",
     "last_rank": "world rank that called last",
-    "average_imbalance_ns": "mean distance of the arrivals from their mean (Faraj et al. 2008)",
-    "worst_imbalance_ns": "last less first arrival",
-    "message_time_ns": "T, the time of a message of message_bytes on this machine",
-    "average_factor": "average_imbalance_ns / message_time_ns",
-    "worst_factor": "worst_imbalance_ns / message_time_ns",
-    "exit_imbalance_ns": "last less first exit (Faraj et al. 2008, Section 5)",
-    "exit_factor": "exit_imbalance_ns / message_time_ns",
-    "mean_elapsed_ns": "time in the call, mean over ranks",
-    "wait_ns": "time that ranks waited only because another had not come, summed over ranks",
-    **{
-        f"wait_{state}_ns": f"of it in {operations_of(state)}: {rule.sentence}"
-        for state, rule in WAIT_STATES.items()
-    },
-    "completion_skew_ns": "time in the call after the first rank had left, summed over ranks",
     "last_exit_ns": "when the last rank returned",
-    "choice": EVENTS["choice"],
 }
+
+
+def of_instances() -> dict[str, str]:
+    """Return the columns of the table of instances, with their meaning."""
+    metrics = {c.name: c.details or c.meaning for c in columns.COLUMNS if c.instance is not None}
+    return {**INSTANCES, **metrics, "choice": EVENTS["choice"]}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof import __version__
 from mpiprof.hang.processes import now_ns
-from mpiprof.metrics import summary_callsites
+from mpiprof.metrics.callsites import of_summary
 from mpiprof.reports.site_labels import place
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
 
     Callers pass this table to `brief` and `metrics`, because it takes most of their time.
     """
-    return summary_callsites.callsites(trace) if len(trace.summary) else None
+    return of_summary(trace) if len(trace.summary) else None
 
 
 def brief(

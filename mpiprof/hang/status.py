@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.hang import verdict_text
@@ -11,10 +12,10 @@ from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import unattended
 from mpiprof.interface.format_units import count, duration, named, ranks
 from mpiprof.metrics.insitu_statistics import waits_so_far
+from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain
 from mpiprof.reports.site_labels import communicator_name, place, site_of
 from mpiprof.reports.table import Column, paragraph, render
-from mpiprof.reports.text import latest
 from mpiprof.trace.pack import NAME as PACK
 
 if TYPE_CHECKING:
@@ -143,16 +144,14 @@ def _not_here(trace: Trace) -> str:
 
 
 def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
-    rows = waits[:MOST_SITES]
+    rows = [{**row, "sites": [site_of(trace, row["site_id"])]} for row in waits[:MOST_SITES]]
+    elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
         [
-            Column("routine", [row["operation"] for row in rows], left=True),
-            Column("call site", [place(site_of(trace, r["site_id"])) for r in rows], True, True),
+            *metric_columns(rows, "operation", "sites"),
             Column("observed", [count(row["instances"]) for row in rows]),
-            Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=1),
-            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
-            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
-            Column("latest", [latest(row) for row in rows]),
+            replace(elapsed, drop=1),
+            *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
         ]
     )
 

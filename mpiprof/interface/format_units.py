@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 UNKNOWN = "–"
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
@@ -97,6 +97,12 @@ def count(number: float) -> str:
 def counted(total: float, known: float) -> str:
     """Return a count, with ~ if it is an estimate from fewer known items."""
     return count(total) if total == known else f"~{count(total)}"
+
+
+def between(low: float, high: float, shown: Callable[[float], str]) -> str:
+    """Return the bounds of an estimate ("31 % to 38 %"), or "" if it is exact."""
+    ends = shown(low), shown(high)
+    return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
 
 
 def ordinal(number: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from mpiprof.metrics import disagreement
 from mpiprof.metrics.batch_map import Pass
 from mpiprof.metrics.bincount import tally
 from mpiprof.metrics.block_index import Placed
+from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.quantiles import Quantiles
@@ -24,22 +24,6 @@ from mpiprof.trace.types import Bool, Float, Int
 SMALL_BYTES = 1000  # limit between small and larger messages in the paper (Figure 2)
 RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper limits of the ranges of worst-case factors
 RANGE_NAMES = ("<1", "1-8", "8-32", "32-128", "128-1024", ">=1024")
-
-# Sums over complete instances with a known value; each sum has its own count.
-MEANS = (
-    "average_imbalance",
-    "worst_imbalance",
-    "message_bytes",
-    "message_time",
-    "average_factor",
-    "worst_factor",
-    "exit_imbalance",
-    "exit_factor",
-    "mean_elapsed",
-    "wait",
-    "skew",
-    "bytes",
-)
 
 
 class _Growing:
@@ -78,7 +62,7 @@ class Aggregate:
         self.ranks = ranks
         self.clock_error_ns = clock_error_ns
         self.sums = _Growing()
-        for name in MEANS:
+        for name in of_instances(means=True):  # sums over complete instances with a known value
             self.sums.declare(name, 0.0)
             self.sums.declare(name + "_count", 0.0)
         for name in ("instances", "complete", "left", "elapsed", "balanced", "judged", "late"):
@@ -130,8 +114,8 @@ class Aggregate:
         total("complete", None if all_done else done)
         total("left", None, None if all_done else rows.left)
         total("elapsed", rows.elapsed)
-        for name in MEANS:
-            values: Float = getattr(rows, name)
+        for name, instance in of_instances(means=True).items():
+            values = instance(rows)
             good = None if all_done and not np.isnan(values.sum()) else done & ~np.isnan(values)
             total(name, values, good)
             total(name + "_count", None, good)
@@ -276,9 +260,3 @@ def summed(
     sums = _empty(ranks, clock_error_ns, sample)
     _add(sums, measure, batch)
     return sums
-
-
-def counted(algorithms: Mapping[str, int]) -> str:
-    """Format algorithms with their numbers of instances, most frequent first."""
-    order = sorted(algorithms, key=lambda name: (-algorithms[name], name))
-    return ", ".join(f"{name} {algorithms[name]}" for name in order)

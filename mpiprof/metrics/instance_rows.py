@@ -74,6 +74,11 @@ class Rows:
     bytes_min: Float
     bytes_max: Float
 
+    def wait_in(self, state: str) -> Float:
+        """Return the wait in one wait state; NaN unless complete."""
+        values = self.waits.get(state, np.zeros(len(self.complete)))
+        return np.where(self.complete, values, np.nan)
+
 
 def empty_rows(n: int) -> Rows:
     """Return rows for `n` instances with all values unknown."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.batch_map import Pass
+from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.coverage import first_number
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import Rows
@@ -18,16 +19,11 @@ from mpiprof.trace.types import Array, Bool, Int
 MOST = 1 << 17  # maximum number of instances in a series
 RUN = 256  # consecutive instances, thinned as a whole so that periods remain visible
 
-COLUMNS = {
-    "first_arrival_ns": "first_arrival",
-    "average_imbalance_ns": "average_imbalance",
-    "worst_imbalance_ns": "worst_imbalance",
-    "worst_factor": "worst_factor",
-    "wait_ns": "wait",
-    "mean_elapsed_ns": "mean_elapsed",
-    "last_rank": "last_rank",
-    "algorithm": "algorithm",
-}
+# Columns of metrics/columns.py, after those that only instances have.
+METRICS = (
+    *("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns", "mean_elapsed_ns"),
+)
+COLUMNS = ("first_arrival_ns", *METRICS, "last_rank", "algorithm")
 
 
 class SeriesMaker:
@@ -100,7 +96,10 @@ def meets(first: int, count: int, length: int, every: int) -> bool:
 
 def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
     """Return COLUMNS of some instances of a batch."""
-    return {name: getattr(rows, field)[index] for name, field in COLUMNS.items()}
+    instance = of_instances()
+    found: dict[str, Array] = {name: instance[name](rows)[index] for name in METRICS}
+    found |= {"last_rank": rows.last_rank[index], "algorithm": rows.algorithm[index]}
+    return {"first_arrival_ns": rows.first_arrival[index], **found}
 
 
 def measure_again(trace: Trace) -> Measure:

@@ -1,22 +1,23 @@
-"""The table of call sites of a trace recorded as summary.
+"""Call sites of a trace recorded as summary.
 
 Counts, times and sizes are exact, from each rank's sums. Arrival metrics are from the recorder's
-in-situ statistics, which cover most instances but not all.
+in-situ statistics, which cover most instances but not all. Unknown values are NaN.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.aggregate import counted
+from mpiprof.metrics.callsite_sums import most_frequent
 from mpiprof.metrics.insitu_statistics import is_waiting_observed
 from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
-from mpiprof.metrics.quantiles import NAMES
-from mpiprof.operations import OPERATIONS, WAIT_STATES, base_operation, wait_state
+from mpiprof.operations import OPERATIONS, base_operation, wait_state
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -45,17 +46,146 @@ class Part:
         return 0 if self.sums is None else int(self.sums["instances"])
 
 
-def callsites(trace: Trace) -> pd.DataFrame:
-    """Return the table of call sites with the columns of metrics/callsites.py; NaN if unknown.
+@dataclass(frozen=True)
+class SummaryCallsite:
+    """A call site of a summary.
 
-    `complete_instances` are the instances with observed arrivals. Means are over these.
-    `total_wait_ns` is their mean wait times all instances, limited by `total_elapsed_ns`. Its
-    limits are certain: the observed wait, and that plus all time in the other instances.
-    `bytes_min` and `bytes_max` are over the mean sizes of the ranks.
+    calls: its rows of `Trace.summary`, one for each rank, site and algorithm. parts: the call site
+    on each communicator.
     """
+
+    trace: Trace
+    calls: Any
+    parts: Sequence[Part]
+
+    @property
+    def operation(self) -> str:
+        """Collective without MPI_."""
+        return self.parts[0].operation
+
+    @property
+    def sites(self) -> list[dict[str, Any]]:
+        """File, line and function of each site."""
+        sites = [sorted(set(self.calls["site_id"]))]
+        return describe_sites(self.trace.tables.sites, sites)[0]
+
+    @property
+    def size(self) -> int:
+        """Number of ranks of the largest communicator."""
+        return int(self.calls["size"].max())
+
+    @property
+    def instances(self) -> int:
+        """Number of instances."""
+        return sum(part.instances for part in self.parts)
+
+    @property
+    def observed(self) -> int:
+        """Number of instances with observed arrivals."""
+        return sum(part.observed for part in self.parts)
+
+    @cached_property
+    def elapsed_ns(self) -> int:
+        """Time of all ranks in the calls."""
+        return int(self.calls["total_ns"].sum())
+
+    @property
+    def mean_elapsed_ns(self) -> float:
+        """Mean time of a call."""
+        return self.elapsed_ns / max(int(self.calls["calls"].sum()), 1)
+
+    @property
+    def algorithms(self) -> dict[str, int]:
+        """Number of instances of each algorithm."""
+        by_algorithm = self.calls[self.calls["calls"] > 0].groupby("algorithm")["calls"].sum()
+        whole = max(int(self.calls["calls"].sum()), 1)
+        return {str(n): round(part / whole * self.instances) for n, part in by_algorithm.items()}
+
+    @cached_property
+    def bytes(self) -> Float:
+        """Known bytes that a rank sends: the mean of each rank."""
+        return np.concatenate([part.volume.bytes[~np.isnan(part.volume.bytes)]
+                               for part in self.parts])  # fmt: skip
+
+    def over_instances(self, value: Callable[[Part], float]) -> float:
+        """Return the mean of a value of each part, weighted by its instances."""
+        return weighted_mean([value(p) for p in self.parts], [p.instances for p in self.parts])
+
+    @cached_property
+    def _seen(self) -> list[tuple[Part, dict[str, Any], float]]:
+        """Parts with observed instances, their sums, and the divisor of their factors."""
+        return [(p, p.sums, _time(self.trace, p)) for p in self.parts if p.sums is not None]
+
+    def mean(self, name: str, *, factor: bool = False) -> float:
+        """Return the mean of a sum over the observed instances; in units of T if `factor`."""
+        values = [
+            sums[name] / part.observed / (time if factor else 1.0)
+            for part, sums, time in self._seen
+        ]
+        return weighted_mean(values, [part.observed for part, *_ in self._seen])
+
+    @property
+    def worst_factor_max(self) -> float:
+        """Largest worst-case factor of an observed instance."""
+        worst = [sums["worst_most_ns"] / time for _, sums, time in self._seen]
+        return float(max((value for value in worst if not np.isnan(value)), default=NAN))
+
+    @property
+    def is_waiting_known(self) -> bool:
+        """Return whether the statistics cover the waits of the operation."""
+        return is_waiting_observed(self.operation)
+
+    @property
+    def balanced_share(self) -> float:
+        """Share of the observed instances that are balanced.
+
+        The recorder judges balance by the bytes that a call site's leader knows.
+        """
+        known = self.is_waiting_known and self.operation != "alltoallw"
+        return self.mean("balanced") if known and not np.isnan(self.worst_factor_max) else NAN
+
+    @cached_property
+    def latest(self) -> tuple[int | None, int]:
+        """Rank that was last most often, or None, and its number of instances."""
+        if not self.mean("worst_imbalance_ns") > self.trace.clock_error_ns:
+            return None, 0
+        counts: dict[int, int] = {}
+        for _, sums, _ in self._seen:
+            if sums["latest_rank"] >= 0:
+                rank = int(sums["latest_rank"])
+                counts[rank] = counts.get(rank, 0) + int(sums["latest_count"])
+        return most_frequent(counts)
+
+    @cached_property
+    def wait_ns(self) -> int:
+        """Wait of all instances, estimated from the observed ones, at most the time in them."""
+        total: float = sum(
+            sums["wait_ns"] * part.instances / part.observed
+            for part, sums, _ in self._seen
+            if self.is_waiting_known
+        )
+        return round(min(max(total, 0.0), self.elapsed_ns))
+
+    def wait_in(self, state: str) -> int:
+        """Return the wait in one wait state; an operation leads to one state at most."""
+        return self.wait_ns if wait_state(base_operation(self.operation)) == state else 0
+
+    @cached_property
+    def wait_limits(self) -> tuple[int, int]:
+        """Certain limits of the wait: the observed wait, and that plus all unobserved time."""
+        if not self.is_waiting_known:
+            return self.wait_ns, self.wait_ns
+        waited = sum(int(sums["wait_ns"]) for _, sums, _ in self._seen)
+        inside = sum(part.size * int(sums["elapsed_ns"]) for part, sums, _ in self._seen)
+        high = min(waited + max(self.elapsed_ns - inside, 0), self.elapsed_ns)
+        return min(waited, self.wait_ns), max(high, self.wait_ns)
+
+
+def summary_callsites(trace: Trace) -> list[SummaryCallsite]:
+    """Return the call sites of a trace recorded as summary, by number."""
     table: pd.DataFrame = trace.summary
     sums = _sums(trace, table)
-    rows = []
+    found = []
     for number in range(int(table["callsite"].max()) + 1):
         mine = table[table["callsite"] == number]
         operation = str(mine["operation"].iloc[0])
@@ -64,12 +194,8 @@ def callsites(trace: Trace) -> pd.DataFrame:
             for index in mine["communicator"].unique().tolist()
             for calls in (mine[mine["communicator"] == index],)
         ]
-        where = describe_sites(trace.tables.sites, [sorted(set(mine["site_id"]))])[0]
-        row = {"callsite": number, "operation": operation, "sites": where, "started": False}
-        rows.append(row | _row(trace, mine, parts))
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    frame["latest_rank"] = frame["latest_rank"].astype("Int64")
-    return frame
+        found.append(SummaryCallsite(trace, mine, parts))
+    return found
 
 
 def _sums(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
@@ -138,75 +264,17 @@ def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     return volume(base, *known, -1, peers)
 
 
-def _row(trace: Trace, table: Any, parts: list[Part]) -> dict[str, Any]:
-    calls = max(int(table["calls"].sum()), 1)
-    instances = sum(part.instances for part in parts)
-    observed = sum(part.observed for part in parts)
-    weights = [part.instances for part in parts]
-    each = [part.volume.bytes[~np.isnan(part.volume.bytes)] for part in parts]
-    means = [float(values.mean()) if len(values) else NAN for values in each]
-    all_bytes = np.concatenate(each)
-    by_algorithm = table[table["calls"] > 0].groupby("algorithm")["calls"].sum()
-    ran = {str(name): round(part / calls * instances) for name, part in by_algorithm.items()}
-    elapsed = int(table["total_ns"].sum())
-    return {
-        "instances": instances,
-        "complete_instances": observed,
-        "total_instances": instances,
-        "size": int(table["size"].max()),
-        "bytes": _mean(means, weights),
-        "bytes_min": float(all_bytes.min()) if len(all_bytes) else NAN,
-        "bytes_max": float(all_bytes.max()) if len(all_bytes) else NAN,
-        "message_bytes": _mean([float(p.volume.message) for p in parts], weights),
-        "mean_elapsed_ns": float(table["total_ns"].sum()) / calls,
-        **dict.fromkeys(NAMES, NAN),
-        **_arrivals(trace, parts, observed),
-        "algorithm": "+".join(sorted(ran)),
-        "algorithms": counted(ran),
-        "completion_skew_ns": NAN,
-        "total_elapsed_ns": elapsed,
-        "total_elapsed_low_ns": elapsed,
-        "total_elapsed_high_ns": elapsed,
-        **_waits(parts, elapsed),
-    }
+def mean_bytes(part: Part) -> float:
+    """Return the mean of the known bytes that a rank sends; NaN if none is known."""
+    known = part.volume.bytes[~np.isnan(part.volume.bytes)]
+    return float(known.mean()) if len(known) else NAN
 
 
-def _mean(values: list[float], weights: list[int]) -> float:
-    """Return the weighted mean of known values; NaN if there is none."""
-    pairs = [(v, w) for v, w in zip(values, weights, strict=True) if not np.isnan(v) and w > 0]
-    return sum(v * w for v, w in pairs) / sum(w for _, w in pairs) if pairs else NAN
-
-
-def _arrivals(trace: Trace, parts: list[Part], observed: int) -> dict[str, Any]:
-    seen = [(part, part.sums) for part in parts if part.sums is not None]
-    weights = [part.observed for part, _ in seen]
-    timed = [(part, sums, _time(trace, part)) for part, sums in seen]
-
-    def mean(name: str) -> float:
-        return _mean([sums[name] / part.observed for part, sums in seen], weights)
-
-    def factor(name: str) -> float:
-        return _mean([sums[name] / part.observed / time for part, sums, time in timed], weights)
-
-    worst = [sums["worst_most_ns"] / time for _, sums, time in timed if not np.isnan(time)]
-    known = is_waiting_observed(parts[0].operation)
-    # The recorder judges balance by the bytes that a call site's leader knows.
-    judged = known and parts[0].operation != "alltoallw" and bool(worst)
-    latest = _latest(seen) if mean("worst_imbalance_ns") > trace.clock_error_ns else (None, 0)
-    return {
-        "average_imbalance_ns": mean("average_imbalance_ns"),
-        "worst_imbalance_ns": mean("worst_imbalance_ns"),
-        "message_time_ns": _mean([p.message_time for p in parts], [p.instances for p in parts]),
-        "average_factor": factor("average_imbalance_ns"),
-        "worst_factor": factor("worst_imbalance_ns"),
-        "worst_factor_max": max(worst, default=NAN),
-        "exit_imbalance_ns": NAN,
-        "exit_factor": NAN,
-        "balanced_share": mean("balanced") if judged else NAN,
-        "wait_ns": mean("wait_ns") if known else NAN,
-        "latest_rank": pd.NA if latest[0] is None else latest[0],
-        "latest_share": latest[1] / observed if observed else NAN,
-    }
+def weighted_mean(values: Any, weights: Any) -> float:
+    """Return the weighted mean of known values; NaN without a known value of positive weight."""
+    v, w = np.asarray(values, np.float64), np.asarray(weights, np.float64)
+    good = ~np.isnan(v) & (w > 0)
+    return float(np.average(v[good], weights=w[good])) if good.any() else NAN
 
 
 def _time(trace: Trace, part: Part) -> float:
@@ -214,42 +282,3 @@ def _time(trace: Trace, part: Part) -> float:
     if trace.tables.communicators[part.communicator].size == 1:
         return 1.0
     return part.message_time if part.message_time > 0 else NAN
-
-
-def _latest(seen: list[tuple[Part, dict[str, Any]]]) -> tuple[int | None, int]:
-    counts: dict[int, int] = {}
-    for _, sums in seen:
-        if sums["latest_rank"] >= 0:
-            rank = int(sums["latest_rank"])
-            counts[rank] = counts.get(rank, 0) + int(sums["latest_count"])
-    if not counts:
-        return None, 0
-    rank = min(counts, key=lambda r: (-counts[r], r))
-    return rank, counts[rank]
-
-
-def _waits(parts: list[Part], elapsed: int) -> dict[str, int]:
-    """Return the wait of all instances, estimated from the observed ones, at most their time."""
-    operation = parts[0].operation
-    total = sum(
-        part.sums["wait_ns"] * part.instances / part.observed
-        for part in parts
-        if part.sums is not None and is_waiting_observed(operation)
-    )
-    state = wait_state(base_operation(operation))
-    total = round(min(max(total, 0), elapsed))
-    low, high = _bounds(parts, elapsed) if is_waiting_observed(operation) else (0, 0)
-    return {
-        "total_wait_ns": total,
-        "total_wait_low_ns": min(low, total),
-        "total_wait_high_ns": max(high, total),
-        **{f"total_wait_{name}_ns": total if name == state else 0 for name in WAIT_STATES},
-    }
-
-
-def _bounds(parts: list[Part], elapsed: int) -> tuple[int, int]:
-    """Return certain limits of the wait of all instances, whatever was not observed."""
-    seen = [(part.size, part.sums) for part in parts if part.sums is not None]
-    waited = sum(int(sums["wait_ns"]) for _, sums in seen)
-    inside = sum(size * int(sums["elapsed_ns"]) for size, sums in seen)
-    return min(waited, elapsed), min(waited + max(elapsed - inside, 0), elapsed)

@@ -11,16 +11,16 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from mpiprof.errors import TraceError
+from mpiprof.metrics.columns import of_instances
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import Rows
-from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import EMPTY, is_nonblocking
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.rank_arrays import Block, column, join
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Float, Int
+from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Int
 
 BLOCK = 1 << 16  # records per read
 PIECE = 1 << 18  # rows per piece
@@ -224,11 +224,9 @@ def instances(trace: Trace) -> pd.DataFrame:
     """Return one row per instance, in order of first arrival.
 
     communicator (identity), sequence, start (n-th start), operation, algorithm (with its
-    parameters), callsite (as in `callsites`), sites (text), size, complete, bytes (mean over
-    ranks), bytes_min, bytes_max, message_bytes; first_arrival_ns, last_arrival_ns, first_rank,
-    last_rank; average_imbalance_ns, worst_imbalance_ns, message_time_ns, average_factor,
-    worst_factor; exit_imbalance_ns, exit_factor; mean_elapsed_ns; wait_ns (summed over ranks),
-    wait_<state>_ns, completion_skew_ns, last_exit_ns, choice (as in `events`). Undefined values are
+    parameters), callsite (as in `callsites`), sites (text), size, complete, first_arrival_ns,
+    last_arrival_ns, first_rank, last_rank, last_exit_ns, the columns of metrics/columns.py with a
+    value for each instance, and choice (as in `events`). Undefined values are
     NA or NaN. An instance with an absent or open member is not complete.
     """
     pieces = list(instance_pieces(trace))
@@ -298,26 +296,15 @@ def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -
         "sites": _categories(sites, callsite),
         "size": np.repeat([c.size for c in communicators], lengths).astype(np.int64),
         "complete": complete,
-        **{name: of(name) for name in ("bytes", "bytes_min", "bytes_max", "message_bytes")},
         "first_arrival_ns": of("first_arrival"),
         "last_arrival_ns": nullable(of("last_arrival"), last_rank < 0),
         "first_rank": of("first_rank"),
         "last_rank": nullable(last_rank, last_rank < 0),
-        "average_imbalance_ns": of("average_imbalance"),
-        "worst_imbalance_ns": of("worst_imbalance"),
-        "message_time_ns": of("message_time"),
-        "average_factor": of("average_factor"),
-        "worst_factor": of("worst_factor"),
-        "exit_imbalance_ns": of("exit_imbalance"),
-        "exit_factor": of("exit_factor"),
-        "mean_elapsed_ns": of("mean_elapsed"),
-        "wait_ns": of("wait"),
-        **{
-            f"wait_{state}_ns": np.concatenate([_state(rows, state) for rows in parts])
-            for state in WAIT_STATES
-        },
-        "completion_skew_ns": of("skew"),
         "last_exit_ns": nullable(of("last_exit"), ~complete),
+        **{
+            name: np.concatenate([instance(rows) for rows in parts])
+            for name, instance in of_instances().items()
+        },
         "choice": _categories(list(CHOICES), np.concatenate([_choice(b) for b in batches])),
     }
     frame: pd.DataFrame = pd.DataFrame(table)
@@ -326,11 +313,6 @@ def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -
 
 def _choice(batch: Batch) -> Array:
     return np.zeros(len(batch), np.uint8) if batch.choice is None else batch.choice
-
-
-def _state(rows: Rows, state: str) -> Float:
-    values = rows.waits.get(state, np.zeros(len(rows.complete)))
-    return np.where(rows.complete, values, np.nan)
 
 
 def _categories(labels: list[str], index: Array) -> Any:

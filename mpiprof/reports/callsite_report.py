@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.interface.format_units import count, duration, factor, share
+from mpiprof.interface.format_units import count, duration, share
 from mpiprof.metrics.quantiles import LEVELS
+from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
 from mpiprof.reports.table import Column, bar, render
 
@@ -31,7 +32,9 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
     edges = first + np.linspace(0, total, min(most, total) + 1).astype(int)
     at = np.searchsorted(series["number"].to_numpy(), edges)
     parts = [series.iloc[a:b] for a, b in itertools.pairwise(at.tolist())]
-    spread = [float(part["worst_imbalance_ns"].mean()) for part in parts]
+    metrics = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor")
+    means = [{name: float(part[name].mean()) for name in metrics} for part in parts]
+    spread = [row["worst_imbalance_ns"] for row in means]
     largest = float(np.nanmax([0.0, *spread])) or 1.0
     bounds = list(itertools.pairwise(edges.tolist()))
     names = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in bounds]
@@ -45,10 +48,8 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
         [
             Column("instance", names),
             *shown,
-            Column("δ", [duration(float(p["average_imbalance_ns"].mean())) for p in parts]),
-            Column("ω", [duration(value) for value in spread]),
-            Column("ω/T", [factor(float(p["worst_factor"].mean())) for p in parts]),
-            Column("Σ wait", [duration(value) for value in waited]),
+            *metric_columns(means, *metrics),
+            *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
             Column("latest", [most_frequent(p) for p in parts]),
             Column("ω", [bar(value / largest) for value in spread], left=True),
         ]
@@ -148,18 +149,8 @@ def phase_table(phases: pd.DataFrame) -> str:
     """Return one row per phase of a call site."""
     rows = phases.to_dict("records")
     spans = [f"{row['first_instance']}-{row['last_instance']}" for row in rows]
-    late = [f"{r['latest_rank']} in {share(r['latest_share'])}" for r in rows]
-    unknown = [bool(pd.isna(row["latest_rank"])) for row in rows]
-    return render(
-        [
-            Column("instances", spans),
-            Column("δ", [duration(row["average_imbalance_ns"]) for row in rows]),
-            Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows]),
-            Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
-            Column("Σ wait", [duration(row["total_wait_ns"]) for row in rows]),
-            Column("latest", ["–" if n else t for n, t in zip(unknown, late, strict=True)]),
-        ]
-    )
+    names = ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "total_wait_ns")
+    return render([Column("instances", spans), *metric_columns(rows, *names, "latest_rank")])
 
 
 def title(row: dict[str, Any]) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.diagnosis.compare import COLUMNS, MEANS
 from mpiprof.diagnosis.compare_verdict import Difference, difference
 from mpiprof.interface.format_units import change, count, duration
+from mpiprof.metrics.columns import find
 from mpiprof.reports import phrases
+from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
-from mpiprof.reports.site_labels import places
 from mpiprof.reports.table import Column, render
-from mpiprof.reports.text import held_time, percent, total_time
+from mpiprof.reports.text import held_time, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,12 +117,7 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
         names = [f"{group}{i}" for group, of in (("A", traces), ("B", to))
                  for i in range(1, len(of) + 1)]  # fmt: skip
     traces = [*traces, *to]
-    collective = [trace.totals["elapsed"].value for trace in traces]
-    waiting = [
-        math.nan if phrases.lacks_ranks(trace) else trace.totals["wait"].value for trace in traces
-    ]
-    whole = [total_time(trace) for trace in traces]
-    parts = list(zip(traces, collective, waiting, whole, strict=True))
+    times = [phrases.run_times(trace) for trace in traces]
     held = [trace.derive("held") for trace in traces]
     kept = ["all" if one is None else held_time(one) for one in held]
     shown = [Column("held", kept, left=True)] if any(held) else []
@@ -132,8 +128,8 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
             Column("ranks", [count(trace.ranks) for trace in traces]),
             Column("run time", [duration(trace.run_ns) for trace in traces]),
             *shown,
-            Column("in collectives", [f"{duration(c)} {percent(c, w)}" for _, c, _, w in parts]),
-            Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, _, v, w in parts]),
+            Column("in collectives", [f"{duration(c)} {percent(c, w)}" for c, _, w in times]),
+            Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, v, w in times]),
         ]
     )
 
@@ -142,13 +138,12 @@ def change_table(table: pd.DataFrame) -> str:
     """Return the call sites of the first trace and another trace, with their changes."""
     rows: list[dict[Any, Any]] = table.to_dict("records")
     columns = [
-        Column("routine", [row["operation"] for row in rows], left=True),
-        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        *metric_columns(rows, "operation", "sites"),
         Column("count", _counts(rows), drop=1),
         Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
     ]
-    heads = dict(zip(MEANS, ("ē", "wait", "ω"), strict=True))
-    for name, head in heads.items():
+    for name in MEANS:
+        head = find(name).heading
         columns.append(Column(head, [_both(row, name, duration) for row in rows], drop=2))
         columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):

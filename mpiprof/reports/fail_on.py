@@ -18,7 +18,8 @@ from typing import Any
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import nearest
 from mpiprof.interface.parse_units import SIZES, TIMES
-from mpiprof.reports.json import NUMBERS, RUN, TEXTS
+from mpiprof.metrics import columns
+from mpiprof.reports.json import RUN
 from mpiprof.reports.site_labels import routine_at
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -32,13 +33,13 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 THRESHOLD_MET = 3  # the exit code of --fail-on
 TOKEN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
 VALUE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
-# The units of each type of column, and an example of a value.
+# The units of a quantity, and an example of a value; other quantities are plain numbers.
 UNITS: dict[str, tuple[Mapping[str, float], str]] = {
-    "time": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
+    "duration": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
     "size": (SIZES, "a size, such as 100, 64K or 1M"),
     "share": ({"": 1.0, "%": 0.01}, "a share, such as 30% or 0.3"),
-    "number": ({"": 1.0}, "a number"),
 }
+NUMBER: tuple[Mapping[str, float], str] = ({"": 1.0}, "a number")
 
 
 @dataclass(frozen=True)
@@ -79,20 +80,21 @@ class Joined:
 Condition = Term | Joined
 
 
-def columns(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+def by_name(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
     """Return each column by its names: a column of times has a second name without `_ns`."""
     known = {column: column for column in (*numbers, *texts)}
     return known | {column[:-3]: column for column in numbers if column.endswith("_ns")}
 
 
 def parse(
-    expression: str, numbers: Sequence[str] = (*NUMBERS, *RUN), texts: Sequence[str] = TEXTS
+    expression: str, numbers: Sequence[str] | None = None, texts: Sequence[str] | None = None
 ) -> Condition:
     """Parse an expression over columns into a condition; raises UsageError if it is wrong.
 
-    By default, the columns of the JSON report are known.
+    By default, the columns are those of the table of call sites, and the totals of the run.
     """
-    return _Parser(expression, numbers, texts).whole()
+    numbers = (*columns.numbers(), *RUN) if numbers is None else numbers
+    return _Parser(expression, numbers, columns.texts() if texts is None else texts).whole()
 
 
 class _Parser:
@@ -140,13 +142,13 @@ class _Parser:
         return Term(column, sign, self.number(column, value))
 
     def column(self, name: str) -> str:
-        known = columns(self.numbers, self.texts)
+        known = by_name(self.numbers, self.texts)
         if name in known:
             return known[name]
         raise UsageError(f"no column {name!r} in {self.expression!r}; {nearest(name, known)}")
 
     def number(self, column: str, text: str) -> float:
-        units, wanted = UNITS[kind_of(column)]
+        units, wanted = UNITS.get(columns.quantity_of(column), NUMBER)
         found = VALUE.fullmatch(text)
         unit = None
         if found is not None:
@@ -161,15 +163,6 @@ class _Parser:
             f"can't read {self.expression!r}: {why}; write COLUMN OP VALUE, OP one of "
             f"{' '.join(OPERATORS)}, joined by 'and', 'or' and brackets"
         )
-
-
-def kind_of(column: str) -> str:
-    """Return the type of number in a column: a key of UNITS."""
-    if column.endswith(("_share", "_change", "_p")):
-        return "share"
-    if column.endswith("_ns"):
-        return "time"
-    return "size" if "bytes" in column else "number"
 
 
 def judge(

@@ -14,11 +14,19 @@ import numpy as np
 
 from mpiprof import __version__
 from mpiprof.diagnosis.verdict import verdict
-from mpiprof.interface.format_units import count, duration, factor, share, size
-from mpiprof.metrics import raster_data
+from mpiprof.interface.format_units import count, duration, share
+from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
-from mpiprof.reports import charts, colours, conclusion, phrases, sentences, text
-from mpiprof.reports.site_labels import place, places, routine_at
+from mpiprof.reports import (
+    callsite_table,
+    charts,
+    colours,
+    conclusion,
+    phrases,
+    sentences,
+    text,
+)
+from mpiprof.reports.site_labels import place, routine_at
 
 if TYPE_CHECKING:
     from mpiprof.metrics.raster_data import Shares, Site
@@ -55,18 +63,6 @@ svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif } text { f
 figcaption { color: var(--faint); font-size: 13px } nav { margin: 8px 0 }
 nav a { margin-right: 16px } li { margin: 6px 0 }
 """
-COLUMN_HEADS = (
-    ("routine", True),
-    ("call site", True),
-    ("count", False),
-    ("bytes", False),
-    ("mean time", False),
-    ("ω", False),
-    ("ω/T", False),
-    ("Σ wait", False),
-    ("latest rank", False),
-    ("ω over instances", False),
-)
 
 
 def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
@@ -95,10 +91,7 @@ def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
         *_timeline(trace, shares),
         *_callsites(trace, rows, sites),
         *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
-        f'<p class="faint">Made by mpiprof {escape(__version__)}. ω: last minus first arrival; T: '
-        "the time of one message on this machine (to one destination in an all-to-all); Σ wait: "
-        "time that ranks spent in calls only because another had not come yet, over ranks and "
-        "instances.</p>",
+        f'<p class="faint">Made by mpiprof {escape(__version__)}.</p>',
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -119,8 +112,7 @@ def _list(kind: str, lines: Sequence[str]) -> str:
 
 
 def _time(trace: Trace, shares: Shares) -> list[str]:
-    total = text.total_time(trace)
-    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
+    inside, waiting, total = phrases.run_times(trace)
     messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
     parts = [
         ("outside MPI collectives", max(total - inside - messages, 0.0), OUTSIDE),
@@ -169,39 +161,34 @@ def _callsites(trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Si
     if not rows:
         return ['<h2 id="sites">Call sites</h2>', "<p>No collective operation was recorded.</p>"]
     left = len(trace.callsites) - len(rows)
-    head = "".join(
-        f'<th class="l">{name}</th>' if first else f"<th>{name}</th>"
-        for name, first in COLUMN_HEADS
-    )
-    body = [_callsite_row(i, row, sites.get(int(row["callsite"]))) for i, row in enumerate(rows)]
+    shown = columns.shown(columns.PAGE, rows)
+    head = "".join(f"<th{_side(column)}>{column.heading}</th>" for column in shown)
+    body = [
+        f"<tr>{''.join(_cell(column, i, row, sites.get(int(row['callsite']))) for column in shown)}"
+        "</tr>"
+        for i, row in enumerate(rows)
+    ]
     more = f"<p>{count(left)} more call sites are left out; `report` lists them.</p>" * (left > 0)
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
-    return ['<h2 id="sites">Call sites by total waiting time</h2>', table, more]
+    meanings = callsite_table.legend("  ".join(column.heading for column in shown))
+    legend = f'<p class="faint">{escape(meanings)}</p>'
+    return ['<h2 id="sites">Call sites by total waiting time</h2>', table, legend, more]
 
 
-def _callsite_row(number: int, row: dict[str, Any], site: Site | None) -> str:
-    name = _cut(places(row["sites"]))
-    if number < DRAWN and site:
-        name = f'<a href="#site-{row["callsite"]}">{name}</a>'
-    algorithm = text.ran_on(row["algorithms"])
-    algorithm = f" on {algorithm}" if algorithm else ""
-    cells = [
-        phrases.instances(row),
-        size(row["bytes"]),
-        duration(row["mean_elapsed_ns"]),
-        duration(row["worst_imbalance_ns"]),
-        factor(row["worst_factor"]),
-        text.waiting(row) + phrases.waiting_between(row),
-        text.latest(row),
-    ]
-    drawn = ""
-    if site and site.instances > 1:
-        drawn = charts.spark(site.worst_imbalance, "ω over instances")
-    return (
-        f'<tr><td class="l">{_cut(row["operation"] + algorithm)}</td><td class="l">{name}</td>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + f"<td>{drawn}</td></tr>"
-    )
+def _side(column: columns.Column) -> str:
+    return ' class="l"' if column.is_text else ""
+
+
+def _cell(column: columns.Column, number: int, row: dict[str, Any], site: Site | None) -> str:
+    if column.quantity == "picture":
+        drawn = ""
+        if site is not None and site.instances > 1:
+            drawn = charts.spark(site.worst_imbalance, column.heading)
+        return f"<td>{drawn}</td>"
+    text = _cut(column.text(row))
+    if column.quantity == "sites" and number < DRAWN and site:
+        text = f'<a href="#site-{row["callsite"]}">{text}</a>'
+    return f"<td{_side(column)}>{text}</td>"
 
 
 def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str]:
@@ -216,7 +203,7 @@ def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str
         parts.append(f'<p class="faint">Ranks call it from {_cut(others)}.</p>')
     parts.append(f'<p class="faint">Ran on: {_cut(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
-        said = phrases.sentence(row, text.total_time(trace))
+        said = phrases.sentence(row, trace.process_time_ns)
         parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
     if row["callsite"] in trace.hot:
         parts.append(_list("ol", conclusion.callsite(trace, row)))

@@ -8,13 +8,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.verdict import verdict as conclude
-from mpiprof.metrics.quantiles import NAMES as QUANTILES
+from mpiprof.metrics import columns
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.operations import WAIT_STATES
 from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
@@ -26,40 +25,6 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 VERSION = 2
-NUMBERS = (
-    "instances",
-    "complete_instances",
-    "total_instances",
-    "size",
-    "bytes",
-    "bytes_min",
-    "bytes_max",
-    "message_bytes",
-    "mean_elapsed_ns",
-    *(name for name in QUANTILES if name.startswith("elapsed")),
-    "average_imbalance_ns",
-    "worst_imbalance_ns",
-    "message_time_ns",
-    "average_factor",
-    "worst_factor",
-    "worst_factor_max",
-    "exit_imbalance_ns",
-    "exit_factor",
-    "balanced_share",
-    "completion_skew_ns",
-    "wait_ns",
-    *(name for name in QUANTILES if name.startswith("wait")),
-    "latest_rank",
-    "latest_share",
-    "total_elapsed_ns",
-    "total_elapsed_low_ns",
-    "total_elapsed_high_ns",
-    "total_wait_ns",
-    "total_wait_low_ns",
-    "total_wait_high_ns",
-    *(f"total_wait_{state}_ns" for state in WAIT_STATES),
-)
-TEXTS = ("operation", "algorithm")
 
 # Totals of the run. In --fail-on, the names of the JSON report have the prefix "run.".
 TOTALS = ("duration_ns", "collective_ns", "collective_share", "total_wait_ns", "wait_share")
@@ -102,9 +67,7 @@ def run_of(trace: Trace) -> dict[str, Any]:
 
 def totals(trace: Trace) -> dict[str, Any]:
     """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
-    whole = float(trace.process_time_ns)
-    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    waiting = NAN if phrases.lacks_ranks(trace) else waiting
+    inside, waiting, whole = phrases.run_times(trace)
     values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTALS, map(plain, values), strict=True))
 
@@ -229,15 +192,15 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def row_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return one call site's values in the schema's order."""
-    result: dict[str, Any] = {"operation": row["operation"]}
-    result["sites"] = places_of(row["sites"])
-    result |= {name: plain(row[name]) for name in NUMBERS}
-    result["algorithm"] = row["algorithm"]
-    parts = (part.rpartition(" ") for part in row["algorithms"].split(", ") if part)
-    result["algorithms"] = {name: int(number) for name, _, number in parts}
-    return result
+def row_of(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return one call site's values, in the order of the table of columns."""
+    return {c.name: DATA.get(c.quantity, plain)(row[c.name]) for c in columns.recorded()}
+
+
+def _instances_of(algorithms: str) -> dict[str, int]:
+    """Return the numbers of instances per algorithm, from "native 37, kang 3"."""
+    parts = (part.rpartition(" ") for part in algorithms.split(", ") if part)
+    return {name: int(number) for name, _, number in parts}
 
 
 def plain(value: Any) -> Any:
@@ -256,3 +219,11 @@ def plain(value: Any) -> Any:
 def text(data: Any) -> str:
     """Return data as ASCII JSON text, which is valid in every locale."""
     return json.dumps(data, indent=1, allow_nan=False)
+
+
+# Conversion of each quantity; all others are numbers.
+DATA: dict[str, Callable[[Any], Any]] = {
+    "text": str,
+    "sites": places_of,
+    "algorithms": _instances_of,
+}

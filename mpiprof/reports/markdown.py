@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.verdict import verdict
-from mpiprof.reports import conclusion, sentences, text
+from mpiprof.reports import callsite_table, conclusion, sentences, text
 from mpiprof.reports.table import escaped, markdown
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def page(
     if len(callsites):
         shown = callsites.head(most_sites)
         left = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
-        table = markdown(text.callsite_columns(shown))
-        parts.append(f"## Call sites{left}\n\n{table}\n\n{escaped(text.legend(table))}")
+        table = markdown(callsite_table.callsite_columns(shown))
+        legend = escaped(callsite_table.legend(table))
+        parts.append(f"## Call sites{left}\n\n{table}\n\n{legend}")
     return "\n\n".join(parts) + "\n"

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.interface.format_units import count, counted, duration, factor, ordinal, share, size
+from mpiprof.interface.format_units import (
+    between,
+    count,
+    counted,
+    duration,
+    factor,
+    ordinal,
+    share,
+    size,
+)
+from mpiprof.metrics.column_cells import wait_limits
 from mpiprof.reports.site_labels import routine_at
 
 if TYPE_CHECKING:
@@ -29,21 +39,30 @@ def sentence(row: dict[str, Any], total_ns: float) -> str:
     return " ".join(part for part in (f"{where} {cost}.", _spread(row)) if part)
 
 
-def between(low: float, high: float, shown: Callable[[float], str]) -> str:
-    """Return the bounds of an estimate ("31 % to 38 %"), or "" if it is exact."""
-    ends = shown(low), shown(high)
-    return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
-
-
 def waiting_between(row: Mapping[str, Any]) -> str:
     """Return the bounds of a call site's waiting in brackets after a blank, or "" if exact."""
-    found = between(row["total_wait_low_ns"], row["total_wait_high_ns"], duration)
+    found = wait_limits(row)
     return f" ({found})" if found else ""
 
 
 def lacks_ranks(trace: Trace) -> bool:
     """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
     return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
+
+
+def run_times(trace: Trace) -> tuple[float, float, float]:
+    """Return the time of all ranks in collectives, of it waiting, and in the run, in ns.
+
+    Waiting is NaN if it is unknown.
+    """
+    inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
+    return inside, math.nan if lacks_ranks(trace) else waiting, float(trace.process_time_ns)
+
+
+def started(trace: Trace) -> str:
+    """Return the date and time at which the run started, or "" if they are unknown."""
+    time = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
+    return f"{time} UTC" if time else ""
 
 
 def share_between(trace: Trace, name: str) -> str:
@@ -58,13 +77,6 @@ def counts(row: Mapping[Any, Any]) -> dict[str, str]:
         f"{side}count": counted(row[f"{side}total_instances"], row[f"{side}instances"])
         for side in ("", "other_")
     }
-
-
-def instances(row: dict[str, Any]) -> str:
-    """Return a call site's number of instances, and how many are complete if not all are."""
-    total, known = row["total_instances"], row["complete_instances"]
-    all_ = counted(total, row["instances"])
-    return f"{all_}, {count(known)} known" if 0 < known < total else all_
 
 
 def _spread(row: dict[str, Any]) -> str:

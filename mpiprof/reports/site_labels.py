@@ -6,20 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.trace.sites import Site, describe_sites, matches, place
+from mpiprof.trace.sites import Site, describe_sites, matches, place, places
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-__all__ = ["matches", "place"]
-
-
-def places(sites: Sequence[Site]) -> str:
-    """Return the label of one row's sites: the first site, and the number of further sites."""
-    if not sites:
-        return "unknown place"
-    more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
-    return place(sites[0]) + more
+__all__ = ["matches", "place", "places"]
 
 
 def routine_at(row: Mapping[str, Any]) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from mpiprof.interface.ascii_fallback import fitting
 from mpiprof.interface.format_units import UNKNOWN, count, counted, duration, factor, share, size
 from mpiprof.interface.shell_hints import command
 from mpiprof.metrics.callsites import averages, distribution, routines
 from mpiprof.metrics.coverage import LOST
 from mpiprof.reports import phrases, spawned_jobs
-from mpiprof.reports.site_labels import pattern_of, places
+from mpiprof.reports.callsite_table import metric_columns
+from mpiprof.reports.site_labels import pattern_of
 from mpiprof.reports.table import Column, bar, paragraph, render, terminal_width
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ def facts(trace: Trace) -> str:
 def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     """Return the facts of a run: a title, and pairs of name and value."""
     nodes = f"{trace.nodes} node" + ("s" if trace.nodes != 1 else "")
-    started = str(trace.meta.get("started") or "").replace("T", " ").rstrip("Z")
+    started = phrases.started(trace)
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
-    title += f" · {mpi_name(trace.mpi)}" + (f" · {started} UTC" if started else "")
-    total = total_time(trace)
+    title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
+    collective, waiting, total = phrases.run_times(trace)
     whose = "all ranks" if trace.threads == trace.ranks else f"all {count(trace.threads)} threads"
-    collective, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     until = "MPI_Finalize" if trace.finalised else "the last that is known of any rank"
     rows = [
@@ -57,7 +55,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         (
             "of it waiting",
             "not known"
-            if phrases.lacks_ranks(trace)
+            if math.isnan(waiting)
             else f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
             f"{_between(trace, 'wait')}",
         ),
@@ -120,11 +118,6 @@ def summarised(observed: int, instances: int) -> str:
     )
 
 
-def total_time(trace: Trace) -> float:
-    """Return the run time of all ranks together, or of all their threads, in ns."""
-    return float(trace.process_time_ns)
-
-
 def share_of(part: float, whole: float) -> str:
     """Return a time and its share of another time."""
     return f"{percent(part, whole)} ({duration(part)})"
@@ -173,96 +166,13 @@ def summed_table(trace: Trace) -> str:
     """Return the table of calls summed up beyond the logs' limit, or "" if there are none."""
     rows = trace.summed_up.to_dict("records")
     columns = [
-        Column("routine", [row["operation"] for row in rows], left=True),
-        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
+        *metric_columns(rows, "operation", "sites"),
         Column("calls", [count(row["calls"]) for row in rows]),
         Column("bytes", [size(row["bytes"]) for row in rows]),
         Column("time", [duration(row["total_ns"]) for row in rows]),
         Column("longest", [duration(row["longest_ns"]) for row in rows]),
     ]
     return render(columns) if rows else ""
-
-
-def callsite_table(callsites: Any) -> str:
-    """Return the table of call sites; times are means over instances, total wait the sum."""
-    return render(callsite_columns(callsites))
-
-
-def callsite_columns(callsites: Any) -> list[Column]:
-    """Return the columns of the table of call sites."""
-    rows = callsites.to_dict("records")
-    counts = [counted(row["total_instances"], row["instances"]) for row in rows]
-    partly = any(0 < row["complete_instances"] < row["total_instances"] for row in rows)
-    ends = [
-        phrases.between(r["total_wait_low_ns"], r["total_wait_high_ns"], duration) for r in rows
-    ]
-    columns = [
-        Column("routine", [row["operation"] for row in rows], left=True),
-        Column("call site", [places(row["sites"]) for row in rows], left=True, shrink=True),
-        Column("count", counts, drop=2),
-        *([Column("known", [count(row["complete_instances"]) for row in rows])] if partly else []),
-        Column("bytes", [size(row["bytes"]) for row in rows], drop=5),
-        Column("ē", [duration(row["mean_elapsed_ns"]) for row in rows], drop=7),
-        Column("δ", [duration(row["average_imbalance_ns"]) for row in rows], drop=8),
-        Column("ω", [duration(row["worst_imbalance_ns"]) for row in rows], drop=3),
-        Column("δ/T", [factor(row["average_factor"]) for row in rows], drop=6),
-        Column("ω/T", [factor(row["worst_factor"]) for row in rows], drop=4),
-        Column("Σ wait", [waiting(row) for row in rows]),
-        *([Column("between", ends, drop=1)] if any(ends) else []),
-        Column("latest", [latest(row) for row in rows], drop=1),
-        Column("bal.", [share(row["balanced_share"]) for row in rows], drop=9),
-    ]
-    if any(row["algorithm"] != "native" for row in rows):
-        columns.insert(
-            2, Column("algorithm", [ran_on(row["algorithms"]) for row in rows], left=True)
-        )
-    return columns
-
-
-def ran_on(algorithms: str) -> str:
-    """Return the algorithms other than the library's, with counts if there are several.
-
-    The argument is from column `algorithms`, such as "native 37, kang 3".
-    """
-    parts = algorithms.split(", ")
-    if len(parts) > 2:
-        return f"{parts[0]}, {len(parts) - 1} others"
-    if len(parts) == 2:
-        return algorithms
-    name = algorithms.rpartition(" ")[0]
-    return "" if name == "native" else name
-
-
-def waiting(row: dict[str, Any]) -> str:
-    """Return the waiting time of all ranks and instances, if any instance was complete."""
-    return UNKNOWN if pd.isna(row["wait_ns"]) else duration(row["total_wait_ns"])
-
-
-def latest(row: dict[str, Any]) -> str:
-    """Return the rank that is last most often, and how often."""
-    if pd.isna(row["latest_rank"]):
-        return UNKNOWN
-    return f"{row['latest_rank']} in {share(row['latest_share'])}"
-
-
-LEGEND = {
-    "known": "known: instances of which all arrivals are known; the means are over these.",
-    "ē": "ē: mean time in the call.",
-    " δ ": "δ: mean distance of arrivals from their mean.",
-    " ω ": "ω: last minus first arrival.",
-    "/T": "T: time of one message (to one destination in an all-to-all).",
-    "Σ wait": "Σ wait: total wait, over ranks and instances.",
-    "between": "between: where Σ wait lies, as it is an estimate.",
-    "latest": "latest: who comes last most often.",
-    "bal.": "bal.: share of instances with ω/T < 1.",
-}
-
-
-def legend(table: str) -> str:
-    """Return the meanings of the headings that occur in a table."""
-    heads = table.split("\n", 1)[0]
-    had = (text for head, text in LEGEND.items() if head in heads or fitting(head) in heads)
-    return " ".join(had)
 
 
 def factor_head(callsites: Any) -> str:
@@ -285,7 +195,7 @@ def factor_table(callsites: Any) -> str:
     rows += [{str(key): value for key, value in row.items()} for row in major]
     return render(
         [
-            Column("routine", [row["operation"] for row in rows], left=True),
+            *metric_columns(rows, "operation"),
             Column("count", [counted(row["count"], row["recorded"]) for row in rows]),
             Column("average δ/T", [factor(row["average_factor"]) for row in rows]),
             Column("worst ω/T", [factor(row["worst_factor"]) for row in rows]),
@@ -318,18 +228,17 @@ def routine_table(trace: Trace, callsites: Any) -> str:
     """
     rows = routines(callsites).to_dict("records")
     groups = dict(list(callsites.groupby("operation")))
-    whole = total_time(trace)
+    whole = float(trace.process_time_ns)
     return render(
         [
-            Column("routine", [row["operation"] for row in rows], left=True),
+            *metric_columns(rows, "operation"),
             Column("msg size", [size_range(groups[row["operation"]]) for row in rows]),
             Column("dyn. count", [counted(row["count"], row["recorded"]) for row in rows]),
             Column("call sites", [count(row["callsites"]) for row in rows], drop=1),
             Column("comm. time", [duration(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
             Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),
             Column("waiting", [rank_waiting(trace, groups[r["operation"]]) for r in rows]),
-            Column("δ/T", [factor(row["average_factor"]) for row in rows]),
-            Column("ω/T", [factor(row["worst_factor"]) for row in rows]),
+            *metric_columns(rows, "average_factor", "worst_factor"),
         ]
     )
 

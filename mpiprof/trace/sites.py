@@ -39,6 +39,14 @@ def place(site: Site) -> str:
     return " ".join(str(part) for part in (where, function) if part) or "unknown place"
 
 
+def places(sites: Sequence[Site]) -> str:
+    """Return the label of one row's sites: the first site, and the number of further sites."""
+    if not sites:
+        return "unknown place"
+    more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
+    return place(sites[0]) + more
+
+
 def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
     """Return whether a pattern occurs in "operation path:line function" of any site."""
     texts = [

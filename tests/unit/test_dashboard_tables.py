@@ -153,9 +153,9 @@ def test_the_address_is_read_and_written_back() -> None:
 @pytest.mark.parametrize(
     ("where", "fields"),
     [
-        ('{"place": "md.py", "bytes": 65536}', ["place", "bytes"]),
-        ('{"place": 3, "bytes": "64K", "spark": 1, "no": 1}', []),
-        ('{"bytes": NaN, "share": Infinity, "place": {"a": 1}}', []),
+        ('{"sites": "md.py", "bytes": 65536}', ["sites", "bytes"]),
+        ('{"sites": 3, "bytes": "64K", "worst_imbalance_over_run": 1, "no": 1}', []),
+        ('{"bytes": NaN, "wait_share": Infinity, "sites": {"a": 1}}', []),
         ("[1]", []),
         ("{", []),
         ("[" * 3000, []),
@@ -171,10 +171,12 @@ def test_no_page_redefines_a_shared_key() -> None:
 
 
 def test_the_grids_order_is_read_with_bounds() -> None:
-    found = grid.sorting(State(own={"sort": "-share,place,,-,spark,__proto__"}))
+    found = grid.sorting(
+        State(own={"sort": "-wait_share,sites,,-,worst_imbalance_over_run,__proto__"})
+    )
     assert found == {
-        "share": {"sort": "desc", "sortIndex": 0},
-        "place": {"sort": "asc", "sortIndex": 1},
+        "wait_share": {"sort": "desc", "sortIndex": 0},
+        "sites": {"sort": "asc", "sortIndex": 1},
     }
 
 

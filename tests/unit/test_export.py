@@ -51,7 +51,7 @@ def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
     assert export(folder, "--to", "parquet", "-o", tmp_path / "t").returncode == 0
     for name, meanings in (
         ("events", export_columns.EVENTS),
-        ("instances", export_columns.INSTANCES),
+        ("instances", export_columns.of_instances()),
     ):
         schema = parquet.read_schema(tmp_path / f"t-{name}.parquet")
         printed = {f.name: f.metadata[b"description"].decode() for f in schema}
@@ -63,7 +63,7 @@ def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
 def test_every_column_is_documented_in_its_order(trace: Trace) -> None:
     for frame, meanings in (
         (trace.events, export_columns.EVENTS),
-        (trace.instances, export_columns.INSTANCES),
+        (trace.instances, export_columns.of_instances()),
     ):
         assert list(frame.columns) == list(meanings)
 

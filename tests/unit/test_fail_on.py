@@ -12,8 +12,9 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
+from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
-from mpiprof.reports.json import NUMBERS, RUN, TEXTS
+from mpiprof.reports.json import RUN
 
 MS = 1_000_000
 ROW: dict[str, Any] = {
@@ -87,8 +88,8 @@ def test_every_column_of_call_sites_is_accepted(tmp_path: Path) -> None:
     """Except columns that are neither numbers nor texts."""
     trace = mpiprof.open(waiting(tmp_path / "t"))
     beside = {"callsite", "sites", "started", "algorithms"}
-    assert set(trace.callsites.columns) - beside == {*NUMBERS, *TEXTS}
-    for name in (*NUMBERS, *RUN):
+    assert set(trace.callsites.columns) - beside == {*columns.numbers(), *columns.texts()}
+    for name in (*columns.numbers(), *RUN):
         assert list(fail_on.parse(f"{name} > 0").columns()) == [name]
 
 

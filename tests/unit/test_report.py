@@ -14,8 +14,8 @@ from support.synthetic import Synthetic
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
 from mpiprof.interface import format_units
+from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
-from mpiprof.reports.json import NUMBERS
 from mpiprof.reports.table import Column, render
 
 MS = 1_000_000
@@ -26,16 +26,16 @@ SCHEMA = (
     "notes spawned selection times hang"
 )
 CALLSITE = (
-    "operation sites instances complete_instances total_instances size "
+    "operation sites algorithm algorithms instances total_instances complete_instances size "
     "bytes bytes_min bytes_max message_bytes "
     "mean_elapsed_ns elapsed_p50_ns elapsed_p90_ns elapsed_p99_ns "
     "average_imbalance_ns worst_imbalance_ns message_time_ns average_factor worst_factor "
-    "worst_factor_max exit_imbalance_ns exit_factor balanced_share "
-    "completion_skew_ns wait_ns wait_p50_ns wait_p90_ns wait_p99_ns latest_rank latest_share "
-    "total_elapsed_ns total_elapsed_low_ns total_elapsed_high_ns "
+    "worst_factor_max exit_imbalance_ns exit_factor "
+    "wait_ns wait_p50_ns wait_p90_ns wait_p99_ns completion_skew_ns "
     "total_wait_ns total_wait_low_ns total_wait_high_ns total_wait_barrier_ns total_wait_nxn_ns "
     "total_wait_late_root_ns total_wait_early_root_ns total_wait_early_scan_ns "
-    "total_wait_neighbor_ns total_wait_gathering_ns algorithm algorithms"
+    "total_wait_neighbor_ns total_wait_gathering_ns latest_rank latest_share balanced_share "
+    "total_elapsed_ns total_elapsed_low_ns total_elapsed_high_ns"
 )
 
 
@@ -239,7 +239,7 @@ def test_bad_expression_names_the_columns() -> None:
 
 
 def test_unknown_values_meet_nothing() -> None:
-    row: dict[str, Any] = dict.fromkeys(NUMBERS)
+    row: dict[str, Any] = dict.fromkeys(columns.numbers())
     for sign in fail_on.OPERATORS:
         assert not fail_on.parse(f"worst_factor{sign}0").holds(row)
 

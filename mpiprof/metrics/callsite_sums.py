@@ -1,0 +1,113 @@
+"""Sums over the recorded instances of each call site, from which its columns are computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpiprof.metrics.instance_rows import CallsiteKey
+from mpiprof.metrics.sampling_estimates import intervals, scales
+from mpiprof.trace.sites import describe_sites
+from mpiprof.trace.trace import Trace
+from mpiprof.trace.types import Float, Int
+
+
+@dataclass(frozen=True)
+class CallsiteSums:
+    """Sums of all call sites of a trace; arrays have one value per call site.
+
+    - sums: vectors of metrics.aggregate.Aggregate.
+    - late: for each call site the number of instances in which each rank was last.
+    - quantiles: columns of metrics.quantiles.
+    - algorithms: for each call site the number of instances per algorithm.
+    """
+
+    trace: Trace
+    keys: Sequence[CallsiteKey]
+    sums: Mapping[str, Float]
+    late: Mapping[int, Mapping[int, int]]
+    quantiles: Mapping[str, Float]
+    algorithms: Sequence[Counter[str]]
+
+    @property
+    def sites(self) -> list[list[dict[str, Any]]]:
+        """File, line and function of each call site."""
+        return describe_sites(self.trace.tables.sites, [sorted(k.sites) for k in self.keys])
+
+    def count(self, name: str) -> Int:
+        """Return a sum as integers."""
+        return self.sums[name].astype(np.int64)
+
+    def mean(self, name: str) -> Float:
+        """Return the mean of a column over the complete instances in which it is known."""
+        return self.ratio(name, f"{name}_count")
+
+    def ratio(self, part: str, whole: str) -> Float:
+        """Return one sum over another; NaN where the latter is 0."""
+        return divide(self.sums[part], self.sums[whole])
+
+    def quantile(self, name: str) -> Float:
+        """Return a column of metrics.quantiles; NaN without complete instances."""
+        return self.quantiles[name]
+
+    def extreme(self, name: str) -> Float:
+        """Return a maximum or minimum; NaN if no value is known."""
+        values = self.sums[name]
+        return np.where(np.isinf(values) | (values < 0), np.nan, values)
+
+    @cached_property
+    def scale(self) -> Float:
+        """Number of instances that each recorded instance represents."""
+        return scales(self.trace)
+
+    def total(self, name: str) -> Int:
+        """Return a sum over all instances, estimated from the recorded instances."""
+        return (self.scale * self.sums[name]).astype(np.int64)
+
+    @cached_property
+    def limits(self) -> dict[str, Int]:
+        """Confidence limits of the total time and wait, by column."""
+        totals = {"elapsed": "elapsed", "wait": "wait_ns"}
+        return intervals(
+            self.trace, {name: self.scale * self.sums[of] for name, of in totals.items()}
+        )
+
+    @cached_property
+    def latest(self) -> list[tuple[int | None, int]]:
+        """Rank that was last most often, or None, and its number of instances."""
+        return [most_frequent(self.late.get(i, {})) for i in range(len(self.keys))]
+
+    @property
+    def latest_rank(self) -> Any:
+        """Rank that was last most often, or NA."""
+        return pd.array([rank for rank, _ in self.latest], dtype="Int64")
+
+    @property
+    def latest_share(self) -> Float:
+        """Share of the complete instances in which that rank was last."""
+        return divide(np.array([float(n) for _, n in self.latest]), self.sums["complete"])
+
+
+def divide(total: Float, count: Float) -> Float:
+    """Return the quotient, or NaN where `count` is 0."""
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def most_frequent(counts: Mapping[int, int]) -> tuple[int | None, int]:
+    """Return the rank with the largest count, the lowest of equal ones, and its count."""
+    if not counts:
+        return None, 0
+    rank = min(counts, key=lambda r: (-counts[r], r))
+    return rank, counts[rank]
+
+
+def counted(algorithms: Mapping[str, int]) -> str:
+    """Return algorithms with their numbers of instances, most frequent first."""
+    order = sorted(algorithms, key=lambda name: (-algorithms[name], name))
+    return ", ".join(f"{name} {algorithms[name]}" for name in order)

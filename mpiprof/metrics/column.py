@@ -1,0 +1,135 @@
+"""One column of the table of call sites: name, unit, meaning, format and computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpiprof.interface.format_units import UNKNOWN, count, duration, factor, share, size
+from mpiprof.metrics.callsite_sums import CallsiteSums
+from mpiprof.metrics.instance_rows import Rows
+from mpiprof.metrics.summary_callsites import SummaryCallsite
+from mpiprof.trace.sites import places
+from mpiprof.trace.types import Float
+
+Row = Mapping[Any, Any]
+
+# Tables for people. Markdown has the columns of the terminal.
+TERMINAL, PAGE, GRID = "terminal", "page", "grid"
+EVERYWHERE = (TERMINAL, PAGE, GRID)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A sort of value: its unit in data, and its text in tables for people."""
+
+    unit: str
+    format: Callable[[Any], str]
+
+
+# The browser formats a number by its function of the same name (dashAgGridFunctions.js).
+QUANTITIES = {
+    "duration": Quantity("ns", duration),
+    "size": Quantity("bytes", size),
+    "factor": Quantity("", factor),
+    "share": Quantity("", share),
+    "count": Quantity("", count),
+    "counted": Quantity("", count),  # ~ marks an estimate from the recorded instances
+    "rank": Quantity("", str),
+    "text": Quantity("", str),
+    "sites": Quantity("", places),
+    "algorithms": Quantity("", str),  # numbers of instances: "native 37, kang 3"
+    "picture": Quantity("", str),  # values over the run
+}
+TEXTS = ("text", "sites", "algorithms")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of call sites.
+
+    - name: key in JSON, --sort, --fail-on and exported tables. Names of times end in `_ns`.
+    - quantity: key of QUANTITIES.
+    - meaning: short text for legends and tooltips. `details` replaces it in the reference.
+    - heading, views: heading in tables for people, and the tables that show the column.
+    - priority: 0 for the most important columns. A narrow terminal omits the highest priority
+      first. The grid of the dashboard shows the lowest first.
+    - width: width in the grid, in pixels.
+    - legend: the legend below a table explains the heading.
+    - needed: the tables show the column only if this is true for their rows.
+    - cell: text of a row in tables for people; the format of the quantity by default.
+    - instance: value of each instance, exported with the instances; NaN if undefined.
+    - is_mean: the value at a call site is the mean of the known values of complete instances.
+    - recorded: value at each call site, from sums over the recorded instances.
+    - summary: value at one call site of a trace recorded as summary. NaN by default.
+
+    The dashboard computes columns without `recorded` from the data that pass its filters.
+    """
+
+    name: str
+    quantity: str
+    meaning: str
+    details: str = ""
+    heading: str = ""
+    views: tuple[str, ...] = ()
+    priority: int = 0
+    width: int = 0
+    legend: bool = False
+    needed: Callable[[Sequence[Row]], bool] | None = None
+    cell: Callable[[Row], str] | None = None
+    instance: Callable[[Rows], Float] | None = None
+    is_mean: bool = False
+    recorded: Callable[[CallsiteSums], Any] | None = None
+    summary: Callable[[SummaryCallsite], Any] | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether the values are texts, which tables align to the left."""
+        return self.quantity in TEXTS
+
+    def text(self, row: Row) -> str:
+        """Return the text of a row in tables for people."""
+        if self.cell is not None:
+            return self.cell(row)
+        return QUANTITIES[self.quantity].format(row[self.name])
+
+    def informs(self, rows: Sequence[Row]) -> bool:
+        """Return whether a table of these rows shows the column: a picture, or any known cell."""
+        if self.needed is not None:
+            return self.needed(rows)
+        if self.quantity == "picture" or not rows:
+            return True
+        return any(self.text(row) not in ("", UNKNOWN) for row in rows)
+
+
+def mean(
+    name: str, quantity: str, meaning: str, instance: Callable[[Rows], Float], **more: Any
+) -> Column:
+    """Return a column with the mean over complete instances in which the value is known.
+
+    instance: the value of each instance. more: further fields of Column.
+    """
+    return Column(
+        name,
+        quantity,
+        meaning,
+        instance=instance,
+        is_mean=True,
+        recorded=lambda sums: sums.mean(name),
+        **more,
+    )
+
+
+def heading(
+    text: str,
+    views: tuple[str, ...] = (),
+    *,
+    priority: int = 0,
+    width: int = 85,
+    legend: bool = False,
+) -> dict[str, Any]:
+    """Return the fields of a column for tables for people; see Column."""
+    return {
+        "heading": text, "views": views, "priority": priority, "width": width, "legend": legend
+    }  # fmt: skip

@@ -1,0 +1,51 @@
+"""The table of call sites as text, Markdown and legend; its columns are in metrics/columns.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mpiprof.interface.ascii_fallback import fitting
+from mpiprof.metrics import columns
+from mpiprof.reports.table import Column, render
+
+Rows = Sequence[Mapping[Any, Any]]
+
+
+def text(callsites: Any) -> str:
+    """Return the table for a terminal; times are means over instances, total wait the sum."""
+    return render(callsite_columns(callsites))
+
+
+def callsite_columns(callsites: Any) -> list[Column]:
+    """Return the columns of the table for a terminal or for Markdown."""
+    rows = callsites.to_dict("records")
+    shown = columns.shown(columns.TERMINAL, rows)
+    return [replace(_cells(column, rows), drop=column.priority) for column in shown]
+
+
+def metric_columns(rows: Rows, *names: str) -> list[Column]:
+    """Return columns for another table, whose rows have the values of these columns."""
+    return [_cells(columns.find(name), rows) for name in names]
+
+
+def _cells(column: columns.Column, rows: Rows) -> Column:
+    return Column(
+        column.heading,
+        [column.text(row) for row in rows],
+        left=column.is_text,
+        shrink=column.quantity == "sites",
+    )
+
+
+def legend(table: str) -> str:
+    """Return the meanings of the headings that occur in a table; "ω/T" explains T."""
+    heads = re.split(r" {2,}| *\| *", table.split("\n", 1)[0])
+    known = {part for head in heads for part in (head, head.rpartition("/")[2])}
+    return " ".join(
+        f"{column.heading}: {column.meaning}."
+        for column in columns.COLUMNS
+        if column.legend and known & {column.heading, fitting(column.heading)}
+    )
