@@ -270,7 +270,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
         where = min(max(value, 1 / MOST), MOST) if known else value
         axes.plot(where, y, "o", color=MET if row.holds else FAILED)
         axes.annotate(text, (1.01, y), xycoords=("axes fraction", "data"), va="center")
-    axes.set_yticks(range(len(chosen)), [row.what for row, _ in chosen])
+    axes.set_yticks(range(len(chosen)), [row.what.replace("`", "") for row, _ in chosen])
     axes.grid(axis="x", color="#d9dee4")
     axes.set_ylim(-0.6, len(chosen) - 0.4)
     if known:
