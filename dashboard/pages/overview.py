@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.interface.format_units import count, duration, share
+from mpiprof.libraries import mpi_name
 from mpiprof.reports import colours, phrases, text
 
 from .. import components, explanations, filtered_tables, live, trace_figures
@@ -107,7 +108,7 @@ def run_facts(data: Data) -> list[tuple[str, Any]]:
     facts = [
         ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
         ("hosts", filtered_tables.text_of(hosts)),
-        ("MPI", text.mpi_name(trace.mpi)),
+        ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", duration(float(trace.run_ns))),
         ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),

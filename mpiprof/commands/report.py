@@ -244,10 +244,9 @@ def by_callsite(
         if beyond:
             what = "Totals of all calls" if trace.totalled else text.SUMMED
             parts.append(f"{what}; time of all ranks\n{beyond}")
-        keys = selector_report.keys(trace)
-        if keys:
-            chosen = selector_report.text(keys, min(top, MOST_KEYS))
-            parts.append(f"Algorithms chosen\n{chosen}\n{paragraph(selector_report.LEGEND)}")
+        chosen = selector_report.section(trace, min(top, MOST_KEYS), named)
+        if chosen:
+            parts.append(f"Algorithms chosen\n{chosen}")
     parts.append(text.suggestion(named, callsites))
     return "\n\n".join(parts)
 

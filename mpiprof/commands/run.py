@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add_options(parser)
+    selection_option.add_replaced(parser)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
 
 

@@ -6,8 +6,7 @@
                                                        by measuring: the same arrivals, sizes and
                                                        contributions, without the program
   python -m mpiprof tune TRACE --replay -n 4           starts the matching mpiexec
-  python -m mpiprof tune TRACE --from-selection -o plan.json
-                                                       the choices of `run --switch auto`
+  python -m mpiprof tune TRACE --found -o plan.json    the choices of `run --switch auto`
   mpiexec -n 16 python -m mpiprof run --switch plan.json app.py
   python -m mpiprof tune TRACE --to openmpi -o rules.conf
                                                        as the library's own configuration, to run
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--replay", action="store_true", help="measure with the ranks of a job")
-    way.add_argument("--from-selection", action="store_true", help="what `auto` has found")
+    way.add_argument("--found", action="store_true", help="the choices of `run --switch auto`")
     way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
     add(
         "--to",
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     if args.replay:
         return replay(args)
     trace, name = opened(args)
-    if args.from_selection:
+    if args.found:
         return from_selection(args, trace, name)
     from mpiprof.interface.progress import bar
     from mpiprof.tune import predict, tasks
@@ -131,8 +130,8 @@ def check(args: argparse.Namespace) -> None:
         )
     if args.workers is not None and (args.replay or args.plan is not None):
         raise UsageError("--dask is an option of the model: leave out --replay and --plan")
-    if args.from_selection and (args.summary or args.machine or args.site):
-        raise UsageError("--from-selection takes what auto found as it is: only -o goes with it")
+    if args.found and (args.summary or args.machine or args.site):
+        raise UsageError("--found writes the choices of `auto` unchanged: only -o goes with it")
     if args.plan is not None and not args.plan.is_file():
         raise UsageError(f"--plan {args.plan}: no such file")
     if args.output is not None:
@@ -170,7 +169,7 @@ def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     """Return where and when a trace was recorded, for its plan."""
-    from mpiprof.reports.text import mpi_name
+    from mpiprof.libraries import mpi_name
     from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
@@ -196,7 +195,7 @@ def replay(args: argparse.Namespace) -> int:
     import numpy as np
 
     from mpiprof.interface.format_units import duration
-    from mpiprof.reports.text import mpi_name
+    from mpiprof.libraries import mpi_name
     from mpiprof.tune import plan_entries
     from mpiprof.tune.replay.imposed_arrivals import NEAR_NS
 

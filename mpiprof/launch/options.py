@@ -214,12 +214,6 @@ class Recording:
     strict_plan: bool = option(
         False, "--strict-plan", help="do not start the program if the plan does not apply here"
     )
-    explain: bool = option(
-        False,
-        "--explain",
-        variable="EXPLAIN",
-        help="with auto: say at the end what was tried, and why",
-    )
     reproducible: bool = option(
         False,
         "--reproducible",
@@ -233,14 +227,6 @@ class Recording:
         type=size,
         metavar="SIZE",
         help="limit the memory of algorithms in a call, for each process (64M)",
-    )
-    plan_out: Path | None = option(
-        None,
-        "--plan-out",
-        variable="PLAN_OUT",
-        type=Path,
-        metavar="FILE",
-        help="with auto: write what was found as a plan",
     )
     learn: Path | None = option(
         None,

@@ -46,6 +46,12 @@ NEEDS = {
 }
 
 
+def mpi_name(version: str) -> str:
+    """Return a library's name and release from the text of MPI_Get_library_version."""
+    words = version.split("\n")[0].replace("Version:", " ").replace(",", " ").split()
+    return " ".join(words[:3] if words[:1] == ["Open"] else words[:2])
+
+
 @dataclass(frozen=True)
 class Own:
     """One algorithm of an MPI library.

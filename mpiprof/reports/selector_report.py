@@ -6,11 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import count, duration, size
+from mpiprof.interface.shell_hints import command
 from mpiprof.reports.json import plain
 from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.trace import selector_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     import pandas as pd
 
@@ -71,8 +74,23 @@ def _of_phase(rows: Rows, phase: int) -> Rows:
     return [{n: v for n, v in row.items() if n != "phase"} for row in rows if row["phase"] == phase]
 
 
+def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
+    """Return the candidates and choices of the first `top` keys, or "" without `--switch auto`.
+
+    named: the trace as the user gave it.
+    """
+    found = keys(trace)
+    if not found:
+        return paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
+    parts = [text(found, top), paragraph(LEGEND)]
+    if any(row["algorithm"] != NATIVE for row in found):
+        line = command("tune", *named, "--found", "-o", "plan.json")
+        parts.append(f"  as a plan: {line}")
+    return "\n".join(parts)
+
+
 def text(found: Sequence[dict[str, Any]], top: int) -> str:
-    """Return the candidates and choices of the first `top` keys, or "" without keys."""
+    """Return the candidates and choices of the first `top` keys."""
     parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
     if len(found) > top:
         parts.append(f"  and {len(found) - top} more (see --json)")
@@ -133,6 +151,7 @@ def _trial_table(phases: Rows) -> str:
     )
 
 
+NOTHING = "Nothing was worth probing: too few calls, or too little time in them."
 LEGEND = (
     "score: time in the call after the operation's semantics let a rank leave, mean over ranks; "
     "±: the median distance of single scores from their median; instances: in all phases so far."

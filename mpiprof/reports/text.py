@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import UNKNOWN, count, counted, duration, factor, share, size
 from mpiprof.interface.shell_hints import command
+from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import averages, distribution, routines
 from mpiprof.metrics.coverage import LOST
 from mpiprof.reports import phrases, spawned_jobs
@@ -126,12 +127,6 @@ def share_of(part: float, whole: float) -> str:
 def percent(part: float, whole: float) -> str:
     """Return the share of another time, in percent."""
     return share(part / whole if whole > 0 else float("nan"))
-
-
-def mpi_name(text: str) -> str:
-    """Return the name and release from MPI_Get_library_version's text."""
-    words = text.split("\n")[0].replace("Version:", " ").replace(",", " ").split()
-    return " ".join(words[:3] if words[:1] == ["Open"] else words[:2])
 
 
 CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"

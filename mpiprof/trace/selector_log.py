@@ -1,30 +1,33 @@
 """Reads the selector's log `selection.jsonl`, which has one JSON object per line.
 
-    key     instances that share a choice: operation, bytes, root, size, sites (text), frames
-            (module and offset of native sites, null for others); repeated if calls came from
-            further sites later
+    key     instances that share a choice: operation, bytes, root, size, sites (their innermost
+            frames, as in the tables); repeated if calls came from further sites later
     phase   a new search among the candidates, at the n-th instance of the key, and the reason
     trial   the score of a candidate in a phase
     choice  the algorithm from an instance on, and the reason
     end     totals of a key that is no longer used
 
 The file may be missing (no `--switch auto`), cut (a killed job), damaged or forged. A line that the
-recorder cannot have written is skipped.
+recorder cannot have written is skipped. In older traces a site is a text, and the frames of native
+sites are in a list of their own, `frames`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mpiprof.trace.checksum import line_is_sound
-from mpiprof.trace.sites import resolve_native
+from mpiprof.trace.sites import Site, describe_sites, is_program, site_label
 
 FILE = "selection.jsonl"
 LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # maximum bytes, bytes of a line, lines
 TEXT = 300  # maximum characters of a value; the rest is cut off
+MOST_SITES = 64  # of a key
+PLACE = re.compile(r"[^:]+:[1-9][0-9]*")  # a call site as a plan names it
 # Required fields of each kind of line.
 KINDS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
@@ -43,53 +46,90 @@ NUMBERS: dict[str, tuple[str, ...]] = {
 }
 
 
+def exists(folder: Path) -> bool:
+    """Return whether a program ran under `--switch auto`; the log may be empty."""
+    return (folder / FILE).is_file()
+
+
 def read(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines in order, each with its kind and the values of KINDS and NUMBERS.
 
-    A key also has its sites, a list of texts.
+    A key also has its `sites`, a list of texts, and their `places`: each site's file and line, or
+    None for a site that a plan cannot name.
     """
     found = []
-    keys: dict[str, tuple[dict[str, Any], list[tuple[str, int] | None]]] = {}
-    native: dict[str, set[int]] = {}
+    keys: dict[str, dict[str, Any]] = {}
     for line in _lines(folder / FILE):
         kind = line.get("kind")
         row = _row(kind, line) if isinstance(kind, str) and kind in KINDS else None
         if row is None:
             continue
-        frames = _frames(line, len(row["sites"])) if kind == "key" else []
-        for frame in frames:
-            if frame is not None:
-                native.setdefault(frame[0], set()).add(frame[1])
         if kind == "key" and row["key"] in keys:  # repeated with call sites that came later
-            keys[row["key"]][0]["sites"] = row["sites"]
-            keys[row["key"]][1][:] = frames
+            keys[row["key"]]["sites"] = row["sites"]
             continue
-        found.append((row, frames))
+        found.append(row)
         if kind == "key":
-            keys[row["key"]] = found[-1]
-    places = {module: resolve_native(module, sorted(at)) for module, at in native.items()}
-    for row, frames in found:
-        for i, frame in enumerate(frames):
-            if frame is not None and frame[1] in places[frame[0]]:
-                file, number, _ = places[frame[0]][frame[1]]
-                row["sites"][i] = f"{Path(file).name}:{number}"
-        if frames:
-            row["sites"] = list(dict.fromkeys(row["sites"]))
-        yield row
+            keys[row["key"]] = row
+    _name_sites(list(keys.values()))
+    yield from found
 
 
-def _frames(line: dict[str, Any], count: int) -> list[tuple[str, int] | None]:
-    """Return (module, offset) of each native site, None for other sites."""
-    found: list[tuple[str, int] | None] = []
-    frames = line.get("frames")
-    for frame in frames[:count] if isinstance(frames, list) else []:
-        known = frame if isinstance(frame, dict) else {}
-        module, offset = known.get("module"), known.get("offset")
-        if isinstance(module, str) and type(offset) is int and 0 <= offset < 1 << 62:
-            found.append((module, offset))
+def _name_sites(keys: list[dict[str, Any]]) -> None:
+    """Replace the raw sites of each key by their texts and places."""
+    frames = [(frame,) for key in keys for _, frame in key["sites"] if frame]
+    (described,) = describe_sites(frames, [range(len(frames))])
+    sites = iter(described)
+    for key in keys:
+        named = [
+            _named(text, frame, next(sites) if frame else None) for text, frame in key["sites"]
+        ]
+        named = list(dict.fromkeys(named))  # a compiler may make several calls of one line
+        key["sites"] = [text for text, _ in named]
+        key["places"] = [place for _, place in named]
+
+
+def _named(text: str, frame: dict[str, Any] | None, site: Site | None) -> tuple[str, str | None]:
+    """Return a site's text and place; `text` is the recorder's name in an older trace."""
+    if frame is None or site is None:
+        place = text.split(" ")[0]
+        return text, place if PLACE.fullmatch(place) else None
+    if not site["line"]:
+        return text or site_label(site), None
+    place = f"{Path(site['file']).name}:{site['line']}"
+    return site_label(site), place if "file" in frame or is_program(frame["module"]) else None
+
+
+def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
+    """Return text and frame of each site; one of them is empty, except in an older trace."""
+    sites, frames = line.get("sites"), line.get("frames")
+    if not isinstance(sites, list):
+        return []
+    old = frames if isinstance(frames, list) else []
+    found = []
+    for i, site in enumerate(sites[:MOST_SITES]):
+        if isinstance(site, str):
+            found.append((site[:TEXT], _frame(old[i] if i < len(old) else None)))
         else:
-            found.append(None)
+            found.append(("" if _frame(site) else "?", _frame(site)))
     return found
+
+
+def _frame(found: Any) -> dict[str, Any] | None:
+    """Return a frame as `describe_sites` requires it, or None."""
+    if not isinstance(found, dict):
+        return None
+    if isinstance(found.get("file"), str):
+        line, function = found.get("line"), found.get("function")
+        return {
+            "file": found["file"],
+            "line": line if type(line) is int else None,
+            "function": function if isinstance(function, str) else None,
+        }
+    module, offset, symbol = (found.get(name) for name in ("module", "offset", "symbol"))
+    if isinstance(module, str) and type(offset) is int and 0 <= offset < 1 << 62:
+        text = symbol if isinstance(symbol, str) else None
+        return {"module": module, "offset": offset, "symbol": text}
+    return None
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -127,8 +167,7 @@ def _row(kind: str, line: dict[str, Any]) -> dict[str, Any] | None:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":
-        sites = line.get("sites")
-        row["sites"] = [str(s)[:TEXT] for s in sites[:64]] if isinstance(sites, list) else []
+        row["sites"] = _raw_sites(line)
     return row
 
 

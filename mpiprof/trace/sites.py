@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 Place = tuple[str, int, str]
+PT_LOAD, PT_INTERP = 1, 3  # types of ELF segments
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 
 
@@ -56,7 +57,7 @@ def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
     return any(pattern in text for text in texts)
 
 
-def site_label(site: dict[str, Any]) -> str:
+def site_label(site: Site) -> str:
     """Return a site on one line: "app.py:12 step"."""
     if site["file"] is None:
         return "?"
@@ -180,26 +181,36 @@ def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
     return found
 
 
+def is_program(module: str) -> bool:
+    """Return whether a file is a program rather than a library: it names its loader."""
+    return any(kind == PT_INTERP for kind, _ in _segments(module))
+
+
 def _load_address(module: str) -> int:
     """Return the link address of the first segment; 0 for position-independent programs.
 
     Offsets in a position-dependent program count from that address.
     """
+    return min((at for kind, at in _segments(module) if kind == PT_LOAD), default=0) & ~0xFFF
+
+
+def _segments(module: str) -> list[tuple[int, int]]:
+    """Return type and link address of each segment of a 64-bit ELF file; [] for other files."""
     try:
         with open(module, "rb") as file:
             head = file.read(64)
             if head[:6] != b"\x7fELF\x02\x01":
-                return 0
+                return []
             table, size, count = (
                 struct.unpack_from("<Q", head, 32)[0],
                 *struct.unpack_from("<HH", head, 54),
             )
-            lowest = []
+            found = []
             for i in range(count):
                 file.seek(table + i * size)
                 entry = file.read(56)
-                if struct.unpack_from("<I", entry)[0] == 1:  # PT_LOAD
-                    lowest.append(int(struct.unpack_from("<Q", entry, 16)[0]))
+                kind, address = struct.unpack_from("<I12xQ", entry)
+                found.append((int(kind), int(address)))
     except (OSError, struct.error):
-        return 0
-    return min(lowest, default=0) & ~0xFFF
+        return []
+    return found

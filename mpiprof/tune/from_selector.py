@@ -22,7 +22,7 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.trace import selector_log
 from mpiprof.tune import plan_entries
 from mpiprof.tune.plan_entries import Entry
-from mpiprof.tune.rules import NATIVE, SITE
+from mpiprof.tune.rules import NATIVE
 
 Line = Mapping[str, Any]
 
@@ -51,10 +51,10 @@ class Found:
 
 def read(folder: Path) -> list[Found]:
     """Return the lines by key; raises TraceError if the trace has no selector log."""
-    if not (folder / selector_log.FILE).is_file():
+    if not selector_log.exists(folder):
         raise TraceError(
             f"{folder}: its program did not choose for itself: record it with --switch auto, or "
-            "tune without --from-selection"
+            "tune without --found"
         )
     found: dict[str, Found] = {}
     for line in selector_log.read(folder):
@@ -86,14 +86,13 @@ def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
     chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
     made = []
     for f in chosen:
-        sites = [site.split(" ")[0] for site in map(str, f.key["sites"])]
-        known = [site for site in sites if SITE.fullmatch(site)]
+        places = f.key["places"]
         made.append(
             plan_entries.entry(
                 f.key["operation"],
                 f.key["size"],
                 _span(f),
-                known if len(known) == len(sites) else (),
+                places if all(places) else (),
                 f.algorithm,
                 why(f),
                 measured,

@@ -1,8 +1,8 @@
 """Corrections of the model that `--switch auto` learns on a machine (`--learn FILE`).
 
-core/selection/online/model_correction.c writes a line for each algorithm that a phase has tried, at
-the end of a job. Jobs may append at the same time. A later job starts with the means over the lines
-recorded under its MPI.
+core/selection/online/model_correction.c appends a line for each algorithm that a phase has tried,
+when the phase ends. Processes and jobs may append at the same time. A later job starts with the
+means over the lines recorded under its MPI.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
+from mpiprof.libraries import mpi_name
 from mpiprof.tune.rules import own_name
 
 NEWEST = 4096  # lines read, from the end of the file
@@ -59,7 +60,7 @@ def lesson_of(line: str) -> Lesson | None:
             int(found["members"]),
             float(found["ratio"]),
             int(found["runs"]),
-            str(found["measured"]["mpi"]),
+            mpi_name(str(found["measured"]["mpi"])),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.output_files import check_output
 from mpiprof.launch import elf, library
 from mpiprof.launch.job import rank_in, ranks_in
 from mpiprof.launch.library import Mpi
@@ -22,11 +20,30 @@ if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
 
 ONLY_AUTO = (
-    ("explain", "--explain"),
     ("reproducible", "--reproducible"),
-    ("plan_out", "--plan-out"),
     ("learn", "--learn"),
 )
+
+# Options of earlier versions, with the command that replaces each.
+REPLACED = {
+    "--explain": "`report TRACE` shows what `auto` tried and chose, and why",
+    "--plan-out": "after the job, `tune TRACE --found -o plan.json` writes what `auto` found",
+}
+
+
+class Replaced(argparse.Action):
+    """An option of an earlier version, refused with the command that replaces it."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Raise UsageError."""
+        (name,) = self.option_strings
+        raise UsageError(f"`run` has no option {name}: {REPLACED[name]}")
+
+
+def add_replaced(parser: argparse.ArgumentParser) -> None:
+    """Add the options of earlier versions to a parser, hidden."""
+    for name in REPLACED:
+        parser.add_argument(name, action=Replaced, nargs=0, help=argparse.SUPPRESS)
 
 
 def words(args: argparse.Namespace) -> list[str]:
@@ -40,8 +57,8 @@ def words(args: argparse.Namespace) -> list[str]:
 
 def forget(args: argparse.Namespace) -> None:
     """Clear all options of selection."""
-    args.switch = args.plan_out = args.learn = args.scratch = None
-    args.explain = args.reproducible = args.strict_plan = False
+    args.switch = args.learn = args.scratch = None
+    args.reproducible = args.strict_plan = False
 
 
 def plan_of(
@@ -83,19 +100,6 @@ def check_options(args: argparse.Namespace, plan: Plan) -> None:
             raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
     if args.strict_plan and not plan.files:
         raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
-    out: Path | None = args.plan_out
-    if out is None:
-        return
-    check_output("--plan-out", out, "plan.json")
-    if out.exists() and not _is_list(out):
-        raise UsageError(f"--plan-out {out} exists and is no plan: name another file")
-
-
-def _is_list(path: Path) -> bool:
-    try:
-        return isinstance(json.loads(path.read_text(encoding="utf-8")), list)
-    except (OSError, ValueError, RecursionError):
-        return False
 
 
 def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:

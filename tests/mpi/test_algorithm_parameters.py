@@ -10,6 +10,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.model.variant import Variant
 from mpiprof.tune import from_selector, plan_entries
 
@@ -37,14 +38,12 @@ VARIANTS = (
 )
 
 
-def ran(
-    mpi: Mpi, folder: Path, operation: str, specification: str, *options: str | Path
-) -> tuple[Path, set[str]]:
+def ran(mpi: Mpi, folder: Path, operation: str, specification: str) -> tuple[Path, set[str]]:
     """Record the program under a choice; returns the trace and the algorithms of an operation."""
     program, trace = folder / "app.py", folder / f"trace-{len(list(folder.iterdir()))}"
     program.write_text(PROGRAM)
     words: list[str | Path] = [mpi.python, "-m", "mpiprof", "run", "-q", "-o", trace]
-    words += ["--switch", specification, *options, program]
+    words += ["--switch", specification, program]
     run_mpi(mpi, 3, words, check=True)
     found = mpiprof.open(trace).instances
     return trace, set(found.loc[found["operation"] == operation, "algorithm"].astype(str))
@@ -60,8 +59,9 @@ def test_a_variant_survives_on_3_ranks(
     plan_entries.write(plan, [plan_entries.entry(operation, 3, None, (), forced.pop(), "", {})])
     assert ran(openmpi, tmp_path, operation, str(plan))[1] == {variant}
 
-    trace, chosen = ran(openmpi, tmp_path, operation, f"{plan},auto", "--plan-out", found)
+    trace, chosen = ran(openmpi, tmp_path, operation, f"{plan},auto")
     assert variant in chosen
+    assert main(["tune", str(trace), "--found", "-o", str(found)]) == 0
     written = {
         str(Variant(e["algorithm"], tuple((n, str(v)) for n, v in e.get("parameters", {}).items())))
         for e in json.loads(found.read_text())

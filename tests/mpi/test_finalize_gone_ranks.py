@@ -16,7 +16,7 @@ MODES: dict[str, list[str]] = {
     "summary": ["--record", "summary"],
     "forced": ["--switch", "allreduce=ring"],
     "random": ["--switch", "random:1"],
-    "auto": ["--switch", "auto", "--explain"],
+    "auto": ["--switch", "auto"],
 }
 
 

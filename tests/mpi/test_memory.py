@@ -111,7 +111,7 @@ PLANS = [(1, 1, -1), (2, 1, 0), (30, 1, 1), (100, 1, 0), (180, 1, -1), (250, 1, 
 PLANS += [(phase, 3, (-1, 0, 1)[phase % 3]) for phase in (1, 2, 3)]
 SWITCHES = [
     ["--switch", "random:7"],
-    ["--switch", "auto", "--explain"],
+    ["--switch", "auto"],
     ["--switch", EVERYTHING],
     ["--record", "summary"],
     [],

@@ -14,7 +14,7 @@ from mpiprof.errors import UsageError
 from mpiprof.tune import plan, plan_check
 from mpiprof.tune.plan import Plan
 
-NAMES = ("SWITCH", "AUTO", "EXPLAIN", "REPRODUCIBLE", "PLAN_OUT", "SWITCH_MODEL")
+NAMES = ("SWITCH", "AUTO", "REPRODUCIBLE", "LEARN", "SWITCH_MODEL")
 APP = f"""import os
 def f(): pass
 if os.environ.get("PMI_RANK", "0") == "0":  # lines of several ranks would cut each other
@@ -53,16 +53,15 @@ def variables(text: str) -> dict[str, str]:
 
 def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
     path = write(folder, GOOD)
-    words = ["--explain", "--reproducible", "--plan-out", "found.json"]
+    words = ["--reproducible", "--learn", "learned.jsonl"]
     for n in (None, 1):
         code, out, err = outcome(mpich, folder, "--switch", f"{path},auto", *words, n=n)
         assert code == 0 and err == ""
         assert variables(out) == {
             "SWITCH": "alltoall ring 0 -1 * * *;",
             "AUTO": "1",
-            "EXPLAIN": "1",
             "REPRODUCIBLE": "1",
-            "PLAN_OUT": str(folder / "found.json"),
+            "LEARN": str(folder / "learned.jsonl"),
             "SWITCH_MODEL": "None",
         }
     code, out, _ = outcome(mpich, folder, "--switch", "auto")
@@ -73,18 +72,15 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        (["--explain"], "--explain needs --switch auto"),
+        (["--explain"], "`run` has no option --explain: `report TRACE` shows"),
         (["--reproducible"], "--reproducible needs --switch auto"),
-        (["--plan-out", "x.json"], "--plan-out needs --switch auto"),
+        (["--plan-out", "x.json"], "`tune TRACE --found -o plan.json` writes"),
         (["--strict-plan"], "--strict-plan requires --switch PLAN.json"),
-        (["--switch", "alltoall=ring", "--explain"], "--switch alltoall=ring,auto"),
+        (["--switch", "alltoall=ring", "--reproducible"], "--switch alltoall=ring,auto"),
         (["--switch", "auto", "--strict-plan"], "names no plan file"),
         (["--switch", "random:1,auto"], "cannot be combined with other items"),
         (["--switch", "auto", "--partial"], "--partial forbids"),
         (["--switch", "auto", "--record", "off"], "requires the recorder"),
-        (["--switch", "auto", "--plan-out", "."], "is a folder: pass a file"),
-        (["--switch", "auto", "--plan-out", "none/x.json"], "no such folder none"),
-        (["--switch", "auto", "--plan-out", "app.py"], "exists and is no plan"),
         (["--learn", "x.jsonl"], "--learn needs --switch auto"),
         (["--switch", "auto", "--learn", "."], "is a folder: pass a file"),
         (["--switch", "auto", "--learn", "none/x.jsonl"], "no such folder none"),

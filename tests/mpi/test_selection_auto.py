@@ -20,6 +20,7 @@ from support.mpis import Mpi
 from support.trace_tables import table_rows
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.bench.harness.selector import Selection
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.model.problem_spec import algorithms
@@ -188,7 +189,6 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
     written = [{"operation": "alltoall", "algorithm": "ring", "why": "a test"}]
     plan.write_text(json.dumps(written))
     given = ["run", "-q", "-o", str(tmp_path / "trace"), "--switch", f"{plan},auto"]
-    given += ["--plan-out", str(tmp_path / "found.json"), "--explain"]
     argv = [
         str(openmpi.python),
         "-m",
@@ -199,6 +199,9 @@ def test_what_was_found_starts_the_next_run_on_4_ranks(openmpi: Mpi, tmp_path: P
         "120",
     ]
     run_mpi(openmpi, 4, argv, cwd=tmp_path, check=True)
+    assert (
+        main(["tune", str(tmp_path / "trace"), "--found", "-o", str(tmp_path / "found.json")]) == 0
+    )
     first = selection(tmp_path / "trace")[1]
     assert (first["kind"], first["algorithm"], first["why"]) == ("choice", "ring", "from the plan")
     found = json.loads((tmp_path / "found.json").read_text())

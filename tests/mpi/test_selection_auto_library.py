@@ -18,6 +18,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
+from mpiprof.__main__ import main
 from mpiprof.libraries import own
 from mpiprof.model.problem_spec import algorithms
 
@@ -65,7 +66,6 @@ def auto_words(mpi: Mpi, folder: Path, mode: str, turns: int = 120) -> list[str]
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     learned.write_text(lessons(mpi, 600, 0.01))
     options = ["--machine", str(machine), "--learn", str(learned)]
-    options += ["--plan-out", str(folder / "plan.json")]
     program = [str(PROGRAMS / "selection_loops.py"), mode, str(turns)]
     return command(mpi, folder, "trace", "auto", *options, *program)
 
@@ -115,6 +115,7 @@ def test_one_is_chosen_and_handed_on(mpi: Mpi, tmp_path: Path) -> None:
     names = {":".join(name.split(":")[:2]) for name in tried(lines)}
     before = len(lessons(mpi, 1, 1).splitlines())
     assert {json.loads(line)["algorithm"] for line in learned[before:]} == names
+    assert main(["tune", str(folder / "trace"), "--found", "-o", str(folder / "plan.json")]) == 0
     (entry,) = json.loads((folder / "plan.json").read_text())
     parameters = [f":{k}={v}" for k, v in entry.get("parameters", {}).items()]
     assert entry["algorithm"] + "".join(parameters) == chosen

@@ -43,6 +43,25 @@ def test_no_private_communicator_left(mpich: Mpi, tmp_path: Path) -> None:
     ]
 
 
+SPLIT = """
+from array import array
+from mpi4py import MPI
+comm = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank > 0)
+one, two = array('i', [1] * comm.size), array('i', [0] * comm.size)
+for i in range(3):
+    comm.Alltoall(one, two)
+"""
+
+
+def test_another_leader_notes_what_was_left(openmpi: Mpi, tmp_path: Path) -> None:
+    """On 4 ranks: rank 1 leads a communicator without rank 0, and has its note in the trace."""
+    script(tmp_path, SPLIT)
+    trace, said = switched(openmpi, 4, tmp_path, "alltoall=pair", "app.py")
+    assert said == []
+    (note,) = trace.notes
+    assert note.startswith("rank 1: alltoall=pair: 3 calls were left to the library")
+
+
 WRONG = """
 #include <mpi.h>
 #include <stdio.h>

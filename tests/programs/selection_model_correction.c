@@ -11,14 +11,13 @@
 
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "base/tree.h"
 #include "executor/mpi_t_algorithm.h"
 #include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "selection/online/model_correction.h"
-#include "selection/online/provenance.h"
 #include "selection/online/rank_test.h"
 #include "tracefile/file.h"
+#include "tracefile/meta.h"
 
 static const struct algorithm reduce_ring = {.operation = "reduce", .name = "ring"};
 static const struct algorithm reduce_tree = {.operation = "reduce", .name = "tree"};
@@ -53,21 +52,19 @@ void recorder_say(const char *format, ...)
     (void)format;
 }
 
-int tree_collect_last(struct text *t, const char *between, tree_join join, enum tree_last which,
-                      MPI_Comm comm)
-{
-    (void)t, (void)between, (void)join, (void)which, (void)comm;
-    return 0;
-}
-
 bool file_write(int descriptor, const struct text *t)
 {
     return descriptor >= 0 && t != NULL;
 }
 
-void provenance_add(struct text *t)
+void meta_now(char *stamp, size_t room)
 {
-    (void)t;
+    (void)stamp, (void)room;
+}
+
+const char *meta_library(void)
+{
+    return "";
 }
 
 int64_t rank_test_median(const struct candidate *c)

@@ -48,7 +48,7 @@ def test_another_way_to_record_is_refused(way: str, capsys: pytest.CaptureFixtur
 def test_ranks_get_the_options_of_their_starter() -> None:
     words = ["--record", "summary", "--sample", "3", "--limit", "1M", "--stack", "2", "-q", "-m"]
     words += ["--skip-package", "a", "--skip-package", "b", "--machine", "m.json", "--partial"]
-    words += ["--python-sites", "never", "--scratch", "64K", "--plan-out", "out.json", "--explain"]
+    words += ["--python-sites", "never", "--scratch", "64K"]
     words += [
         "--learn",
         "learned.jsonl",
@@ -64,7 +64,7 @@ def test_ranks_get_the_options_of_their_starter() -> None:
     here = Path.cwd()
     wanted = recording_of(parsed(*words))
     assert recording_of(again).environment() == wanted.environment()
-    assert again.machine == here / "m.json" and again.plan_out == here / "out.json"
+    assert again.machine == here / "m.json" and again.learn == here / "learned.jsonl"
     assert again.module and again.strict_plan and again.or_bare and again.mpi == "mpich"
     assert wanted.environment() == {
         "MPIPROF_RECORD": "summary",
@@ -75,10 +75,8 @@ def test_ranks_get_the_options_of_their_starter() -> None:
         "MPIPROF_MACHINE": str(here / "m.json"),
         "MPIPROF_PARTIAL": "1",
         "MPIPROF_PYTHON_SITES": "never",
-        "MPIPROF_EXPLAIN": "1",
         "MPIPROF_REPRODUCIBLE": "1",
         "MPIPROF_SCRATCH": str(64 << 10),
-        "MPIPROF_PLAN_OUT": str(here / "out.json"),
         "MPIPROF_LEARN": str(here / "learned.jsonl"),
         "MPIPROF_QUIET": "1",
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.jobs import run
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -136,7 +137,7 @@ def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
 
 
 def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> None:
-    """A key appears once to readers; a site that cannot be resolved has the recorder's name."""
+    """In an older trace, a site that cannot be resolved has the recorder's name."""
     native = {"module": "/nowhere/app", "offset": 4711, "symbol": None}
     later = {"sites": ["app.py:7", "app+0x1267"], "frames": [None, native]}
     lines = [KEY | {"sites": ["app.py:7"], "frames": [None]}, KEY | later]
@@ -144,3 +145,45 @@ def test_call_sites_that_come_later_and_those_without_a_name(tmp_path: Path) -> 
     (tmp_path / selector_log.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = [row["sites"] for row in selector_log.read(tmp_path)]
     assert found == [["app.py:7", "app+0x1267"], ["x"]]
+
+
+def test_frames_become_call_sites(tmp_path: Path) -> None:
+    """A key appears once to readers, and a plan names only lines of the program."""
+    step = {"file": "/a/app.py", "line": 7, "function": "step"}
+    native = {"module": "/nowhere/app", "offset": 4711, "symbol": "solve+0x7"}
+    lines = [KEY | {"sites": [step]}, KEY | {"sites": [step, native, {"module": 3}, None]}]
+    (tmp_path / selector_log.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (row,) = selector_log.read(tmp_path)
+    assert row["sites"] == ["app.py:7 step", "app solve+0x7", "?"]
+    assert row["places"] == ["app.py:7", None, None]
+
+
+def test_lines_of_a_program_and_of_a_library(tmp_path: Path) -> None:
+    """The lines of both are found; a plan cannot name a line of a library."""
+    source = tmp_path / "solver.c"
+    source.write_text("int main(void)\n{\n    return 0;\n}\n")
+    sites = []
+    for name, options in (("program", []), ("library.so", ["-shared", "-fPIC"])):
+        made = tmp_path / name
+        run(["gcc", "-g", *options, "-o", made, source], check=True)
+        table = run(["nm", made], check=True).stdout
+        offset = next(int(line.split()[0], 16) for line in table.splitlines() if " main" in line)
+        sites.append({"module": str(made), "offset": offset + 4, "symbol": None})
+    line = (
+        json.dumps(KEY | {"sites": sites[:1]})
+        + "\n"
+        + json.dumps(KEY | {"key": "bb", "sites": sites[1:]})
+    )
+    (tmp_path / selector_log.FILE).write_text(line + "\n")
+    program, library = selector_log.read(tmp_path)
+    assert program["places"][0] in ("solver.c:2", "solver.c:3") and library["places"] == [None]
+    assert program["sites"] == library["sites"]
+
+
+def test_the_report_of_a_program_that_probed_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder(tmp_path / "t", ""))]) == 0
+    assert "Nothing was worth probing" in capsys.readouterr().out
+    assert main(["report", str(folder(tmp_path / "u", None))]) == 0
+    assert "Algorithms chosen" not in capsys.readouterr().out

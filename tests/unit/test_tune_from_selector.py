@@ -118,7 +118,7 @@ def test_the_verb_writes_them(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="did not choose for itself"):
         from_selector.read(folder)
     write(folder, lines("01", "ring", ["app.py:20 f"], operation="alltoall", bytes=65536))
-    code, out, err = tune(folder, "--from-selection", "-o", tmp_path / "plan.json")
+    code, out, err = tune(folder, "--found", "-o", tmp_path / "plan.json")
     assert (code, err) == (0, "") and "alltoall at app.py:20: ring" in out
     (entry,) = json.loads((tmp_path / "plan.json").read_text())
     assert entry["measured"]["how"] == "auto" and entry["measured"]["mpi"] == "Synthetic MPI"

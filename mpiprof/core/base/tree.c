@@ -14,11 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/memory.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 #include "base/text.h"
-#include "base/wait.h"
 
 enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14 };
 #define PAUSE_NS 500000
@@ -26,7 +24,6 @@ enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14
 struct piece {
     int64_t length; /* of all of them */
     int64_t cut;    /* a rank had no memory for its part */
-    int64_t ranks;  /* number of ranks included, in MPI_Finalize */
     char bytes[PIECE];
 };
 
@@ -146,101 +143,4 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
     }
     if (rank > 0)
         send(t, tree_parent(rank), comm);
-}
-
-/* ---- in MPI_Finalize, where ranks may be gone
- *
- * A child sends without waiting: MPI_Finalize completes its messages. A parent waits for its
- * children until its deadline (wait.c), and continues with the texts received. A later message must
- * not match another receive, so each collection has a separate tag.
- */
-
-struct letter {
-    struct letter *next; /* sent messages stay in memory */
-    MPI_Request request;
-    struct piece piece;
-};
-static struct letter *letters;
-
-static struct letter *letter_make(int part)
-{
-    struct letter *const l = memory_get(offsetof(struct letter, piece) + (size_t)bytes_of(part));
-
-    if (l != NULL) {
-        l->next = letters;
-        letters = l;
-    }
-    return l;
-}
-
-static void post(const struct text *t, int64_t ranks, int parent, int tag, MPI_Comm comm)
-{
-    int64_t at = 0;
-
-    do {
-        const int part = part_of((int64_t)t->length - at);
-        struct letter *const l = letter_make(part);
-
-        if (l == NULL)
-            return;
-        l->piece.length = (int64_t)t->length;
-        l->piece.cut = t->cut;
-        l->piece.ranks = ranks;
-        if (part > 0)
-            memcpy(l->piece.bytes, t->bytes + at, (size_t)part);
-        if (pmpi.Isend(&l->piece, bytes_of(part), MPI_BYTE, parent, tag, comm, &l->request) !=
-            MPI_SUCCESS)
-            return;
-        pmpi.Request_free(&l->request);
-        at += part;
-    } while (at < (int64_t)t->length);
-}
-
-/* Append a child's text before the deadline. Returns the number of ranks that it includes. */
-static int64_t receive_by(int64_t deadline, struct text *t, const char *between, int child, int tag,
-                          MPI_Comm comm)
-{
-    struct letter *const l = letter_make(PIECE);
-    int64_t at = 0;
-
-    if (l == NULL)
-        return 0;
-    do {
-        l->piece.length = l->piece.cut = 0;
-        if (pmpi.Irecv(&l->piece, (int)sizeof l->piece, MPI_BYTE, child, tag, comm, &l->request) !=
-            MPI_SUCCESS)
-            return 0;
-        if (!wait_until(&l->request, deadline)) {
-            wait_cancel(&l->request);
-            return 0;
-        }
-        at = append(t, between, &l->piece, at);
-    } while (at < l->piece.length);
-    return l->piece.ranks;
-}
-
-/* The variant of tree_collect for MPI_Finalize. Returns on rank 0 the number of missing ranks. */
-int tree_collect_last(struct text *t, const char *between, tree_join join, enum tree_last which,
-                      MPI_Comm comm)
-{
-    int children[TREE_CHILDREN], rank = 0, size = 1;
-    int64_t ranks = 1;
-
-    if (comm == MPI_COMM_NULL)
-        return 0;
-    pmpi.Comm_rank(comm, &rank);
-    pmpi.Comm_size(comm, &size);
-    const int count = tree_children(rank, size, children), tag = TAG_LAST + (int)which;
-    const int64_t deadline = wait_finalize_deadline(count);
-
-    for (int i = 0; i < count; i++) {
-        const size_t earlier = t->length;
-
-        ranks += receive_by(deadline, t, between, children[i], tag, comm);
-        if (join != NULL)
-            join(t, earlier);
-    }
-    if (rank > 0)
-        post(t, ranks, tree_parent(rank), tag, comm);
-    return rank == 0 ? (int)(size - ranks) : 0;
 }

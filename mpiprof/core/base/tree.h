@@ -14,8 +14,3 @@ int tree_parent(int rank);
 int tree_children(int rank, int size, int *children);
 void tree_share(void *what, int bytes, bool patient, MPI_Comm comm);
 void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm);
-
-/* Collections in MPI_Finalize. */
-enum tree_last { LAST_WORDS, LAST_PLAN, LAST_LEARNED, LAST_COUNTS, LAST_SHARING, LAST_SCRATCH };
-int tree_collect_last(struct text *t, const char *between, tree_join join, enum tree_last which,
-                      MPI_Comm comm);

@@ -2,8 +2,8 @@
  *
  * In MPI_Finalize other ranks may be gone: aborted with a sub-communicator, or killed under a
  * launcher that leaves the rest of the job alone. No rank can detect which ranks are gone. A late
- * rank will still arrive, and MPI_Finalize itself usually waits for it. So in all exchanges there
- * together, a rank waits at most FINALIZE_NS from its own arrival.
+ * rank will still arrive, and MPI_Finalize itself usually waits for it. So a rank waits there at
+ * most FINALIZE_NS from its own arrival, and only to compare clocks.
  */
 #include "base/wait.h"
 
@@ -16,7 +16,6 @@
 
 enum { BUSY_TESTS = 1000 };
 #define FINALIZE_NS INT64_C(5000000000)
-#define LEVEL_NS INT64_C(250000000)
 
 /* Wait for a request. Returns false if the deadline has passed or the operation has failed. */
 bool wait_until(MPI_Request *request, int64_t deadline)
@@ -44,13 +43,8 @@ void wait_cancel(MPI_Request *request)
     pmpi.Request_free(request);
 }
 
-/* Return the end of this rank's waiting time in MPI_Finalize. A rank with children on several tree
- * levels waits longer per level, so that it receives from children that stopped waiting. */
-int64_t wait_finalize_deadline(int levels)
+/* Return the end of this rank's waiting time in MPI_Finalize. */
+int64_t wait_finalize_deadline(void)
 {
-    static int64_t begin;
-
-    if (begin == 0)
-        begin = now_ns();
-    return begin + FINALIZE_NS + levels * LEVEL_NS;
+    return now_ns() + FINALIZE_NS;
 }

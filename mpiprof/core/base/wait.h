@@ -7,4 +7,4 @@
 
 bool wait_until(MPI_Request *request, int64_t deadline);
 void wait_cancel(MPI_Request *request);
-int64_t wait_finalize_deadline(int levels);
+int64_t wait_finalize_deadline(void);

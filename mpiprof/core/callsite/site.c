@@ -3,6 +3,7 @@
  * Sites live as long as the process. They are created under recorder.lock and looked up without it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hooks.h"
 #include "base/map.h"
@@ -44,6 +45,14 @@ static struct site *too_many(void)
     return &overflow;
 }
 
+/* Return the length of the first frame. In a name, a quote has a backslash before it. */
+static size_t first_length(const char *frames)
+{
+    const char *const next = strstr(frames, "}, {\"");
+
+    return next != NULL ? (size_t)(next - frames) + 1 : strlen(frames);
+}
+
 /* Return a new site, or the site that another thread just created for this key. Never returns
  * NULL. */
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
@@ -57,7 +66,8 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
         if (!site_write(s->id, frames) || !map_put(m, key, s)) {
             free(s);
             s = NULL;
-        } else if (recorder.by_site || recorder.names_sites) {
+        } else if (recorder.switching) {
+            s->frame = strndup(frames->bytes, first_length(frames->bytes));
             hooks.site_met(s, frames->bytes);
         }
     }
@@ -65,4 +75,37 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
         s = too_many();
     recorder_unlock();
     return s;
+}
+
+/* Append the last component of the path that ends at `end` in a frame. */
+static void file_add(struct text *t, const char *frame, const char *end)
+{
+    const char *file = end;
+
+    while (file > frame && file[-1] != '/' && file[-1] != '"')
+        file--;
+    text_add(t, "%.*s", (int)(end - file), file);
+}
+
+/* Append the name of a site for a message: app.py:12 for Python, or symbol or offset of a native
+ * site. The reports look up the lines of native sites. */
+void site_name(const struct site *s, struct text *name)
+{
+    static const char line[] = "\", \"line\": ", offset[] = "\", \"offset\": ";
+    static const char symbol[] = "\"symbol\": \"";
+    const char *const frame = s->frame != NULL ? s->frame : "";
+    const char *at;
+
+    if ((at = strstr(frame, line)) != NULL) {
+        file_add(name, frame, at);
+        text_add(name, ":%d", atoi(at + sizeof line - 1));
+    } else if ((at = strstr(frame, symbol)) != NULL) {
+        at += sizeof symbol - 1;
+        text_add(name, "%.*s", (int)strcspn(at, "\""), at);
+    } else if ((at = strstr(frame, offset)) != NULL) {
+        file_add(name, frame, at);
+        text_add(name, "+0x%llx", strtoull(at + sizeof offset - 1, NULL, 10));
+    } else {
+        text_add(name, "?");
+    }
 }

@@ -314,9 +314,9 @@ static void end_recording(void)
         return;
     fatal_signal_forget();
     presite_sample_end();
-    select_end(recorder.sessions ? MPI_COMM_NULL : recorder.private);
+    select_end();
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
-        clock_synchronise("finalize", wait_finalize_deadline(0));
+        clock_synchronise("finalize", wait_finalize_deadline());
         pmpi.Comm_free(&recorder.private);
     }
     end_write("finalize");

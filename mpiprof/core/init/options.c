@@ -27,7 +27,6 @@
     X(AUTO, NULL, true)                                                                            \
     X(BASE, "mpiprof-trace", false)                                                                \
     X(COMMAND, "[]", false)                                                                        \
-    X(EXPLAIN, NULL, true)                                                                         \
     X(INVOCATION, "python -m mpiprof", false)                                                      \
     X(JOB, "", false)                                                                              \
     X(LEARN, NULL, true)                                                                           \
@@ -40,7 +39,6 @@
     X(NODE_FILES_ABOVE, "32", false)                                                               \
     X(PARTIAL, NULL, true)                                                                         \
     X(PARTS, NULL, false)                                                                          \
-    X(PLAN_OUT, NULL, true)                                                                        \
     X(PROGRAM, program_invocation_short_name, false)                                               \
     X(PYTHON_SITES, "auto", false)                                                                 \
     X(QUIET, NULL, false)                                                                          \
@@ -131,11 +129,9 @@ void options_read(void)
                           .library = text[LIBRARY],
                           .rules = text[SWITCH],
                           .model = text[SWITCH_MODEL],
-                          .plan_out = text[PLAN_OUT],
                           .learn = text[LEARN],
                           .learned = text[LEARNED],
                           .chooses = text[AUTO] != NULL,
-                          .explains = text[EXPLAIN] != NULL,
                           .reproducible = text[REPRODUCIBLE] != NULL,
                           .scratch = strtoll(text[SCRATCH], NULL, 10)};
     o->stack = o->stack < 1 ? 1 : o->stack;

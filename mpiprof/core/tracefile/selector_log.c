@@ -23,6 +23,15 @@ static bool is_open(void)
     return file.descriptor >= 0;
 }
 
+/* Create the file, which shows that selection was on, even if it never has a line. */
+void selector_log_create(void)
+{
+    recorder_lock();
+    if (!recorder.passive)
+        is_open();
+    recorder_unlock();
+}
+
 /* Append a line. Returns true if it was written. */
 bool selector_log_add(const struct text *line)
 {

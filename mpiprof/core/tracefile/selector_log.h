@@ -4,5 +4,6 @@
 
 #include "base/text.h"
 
+void selector_log_create(void);
 bool selector_log_add(const struct text *line);
 void selector_log_close(void);

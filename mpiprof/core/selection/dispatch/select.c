@@ -127,7 +127,6 @@ void select_start(void)
     switching_start();
     if (choice_is_random_own() || chooses || rules_first_own() != NULL)
         own_start();
-    recorder.names_sites = chooses;
     if ((chooses || recorder.options.totals) && !random)
         auto_start(chooses);
 }
@@ -154,13 +153,13 @@ PUBLIC int mpiprof_study_choose(const char *rule)
     return atomic_exchange(&switched_calls, 0);
 }
 
-/* Finish selection in MPI_Finalize, on all ranks. `comm` contains all ranks or is MPI_COMM_NULL. */
-void select_end(MPI_Comm comm)
+/* Finish selection in MPI_Finalize, on all ranks. */
+void select_end(void)
 {
     if (!recorder.switching)
         return;
-    finalize_finish(comm);
-    diagnostics_end(comm);
+    finalize_finish();
+    diagnostics_end();
     argument_check_end();
     mpi_t_algorithm_end();
 }

@@ -6,7 +6,7 @@
 #include "record/call.h"
 
 void select_start(void);
-void select_end(MPI_Comm comm);
+void select_end(void);
 bool select_run(struct call *c, const struct arguments *a, int *error);
 
 /* Hooks of the recording (hooks.h). */

@@ -30,7 +30,7 @@
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
 #include "selection/online/decide.h"
-#include "selection/online/explain.h"
+#include "selection/online/key_log.h"
 #include "selection/online/model_correction.h"
 #include "selection/online/probe.h"
 #include "selection/online/selection.h"
@@ -39,6 +39,7 @@
 #include "selection/rules/key.h"
 #include "selection/rules/rules.h"
 #include "timing/clock.h"
+#include "tracefile/selector_log.h"
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
@@ -74,6 +75,8 @@ void auto_start(bool chooses)
     auto_watching = true;
     model_correction_open();
     budget_open();
+    if (chooses && recorder.rank == 0)
+        selector_log_create();
     if (recorder.private != MPI_COMM_NULL)
         clock_share();
 }
@@ -121,8 +124,8 @@ static struct selection *selection_make(const struct execution *e, const struct 
         s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
     s->problem = e->problem; /* for alpha and the sizes of the groups */
     s->began_ns = now_ns();
-    s->told = explain_key(e, hash_mix(key->hash, k->identity));
-    if (s->told == NULL) {
+    s->log = key_log_make(e, hash_mix(key->hash, k->identity));
+    if (s->log == NULL) {
         arrivals_free(w);
         memory_free(s);
         return NULL;
@@ -182,7 +185,7 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
     if (!native && private_comm_ready(c->comm, c->handle))
         list_and_predict(s, e);
     decide_from(s, native ? NATIVE : find_candidate(s, v), why);
-    explain_events(s);
+    key_log_events(s);
 }
 
 static bool inherited_pays(const struct key *key)
@@ -311,7 +314,7 @@ static void results(struct selection *s, const struct call *c)
     prepare_own(s, c->comm);
     if (current_choice_has(&s->hold, NEWS_TRIALS))
         model_correction_note(s);
-    explain_events(s);
+    key_log_events(s);
 }
 
 void auto_end(struct call *c)
@@ -326,7 +329,7 @@ void auto_end(struct call *c)
         return;
     s->instances++;
     if (comm_leads(c->comm) && c->site != NULL)
-        explain_site(s->told, c->site);
+        key_log_site(s->log, c->site);
     if (s->hold.left)
         return;
     if (auto_chooses && s->instances == 1 && s->arrivals->wait_rule == WAIT_ALL_FOR_ALL) {

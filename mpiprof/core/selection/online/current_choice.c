@@ -1,4 +1,4 @@
-/* Current choice of a key. Only this file changes it. Each change adds an event, which explain.c
+/* Current choice of a key. Only this file changes it. Each change adds an event, which key_log.c
  * reports. */
 #include "selection/online/current_choice.h"
 

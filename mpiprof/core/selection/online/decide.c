@@ -6,7 +6,7 @@
  *
  * decide() is a pure function of numbers that are equal on all members. It uses no clock and no
  * call site of this rank. observe.c evaluates a window, window_length.c limits its cost.
- * current_choice.c executes the decision, explain.c reports it.
+ * current_choice.c executes the decision, key_log.c reports it.
  */
 #include "selection/online/decide.h"
 #include "selection/online/arrival.h"

@@ -15,8 +15,8 @@
 #include "selection/online/auto.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/explain.h"
 #include "selection/online/finalize.h"
+#include "selection/online/key_log.h"
 #include "selection/online/model_correction.h"
 #include "selection/online/orphaned_reductions.h"
 #include "selection/online/rank_test.h"
@@ -38,7 +38,7 @@ void finalize_forget(struct key *keys, int count, MPI_Comm comm)
         if (keys[i].selection != NULL) {
             if (keys[i].selection->hold.state == STATE_PROBE)
                 model_correction_note(keys[i].selection);
-            explain_end(keys[i].selection);
+            key_log_end(keys[i].selection);
             all[found++] = keys[i].selection->arrivals;
             memory_free(keys[i].selection);
             keys[i].selection = NULL;
@@ -101,7 +101,7 @@ static void flush(int64_t deadline)
 
 /* Complete the reductions of freed communicators in MPI_Finalize, on all ranks. After one second
  * they are left to the library. */
-void finalize_finish(MPI_Comm comm)
+void finalize_finish(void)
 {
     const struct timespec pause = {.tv_nsec = 100000};
     const int64_t deadline = now_ns() + INT64_C(1000000000);
@@ -117,6 +117,4 @@ void finalize_finish(MPI_Comm comm)
             nanosleep(&pause, NULL);
     }
     sum_max_reduce_close();
-    explain_finish(comm);
-    model_correction_finish(comm);
 }

@@ -6,4 +6,4 @@
 
 void finalize_forget(struct key *keys, int count, MPI_Comm comm);
 void finalize_inherit(struct key *child, const struct key *parent);
-void finalize_finish(MPI_Comm comm);
+void finalize_finish(void);

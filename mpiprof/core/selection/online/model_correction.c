@@ -1,4 +1,5 @@
-/* Corrections of the model from measurements, for later keys and with --learn for later jobs.
+/* Corrections of the model from measurements, for later keys and with --learn for later jobs. A
+ * communicator's leader appends its measurements to the file of --learn when a phase ends.
  *
  * An entry refers to an algorithm of the catalogue or of the library (native:ring) and to a class
  * of bytes and members (powers of 2). In the mean over `runs`, the algorithm took `ratio` times the
@@ -26,23 +27,21 @@
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/text.h"
-#include "base/tree.h"
 #include "executor/mpi_t_algorithm.h"
 #include "executor/variant.h"
 #include "record/comm.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "selection/online/candidates.h"
-#include "selection/online/provenance.h"
+#include "selection/online/key_log.h"
 #include "selection/online/rank_test.h"
-#include "selection/online/report_info.h"
 #include "selection/online/selection.h"
 #include "tracefile/file.h"
+#include "tracefile/meta.h"
 
 enum {
     MOST_ENTRIES = 512,
     MOST_RUNS = 16, /* maximum weight of an entry, so that new measurements replace old ones */
-    MOST_BYTES = 1 << 20,
     NEAR = 8 /* maximum class distance of bytes plus members at which an entry still counts */
 };
 
@@ -55,7 +54,6 @@ struct entry {
 };
 static struct entry entries[MOST_ENTRIES];
 static int entry_count;
-static struct text lines; /* new entries of this job, in the format of the file */
 
 /* ---- the table */
 
@@ -144,22 +142,41 @@ double model_correction_factor(const struct variant *v, const struct algorithm *
 
 /* ---- this job */
 
-static void write_down(const struct entry *e)
+static void line_add(struct text *t, const struct entry *e)
 {
-    text_add(&lines, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ",
+    char stamp[32];
+
+    meta_now(stamp, sizeof stamp);
+    text_add(t, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ",
              e->own != NULL ? operation_names[e->own->operation] : e->algorithm->operation,
              e->own != NULL ? e->own->label : e->algorithm->name);
-    text_add(&lines, "\"bytes\": %lld, \"members\": %d, \"ratio\": %.4g, \"runs\": %d, ",
+    text_add(t, "\"bytes\": %lld, \"members\": %d, \"ratio\": %.4g, \"runs\": %d, ",
              1LL << e->bytes, 1 << e->members, e->ratio, e->runs);
-    provenance_add(&lines);
-    text_add(&lines, "}\n");
+    text_add(t, "\"measured\": {\"date\": \"%.10s\", \"mpi\": ", stamp);
+    text_json(t, meta_library(), -1);
+    text_add(t, "}}\n");
 }
 
-/* Record the trials of a phase at its end. The communicator's leader also writes them for the
- * file. */
+/* Append lines to the file of --learn, as other processes may do at the same time. */
+static void lines_write(const struct text *lines)
+{
+    static bool failed; /* reported already */
+    const char *const path = recorder.options.learn;
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+    if ((descriptor < 0 || lines->cut || !file_write(descriptor, lines)) && !failed) {
+        failed = true;
+        recorder_say("--learn: cannot write %s: %s", path, strerror(lines->cut ? ENOMEM : errno));
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+/* Record the trials of a phase at its end. */
 void model_correction_note(const struct selection *s)
 {
-    const bool writes = recorder.options.learn != NULL && comm_leads(s->told->comm);
+    const bool writes = recorder.options.learn != NULL && comm_leads(s->log->comm);
+    struct text lines = {0};
 
     recorder_lock();
     for (int i = 1; i < s->count; i++) {
@@ -175,10 +192,13 @@ void model_correction_note(const struct selection *s)
                                   .runs = c->got < MOST_RUNS ? c->got : MOST_RUNS};
 
         add(&new);
-        if (writes && lines.length < MOST_BYTES)
-            write_down(&new);
+        if (writes)
+            line_add(&lines, &new);
     }
+    if (lines.length > 0)
+        lines_write(&lines);
     recorder_unlock();
+    text_free(&lines);
 }
 
 /* ---- other jobs */
@@ -214,24 +234,4 @@ void model_correction_open(void)
         }
         s += strcspn(s, ";");
     }
-}
-
-/* Append the entries to the file, as other jobs may do at the same time. Collective. */
-void model_correction_finish(MPI_Comm comm)
-{
-    const char *const path = recorder.options.learn;
-
-    if (path == NULL)
-        return;
-    tree_collect_last(&lines, "", NULL, LAST_LEARNED, comm);
-    if (recorder.rank == 0 && lines.length > 0) {
-        const int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-
-        if (descriptor < 0 || lines.cut || !file_write(descriptor, &lines))
-            recorder_say("--learn: cannot write %s: %s", path,
-                         strerror(lines.cut ? ENOMEM : errno));
-        if (descriptor >= 0)
-            close(descriptor);
-    }
-    text_free(&lines);
 }

@@ -58,7 +58,7 @@ struct probing {           /* probing (probe.c) */
     uint8_t plan[LONGEST_WINDOW], next[LONGEST_WINDOW]; /* per position: a candidate, or NOBODY */
 };
 
-struct report_info; /* report texts (report_info.h); never input to a decision */
+struct key_log; /* facts for the trace (key_log.h); never input to a decision */
 
 struct selection {
     struct arrivals *arrivals;
@@ -75,5 +75,5 @@ struct selection {
     struct phases phases;
     struct model model;
     struct probing probing;
-    struct report_info *told;
+    struct key_log *log;
 };

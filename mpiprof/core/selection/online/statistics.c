@@ -18,7 +18,7 @@
 #include "record/comm.h"
 #include "record/record.h"
 #include "selection/online/arrival.h"
-#include "selection/online/report_info.h"
+#include "selection/online/key_log.h"
 #include "selection/online/selection.h"
 #include "selection/online/statistics.h"
 #include "tracefile/event.h"
@@ -95,5 +95,5 @@ void statistics_keep(const struct selection *s, const struct communicator *k)
 
     for (int i = 0; i < w->count && comm_leads(k); i++)
         if (w->before[i].signatures != NULL)
-            statistics_add(w->before[i].signatures, &w->results[i], s->told->message_ns);
+            statistics_add(w->before[i].signatures, &w->results[i], s->log->message_ns);
 }

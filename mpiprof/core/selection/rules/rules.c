@@ -25,7 +25,6 @@
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "callsite/site.h"
-#include "callsite/site_names.h"
 #include "executor/mpi_t_algorithm.h"
 #include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
@@ -267,18 +266,14 @@ static bool names_native(const struct rule *r, const char *frame)
 void rules_meet(struct site *s, const char *frame)
 {
     int *const found = memory_get(((size_t)rule_count + 1) * sizeof *found);
-    const char *known = NULL;
     int count = 0;
 
     if (found == NULL)
         return;
     for (int i = 0; i < rule_count; i++)
         if (rules[i].site != NULL &&
-            (names_python(&rules[i], frame) || names_native(&rules[i], frame))) {
+            (names_python(&rules[i], frame) || names_native(&rules[i], frame)))
             found[count++] = i;
-            known = rules[i].site;
-        }
     found[count] = RULE_NONE;
     s->overrides = found;
-    site_name_meet(s, frame, known);
 }

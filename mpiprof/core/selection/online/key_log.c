@@ -1,0 +1,213 @@
+/* Log of a key: the facts about its probing and choices, in selection.jsonl of the trace.
+ *
+ *   {"kind": "key", "key": "0f..", "communicator": "8c..", "operation": "alltoall", "bytes": ..
+ *   {"kind": "phase", "key": "0f..", "phase": 1, "instance": 12, "why": "start", ..
+ *   {"kind": "trial", "key": "0f..", "phase": 1, "algorithm": "ring", "instances": 5, ..
+ *   {"kind": "choice", "key": "0f..", "phase": 1, "instance": 40, "algorithm": "ring", "why": ..
+ *   {"kind": "end", "key": "0f..", "instances": 300, "probes": 38, "algorithm": "ring", ..
+ *
+ * Each row is appended as soon as its facts are known, so nothing is collected in MPI_Finalize.
+ * `report` and `tune --found` read the rows. Only the member that leads a communicator writes; all
+ * members call these functions.
+ */
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "base/operation.h"
+#include "base/recorder.h"
+#include "base/text.h"
+#include "callsite/site.h"
+#include "executor/execution.h"
+#include "executor/problem.h"
+#include "record/comm.h"
+#include "selection/online/candidates.h"
+#include "selection/online/key_log.h"
+#include "selection/online/rank_test.h"
+#include "selection/online/selection.h"
+#include "tracefile/checksum.h"
+#include "tracefile/selector_log.h"
+
+static const char *name_of(const struct candidate *c)
+{
+    return c->variant.label != NULL ? c->variant.label : "native";
+}
+
+static bool writes(const struct selection *s)
+{
+    return comm_leads(s->log->comm);
+}
+
+static struct text row_begin(const struct selection *s, const char *kind)
+{
+    struct text t = {0};
+
+    text_add(&t, "{\"kind\": \"%s\", \"key\": \"%016llx\"", kind, (unsigned long long)s->log->key);
+    return t;
+}
+
+static void row_end(struct text *t)
+{
+    text_add(t, "}\n");
+    checksum_close(t);
+    selector_log_add(t);
+    text_free(t);
+}
+
+/* Return the bytes of all members, or of this member if sizes are not known to all. */
+static int64_t bytes_of(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+    int64_t total = p->bytes;
+
+    for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
+        total += p->counts[i];
+    return total;
+}
+
+/* Return the bytes of the message of which the report uses the time T. */
+static int64_t message_bytes(const struct execution *e)
+{
+    const struct problem *const p = &e->problem;
+
+    if (p->counts == NULL || !problem_is_known(e))
+        return p->bytes;
+    return e->call->operation == OP_reduce_scatter ? bytes_of(e) : bytes_of(e) / p->size;
+}
+
+void key_log_site(struct key_log *l, const struct site *site)
+{
+    for (int i = 0; i < l->site_count; i++)
+        if (l->sites[i] == site)
+            return;
+    if (l->site_count < (int)(sizeof l->sites / sizeof *l->sites)) {
+        l->sites[l->site_count++] = site;
+        l->written = false; /* the key is written again, with all its call sites */
+    }
+}
+
+/* Returns NULL if the memory reserve is exhausted too. */
+struct key_log *key_log_make(const struct execution *e, uint64_t key)
+{
+    struct key_log *const l = memory_get(sizeof *l);
+
+    if (l == NULL)
+        return NULL;
+    l->key = key;
+    l->comm = e->call->comm;
+    l->operation = e->call->operation;
+    l->root = e->call->root;
+    l->bytes = bytes_of(e);
+    l->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
+    if (comm_leads(l->comm) && e->call->site != NULL)
+        key_log_site(l, e->call->site);
+    return l;
+}
+
+static void write_key(struct selection *s)
+{
+    struct key_log *const l = s->log;
+
+    if (l->written)
+        return;
+    l->written = true;
+    struct text t = row_begin(s, "key");
+
+    text_add(&t, ", \"communicator\": \"%016llx\", \"operation\": \"%s\", \"bytes\": %lld, ",
+             (unsigned long long)l->comm->identity, operation_names[l->operation],
+             (long long)l->bytes);
+    text_add(&t, l->root == ROOT_NONE ? "\"root\": null" : "\"root\": %d", l->root);
+    text_add(&t, ", \"size\": %d, \"sites\": [", l->comm->size + l->comm->remote_size);
+    for (int i = 0; i < l->site_count; i++)
+        text_add(&t, "%s%s", i > 0 ? ", " : "",
+                 l->sites[i]->frame != NULL ? l->sites[i]->frame : "null");
+    text_add(&t, "]");
+    row_end(&t);
+}
+
+static void write_phase(struct selection *s, const struct event *e)
+{
+    struct text t = row_begin(s, "phase");
+
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"why\": \"%s\", \"imbalance_ns\": %lld, ",
+             s->phases.number, (long long)s->instances, e->why, (long long)s->observed.worst_ns);
+    text_add(&t, "\"score_ns\": %lld, \"window\": %d",
+             (long long)rank_test_median(&s->list[e->current]), s->arrivals->length);
+    row_end(&t);
+}
+
+/* Return true if there are enough scores to estimate the noise. */
+static bool has_spread(const struct candidate *c)
+{
+    return c->seen > 2;
+}
+
+static void write_trials(struct selection *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct candidate *const c = &s->list[i];
+        struct text t;
+
+        if (c->tried == 0)
+            continue;
+        t = row_begin(s, "trial");
+        text_add(&t, ", \"phase\": %d, \"algorithm\": \"%s\", \"instances\": %d, ",
+                 s->phases.number, name_of(c), c->tried);
+        text_add(&t, "\"score_ns\": %lld, \"predicted_ns\": %lld", (long long)rank_test_known(c),
+                 (long long)c->predicted_ns);
+        if (has_spread(c))
+            text_add(&t, ", \"error_ns\": %lld", (long long)rank_test_spread(c));
+        row_end(&t);
+    }
+}
+
+static void write_choice(struct selection *s, const struct event *e)
+{
+    static atomic_bool warned;
+    struct text t = row_begin(s, "choice");
+
+    text_add(&t, ", \"phase\": %d, \"instance\": %lld, \"algorithm\": \"%s\", \"why\": \"%s\"",
+             s->phases.number, (long long)s->instances, name_of(&s->list[e->current]), e->why);
+    row_end(&t);
+    if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_HOLD)
+        return;
+    if (!atomic_exchange(&warned, true))
+        recorder_say("%s now runs on %s: floating-point results may round differently; "
+                     "--reproducible leaves reductions to the library",
+                     operation_names[s->log->operation], name_of(&s->list[e->current]));
+}
+
+void key_log_events(struct selection *s)
+{
+    for (int i = 0; writes(s) && i < s->hold.event_count; i++) {
+        const struct event *const e = &s->hold.events[i];
+
+        write_key(s);
+        switch (e->what) {
+        case NEWS_PHASE: write_phase(s, e); break;
+        case NEWS_TRIALS: write_trials(s); break;
+        case NEWS_CHOICE: write_choice(s, e); break;
+        }
+    }
+    current_choice_told(&s->hold);
+}
+
+static void write_end(struct selection *s)
+{
+    write_key(s);
+    if (s->hold.state == STATE_PROBE)
+        write_trials(s);
+    struct text t = row_begin(s, "end");
+
+    text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
+             (long long)s->instances, s->probing.ran, name_of(&s->list[s->hold.current]),
+             (long long)s->observed.saved_ns);
+    row_end(&t);
+}
+
+void key_log_end(struct selection *s)
+{
+    if (writes(s) && s->switches && (s->phases.number > 0 || s->hold.left))
+        write_end(s);
+    memory_free(s->log);
+    s->log = NULL;
+}
