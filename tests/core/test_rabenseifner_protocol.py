@@ -16,7 +16,7 @@ BYTES = (0, 8, 32, 33, 1024, 1025, 16383, 16384, 32767, 32768, 65536, 65537, 1 <
 def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the choice into a separate library."""
     core, made = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
-    options = ["-std=c11", "-shared", "-fPIC", f"-I{core}"]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{core}"]
     source = core / "selection" / "rules" / "rabenseifner_protocol.c"
     run(["cc", *options, "-o", made, source], check=True)
     library = ctypes.CDLL(str(made))

@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "base/hooks.h"
-#include "base/map.h"
-#include "base/text.h"
-#include "callsite/site.h"
-#include "tracefile/file.h"
+#include "base/base.h"
+#include "callsite/callsite.h"
+#include "tracefile/tracefile.h"
 
 struct hooks hooks;
 static char now;

@@ -23,11 +23,9 @@
 #include <string.h>
 
 #include "base/operation.h"
-#include "executor/mpi_t_algorithm.h"
+#include "executor/library_algorithm.h"
 #include "selection/online/budget.h"
-#include "selection/online/decide.h"
-#include "selection/online/probe.h"
-#include "selection/online/rank_test.h"
+#include "selection/online/selection.h"
 
 enum { MEMBERS = 8, CLOCK_ERROR = 0 };
 

@@ -6,10 +6,9 @@
 
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "executor/comm_state.h"
-#include "executor/problem.h"
+#include "executor/private_comm.h"
+#include "executor/execution.h"
 #include "record/call.h"
-#include "selection/rules/diagnostics.h"
 #include "selection/rules/key.h"
 #include "selection/rules/rules.h"
 

@@ -11,13 +11,11 @@
 
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "executor/mpi_t_algorithm.h"
+#include "executor/library_algorithm.h"
 #include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
-#include "selection/online/model_correction.h"
-#include "selection/online/rank_test.h"
-#include "tracefile/file.h"
-#include "tracefile/meta.h"
+#include "selection/online/selection.h"
+#include "tracefile/tracefile.h"
 
 static const struct algorithm reduce_ring = {.operation = "reduce", .name = "ring"};
 static const struct algorithm reduce_tree = {.operation = "reduce", .name = "tree"};

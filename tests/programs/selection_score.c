@@ -15,7 +15,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "selection/online/arrival.h"
-#include "timing/clock.h"
+#include "timing/timing.h"
 
 enum { MOST = 64 };
 

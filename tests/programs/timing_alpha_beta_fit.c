@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "timing/alpha_beta_fit.h"
+#include "timing/timing.h"
 
 int main(int argc, char **argv)
 {

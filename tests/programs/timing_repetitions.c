@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "timing/repetitions.h"
+#include "timing/timing.h"
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* Prints the slowest link of the machine table on standard input. With core/timing/table. */
 #include <stdio.h>
 
-#include "timing/table.h"
+#include "timing/timing.h"
 
 int main(void)
 {

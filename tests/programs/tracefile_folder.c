@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/recorder.h"
-#include "tracefile/folder.h"
+#include "tracefile/tracefile.h"
 
 static bool write_to(int file)
 {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/recorder.h"
-#include "tracefile/file.h"
+#include "tracefile/tracefile.h"
 
 extern int short_writes_left; /* of tracefile_short_writes.c */
 

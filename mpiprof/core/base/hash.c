@@ -1,5 +1,5 @@
 /* Hashes of numbers and texts, which are equal in every process. */
-#include "base/hash.h"
+#include "base/base.h"
 
 uint64_t hash_mix(uint64_t a, uint64_t b)
 {

@@ -5,7 +5,7 @@
  * forever. So no thread can be cancelled while it holds a lock of the recorder. A pending
  * cancellation takes effect at the program's next cancellation point.
  */
-#include "base/lock.h"
+#include "base/base.h"
 
 static _Thread_local int held, state_before;
 

@@ -4,9 +4,7 @@
  * its key with NULL. A table that is three quarters full is copied into a larger one for its live
  * keys, which is then published. The old table stays allocated, because a reader may still use it.
  */
-#include "base/map.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 struct map_slot {
     _Atomic uint64_t key; /* 0 for a slot that was never used */

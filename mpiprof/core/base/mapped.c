@@ -7,7 +7,7 @@
  *
  * Signal handlers read the list, so it only grows, and mappings last as long as the process.
  */
-#include "base/mapped.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 
 #include "base/recorder.h"
-#include "base/signal_guard.h"
 
 struct mapping {
     struct mapping *next;

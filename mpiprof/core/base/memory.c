@@ -26,8 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/lock.h"
-#include "base/memory.h"
+#include "base/base.h"
 
 enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
 enum { LEFT = MEMORY_LEFT_MB << 20 };

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/predefined.h"
 #include "base/symbol_lookup.h"
 
 static struct {

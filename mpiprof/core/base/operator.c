@@ -4,10 +4,9 @@
  * handle may be an extension, such as MPICH's MPIX_EQUAL, which works only in the library's
  * collectives and ends the job elsewhere. Threads: any; the table is changed under recorder.lock.
  */
-#include "base/operator.h"
+#include "base/mpi_types.h"
 
-#include "base/map.h"
-#include "base/predefined.h"
+#include "base/base.h"
 #include "base/recorder.h"
 
 static struct map made;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/predefined.h"
 #include "base/symbol_lookup.h"
 
 struct pmpi pmpi;

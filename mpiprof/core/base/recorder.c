@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/lock.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/signal_guard.h"
 
 struct recorder recorder = {.rank = -1};
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/symbol_lookup.h"
 
 struct options {

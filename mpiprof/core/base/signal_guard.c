@@ -13,8 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/lock.h"
-#include "base/signal_guard.h"
+#include "base/base.h"
 
 static const int deadly[] = {SIGXFSZ, SIGPIPE};
 static struct stat error_at_start;

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/text.h"
+#include "base/base.h"
 
 /* The program's locale may have a decimal comma, which JSON does not allow. */
 static locale_t with_points(void)

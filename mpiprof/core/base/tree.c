@@ -9,14 +9,14 @@
  *
  * All members of the communicator call these functions, with one thread each.
  */
-#include "base/tree.h"
+#include "base/communication.h"
 
 #include <string.h>
 #include <time.h>
 
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
 
 enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14 };
 #define PAUSE_NS 500000

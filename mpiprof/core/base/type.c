@@ -1,5 +1,5 @@
 /* Size and extent of a datatype. */
-#include "base/type.h"
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 

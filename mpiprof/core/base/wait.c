@@ -5,12 +5,12 @@
  * rank will still arrive, and MPI_Finalize itself usually waits for it. So a rank waits there at
  * most FINALIZE_NS from its own arrival, and only to compare clocks.
  */
-#include "base/wait.h"
+#include "base/communication.h"
 
 #include <stdatomic.h>
 #include <time.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 

@@ -13,15 +13,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "base/hash.h"
-#include "base/map.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/text.h"
 #include "callsite/callsite.h"
-#include "callsite/python_site.h"
-#include "callsite/site.h"
-#include "callsite/unwind.h"
 
 enum { MOST_FRAMES = 32, OWN_FRAMES = 8, MOST_SAMPLED = 8192 };
 

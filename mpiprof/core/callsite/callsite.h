@@ -1,10 +1,55 @@
-/* Call sites: the locations in the program that call MPI (callsite.c). */
+/* Call sites: locations in the program that call MPI. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "callsite/site.h"
+#include "base/base.h"
+#include "callsite/cpython_api.h"
+
+/* ---- table of call sites (site.c) */
+
+struct site {
+    uint32_t id;
+    const int *overrides; /* rules.c: the rules that name the site, or NULL */
+    const char *frame;    /* first frame, as in the tables; NULL if no calls are switched */
+    bool skip;            /* Python: a frame of mpi4py or of a skipped package */
+};
+struct site *site_new(struct map *m, uint64_t key, const struct text *frames);
+void site_name(const struct site *s, struct text *name);
+
+/* ---- call sites: the locations in the program that call MPI (callsite.c) */
 
 struct site *callsite_find(const void *address);
 struct site *callsite_at(const void *instruction); /* NULL beyond MOST_SAMPLED */
 bool callsite_of_program(const char *frame);
 void callsite_start(void);
+
+/* ---- stack unwinding (unwind.c) */
+
+struct span {
+    uintptr_t low, high;
+};
+bool unwind_holds(const void *address);
+struct span unwind_caller(void);
+int unwind_frames(const void **found, int most);
+
+/* ---- samples of the program's location outside MPI (sampler.c) */
+
+/* Callback for a sample at a time in ns. ns is its duration, or 0 for the time since the last
+ * sample. It runs on the sampling thread, or for kernel samples in sampler_drain. */
+typedef void sampler_found(struct site *place, int64_t at, int64_t ns);
+
+const char *sampler_start(sampler_found *found);
+void sampler_drain(int64_t since);
+void sampler_stop(void);
+
+/* ---- call sites of Python programs (python_site.c) */
+
+struct site *python_site(void);              /* NULL if no Python frame is readable now */
+bool python_site_is_up(void);                /* calls that need no GIL are safe */
+struct site *python_site_of(object *thread); /* requires the GIL */
+/* Return true if Python has ended and the address is in its library or in mpi4py's module. */
+bool python_site_exit_address(const void *address);
+void python_site_start(void);
+bool python_site_at_exit(void (*stop)(void));
+void python_site_forget_preload(const char *value);

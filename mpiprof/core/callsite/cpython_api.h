@@ -1,8 +1,10 @@
-/* Python's C API as loaded in the process (cpython_api.c). */
+/* Python's C API and structures, as loaded in the process. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- Python's C API as loaded in the process (cpython_api.c) */
 
 typedef void object;
 
@@ -54,3 +56,30 @@ struct python {
 extern struct python py;
 
 bool cpython_api_find(void);
+
+/* ---- offsets in Python's structures (python_layout.c) */
+
+struct layout {                         /* in bytes */
+    int minor;                          /* 3.minor */
+    int thread_frame, nested;           /* nested is -1 if it is the frame itself */
+    int code, back, instruction, owner; /* of a frame; owner -1 if missing */
+    int first_line, file, name, lines;  /* of a code object */
+    int traceable, start;               /* start is -1 if instructions are counted */
+    int text_ascii, text_other;         /* offsets of a string's characters */
+};
+bool python_layout_find(const char *version, const void *runtime, struct layout *l);
+enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_DATA = 32 };
+
+/* ---- frames of the calling Python thread (python_frame.c) */
+
+/* Location of a frame. All pointers are valid while the frame's thread is in the call. */
+struct frame_place {
+    const object *code, *file, *name; /* file and name: str, or NULL */
+    int at, line;           /* byte offset of the instruction; line -1 if not looked up yet */
+    uint64_t key, file_key; /* hashes of contents, never of addresses */
+};
+
+void python_frame_start(void);
+bool python_frame_readable(object *thread);
+object *python_frame_first(object *thread);
+bool python_frame_next(object **frame, struct frame_place *p);

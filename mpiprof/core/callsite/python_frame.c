@@ -23,10 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "callsite/cpython_api.h"
-#include "callsite/python_frame.h"
-#include "callsite/python_layout.h"
 
 enum { MOST_CHECKED = 1000, HASHED_BYTES = 1024, HASHED_LINES = 64, OWNER_GENERATOR = 1 };
 enum { OWNER_NOBODY = 3 }; /* from this value on: no code of the program */

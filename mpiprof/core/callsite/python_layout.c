@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "callsite/python_layout.h"
+#include "callsite/cpython_api.h"
 
 static const struct layout layouts[] = {
     {.minor = 10,

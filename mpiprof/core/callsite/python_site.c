@@ -14,15 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "base/hash.h"
-#include "base/map.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/text.h"
+#include "callsite/callsite.h"
 #include "callsite/cpython_api.h"
-#include "callsite/python_frame.h"
-#include "callsite/python_site.h"
-#include "callsite/site.h"
 
 enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
 

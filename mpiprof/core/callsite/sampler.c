@@ -20,12 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "callsite/cpython_api.h"
-#include "callsite/python_site.h"
-#include "callsite/sampler.h"
 
 enum { EVERY_NS = 10000000, PAGES = 16 };
 

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/hooks.h"
-#include "base/map.h"
 #include "base/recorder.h"
-#include "base/text.h"
-#include "callsite/site.h"
-#include "tracefile/file.h"
+#include "callsite/callsite.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_SITES = 1 << 20 };
 

@@ -17,8 +17,8 @@
 #include <pthread.h>
 #include <unwind.h>
 
-#include "base/common.h"
-#include "callsite/unwind.h"
+#include "base/base.h"
+#include "callsite/callsite.h"
 
 struct walk {
     uintptr_t wanted, reached; /* target address; outermost address reached so far */

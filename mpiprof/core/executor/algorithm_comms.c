@@ -14,18 +14,15 @@
  *
  * Threads: the calls of one communicator, one at a time.
  */
-#include "executor/algorithm_comms.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/comm_state.h"
-#include "executor/mpi_t_algorithm.h"
-#include "executor/private_comm_pool.h"
-#include "record/comm.h"
-#include "record/comm_create_lock.h"
+#include "executor/library_algorithm.h"
+#include "executor/private_comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
-#include "tracefile/library_settings.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 of them with 2 segment sizes each */
 struct duplicate {

@@ -13,20 +13,15 @@
 #include <pthread.h>
 
 #include "base/arguments.h"
-#include "base/hash.h"
-#include "base/lock.h"
-#include "base/map.h"
+#include "base/base.h"
+#include "base/mpi_types.h"
 #include "base/operation.h"
-#include "base/operator.h"
 #include "base/pmpi.h"
-#include "base/predefined.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/type.h"
-#include "executor/argument_check.h"
-#include "executor/self_message.h"
+#include "executor/execution.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 
 static MPI_Comm alone; /* MPI_COMM_NULL under Sessions, which have no MPI_COMM_SELF */
 /* valid predefined types, and valid pairs of a predefined operation and type */

@@ -20,14 +20,13 @@
  */
 #include <sched.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "executor/bcast_size_agreement.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
-#include "executor/pack_buffers.h"
-#include "executor/scratch.h"
-#include "record/comm.h"
+#include "executor/private_comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
 
 enum { PATIENCE = 256 }; /* tests between two probes for the other type of message */

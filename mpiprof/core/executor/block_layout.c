@@ -2,10 +2,10 @@
 #include <limits.h>
 
 #include "base/arguments.h"
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "base/type.h"
-#include "executor/block_layout.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
 
 int64_t block_layout_count(const struct arguments *a, const struct blocks *b, int i)

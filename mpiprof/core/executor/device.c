@@ -20,10 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/common.h"
-#include "base/lock.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "executor/device.h"
+#include "executor/buffers.h"
 
 enum { CUDA, HIP, LEVEL_ZERO, RUNTIMES };
 static const char *const file_names[RUNTIMES] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};

@@ -6,22 +6,19 @@
  *
  * After an error the schedule continues to its end, as in MPI libraries, because the other members
  * wait for this rank's messages. The first error is the call's result. Rounds and requests need
- * little memory (memory.h). If there is none at all, a message is omitted and the call ends with
+ * little memory (memory.c). If there is none at all, a message is omitted and the call ends with
  * MPI_ERR_NO_MEM.
  *
  * Threads: all state belongs to the calling thread, which reuses the memory in its next call.
  */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "executor/block_layout.h"
-#include "executor/execute.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
-#include "executor/messages.h"
-#include "executor/pack_buffers.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 

@@ -1,4 +1,4 @@
-/* State of one call that runs on a schedule, shared by the files of this folder (execution.c). */
+/* A call on a schedule: its problem, its checks and its run. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,6 +6,9 @@
 #include "base/arguments.h"
 #include "record/call.h"
 #include "schedule/schedule.h"
+
+/* ---- state of one call that runs on a schedule, shared by the files of this folder
+ * (execution.c) */
 
 /* Blocks of the user's send or receive buffer. */
 struct blocks {
@@ -92,3 +95,56 @@ static inline char *execution_writable(const void *p)
 {
     return (char *)(uintptr_t)p;
 }
+
+/* ---- execution of a schedule's rounds with point-to-point calls (execute.c) */
+
+void execute(struct execution *e);
+void execute_counts(struct execution *e, int64_t *counts, int64_t *room);
+void execute_release(void);
+
+/* ---- the problem of a schedule, from the arguments of a call (problem.c) */
+
+void problem_start(void);
+bool problem_is_switched(const struct call *c);
+bool problem_fill(struct execution *e);
+bool problem_is_known(const struct execution *e);
+int64_t problem_bytes(const struct execution *e);
+int64_t *problem_counts(int which, int members);
+void problem_forget(void);
+int64_t problem_sum(const struct problem *p);
+int64_t problem_most(const struct problem *p);
+
+/* ---- agreement on the size of a broadcast (bcast_size_agreement.c) */
+
+enum { LEAD_TAGS = 16383 }; /* number of tags for data messages, and again for size messages */
+
+void bcast_size_agreement_begin(struct execution *e);
+bool bcast_size_agreement_again(struct execution *e);
+void bcast_size_agreement_end(struct execution *e);
+int bcast_size_agreement_wait(struct execution *e, MPI_Request *request, MPI_Status *status);
+bool bcast_size_agreement_is_short(struct execution *e, int64_t expected, int64_t bytes);
+int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, int64_t length);
+
+/* ---- messages that a rank sends to itself (self_message.c) */
+
+struct own_block { /* one side of a message that a rank sends to itself */
+    char *buffer;
+    MPI_Datatype type;
+    int64_t count, before; /* in elements: the block, and its offset in the buffer */
+};
+struct self_message_sides {
+    struct own_block sent, received;
+};
+bool self_message_sides(const struct call *c, const struct arguments *a,
+                        struct self_message_sides *own);
+char *self_message_block_at(const struct own_block *b);
+int64_t self_message_block_bytes(const struct own_block *b);
+bool self_message_sizes_differ(const struct call *c, const struct arguments *a);
+
+/* ---- checks that the library will accept a call's arguments (argument_check.c) */
+
+void argument_check_start(void);
+void argument_check_end(void);
+bool argument_check_asks(void);
+bool argument_check_arguments(const struct call *c, const struct arguments *a);
+int argument_check_pass_own(int operation, const struct self_message_sides *own);

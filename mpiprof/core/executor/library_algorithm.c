@@ -22,17 +22,15 @@
 #include <string.h>
 
 #include "base/arguments.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/predefined.h"
 #include "base/symbol_lookup.h"
-#include "executor/algorithm_comms.h"
-#include "executor/block_layout.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
-#include "executor/mpi_t_algorithm.h"
 #include "executor/private_comm.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
 
 static atomic_int met[OBSTACLES]; /* calls, counted by the communicator's rank 0 */

@@ -1,11 +1,57 @@
-/* Calls that run on a library algorithm by request (library_algorithm.c). */
+/* Algorithms of the MPI library that run by request. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/symbol_lookup.h"
 #include "executor/execution.h"
-#include "executor/mpi_t_algorithm.h"
 #include "record/call.h"
+
+/* ---- the library's control variables that select its algorithms (mpi_t_algorithm.c) */
+
+enum need { /* requirements of an algorithm; the values are bit numbers */
+#define NEED(word, text) NEED_##word,
+            OWN_NEEDS(NEED)
+#undef NEED
+                NEEDS
+};
+struct own_algorithm {
+    int operation;
+    const char *name;
+    int number; /* value of its control variable */
+    unsigned needs;
+    bool segmented; /* it sends in segments of a selectable size */
+    /* equivalent algorithm of the catalogue, with about the same time; "" if there is none */
+    const char *like;
+    const char *label; /* for example native:ring */
+};
+/* obstacles to selecting library algorithms; the greatest over all members counts */
+enum obstacle {
+    OBSTACLE_NONE,
+    OBSTACLE_INTERFACE,
+    OBSTACLE_THREADS,
+    OBSTACLE_SESSIONS,
+    OBSTACLE_SETTINGS,
+    OBSTACLE_NOT_ASKED, /* no rule or option requests a library algorithm */
+    /* obstacles of a single call: */
+    OBSTACLE_FIXED, /* the library has no writable variable for the operation */
+    OBSTACLE_DUPLICATE,
+    OBSTACLE_PROGRAM,
+    OBSTACLES
+};
+void mpi_t_algorithm_start(void);
+enum obstacle mpi_t_algorithm_obstacle(void);
+const struct own_algorithm *mpi_t_algorithm_own(const char *operation, const char *name);
+int mpi_t_algorithm_own_count(void);
+const struct own_algorithm *mpi_t_algorithm_own_at(int index);
+bool mpi_t_algorithm_has(int operation, bool segment);
+int64_t mpi_t_algorithm_facts(void);
+bool mpi_t_algorithm_put(int operation, int number);
+bool mpi_t_algorithm_put_all(int number, int64_t segment);
+void mpi_t_algorithm_back(void);
+void mpi_t_algorithm_end(void);
+
+/* ---- calls that run on a library algorithm by request (library_algorithm.c) */
 
 bool library_algorithm_applies(const struct own_algorithm *a, int64_t segment,
                                const struct execution *e);

@@ -12,15 +12,12 @@
  * and all members depend on its data, it cancels the operation. It sends empty messages, and so
  * does every rank that receives an empty message. In the end all members run the library's default.
  */
-#include "executor/messages.h"
+#include "executor/buffers.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "executor/bcast_size_agreement.h"
-#include "executor/block_layout.h"
 #include "executor/execution.h"
-#include "executor/pack_buffers.h"
 #include "schedule/schedule.h"
 
 /* Returns NULL if there is no memory; the error is recorded. */

@@ -20,13 +20,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/mpi_t.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "executor/mpi_t_algorithm.h"
-#include "tracefile/meta.h"
+#include "executor/library_algorithm.h"
+#include "tracefile/tracefile.h"
 
 enum { NAME_BYTES = 100 };
 

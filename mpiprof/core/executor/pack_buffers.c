@@ -18,20 +18,13 @@
 #include <string.h>
 
 #include "base/arguments.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/mpi_types.h"
 #include "base/symbol_lookup.h"
-#include "base/type.h"
-#include "executor/argument_check.h"
-#include "executor/block_layout.h"
-#include "executor/comm_state.h"
-#include "executor/device.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
-#include "executor/pack_buffers.h"
-#include "executor/problem.h"
-#include "executor/reduce_buffers.h"
-#include "executor/scratch.h"
-#include "executor/self_message.h"
-#include "record/comm.h"
+#include "executor/private_comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
 
 enum { IN, OUT, OWN };

@@ -19,24 +19,18 @@
  */
 #include <string.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/hooks.h"
-#include "base/memory.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/algorithm_comms.h"
-#include "executor/argument_check.h"
-#include "executor/device.h"
-#include "executor/mpi_t_algorithm.h"
+#include "executor/buffers.h"
+#include "executor/execution.h"
+#include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/private_comm_pool.h"
-#include "executor/scratch.h"
-#include "record/comm.h"
-#include "record/comm_create_lock.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
-#include "timing/clock.h"
-#include "timing/machine.h"
+#include "timing/timing.h"
 
 enum { MANY_COMMUNICATORS = 500 /* of 2043 */, OFTEN = 64 };
 
@@ -128,7 +122,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 /* ---- creation */
 
 /* Return the members in an order that is equal on both sides: the first group first. */
-static bool members_of(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
+static bool union_group(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
 {
     int own[1][3] = {{0, k->size - 1, 1}}, others[1][3] = {{0, k->remote_size - 1, 1}};
     MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
@@ -192,7 +186,7 @@ static MPI_Comm make(const struct communicator *k, MPI_Comm comm, int *room)
 
     if (recorder.private == MPI_COMM_NULL)
         error = pmpi.Comm_split(comm, 0, k->rank, &made);
-    else if (members_of(k, comm, &members) &&
+    else if (union_group(k, comm, &members) &&
              members_within(recorder.private, k->size + k->remote_size, room, &members))
         error = pmpi.Comm_create_group(recorder.private, members, tag_of(k), &made);
     else

@@ -1,11 +1,71 @@
-/* Private communicators for calls that run on schedules (private_comm.c). */
+/* Private communicators, their memory, and their number. */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "executor/comm_state.h"
-#include "record/comm.h"
-#include "timing/machine.h"
+#include "base/symbol_lookup.h"
+#include "record/communicator.h"
+#include "schedule/schedule.h"
+#include "timing/timing.h"
+
+/* ---- state of the executor for a communicator. It follows the communicator's entry in memory,
+ * so that a call reaches it without another pointer. Each structure is written by the named file
+ * only */
+
+struct duplicate;
+struct keys;
+
+struct private_comm { /* private_comm.c */
+    MPI_Comm comm;    /* for an inter-communicator, of both groups merged; or MPI_COMM_NULL */
+    int *nodes;       /* of the members of `comm`, numbered by first appearance */
+    bool tried;       /* all members have requested one; until then `comm` is undefined */
+    bool reduces;     /* algorithms may be selected for reductions */
+    uint8_t why_not;  /* enum refusal */
+    uint8_t obstacle; /* enum obstacle: reason why library algorithms cannot be requested */
+    uint32_t asked;   /* number of calls in which all members would have used one and had none */
+    struct link link; /* link parameters that the members of `comm` use in predictions */
+    int64_t creation_ns;
+    int64_t message_ns; /* part of that: time per message of an 8-byte reduction */
+};
+struct private_comm_use { /* private_comm_pool.c */
+    atomic_int state;
+    uint32_t used_turn, asked_turn;
+};
+struct algorithm_comms {    /* algorithm_comms.c */
+    struct duplicate *list; /* duplicates of the private communicator, one per algorithm in use */
+    int asked, made;
+};
+struct scratch { /* scratch.c: equal on all members, except the address */
+    char *bytes;
+    int64_t room, taken; /* `taken` by the current call */
+    int64_t refused;     /* smallest size that some member could not allocate; 0 if there is none */
+    bool begun;
+};
+struct comm_state {
+    struct private_comm_use use;
+    struct private_comm private;
+    struct scratch scratch;
+    struct algorithm_comms algorithms;
+    struct keys *keys; /* selection/rules/key.c */
+};
+
+static inline struct comm_state *comm_state(const struct communicator *k)
+{
+    return (struct comm_state *)((uintptr_t)k + sizeof *k);
+}
+
+static inline struct private_comm *private_of(const struct communicator *k)
+{
+    return &comm_state(k)->private;
+}
+
+static inline struct scratch *scratch_of(const struct communicator *k)
+{
+    return &comm_state(k)->scratch;
+}
+
+/* ---- private communicators for calls that run on schedules (private_comm.c) */
 
 enum refusal {
     REFUSED_NOT,
@@ -40,3 +100,70 @@ static inline bool may_reduce(const struct communicator *k)
 {
     return !has_private(k) || private_of(k)->reduces;
 }
+
+/* ---- limit on the number of private communicators (private_comm_pool.c) */
+
+/* Facts of which the members of a new private communicator compute the maximum. */
+enum fact {
+    FACT_ALPHA, /* link parameters for predictions: the bits of positive numbers */
+    FACT_BETA,
+    FACT_PACE,
+    FACT_BUFFER,
+    FACT_CANNOT_REDUCE,  /* a member cannot check an operation's datatype */
+    FACT_DEVICE,         /* a member uses a device */
+    FACT_NO_MEMORY,      /* a memory allocation failed on a member */
+    FACT_MANY,           /* a member has too many communicators to risk another */
+    FACT_FULL,           /* a member has reached the limit of private communicators */
+    FACT_VICTIM,         /* communicator that a full member would evict; 0 for none */
+    FACT_OBSTACLE,       /* greatest obstacle to requesting library algorithms */
+    FACT_SETTINGS,       /* the library's control variables, which must be equal on all members, */
+    FACT_MINUS_SETTINGS, /* so that maximum and minimum must agree */
+    FACT_THREADS,        /* a member may create communicators in several threads at once */
+    FACT_IDENTITY,       /* greatest identity: all members must mean the same communicator */
+    FACT_MINUS_IDENTITY, /* minus the least identity */
+    FACTS
+};
+
+struct vote { /* vote on a communicator to be evicted */
+    /* this rank's victim, locked until private_comm_pool_settle; NULL if it has none */
+    struct communicator *victim;
+    bool gone; /* all members of the victim have it idle, so it is evicted */
+    bool room; /* all voters have room for another communicator after the eviction */
+};
+void private_comm_pool_enter(struct communicator *k);
+void private_comm_pool_exit(struct communicator *k);
+bool private_comm_pool_for_duplicate(void);
+void private_comm_pool_facts(const struct communicator *k, int64_t *facts);
+struct vote private_comm_pool_vote(const struct communicator *k, MPI_Comm comm,
+                                   const int64_t *facts);
+void private_comm_pool_settle(const struct vote *v);
+void private_comm_pool_take(struct communicator *k);
+void private_comm_pool_use(struct communicator *k);
+void private_comm_pool_asked(struct communicator *k);
+void private_comm_pool_leave(struct communicator *k);
+
+/* ---- communicators with which Open MPI runs a requested algorithm (algorithm_comms.c) */
+
+MPI_Comm algorithm_comm_ready(struct communicator *k, int number, int64_t segment);
+void algorithm_comm_forget(struct communicator *k);
+
+/* ---- scratch memory on which the members of a communicator agree (scratch.c) */
+
+/* Bytes that each region has from the start, if memory is available. */
+enum { SCRATCH_SURE = 1 << 16 };
+
+struct scratch_note {
+    const struct algorithm *algorithm; /* the omitted algorithm with the largest requirement */
+    int64_t bytes, limit;
+    uint64_t times;
+};
+int64_t scratch_piece(int64_t bytes);
+bool scratch_fits(const struct communicator *k, int64_t bytes);
+void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);
+struct scratch_note scratch_noted(void);
+void scratch_begin(struct communicator *k);
+bool scratch_had(struct communicator *k, int64_t bytes);
+bool scratch_asked(struct communicator *k, int64_t *bytes);
+void *scratch_take(struct communicator *k, int64_t bytes);
+void scratch_give_back(struct communicator *k);
+void scratch_free(struct communicator *k);

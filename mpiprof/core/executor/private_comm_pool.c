@@ -17,13 +17,12 @@
  */
 #include <sched.h>
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/comm_state.h"
-#include "executor/private_comm_pool.h"
-#include "record/comm.h"
+#include "executor/private_comm.h"
+#include "record/communicator.h"
 
 enum { MOST = 64, PLACES = 128 }; /* threads that ask concurrently may exceed MOST by a few */
 enum { IDLE, BUSY, LEAVING };

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/arguments.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/symbol_lookup.h"
-#include "base/type.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "executor/problem.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 

@@ -3,14 +3,12 @@
  * Count, type and operation are equal on all members. PMPI_Reduce_local receives the user's
  * handles.
  */
-#include "executor/reduce_buffers.h"
 #include "base/arguments.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "executor/device.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
-#include "executor/problem.h"
-#include "executor/scratch.h"
+#include "executor/private_comm.h"
 #include "schedule/schedule.h"
 
 enum { ALIGNMENT = 16 };

@@ -25,13 +25,12 @@
  */
 #include <sys/mman.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/comm_state.h"
-#include "executor/scratch.h"
-#include "record/comm.h"
+#include "executor/private_comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
 
 enum { ALIGNMENT = 64 };

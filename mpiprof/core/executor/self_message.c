@@ -1,10 +1,10 @@
 /* Messages that a rank sends to itself in one call, so that it knows both sides. */
-#include "executor/self_message.h"
 #include "base/arguments.h"
+#include "base/mpi_types.h"
 #include "base/symbol_lookup.h"
-#include "base/type.h"
+#include "executor/execution.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 
 static struct own_block block_of(const struct arguments *a, const struct side *s,
                                  const void *buffer, int i)

@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/map.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/text.h"
 #include "executor/variant.h"
 #include "schedule/schedule.h"
 

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/text.h"
+#include "base/base.h"
 #include "schedule/schedule.h"
 
 struct own_algorithm;

@@ -23,16 +23,14 @@ from mpiprof.core.generator.wrapper_bodies import body_lines
 
 # Headers of the functions that the wrappers call.
 HEADERS = (
-    *("base/fortran", "base/operator", "init/lifecycle", "init/mpmd"),
-    *(
-        "record/comm",
-        "record/call_arguments",
-        "record/management_collectives",
-        "record/error_handler",
-        "record/window_file_comm",
-    ),
-    *("record/unrecorded_time", "record/request", "record/spawn", "record/request_completion"),
-    *("executor/library_algorithm", "selection/dispatch/select"),
+    "base/fortran",
+    "base/mpi_types",
+    "executor/library_algorithm",
+    "init/init",
+    "record/call",
+    "record/communicator",
+    "record/request",
+    "selection/dispatch/select",
 )
 
 

@@ -20,22 +20,18 @@
  * communicator is the user's; the tag is one that programs hardly use. All receives are posted
  * before any send, so a late message never matches a receive of the program.
  */
-#include "init/bootstrap.h"
+#include "init/init.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/communication.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "base/tree.h"
-#include "base/wait.h"
-#include "init/fingerprint.h"
-#include "init/mpmd.h"
-#include "timing/clock.h"
+#include "timing/timing.h"
 
 enum { BELOW_BOUND = 19936, NAMED = 8 };
 enum answer { LEAVES, STAYS };

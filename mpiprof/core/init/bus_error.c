@@ -14,7 +14,7 @@
  *
  * Threads: any, and signal handlers.
  */
-#include "init/bus_error.h"
+#include "init/init.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -23,9 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/mapped.h"
-#include "init/fatal_signals.h"
-#include "record/thread.h"
+#include "base/base.h"
+#include "record/record.h"
 
 static struct sigaction asked; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;

@@ -4,15 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "init/options.h"
-#include "timing/clock.h"
-#include "timing/machine.h"
-#include "tracefile/file.h"
+#include "init/init.h"
+#include "timing/timing.h"
+#include "tracefile/tracefile.h"
 
 PUBLIC int mpiprof_calibrate(const char *path)
 {

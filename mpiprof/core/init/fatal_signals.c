@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "init/fatal_signals.h"
+#include "init/init.h"
 #include "record/record.h"
 
 typedef int (*action_setter)(int, const struct sigaction *, struct sigaction *);

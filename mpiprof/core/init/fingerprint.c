@@ -9,14 +9,12 @@
  *
  * Measured values are agreed where they are used (private_comm.c).
  */
-#include "init/fingerprint.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "build.h"
-#include "init/options.h"
-#include "tracefile/meta.h"
+#include "init/init.h"
+#include "tracefile/tracefile.h"
 
 int64_t fingerprint(void)
 {

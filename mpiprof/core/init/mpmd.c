@@ -17,12 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "init/mpmd.h"
-#include "tracefile/folder.h"
+#include "init/init.h"
+#include "tracefile/tracefile.h"
 
 static char folder[PATH_BYTES]; /* folder of the marks, unique to the job */
 static bool marked;             /* all processes can see that this process records */

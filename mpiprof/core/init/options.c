@@ -10,13 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/signal_guard.h"
-#include "base/text.h"
-#include "callsite/python_site.h"
-#include "init/options.h"
+#include "callsite/callsite.h"
+#include "init/init.h"
 
 /* Variables, named without the prefix MPIPROF_: default for a missing or empty variable, and
  * whether it may affect the selection of an algorithm. Ranks that differ in a variable with `true`

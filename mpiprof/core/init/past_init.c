@@ -8,7 +8,7 @@
 
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "tracefile/library_settings.h"
+#include "tracefile/tracefile.h"
 
 static pid_t process;
 

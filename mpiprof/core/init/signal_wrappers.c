@@ -14,10 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "init/bus_error.h"
-#include "init/fatal_signals.h"
-#include "record/thread.h"
+#include "base/base.h"
+#include "init/init.h"
+#include "record/record.h"
 
 typedef void (*simple_handler)(int);
 typedef simple_handler (*handler_setter)(int, simple_handler);

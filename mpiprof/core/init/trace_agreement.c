@@ -12,16 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "base/hash.h"
+#include "base/base.h"
+#include "base/communication.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/tree.h"
-#include "init/bootstrap.h"
-#include "init/mpmd.h"
-#include "init/trace_agreement.h"
-#include "tracefile/folder.h"
+#include "init/init.h"
+#include "tracefile/tracefile.h"
 
 static bool by_itself;     /* partial without --partial */
 static atomic_bool joined; /* recorder.folder is set and will be written to */

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 

@@ -1,12 +1,100 @@
-/* Recording of collective calls from entry to exit: the hot path (call.c). */
+/* Calls: their state from entry to exit, their arguments and shapes. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/arguments.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "record/call_state.h"
-#include "record/thread.h"
+#include "base/symbol_lookup.h"
+#include "callsite/callsite.h"
+#include "record/communicator.h"
+#include "record/record.h"
+#include "tracefile/event.h"
+
+/* ---- call shapes: interned table rows that describe a call (call_shape.c) */
+
+struct call_shape {
+    struct call_shape *next;
+    struct record *summary;
+    int64_t sent, received;
+    const char *algorithm;
+    const char *type, *reduction; /* predefined names; NULL for others, or if there is none */
+    int root;
+    uint32_t id, flags;
+};
+struct signatures { /* of one operation, communicator and call site, known at entry */
+    struct call_shape base;
+    struct call_shape *_Atomic list;
+    const struct communicator *comm;
+    const struct site *site;
+    int operation, count;
+};
+enum { MOST_SHAPES = 64 }; /* with bytes, per group; beyond them records extend their bytes */
+enum {
+    FLAG_IN_PLACE = 1,
+    FLAG_INTER = 2,
+    FLAG_NONBLOCKING = 4,
+    FLAG_PERSISTENT = 8,
+    FLAG_ERROR = 16
+};
+struct signatures *call_shapes_find(int operation, const struct communicator *comm,
+                                    const struct site *site);
+struct call_shape *call_shape_find(struct signatures *f, const struct call_shape *wanted);
+
+/* Return true if there may be no shape for another call, which adds one before and one after the
+ * native routine. */
+static inline bool call_shapes_are_many(const struct signatures *f)
+{
+    return f->count >= MOST_SHAPES - 1;
+}
+
+/* ---- state of a collective call, from entry to exit */
+
+struct key;
+struct own_algorithm;
+
+/* Use of the private communicator, and the end of the call. */
+enum call_state {
+    CALL_NATIVE,    /* no use: the library's routine, without statistics */
+    CALL_OBSERVED,  /* the library's routine, with statistics */
+    CALL_SELECTED,  /* may run on a selected algorithm */
+    CALL_SCHEDULED, /* a schedule of mpiprof is running: errors in it are not errors of the call */
+    CALL_SETTLED    /* the result is recorded: later errors belong to other calls */
+};
+struct call {
+    enum call_state state;
+    struct communicator *comm;
+    struct signatures *signatures;
+    struct recent *recent;
+    struct record *record;
+    struct site *site;
+    MPI_Comm handle;
+    const char *algorithm; /* with its parameters; NULL for the library's default */
+    const void *address;
+    int operation, root;
+    uint32_t sequence, shape;
+    int64_t begin_ns, enter_ns, exit_ns;
+    uint32_t extensions;               /* extension records before `record` */
+    const struct call_shape *expected; /* shape from arguments that need no library call */
+    bool expected_is_exact;            /* including the bytes */
+    const struct creation *creation;   /* the communicator, window or file that it creates */
+    const struct own_algorithm *own;   /* library_algorithm.c: the requested algorithm */
+    MPI_Comm on;                       /* communicator for `own`, if not that of the call */
+    int on_fortran;
+    struct key *key; /* auto.c: the key to collect statistics for */
+    uint8_t choice, candidate, planned;
+};
+
+/* Return true if bytes are stored in two extension records, because the shapes are too many. */
+static inline bool call_extends_bytes(const struct call *c)
+{
+    return c->extensions >= 2;
+}
+
+/* ---- recording of collective calls from entry to exit: the hot path (call.c) */
 
 struct turn { /* communicator and sequence number of a call; comm is NULL if unknown */
     struct communicator *comm;
@@ -47,3 +135,95 @@ static inline void caller_leave(const void *outer)
 {
     self.caller = outer;
 }
+
+/* ---- bytes and types of a call (byte_counts.c) */
+
+struct exchange { /* identifies the call */
+    const struct communicator *comm;
+    int operation, root;
+};
+struct moved {
+    int64_t sent, received;
+    uint32_t flags;
+    bool accepted;                /* by the library: all significant arguments may be read */
+    bool unknown;                 /* if true, sent and received are undefined */
+    const char *type, *reduction; /* predefined names, or NULL */
+};
+void byte_counts(const struct exchange *c, const struct arguments *a, struct moved *m);
+
+/* ---- arguments of a call, at entry and after acceptance (call_arguments.c) */
+
+void call_arguments_expected(struct call *c, const struct arguments *a);
+void call_arguments_failed(struct call *c);
+void call_arguments_accepted(struct call *c, const struct arguments *a);
+
+static inline void call_arguments_entered(struct call *c, const struct arguments *a)
+{
+    if (c->record != NULL)
+        call_arguments_expected(c, a);
+}
+
+/* ---- time in calls that have no record: those of the wrappers and of management_collectives.c */
+
+static inline int64_t outside_begin(enum spent what)
+{
+    if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
+        (self.call != NULL && call_within(__builtin_frame_address(0))))
+        return 0;
+    if (what != SPENT_NOTHING)
+        inside_mark(what);
+    return now_ns();
+}
+
+/* Add to the time that this thread spent in calls without a record. Only point-to-point time goes
+ * to the next record, because the analysis of arrivals accounts for messages only. */
+static inline void spent_add(enum spent what, int64_t ns)
+{
+    if (what <= SPENT_COMPLETION)
+        self.outside_ns += ns;
+    if (self.window == NULL && !record_window())
+        return;
+    record_check();
+    struct chunk_head *const head = &self.window->head;
+
+    head->inside = 0;
+    switch (what) {
+    case SPENT_POINT_TO_POINT: head->point_to_point_ns += ns; break;
+    case SPENT_COMPLETION: head->completion_ns += ns; break;
+    case SPENT_ONE_SIDED: head->one_sided_ns += ns; break;
+    case SPENT_FILES: head->files_ns += ns; break;
+    case SPENT_NOTHING: break;
+    }
+}
+
+static inline void outside_end(int64_t since, enum spent what)
+{
+    if (since != 0)
+        spent_add(what, now_ns() - since);
+}
+
+/* ---- collective calls that are recorded only (management_collectives.c) */
+
+struct management_collective {
+    struct call call;
+    int64_t since;
+    bool recorded;
+};
+struct turn management_collective_of(struct communicator *comm);
+struct turn management_collective_making(const struct creation *c);
+void management_collective_begin(struct management_collective *g, int operation, struct turn at,
+                                 enum spent what, const void *address);
+void management_collective_end(struct management_collective *g, int error, enum spent what);
+
+/* ---- wrappers of the program's error handlers (error_handler.c) */
+
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
+MPI_Comm_errhandler_function *error_handler_stand_in(MPI_Comm_errhandler_function *function);
+
+/* ---- totals of samples before each call site (presite_samples.c) */
+
+extern bool presite_sample_asked; /* read on the hot path */
+void presite_sample_start(void);
+void presite_sample_entered(const struct site *site);
+void presite_sample_left(void);
+void presite_sample_end(void);

@@ -8,16 +8,12 @@
 #include <string.h>
 
 #include "base/arguments.h"
-#include "base/common.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/symbol_lookup.h"
-#include "record/byte_counts.h"
-#include "record/call_arguments.h"
-#include "record/call_shape.h"
-#include "record/call_state.h"
-#include "record/comm.h"
+#include "record/call.h"
+#include "record/communicator.h"
 #include "record/record.h"
-#include "record/thread.h"
 #include "tracefile/event.h"
 
 /* Return the root with the tables' constants, which do not depend on the MPI library. */

@@ -7,15 +7,14 @@
  */
 #include <stdlib.h>
 
-#include "base/map.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "callsite/site.h"
-#include "record/call_shape.h"
-#include "record/comm.h"
-#include "tracefile/file.h"
+#include "callsite/callsite.h"
+#include "record/call.h"
+#include "record/communicator.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_SIGNATURES = 1 << 21 };
 

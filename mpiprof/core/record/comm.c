@@ -16,23 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/hooks.h"
-#include "base/map.h"
-#include "base/memory.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "callsite/unwind.h"
-#include "record/comm.h"
-#include "record/comm_create_lock.h"
-#include "record/comm_id.h"
-#include "record/members.h"
-#include "record/refusal.h"
-#include "record/thread.h"
-#include "record/topology.h"
-#include "tracefile/file.h"
+#include "callsite/callsite.h"
+#include "record/communicator.h"
+#include "record/record.h"
+#include "tracefile/tracefile.h"
 
 /* Each takes some 500 bytes in memory and as much in the tables. */
 enum { MOST_COMMUNICATORS = 1 << 17 };

@@ -12,7 +12,7 @@
 
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "record/comm_create_lock.h"
+#include "record/communicator.h"
 
 enum { OURS = -1 };
 

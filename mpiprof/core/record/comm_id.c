@@ -1,17 +1,14 @@
 /* Identity of a communicator, equal on all members without a message (comm_table.c), and its number
  * among equivalent communicators. */
-#include "record/comm_id.h"
+#include "record/communicator.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/map.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "record/communicator.h"
-#include "record/members.h"
 
 enum { MOST_KIN = 1 << 30 };
 #define KIN_BY_IDENTITY (INT64_C(1) << 61) /* first number derived from an identity */

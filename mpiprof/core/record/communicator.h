@@ -1,10 +1,13 @@
-/* State of a communicator, and of a creation or freeing in progress. */
+/* Communicators, windows and files: their entries, and creations or freeings in progress. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "base/symbol_lookup.h"
+
+/* ---- state of a communicator, and of a creation or freeing in progress */
 
 struct topology {
     int indegree, outdegree; /* number of neighbours; 0 without a topology */
@@ -66,3 +69,84 @@ struct freeing {
     struct freeing *outer;
     uint64_t stamp, outer_stamp;
 };
+
+/* ---- communicator table and the order of operations on each communicator (comm_table.c) */
+
+struct communicator *comm_find(MPI_Comm comm);
+struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */
+void comm_start(bool sessions);
+void comm_making(struct creation *c, MPI_Comm parent, bool counted);
+bool comm_made(struct creation *c, int error);
+void comm_register(struct creation *c, MPI_Comm made);
+void comm_freeing(struct freeing *f, MPI_Comm comm);
+void comm_freed(struct freeing *f, int error);
+void comm_named(MPI_Comm comm, int error);
+int comm_living(void);
+struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
+
+/* Return true on rank 0 of the private communicator, which decides for all members. */
+static inline bool comm_leads(const struct communicator *k)
+{
+    return k->rank == 0 && (!k->inter || k->first_group);
+}
+
+/* ---- members of a communicator (members.c) */
+
+struct members {
+    int count, *ranks; /* world ranks */
+    bool foreign;
+};
+
+struct members members_all(int size);
+bool members_are_all(const struct members *m);
+struct members members_of(MPI_Comm comm, bool remote, int size);
+uint64_t members_hash(const struct members *m);
+int members_lowest(const struct members *m);
+void members_add(struct text *t, const struct members *m);
+
+/* ---- identity of a communicator (comm_id.c) */
+
+uint64_t comm_id_agreed(const struct creation *how, const struct members *mine,
+                        const struct members *others, bool inter);
+uint64_t comm_id_local(void);
+int64_t comm_id_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                    const struct members *mine);
+struct communicator *comm_id_take(uint64_t kind);
+void comm_id_give(struct communicator *c);
+
+/* ---- neighbours in a communicator's topology (topology.c) */
+
+struct topology topology_add(struct text *t, MPI_Comm comm, int rank);
+
+/* ---- lock between creations of communicators by the program and by mpiprof
+ * (comm_create_lock.c) */
+
+bool comm_create_lock_has_threads(void);
+void comm_create_lock_begin(bool *under_way);
+void comm_create_lock_end(bool *under_way);
+void comm_create_lock_note_later(void);
+bool comm_create_lock_later(void);
+bool comm_create_lock_alone(void);
+void comm_create_lock_over(void);
+
+/* ---- entries of windows and files (window_file_comm.c) */
+
+struct communicator *window_file_comm_own(struct communicator *comm);
+void window_file_comm_making(struct creation *c, MPI_Comm comm);
+void window_file_comm_window_register(const struct creation *c, MPI_Win made);
+struct communicator *window_file_comm_window_find(MPI_Win window);
+struct communicator *window_file_comm_window_unlink(MPI_Win window);
+void window_file_comm_window_freed(struct communicator *c, int error, MPI_Win window);
+void window_file_comm_file_register(const struct creation *c, MPI_File made);
+struct communicator *window_file_comm_file_find(MPI_File file);
+struct communicator *window_file_comm_file_unlink(MPI_File file);
+void window_file_comm_file_freed(struct communicator *c, int error, MPI_File file);
+
+/* ---- detection of calls that the library rejected before its first message (refusal.c) */
+
+bool refusal_by_class(int error);
+bool refusal_of_creation(const struct creation *c, int error);
+
+/* ---- message about spawned processes (spawn.c) */
+
+void spawn_remark(const struct creation *c, int root, const char *command, char *const *argv);

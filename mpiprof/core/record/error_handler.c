@@ -21,14 +21,13 @@
  *
  * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
-#include "record/error_handler.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "callsite/unwind.h"
+#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/comm.h"
-#include "record/request_completion.h"
-#include "record/thread.h"
+#include "record/communicator.h"
+#include "record/record.h"
+#include "record/request.h"
 
 enum { MOST_HANDLERS = 32 };
 

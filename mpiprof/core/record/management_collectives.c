@@ -5,13 +5,10 @@
  * statistics. The wrappers enter this file from any thread. comm_table.c and window_file_comm.c
  * have counted the call before, whether it is recorded or not.
  */
-#include "record/management_collectives.h"
 #include "base/recorder.h"
 #include "record/call.h"
-#include "record/call_arguments.h"
-#include "record/comm.h"
-#include "record/thread.h"
-#include "record/unrecorded_time.h"
+#include "record/communicator.h"
+#include "record/record.h"
 
 /* Return the next sequence number on a communicator, window or file. */
 struct turn management_collective_of(struct communicator *comm)

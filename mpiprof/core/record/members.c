@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "record/members.h"
+#include "record/communicator.h"
 
 /* Return all ranks without a query, because Open MPI's translation of ranks takes O(p^2). */
 struct members members_all(int size)

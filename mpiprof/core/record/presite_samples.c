@@ -8,17 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/common.h"
-#include "base/hash.h"
-#include "base/lock.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/text.h"
-#include "callsite/sampler.h"
-#include "record/presite_samples.h"
+#include "callsite/callsite.h"
+#include "record/call.h"
 #include "record/record.h"
-#include "record/thread.h"
-#include "tracefile/file.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
 

@@ -11,12 +11,10 @@
 
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "record/call_shape.h"
-#include "record/call_state.h"
+#include "record/call.h"
 #include "record/record.h"
-#include "record/thread.h"
 #include "tracefile/event.h"
-#include "tracefile/file.h"
+#include "tracefile/tracefile.h"
 
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */

@@ -1,12 +1,60 @@
-/* Windows of records, one per thread (record.c). */
+/* Records, the windows that they are written to, and the state of each thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/hash.h"
-#include "base/mapped.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "record/thread.h"
+#include "base/symbol_lookup.h"
+#include "tracefile/event.h"
+
+/* ---- per-thread state of the recorder (thread.c) */
+
+struct communicator;
+struct call_shape;
+struct signatures;
+struct site;
+
+enum { RECENT = 8 };
+struct given { /* arguments of a call, only for comparison */
+    int root;
+    unsigned form; /* C or Fortran, large counts, in-place sides */
+    int64_t counts[2];
+    uint64_t types[2], op;
+};
+struct recent { /* lookup results of the thread's last calls, by return address */
+    const void *address, *caller;
+    MPI_Comm handle;
+    int operation;
+    uint32_t generation;
+    struct communicator *comm;
+    struct site *native; /* NULL if the address alone does not determine the site */
+    struct signatures *signatures;
+    struct given given; /* of the last call described by its arguments alone, with its results: */
+    const struct signatures *described;
+    const struct call_shape *signature;
+};
+struct thread {
+    struct recent recent[RECENT];
+    struct chunk *window;
+    int64_t outside_ns, recorder_ns;
+    const void *caller;
+    /* The active calls of this thread. They may have been abandoned: check with unwind_holds()
+     * first. */
+    struct call *call;
+    struct creation *creation;
+    struct freeing *freeing;
+    struct request_completion *watch;
+    /* Stamps of these three pointers while their objects are valid, or 0. An abandoned object may
+     * be inside a current frame, so unwind_holds() alone is not enough. */
+    uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
+    uint32_t used, number, calls;
+    bool refused;
+    enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */
+};
+extern _Thread_local struct thread self;
+
+/* ---- windows of records, one per thread (record.c) */
 
 struct record *record_new(uint32_t extensions);
 void record_drop(void);
@@ -56,4 +104,18 @@ static inline bool record_samples(uint64_t identity, uint32_t sequence, int64_t 
     const unsigned k = recorder.options.sample;
 
     return k <= 1 || hash_mix(hash_mix(identity, sequence), (uint64_t)start) % k == 0;
+}
+
+/* ---- current unrecorded call of a thread, stored in its window (call.h, and call.c
+ * for calls that are not sampled) */
+
+enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILES, SPENT_NOTHING };
+
+/* Store the current call's type in the thread's window, for readers during the call. SPENT_NOTHING
+ * means a collective without a record. */
+static inline void inside_mark(enum spent what)
+{
+    record_check();
+    if (self.window != NULL || record_window())
+        self.window->head.inside = (uint16_t)(what + 1);
 }

@@ -13,13 +13,12 @@
  *
  * Threads: any, after an error.
  */
-#include "record/refusal.h"
+#include "record/communicator.h"
 
 #include <string.h>
 
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "record/communicator.h"
 
 bool refusal_by_class(int error)
 {

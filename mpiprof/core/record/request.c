@@ -8,12 +8,11 @@
  */
 #include <stdlib.h>
 
-#include "base/map.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "record/call_shape.h"
-#include "record/call_state.h"
+#include "record/call.h"
 #include "record/request.h"
 
 /* A program with its own MPI_Wait over PMPI_Wait completes requests unseen, so the lists would grow

@@ -5,16 +5,13 @@
  */
 #include <stdlib.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/fortran.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
 #include "record/call.h"
 #include "record/record.h"
 #include "record/request.h"
-#include "record/request_completion.h"
-#include "record/thread.h"
-#include "record/unrecorded_time.h"
 #include "tracefile/event.h"
 
 static MPI_Request handle_at(const struct request_completion *w, int i)

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/recorder.h"
-#include "record/comm.h"
-#include "record/spawn.h"
-#include "tracefile/file.h"
+#include "record/communicator.h"
+#include "tracefile/tracefile.h"
 
 static bool names_us(const char *command, char *const *argv)
 {

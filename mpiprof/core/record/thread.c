@@ -1,4 +1,4 @@
 /* Per-thread state of the recorder. */
-#include "record/thread.h"
+#include "record/record.h"
 
 _Thread_local struct thread self;

@@ -9,13 +9,11 @@
  * Threads: any, from the wrappers. The tables are changed under recorder.lock; entries are read
  * without it and live as long as the process.
  */
-#include "record/window_file_comm.h"
-#include "base/map.h"
+#include "base/base.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "record/comm.h"
-#include "record/comm_create_lock.h"
-#include "tracefile/file.h"
+#include "record/communicator.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the tables */
 

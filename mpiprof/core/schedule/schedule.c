@@ -1,7 +1,7 @@
 /* Preparation of schedules, and the steps that generators emit. No state. */
 #include "schedule/schedule.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include <string.h>
 
 /* Returns false if the algorithm does not apply to the problem, or there is no memory. */

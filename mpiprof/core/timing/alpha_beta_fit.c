@@ -14,7 +14,7 @@
  * take 0.09 ms one way and 1.37 ms both ways. Predictions from the one-way time were too short by a
  * factor of 10, and by a factor of 40 if only one rank sends.
  */
-#include "timing/alpha_beta_fit.h"
+#include "timing/timing.h"
 
 static double shorter(double a, double b)
 {

@@ -20,18 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "base/hash.h"
-#include "base/map.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/communication.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "base/tree.h"
-#include "base/wait.h"
-#include "timing/clock.h"
-#include "tracefile/file.h"
+#include "timing/timing.h"
+#include "tracefile/tracefile.h"
 
 enum { TRIES = 20, TAG = 19937, STALE_NS = 20000 };
 

@@ -7,16 +7,12 @@
  */
 #include <string.h>
 
-#include "base/common.h"
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/communication.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "base/tree.h"
-#include "timing/clock.h"
-#include "timing/machine.h"
-#include "timing/pingpong.h"
+#include "timing/timing.h"
 
 enum { VECTOR = 8192 };
 

@@ -23,14 +23,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "base/common.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "timing/alpha_beta_fit.h"
-#include "timing/pingpong.h"
-#include "timing/repetitions.h"
+#include "timing/timing.h"
 
 enum {
     TAG = 19938,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timing/repetitions.h"
+#include "timing/timing.h"
 
 enum { ENOUGH = 12, LEAST = 4, PARTS = 8, TENTH = 10 };
 

@@ -1,9 +1,9 @@
 /* Reading a machine table, as machine.c or a user has written it. */
-#include "timing/table.h"
+#include "timing/timing.h"
 
 #include <string.h>
 
-#include "base/text.h"
+#include "base/base.h"
 
 /* Returns the number at a name within [s, end) of JSON, whatever its white space; 0 if there is none. */
 static double number_at(const char *s, const char *end, const char *name)

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "tracefile/checksum.h"
+#include "tracefile/tracefile.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15u
 

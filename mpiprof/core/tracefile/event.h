@@ -15,7 +15,7 @@
  *   dropped, *_ns  calls dropped by its thread so far, and time in calls without a record
  *   check          checksum once nothing more is written to the chunk (checksum.c); 0 before
  *   inside         in a live window: type of the unrecorded call that the thread is in, or 0; shows
- *                  a rank that never returns from such a call (unrecorded_time.h)
+ *                  a rank that never returns from such a call (call.h)
  *   signal         the signal that ended the process, or 0 (fatal_signals.c)
  *   task           the thread's system id, which shows whether the thread computes or is in MPI;
  *                  0 if the thread has ended or the window belongs to no thread

@@ -3,7 +3,7 @@
  * A program may close all descriptors that it did not open, and the numbers may be reused. So
  * before each write, the recorder checks that the descriptor still refers to its file.
  */
-#include "tracefile/fd_guard.h"
+#include "tracefile/tracefile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/signal_guard.h"
+#include "base/base.h"
 #include "tracefile/event.h"
 
 enum { FIRST_DESCRIPTOR = 500 };

@@ -25,19 +25,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/common.h"
-#include "base/lock.h"
-#include "base/mapped.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/signal_guard.h"
-#include "base/text.h"
-#include "tracefile/checksum.h"
 #include "tracefile/event.h"
-#include "tracefile/fd_guard.h"
-#include "tracefile/file.h"
-#include "tracefile/folder.h"
-#include "tracefile/log_header.h"
-#include "tracefile/selector_log.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_SEALED = 256 };
 

@@ -11,7 +11,7 @@
  *
  * Threads: any, but only one creates a folder.
  */
-#include "tracefile/folder.h"
+#include "tracefile/tracefile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,10 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/signal_guard.h"
-#include "tracefile/fd_guard.h"
 
 enum { NAME_BYTES = 400, NOT_PLAIN = ELOOP, NOT_MINE = EPERM };
 

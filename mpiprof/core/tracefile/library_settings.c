@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "tracefile/library_settings.h"
+#include "tracefile/tracefile.h"
 
 enum { NAME_BYTES = 256, MOST_BYTES = 1024 };
 

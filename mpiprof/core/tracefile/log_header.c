@@ -1,19 +1,15 @@
 /* The first chunk of a log: a line of JSON that describes the record format. After it, for the
  * recorder only: the ends of the log and the tables, and the ranks that write to them. */
-#include "tracefile/log_header.h"
+#include "tracefile/tracefile.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/mapped.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "base/signal_guard.h"
-#include "base/text.h"
-#include "tracefile/checksum.h"
 #include "tracefile/event.h"
-#include "tracefile/fd_guard.h"
 
 static void describe(struct text *t)
 {

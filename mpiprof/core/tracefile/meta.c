@@ -7,16 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/common.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
-#include "tracefile/checksum.h"
-#include "tracefile/file.h"
-#include "tracefile/folder.h"
-#include "tracefile/library_settings.h"
-#include "tracefile/meta.h"
+#include "tracefile/tracefile.h"
 
 const char *meta_library(void)
 {

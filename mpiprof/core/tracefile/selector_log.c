@@ -1,13 +1,11 @@
 /* Log of algorithm selection (selection.jsonl): each choice and its reason. The leaders of all
  * communicators append to it, so several processes and threads may enter this file at once. */
-#include "tracefile/selector_log.h"
+#include "tracefile/tracefile.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/recorder.h"
-#include "tracefile/fd_guard.h"
-#include "tracefile/folder.h"
 
 static struct fd_guard file = {.descriptor = -1}; /* protected by recorder.lock */
 

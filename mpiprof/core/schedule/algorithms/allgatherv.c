@@ -28,10 +28,9 @@
  * Block size (Section 2.4): as given; else m' where all m_i are m' (this is the linear ring), and
  * otherwise the best one by the exact number of rounds (ring_block.c).
  */
-#include "base/memory.h"
+#include "base/base.h"
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/algorithms/ring_block.h"
-#include "schedule/algorithms/ring_order.h"
 #include "schedule/algorithms/tree.h"
 
 static int64_t share(const struct problem *p, int64_t rank)

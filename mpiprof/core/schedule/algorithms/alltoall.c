@@ -15,7 +15,7 @@
  * empty messages are not sent. But every phase has its token, because neither side knows which
  * phases the other side omits.
  */
-#include "base/memory.h"
+#include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 
 static int64_t one(const struct context *c)

@@ -18,9 +18,9 @@
  * other processes, so they take O(log^2 p). Blocks with negative numbers do not exist. Numbers from
  * n on occur only in the last phase, once per process, and denote the last block, n-1.
  */
-#include "base/memory.h"
+#include "base/base.h"
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/algorithms/circulant.h"
 #include "schedule/algorithms/tree.h"
 
 enum { MOST = CIRCULANT_MOST };

@@ -9,8 +9,8 @@
  *
  * If L is the root, all ranks wait for it in any case. Then this is circulant on all ranks.
  */
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/algorithms/late.h"
 
 static const struct algorithm *const spreads = &algorithm_bcast_circulant;
 

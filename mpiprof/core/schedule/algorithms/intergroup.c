@@ -14,7 +14,7 @@
  */
 #include "schedule/algorithms/intergroup.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 
 /* ---- shared with the other algorithms */

@@ -1,5 +1,5 @@
 /* A schedule without the late rank: the other ranks run an algorithm for one process fewer. */
-#include "schedule/algorithms/late.h"
+#include "schedule/algorithms/building_blocks.h"
 
 #include <stddef.h>
 

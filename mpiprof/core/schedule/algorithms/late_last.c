@@ -28,10 +28,9 @@
  * idea to reduce available data before the late ranks arrive is from Proficz, Improving all-reduce
  * collective operations for imbalanced process arrival patterns, 2018.
  */
-#include "base/memory.h"
+#include "base/base.h"
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/algorithms/circulant.h"
-#include "schedule/algorithms/late.h"
 
 /* b = 4 ceil(lg p): the first block takes ceil(lg p) rounds, a quarter of b. */
 enum { BLOCKS_A_LEVEL = 4 };

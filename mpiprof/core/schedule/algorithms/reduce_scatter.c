@@ -15,7 +15,7 @@
  * Source: Thakur, Rabenseifner and Gropp 2005, Section 4.3. Both preserve the order of operands.
  * With MPI_IN_PLACE the share replaces the beginning of the vector, so OUT is written last.
  */
-#include "base/memory.h"
+#include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 

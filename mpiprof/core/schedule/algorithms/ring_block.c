@@ -10,9 +10,9 @@
  * bounded, because each call runs the search: 40 us on a slow processor, up to MOST_TRIED
  * processes. model/pipeline_formulas.py has the same search.
  */
-#include "schedule/algorithms/ring_block.h"
+#include "schedule/algorithms/building_blocks.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "schedule/algorithms/tree.h"
 
 enum { MOST_TRIED = 4096 }; /* block sizes times processes */

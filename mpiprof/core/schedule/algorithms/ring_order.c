@@ -14,12 +14,12 @@
  *
  * The order depends only on facts that every rank knows, so that all ranks compute the same order.
  */
-#include "schedule/algorithms/ring_order.h"
+#include "schedule/algorithms/building_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 
 /* A process or a node: `count` entries of the list of processes from `first` on. */
 struct item {

@@ -6,23 +6,20 @@
  * converted to an override for a key (key.c). Values that only one rank knows (its datatype's
  * layout, MPI_IN_PLACE at the root, a wrong argument) do not affect the choice.
  */
-#include "selection/dispatch/choice.h"
+#include "selection/dispatch/select.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/base.h"
 #include "base/operation.h"
-#include "executor/comm_state.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
-#include "executor/mpi_t_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/problem.h"
 #include "executor/variant.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "selection/online/auto.h"

@@ -1,9 +1,19 @@
-/* Execution of calls on selected algorithms (select.c). */
+/* Choice of the algorithm of a call, and its execution. */
 #pragma once
 #include <stdbool.h>
 
 #include "base/arguments.h"
+#include "executor/execution.h"
 #include "record/call.h"
+#include "schedule/schedule.h"
+
+/* ---- choice of the algorithm of a call (choice.c) */
+
+bool choice_is_random(const char *text);
+bool choice_is_random_own(void);
+const struct algorithm *choice_make(struct execution *e, const char **label);
+
+/* ---- execution of calls on selected algorithms (select.c) */
 
 void select_start(void);
 void select_end(void);

@@ -26,13 +26,12 @@
  * a time.
  */
 #include "selection/online/arrival.h"
-#include "base/common.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 #include "selection/online/sum_max_reduce.h"
-#include "timing/clock.h"
+#include "timing/timing.h"
 
 /* Pairs of each instance in the first and in the second reduction. MORE pairs for the whole window
  * follow in the first reduction. */

@@ -10,9 +10,7 @@
  */
 #include <string.h>
 
-#include "base/common.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
@@ -22,24 +20,20 @@
 #include "executor/private_comm.h"
 #include "executor/variant.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "selection/online/arrival.h"
 #include "selection/online/auto.h"
 #include "selection/online/budget.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/decide.h"
 #include "selection/online/key_log.h"
-#include "selection/online/model_correction.h"
-#include "selection/online/probe.h"
 #include "selection/online/selection.h"
-#include "selection/online/statistics.h"
 #include "selection/online/sum_max_reduce.h"
 #include "selection/rules/key.h"
 #include "selection/rules/rules.h"
-#include "timing/clock.h"
-#include "tracefile/selector_log.h"
+#include "timing/timing.h"
+#include "tracefile/tracefile.h"
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 

@@ -1,10 +1,14 @@
-/* Life cycle of a key under `--switch auto` (auto.c). */
+/* Life cycle of a key. */
 #pragma once
 #include <stdbool.h>
 
+#include "base/symbol_lookup.h"
+#include "selection/online/arrival.h"
 #include "selection/online/candidates.h"
 #include "selection/rules/key.h"
 #include "selection/rules/rules.h"
+
+/* ---- life cycle of a key under `--switch auto` (auto.c) */
 
 /* selection of algorithms is on; recording of arrivals is on */
 extern bool auto_chooses, auto_watching;
@@ -14,3 +18,15 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
                                     const struct asked *q);
 void auto_watch(struct execution *e, struct key *key);
 void auto_end(struct call *c);
+
+/* ---- the end of keys (finalize.c) */
+
+void finalize_forget(struct key *keys, int count, MPI_Comm comm);
+void finalize_inherit(struct key *child, const struct key *parent);
+void finalize_finish(void);
+
+/* ---- reductions that outlive their communicator (orphaned_reductions.c) */
+
+void orphaned_reduction_add(struct arrivals **all, int count, MPI_Comm comm);
+void orphaned_reduction_release(void);
+bool orphaned_reduction_any(void);

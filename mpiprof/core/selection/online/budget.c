@@ -9,10 +9,9 @@
 #include "selection/online/budget.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "executor/problem.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
-#include "timing/machine.h"
+#include "timing/timing.h"
 
 enum { MOST_GRANTS = 3 };
 

@@ -12,12 +12,10 @@
  * The set contains one block size of each algorithm. The neighbouring sizes join if this one takes
  * at most a quarter longer than the best candidate. A library algorithm waits for its equivalent.
  */
-#include "selection/online/candidate_set.h"
+#include "selection/online/selection.h"
 
 #include "schedule/schedule.h"
 #include "selection/online/candidates.h"
-#include "selection/online/rank_test.h"
-#include "selection/online/selection.h"
 
 enum {
     GUESS = 2, /* possible error factor of a prediction */

@@ -11,25 +11,23 @@
  */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
+#include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/predefined.h"
+#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
-#include "executor/mpi_t_algorithm.h"
-#include "executor/pack_buffers.h"
 #include "executor/private_comm.h"
-#include "executor/scratch.h"
 #include "executor/variant.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "selection/online/arrival.h"
 #include "selection/online/candidates.h"
-#include "timing/machine.h"
+#include "timing/timing.h"
 
-enum { MOST_ROUNDS = 2048 };
+enum { MAX_COSTED_ROUNDS = 2048 };
 
 bool candidate_applies(const struct algorithm *a, const struct execution *e)
 {
@@ -123,7 +121,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
         return 0;
     const int64_t rounds = a->rounds(&context);
-    const int64_t stride = rounds / MOST_ROUNDS + 1;
+    const int64_t stride = rounds / MAX_COSTED_ROUNDS + 1;
 
     const int64_t early = a->early != NULL ? a->early(&context) : 0;
 

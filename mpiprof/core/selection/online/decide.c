@@ -8,16 +8,11 @@
  * call site of this rank. observe.c evaluates a window, window_length.c limits its cost.
  * current_choice.c executes the decision, key_log.c reports it.
  */
-#include "selection/online/decide.h"
 #include "selection/online/arrival.h"
 #include "selection/online/budget.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/observe.h"
-#include "selection/online/probe.h"
-#include "selection/online/rank_test.h"
 #include "selection/online/selection.h"
-#include "selection/online/window_length.h"
 
 enum {
     MOST_PROBES = 40,    /* instances in one phase */

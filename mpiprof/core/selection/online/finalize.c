@@ -5,23 +5,17 @@
  */
 #include <time.h>
 
-#include "base/common.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
 #include "executor/private_comm.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "selection/online/arrival.h"
 #include "selection/online/auto.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/finalize.h"
 #include "selection/online/key_log.h"
-#include "selection/online/model_correction.h"
-#include "selection/online/orphaned_reductions.h"
-#include "selection/online/rank_test.h"
 #include "selection/online/selection.h"
-#include "selection/online/statistics.h"
 #include "selection/online/sum_max_reduce.h"
 #include "selection/rules/key.h"
 

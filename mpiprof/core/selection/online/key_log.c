@@ -12,20 +12,16 @@
  */
 #include <stdatomic.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "base/text.h"
-#include "callsite/site.h"
+#include "callsite/callsite.h"
 #include "executor/execution.h"
-#include "executor/problem.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "selection/online/candidates.h"
 #include "selection/online/key_log.h"
-#include "selection/online/rank_test.h"
 #include "selection/online/selection.h"
-#include "tracefile/checksum.h"
-#include "tracefile/selector_log.h"
+#include "tracefile/tracefile.h"
 
 static const char *name_of(const struct candidate *c)
 {

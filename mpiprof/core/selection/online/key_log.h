@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "callsite/site.h"
-#include "record/comm.h"
+#include "callsite/callsite.h"
+#include "record/communicator.h"
 #include "selection/online/selection.h"
 
 struct key_log {

@@ -17,27 +17,24 @@
  *
  * Threads: all state is protected by recorder.lock.
  */
-#include "selection/online/model_correction.h"
+#include "selection/online/selection.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "base/text.h"
-#include "executor/mpi_t_algorithm.h"
+#include "executor/library_algorithm.h"
 #include "executor/variant.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 #include "selection/online/candidates.h"
 #include "selection/online/key_log.h"
-#include "selection/online/rank_test.h"
-#include "selection/online/selection.h"
-#include "tracefile/file.h"
-#include "tracefile/meta.h"
+#include "tracefile/tracefile.h"
 
 enum {
     MOST_ENTRIES = 512,

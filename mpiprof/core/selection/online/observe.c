@@ -1,11 +1,9 @@
 /* Evaluation of a reduced window: scores by candidate, and medians. */
-#include "selection/online/observe.h"
+#include "selection/online/selection.h"
 
 #include "selection/online/arrival.h"
 #include "selection/online/budget.h"
 #include "selection/online/candidates.h"
-#include "selection/online/rank_test.h"
-#include "selection/online/selection.h"
 
 void observe_loss(struct selection *s, int64_t ns)
 {

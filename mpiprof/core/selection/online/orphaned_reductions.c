@@ -2,9 +2,9 @@
  *
  * Called by any thread; the list is protected by recorder.lock.
  */
-#include "selection/online/orphaned_reductions.h"
+#include "selection/online/auto.h"
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"

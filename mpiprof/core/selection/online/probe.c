@@ -21,14 +21,9 @@
 
 #include "selection/online/arrival.h"
 #include "selection/online/budget.h"
-#include "selection/online/candidate_set.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/observe.h"
-#include "selection/online/probe.h"
-#include "selection/online/rank_test.h"
 #include "selection/online/selection.h"
-#include "selection/online/window_length.h"
 
 enum {
     RUNS = 3,            /* runs of each candidate that may be best */

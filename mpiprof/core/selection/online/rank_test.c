@@ -4,7 +4,6 @@
  * disturbed instance has no more weight than any other. Disturbances make measurements longer, so
  * the median of an even number of values is the lower of the two middle ones.
  */
-#include "selection/online/rank_test.h"
 #include "selection/online/arrival.h"
 #include "selection/online/candidates.h"
 #include "selection/online/selection.h"

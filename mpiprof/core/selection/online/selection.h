@@ -1,4 +1,4 @@
-/* Selector state of one key. Each member structure is written by one file only. */
+/* Selector state of one key, and the decisions on it. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,6 +7,8 @@
 #include "selection/online/arrival.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
+
+/* ---- selector state of one key. Each member structure is written by one file only */
 
 struct typical { /* reference instances, with which new windows are compared */
     int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
@@ -77,3 +79,61 @@ struct selection {
     struct probing probing;
     struct key_log *log;
 };
+
+/* ---- state machine of a key: observe, probe, hold (decide.c) */
+
+void decide(struct selection *s);
+void decide_from(struct selection *s, int which, const char *why);
+
+/* ---- evaluation of a reduced window (observe.c) */
+
+void observe_loss(struct selection *s, int64_t ns);
+void observe_window(struct selection *s);
+
+/* ---- scheduling of probes, and the test that decides the winner (probe.c) */
+
+void probe_start(struct selection *s);
+int probe_begin(struct selection *s, int limit, int late);
+bool probe_step(struct selection *s);
+void probe_plan(struct selection *s, bool may);
+int probe_at(struct selection *s, int position);
+void probe_refuse(struct selection *s, int i);
+void probe_take(struct selection *s, int first);
+bool probe_waits(const struct selection *s);
+
+/* ---- time estimates of the candidates, and the set that may still contain the best
+ * (candidate_set.c) */
+
+int64_t candidate_set_estimate(const struct selection *s, int i);
+bool candidate_set_waits(const struct selection *s, int i);
+bool candidate_set_is_open(const struct selection *s, int i);
+int candidate_set_begin(struct selection *s);
+void candidate_set_correct(struct selection *s);
+bool candidate_set_climb(struct selection *s, int best);
+
+/* ---- robust statistics of scores (rank_test.c) */
+
+int64_t rank_test_median_of(const int64_t *values, int count);
+int rank_test_samples(const struct candidate *c);
+int64_t rank_test_median(const struct candidate *c);
+int64_t rank_test_known(const struct candidate *c);
+int64_t rank_test_spread_of(const int64_t *values, int count);
+int64_t rank_test_usual(const struct selection *s);
+int64_t rank_test_spread(const struct candidate *c);
+bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent);
+
+/* ---- length of a key's windows (window_length.c) */
+
+bool window_length_runs_ahead(const struct arrivals *w);
+void window_length_window(struct selection *s);
+
+/* ---- measured corrections of the model, for later keys and later jobs (model_correction.c) */
+
+void model_correction_open(void);
+double model_correction_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
+                               int members);
+void model_correction_note(const struct selection *s);
+
+/* ---- in-situ statistics of call sites in the log (statistics.c) */
+
+void statistics_keep(const struct selection *s, const struct communicator *k);

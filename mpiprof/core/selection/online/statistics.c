@@ -12,15 +12,14 @@
  */
 #include <stdlib.h>
 
-#include "base/map.h"
+#include "base/base.h"
 #include "base/recorder.h"
-#include "record/call_shape.h"
-#include "record/comm.h"
+#include "record/call.h"
+#include "record/communicator.h"
 #include "record/record.h"
 #include "selection/online/arrival.h"
 #include "selection/online/key_log.h"
 #include "selection/online/selection.h"
-#include "selection/online/statistics.h"
 #include "tracefile/event.h"
 
 struct statistics {

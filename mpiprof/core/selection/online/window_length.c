@@ -1,13 +1,11 @@
 /* Length of a key's windows, from the permitted cost of the statistics. */
-#include "selection/online/window_length.h"
+#include "selection/online/selection.h"
 
 #include "base/operation.h"
 #include "schedule/schedule.h"
 #include "selection/online/arrival.h"
 #include "selection/online/candidates.h"
 #include "selection/online/current_choice.h"
-#include "selection/online/rank_test.h"
-#include "selection/online/selection.h"
 
 enum {
     COST_SHARE = 200,   /* window time / time of its reductions */

@@ -9,20 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "base/text.h"
-#include "callsite/site.h"
+#include "callsite/callsite.h"
 #include "executor/library_algorithm.h"
-#include "executor/mpi_t_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/scratch.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
-#include "selection/rules/diagnostics.h"
+#include "selection/rules/key.h"
 #include "selection/rules/rules.h"
-#include "tracefile/file.h"
+#include "tracefile/tracefile.h"
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4, MESSAGE_BYTES = 1000 };
 

@@ -25,19 +25,16 @@
  * threads.
  */
 #include "selection/rules/key.h"
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "callsite/site.h"
-#include "executor/comm_state.h"
+#include "callsite/callsite.h"
 #include "executor/execution.h"
-#include "executor/problem.h"
+#include "executor/private_comm.h"
 #include "record/call.h"
-#include "record/comm.h"
+#include "record/communicator.h"
 #include "schedule/schedule.h"
-#include "selection/rules/diagnostics.h"
 #include "selection/rules/rules.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };

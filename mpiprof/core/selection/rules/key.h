@@ -1,11 +1,14 @@
-/* Keys: groups of instances that share one choice of algorithm (key.c). */
+/* Keys: groups of instances that share one choice of algorithm, and their final report. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "callsite/callsite.h"
 #include "executor/execution.h"
 #include "executor/variant.h"
 #include "selection/rules/rules.h"
+
+/* ---- keys: groups of instances that share one choice of algorithm (key.c) */
 
 struct sharing;
 struct selection;
@@ -36,3 +39,10 @@ void keys_begin_anew(void);
 int keys_collected(struct key **found, struct communicator **owners, int room);
 void keys_end(void);
 void keys_inherit(struct communicator *child, const struct communicator *parent);
+
+/* ---- messages about the selection of algorithms at the end of a run (diagnostics.c) */
+
+struct sharing *diagnostics_share(struct sharing *s, const char *operation,
+                                  const struct site *first, int first_override,
+                                  const struct site *other, int override);
+void diagnostics_end(void);

@@ -9,7 +9,7 @@
  * Below, for powers of two, the paper uses the vendor's routine, with "not a big difference" to
  * recursive doubling; so recursive doubling is used. A reduce has none, and uses the binary tree.
  */
-#include "selection/rules/rabenseifner_protocol.h"
+#include "selection/rules/rules.h"
 
 #include <stdbool.h>
 #include <stddef.h>

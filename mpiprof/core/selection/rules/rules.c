@@ -20,15 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/memory.h"
+#include "base/base.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
-#include "callsite/site.h"
-#include "executor/mpi_t_algorithm.h"
+#include "executor/library_algorithm.h"
 #include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
-#include "selection/rules/rabenseifner_protocol.h"
 #include "selection/rules/rules.h"
 
 enum { MOST_RULES = 4096, NAME_BYTES = 64, VARIANT_BYTES = 200 };

@@ -1,12 +1,14 @@
-/* Rules of the user that override the choice of algorithm (rules.c). */
+/* Rules of the user that override the choice of algorithm. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "callsite/site.h"
+#include "callsite/callsite.h"
 #include "executor/variant.h"
 #include "schedule/schedule.h"
+
+/* ---- rules of the user that override the choice of algorithm (rules.c) */
 
 enum { RULE_NONE = -1 };
 struct rule {
@@ -38,3 +40,7 @@ uint64_t rules_by_site(const struct asked *q);
 int rules_of_site(const struct asked *q, const struct site *s);
 int rules_count(void);
 void rules_meet(struct site *s, const char *frames);
+
+/* ---- protocol of a reduction by number of processes and bytes (rabenseifner_protocol.c) */
+
+const char *rabenseifner_protocol(const char *operation, int size, int64_t bytes);

@@ -1,10 +1,19 @@
-/* Binomial tree of all ranks (tree.c). */
+/* Communication among all ranks that survives a rank without answer. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "base/base.h"
 #include "base/symbol_lookup.h"
-#include "base/text.h"
+
+/* ---- waiting for a request with a deadline (wait.c) */
+
+bool wait_until(MPI_Request *request, int64_t deadline);
+void wait_cancel(MPI_Request *request);
+int64_t wait_finalize_deadline(void);
+
+/* ---- binomial tree of all ranks (tree.c) */
 
 enum { TREE_CHILDREN = 31 };
 

@@ -1,0 +1,101 @@
+/* Utilities without MPI, for every file: clock, text, memory, maps and locks. */
+#pragma once
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* ---- visibility, clock and limits, for every file */
+
+#define PUBLIC __attribute__((visibility("default")))
+#define CALLER() __builtin_return_address(0)
+
+enum { PATH_BYTES = 4096 };
+
+static inline int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- hash functions (hash.c) */
+
+uint64_t hash_mix(uint64_t a, uint64_t b);
+/* length < 0 hashes up to the terminating zero */
+uint64_t hash_text(uint64_t h, const char *text, int length);
+
+/* ---- mutexes of the recorder (lock.c) */
+
+void lock_take(pthread_mutex_t *lock);
+void lock_give(pthread_mutex_t *lock);
+int lock_keep_thread(void);
+void lock_free_thread(int state);
+
+/* ---- hash table with lock-free readers (map.c) */
+
+struct map_table;
+struct map {
+    struct map_table *_Atomic table;
+};
+void *map_get(const struct map *m, uint64_t key);
+/* the caller must have locked recorder.lock; a NULL value removes the key */
+bool map_put(struct map *m, uint64_t key, void *value);
+void map_free(struct map *m); /* no thread may still read the map */
+
+/* ---- small allocations, with a reserve for when memory is exhausted (memory.c) */
+
+enum { MEMORY_LEFT_MB = 32 }; /* address space that must remain for the MPI library */
+
+void memory_start(int processes);
+bool memory_had(void);
+void *memory_get(size_t bytes); /* zeroed, like calloc */
+void *memory_resize(void *memory, size_t before, size_t bytes);
+void memory_free(void *memory);
+char *memory_text(const char *text);
+/* whole pages of static memory */
+void memory_give_back(void *memory, size_t bytes);
+bool memory_short(void);
+bool memory_is_left(size_t bytes);
+
+/* ---- mapped files that other processes may truncate (mapped.c) */
+
+extern atomic_bool mapped_unguarded; /* true if no handler can replace lost pages (bus_error.c) */
+
+void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags);
+void mapped_say_lost(const char *folder, const char *file);
+bool mapped_replace(const void *address); /* called in a signal handler */
+void mapped_replace_beyond(off_t end);
+bool mapped_is_lost(const void *address);
+void mapped_remove(void *start);
+
+/* ---- writes that must not kill the program (signal_guard.c) */
+
+struct stat;
+struct signal_guard {
+    sigset_t mask, pending;
+    int cancel;
+};
+void signal_guard_begin(struct signal_guard *g);
+void signal_guard_end(const struct signal_guard *g);
+void signal_guard_say(const char *line, size_t length);
+bool signal_guard_file_status(int descriptor, struct stat *s);
+
+/* ---- growing text, JSON, and shell words (text.c) */
+
+struct text {
+    char *bytes;
+    size_t length, room;
+    bool cut; /* memory was short and some text is missing */
+};
+void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int text_scan(const char *s, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+void text_bytes(struct text *t, const char *bytes, size_t length);
+void text_json(struct text *t, const char *string, long length);
+void text_quoted(struct text *t, const char *word);
+void text_free(struct text *t);

@@ -1,0 +1,94 @@
+/* Files of the trace folder, except the layout of records (event.h). */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/base.h"
+#include "tracefile/event.h"
+
+/* ---- the recorder's file descriptors (fd_guard.c) */
+
+struct fd_guard {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+};
+
+struct fd_guard fd_guard_take(int descriptor);
+bool fd_guard_is_ours(const struct fd_guard *f);
+int fd_guard_reserve(int descriptor, off_t offset);
+ssize_t fd_guard_write(int descriptor, const struct iovec *parts, int count, off_t offset);
+
+/* ---- the trace folder and its files (folder.c) */
+
+bool folder_make(const char *path);
+bool folder_make_unique(char *path, const char *wanted, const char *base);
+int folder_open(const char *folder, const char *name, int flags);
+const char *folder_error(int reason);
+bool folder_mark(const char *folder, const char *name, const char *text);
+bool folder_marked(const char *folder, const char *name, char *text, size_t room);
+void folder_unmark(const char *folder, const char *name);
+
+/* ---- checksums that let a reader detect damage (checksum.c) */
+
+uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk);
+uint32_t checksum_bytes(const char *bytes, size_t length);
+void checksum_close(struct text *t);
+
+/* ---- the first chunk of a log (log_header.c) */
+
+enum { HEAD_TEXT = 4096, HEAD_CLAIMS = 15000 };
+#define HEAD_RELEASED UINT32_MAX /* a released claim; 0 ends the list */
+
+struct log_header {
+    char text[HEAD_TEXT];
+    _Atomic uint64_t end;                 /* of the log, in bytes; 0 until the header is complete */
+    _Atomic uint64_t tables;              /* end of the tables file, in bytes */
+    _Atomic uint32_t claims[HEAD_CLAIMS]; /* rank + 1 */
+};
+_Static_assert(sizeof(struct log_header) <= CHUNK_BYTES, "the head is one chunk");
+
+struct log_header *log_header_make(int descriptor);
+struct log_header *log_header_share(int descriptor);
+bool log_header_claim(struct log_header *h, int rank);
+void log_header_release(struct log_header *h, int rank);
+
+/* ---- files of the trace (file.c) */
+
+bool file_open(const char *folder, int rank, const char *node);
+const char *file_name(void);
+struct chunk *file_window(uint32_t thread);
+bool file_append(const struct chunk *chunk);
+void file_seal(struct chunk *window);
+bool file_full(void);
+unsigned file_chunks(void);
+bool file_write(int descriptor, const struct text *t);
+bool file_line(const struct text *line);
+void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void file_check(void);
+void file_close(void);
+
+/* ---- metadata written once at the start (meta.c) */
+
+const char *meta_library(void); /* name and version of the library, in one line */
+void meta_now(char *stamp, size_t room);
+void meta_process(const char *host, const char *node);
+bool meta_read(const char *path, struct text *t);
+bool meta_write(bool with_world, const struct text *machine, const char *skipped);
+
+/* ---- settings of the MPI library and values from the launcher (library_settings.c) */
+
+void library_setting_read(struct text *t, const char *version);
+void library_setting_switches(struct text *t); /* for the process's line */
+int library_setting_on_node(void);             /* number of this node's processes; 0 if unknown */
+int library_setting_rank(void);
+
+/* ---- log of algorithm selection (selector_log.c) */
+
+void selector_log_create(void);
+bool selector_log_add(const struct text *line);
+void selector_log_close(void);
