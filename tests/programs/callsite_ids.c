@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hooks.h"
 #include "base/base.h"
+#include "base/hooks.h"
 #include "callsite/callsite.h"
 #include "tracefile/tracefile.h"
 
@@ -24,7 +24,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return now == 'm' && bytes == sizeof(struct site) ? NULL : __real_calloc(count, bytes);
 }
 
-bool file_line(const struct text *line)
+bool file_write_line(const struct text *line)
 {
     if (now != 'w')
         printf("%s", line->bytes);

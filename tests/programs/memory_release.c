@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     long first = -1, last = -1, lost = 0;
 
     memset(all, 'x', sizeof all);
-    memory_give_back(all + from, (size_t)bytes);
+    memory_pages_release(all + from, (size_t)bytes);
     for (long i = 0; i < SIZE; i++) {
         if (all[i] == 'x')
             continue;

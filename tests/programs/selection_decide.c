@@ -33,7 +33,7 @@ const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 static int64_t spent, lost, granted;
 static int grants;
 
-void budget_lose(int64_t ns)
+void budget_add_loss(int64_t ns)
 {
     lost += ns;
 }
@@ -45,15 +45,15 @@ void budget_grant(int64_t ns)
 
 static void print_events(struct selection *s)
 {
-    for (int i = 0; i < s->hold.event_count; i++) {
-        const struct event *const e = &s->hold.events[i];
+    for (int i = 0; i < s->choice.event_count; i++) {
+        const struct event *const e = &s->choice.events[i];
 
         if (e->what == NEWS_PHASE)
             printf("phase %d at %lld: %s\n", s->phases.number, (long long)s->instances, e->why);
         if (e->what == NEWS_CHOICE)
             printf("choice %d at %lld: %s\n", e->current, (long long)s->instances, e->why);
     }
-    s->hold.event_count = 0;
+    s->choice.event_count = 0;
 }
 
 void arrivals_next(struct arrivals *w, int length, int gap)
@@ -76,7 +76,7 @@ static int64_t any_early(const struct context *c)
 }
 
 static const struct algorithm plain[MOST_LIST], blocked, joined = {.early = any_early};
-static const struct own_algorithm owns[MOST_LIST];
+static const struct library_algorithm owns[MOST_LIST];
 
 /* One of the library's own, predicted to take what the one that it is like is. */
 static void make_own(struct selection *s, int i, int like, double price_us)
@@ -84,8 +84,8 @@ static void make_own(struct selection *s, int i, int like, double price_us)
     struct candidate *const c = &s->list[i];
 
     c->variant.algorithm = NULL;
-    c->variant.own = &owns[i];
-    c->like = s->list[like].variant.algorithm;
+    c->variant.library_algorithm = &owns[i];
+    c->similar = s->list[like].variant.algorithm;
     c->predicted_ns = s->list[like].predicted_ns;
     c->has_needs = price_us <= 0;
     if (price_us > 0)
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 
     state = 88172645463325252u + (uint64_t)atoi(argv[4]) * 977;
     s = (struct selection){
-        .arrivals = &w, .hold.state = STATE_OBSERVE, .listed = true, .switches = true};
+        .arrivals = &w, .choice.state = STATE_OBSERVE, .listed = true, .switches = true};
     s.problem.bytes = 1 << 20;
     given = argc - 5;
     for (int i = 0; i < given; i++) {
@@ -199,12 +199,12 @@ int main(int argc, char **argv)
         s.count = i + 1;
     }
     probe_start(&s);
-    w.own.members = MEMBERS;
+    w.member.members = MEMBERS;
     w.results = malloc(sizeof first);
     for (int i = 0; i < instances; i++) {
         const bool noted = position >= 0;
         const bool probe = noted && s.probing.plan[position] != NOBODY;
-        const int which = probe ? s.probing.plan[position] : s.hold.current;
+        const int which = probe ? s.probing.plan[position] : s.choice.current;
         const bool later = change > 0 ? i >= change : i / -change % 2 == 1;
         const struct sample r = instance(s.list, which, probe, later, noise);
 
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
         }
         w.extras[EXTRA_BUDGET] = -(spent / 50 + granted - lost);
         if (told && probe_waits(&s) && w.gap == 0 && length + w.next_length <= LONGEST_WINDOW) {
-            probe_take(&s, length);
+            probe_assign(&s, length);
             length += w.next_length;
             in_before = 0;
             continue;
@@ -240,14 +240,14 @@ int main(int argc, char **argv)
 
         now = before;
         before = other;
-        probe_take(&s, 0);
+        probe_assign(&s, 0);
         length = w.next_length;
         position = -w.gap;
     }
     int own_tried = 0;
 
     for (int i = 1; i < s.count; i++)
-        own_tried += s.list[i].variant.own != NULL && s.list[i].tried > 0;
+        own_tried += s.list[i].variant.library_algorithm != NULL && s.list[i].tried > 0;
     printf("probes %d of them later %d\n", probes, s.probing.later_probes);
     printf("time %.4f\n", all / own);
     printf("of the library's own %d\n", own_tried);

@@ -6,8 +6,8 @@
 
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "executor/private_comm.h"
 #include "executor/execution.h"
+#include "executor/private_comm.h"
 #include "record/call.h"
 #include "selection/rules/key.h"
 #include "selection/rules/rules.h"
@@ -18,7 +18,7 @@ struct entry { /* with its state, as in comm.c */
     struct communicator k;
     struct comm_state state;
 };
-struct own_algorithm {
+struct library_algorithm {
     const char *name;
 };
 
@@ -46,7 +46,7 @@ bool problem_is_known(const struct execution *e)
     return false;
 }
 
-int rules_of_site(const struct asked *q, const struct site *s)
+int rules_of_site(const struct call_properties *q, const struct site *s)
 {
     (void)q;
     (void)s;
@@ -82,9 +82,10 @@ static void inherit(struct key *child, const struct key *parent)
 int main(void)
 {
     static const struct algorithm ring = {.name = "ring"};
-    static const struct own_algorithm linear = {"linear"}, tree = {"tree"};
-    static const struct variant choices[KEYS] = {
-        [1] = {.own = &linear}, [3] = {.algorithm = &ring}, [4] = {.own = &tree}};
+    static const struct library_algorithm linear = {"linear"}, tree = {"tree"};
+    static const struct variant choices[KEYS] = {[1] = {.library_algorithm = &linear},
+                                                 [3] = {.algorithm = &ring},
+                                                 [4] = {.library_algorithm = &tree}};
     static const struct keys_owner owner = {.forget = forget, .inherit = inherit};
     static struct entry parent, child;
 
@@ -95,7 +96,9 @@ int main(void)
     for (uint32_t i = 0; i < KEYS; i++) {
         const struct variant *const v = &key_find(&child.k, i, i)->inherited;
 
-        puts(v->algorithm != NULL ? v->algorithm->name : v->own != NULL ? v->own->name : "none");
+        puts(v->algorithm != NULL           ? v->algorithm->name
+             : v->library_algorithm != NULL ? v->library_algorithm->name
+                                            : "none");
     }
     return 0;
 }

@@ -24,10 +24,10 @@ const struct algorithm *const catalogue[] = {&reduce_ring, &reduce_tree, &bcast_
 const int catalogue_count = 3;
 struct recorder recorder;
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
-static const struct own_algorithm own_ring = {
-    .operation = OP_reduce, .name = "ring", .like = "ring", .label = "native:ring"};
+static const struct library_algorithm own_ring = {
+    .operation = OP_reduce, .name = "ring", .similar = "ring", .label = "native:ring"};
 
-const struct own_algorithm *mpi_t_algorithm_own(const char *operation, const char *name)
+const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name)
 {
     return strcmp(operation, "reduce") == 0 && strcmp(name, "ring") == 0 ? &own_ring : NULL;
 }
@@ -45,7 +45,7 @@ void recorder_unlock(void)
 {
 }
 
-void recorder_say(const char *format, ...)
+void recorder_print(const char *format, ...)
 {
     (void)format;
 }
@@ -55,7 +55,7 @@ bool file_write(int descriptor, const struct text *t)
     return descriptor >= 0 && t != NULL;
 }
 
-void meta_now(char *stamp, size_t room)
+void meta_timestamp(char *stamp, size_t room)
 {
     (void)stamp, (void)room;
 }
@@ -73,14 +73,14 @@ int64_t rank_test_median(const struct candidate *c)
 int main(int argc, char **argv)
 {
     recorder.options.learned = argv[1];
-    model_correction_open();
+    model_correction_start();
     for (int i = 2; i + 3 < argc; i += 4) {
         const bool own = strcmp(argv[i + 1], own_ring.label) == 0;
-        const char *const name = own ? own_ring.like : argv[i + 1];
+        const char *const name = own ? own_ring.similar : argv[i + 1];
 
         for (int j = 0; j < catalogue_count; j++) {
             const struct variant v = {.algorithm = own ? NULL : catalogue[j],
-                                      .own = own ? &own_ring : NULL};
+                                      .library_algorithm = own ? &own_ring : NULL};
 
             if (strcmp(catalogue[j]->operation, argv[i]) == 0 &&
                 strcmp(catalogue[j]->name, name) == 0)

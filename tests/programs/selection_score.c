@@ -23,17 +23,16 @@ struct pmpi pmpi;
 static struct arrivals *all[MOST];
 static int members;
 
-int64_t clock_common(int64_t ns)
+int64_t clock_to_common(int64_t ns)
 {
     return ns;
 }
 
 /* Replace the reductions of sum_max_reduce.c: the last member's call computes all results. */
-static void join(const struct sum_max_reduce *mine, struct sum_max_reduce *joined, int count,
-                 bool scans)
+static void join(const struct sum_max *mine, struct sum_max *joined, int count, bool scans)
 {
-    static const struct sum_max_reduce *given[2][MOST];
-    static struct sum_max_reduce *taken[2][MOST];
+    static const struct sum_max *given[2][MOST];
+    static struct sum_max *taken[2][MOST];
     static int in[2];
 
     given[scans][in[scans]] = mine;
@@ -43,28 +42,27 @@ static void join(const struct sum_max_reduce *mine, struct sum_max_reduce *joine
     in[scans] = 0;
     for (int m = 0; m < members; m++)
         for (int i = 0; i < count; i++) {
-            struct sum_max_reduce sum = given[scans][0][i];
+            struct sum_max sum = given[scans][0][i];
 
             for (int other = 1; other < (scans ? m + 1 : members); other++) {
-                const struct sum_max_reduce o = given[scans][other][i];
+                const struct sum_max o = given[scans][other][i];
 
-                sum =
-                    (struct sum_max_reduce){sum.sum + o.sum, o.most > sum.most ? o.most : sum.most};
+                sum = (struct sum_max){sum.sum + o.sum, o.most > sum.most ? o.most : sum.most};
             }
             taken[scans][m][i] = sum;
         }
 }
 
-void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *joined,
-                           int count, MPI_Comm comm, MPI_Request *request)
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *joined, int count,
+                          MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     *request = MPI_REQUEST_NULL;
     join(mine, joined, count, false);
 }
 
-void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *joined,
-                         int count, MPI_Comm comm, MPI_Request *request)
+void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *joined, int count,
+                               MPI_Comm comm, MPI_Request *request)
 {
     (void)comm;
     *request = MPI_REQUEST_NULL;

@@ -17,7 +17,7 @@
 
 struct pmpi pmpi;
 
-int64_t clock_common(int64_t ns)
+int64_t clock_to_common(int64_t ns)
 {
     return ns;
 }
@@ -34,9 +34,10 @@ static int64_t members;
 static struct arrivals *both[2];
 static int reductions;
 
-/* Reduces like sum_max_reduce.c, over half of the members that are like the one, and half like the other. */
-void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
-                           MPI_Comm comm, MPI_Request *request)
+/* Reduces like sum_max_reduce.c, over half of the members that are like the one, and half like the
+ * other. */
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, MPI_Comm comm,
+                          MPI_Request *request)
 {
     (void)comm;
     (void)mine;
@@ -44,17 +45,17 @@ void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_red
     if (++reductions % 2 != 0) /* of the first of them: the other's pairs are not there yet */
         return;
     for (int i = 0; i < count; i++) {
-        const struct sum_max_reduce a = both[0]->mine[i], b = both[1]->mine[i];
-        struct sum_max_reduce sum = {0, a.most > b.most ? a.most : b.most};
+        const struct sum_max a = both[0]->input[i], b = both[1]->input[i];
+        struct sum_max sum = {0, a.most > b.most ? a.most : b.most};
 
         sum.sum = (int64_t)((uint64_t)(members / 2) * ((uint64_t)a.sum + (uint64_t)b.sum));
-        both[0]->all[i] = both[1]->all[i] = sum;
+        both[0]->output[i] = both[1]->output[i] = sum;
     }
     (void)all;
 }
 
-void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
-                         MPI_Comm comm, MPI_Request *request)
+void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *all, int count,
+                               MPI_Comm comm, MPI_Request *request)
 {
     (void)mine, (void)all, (void)count, (void)comm, (void)request; /* none of these is a scan */
 }
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
     const struct sample *found;
 
     for (int i = 0; i < 2; i++) {
-        both[i] = arrivals_make(SYNCHRONISES,
+        both[i] = arrivals_make(WAIT_ALL_FOR_ALL,
                                 &(struct membership){.members = (int)members, .member = i}, 1);
         arrivals_note(both[i], &moments[i]);
     }

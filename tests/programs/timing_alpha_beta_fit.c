@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     for (; l.count < argc - 1; l.count++)
         sscanf(argv[l.count + 1], "%d:%lf:%lf", &sizes[l.count], &l.one_way[l.count],
                &l.both_ways[l.count]);
-    alpha_beta_fit_order(&l);
+    alpha_beta_fit_sort(&l);
     const struct link k = alpha_beta_fit_link(&l);
 
     printf("%.6f %.6f %.6f %.6f\n", k.alpha, k.beta, k.pace, k.buffer);

@@ -15,11 +15,11 @@ int main(void)
     char line[1 << 16];
 
     while (fgets(line, sizeof line, stdin) != NULL) {
-        struct rounds r = {0};
+        struct repetitions r = {0};
         char *rest = line, *end;
 
         for (double ns = strtod(rest, &end); end != rest; ns = strtod(rest, &end)) {
-            repetition_keep(&r, ns < 0 ? -ns : ns, ns >= 0);
+            repetition_add(&r, ns < 0 ? -ns : ns, ns >= 0);
             rest = end;
         }
         printf("%.3f %.4f\n", repetition_time(&r), repetition_spread(&r));

@@ -25,9 +25,9 @@ int main(int argc, char **argv)
     bool done;
 
     if (strcmp(way, "make") == 0)
-        done = folder_make(folder);
+        done = folder_create(folder);
     else if (strcmp(way, "mark") == 0)
-        done = folder_mark(folder, name, "ours");
+        done = folder_add_mark(folder, name, "ours");
     else if (strcmp(way, "new") == 0)
         done = write_to(folder_open(folder, name, O_RDWR | O_CREAT | O_EXCL));
     else if (strcmp(way, "shared") == 0)

@@ -26,7 +26,7 @@ static void write_lines(int lines, bool dies)
     for (int i = 0; i < lines; i++) {
         if (dies && i == lines / 2)
             short_writes_left = 1;
-        file_note("line %d", i);
+        file_write_note("line %d", i);
     }
     file_close();
 }

@@ -38,7 +38,7 @@ int64_t argument_displacement(const struct arguments *a, const void *displs, siz
     return a->large ? ((const MPI_Aint *)displs)[i] : ((const int *)displs)[i];
 }
 
-MPI_Op argument_op(const struct arguments *a)
+MPI_Op argument_operation(const struct arguments *a)
 {
 #ifdef MPIPROF_FORTRAN
     if (a->fortran)

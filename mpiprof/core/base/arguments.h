@@ -19,10 +19,10 @@ bool argument_in_place(const struct arguments *a, const void *buffer);
 MPI_Datatype argument_type(const struct arguments *a, const void *types, size_t i);
 int64_t argument_count(const struct arguments *a, const void *counts, size_t i);
 int64_t argument_displacement(const struct arguments *a, const void *displs, size_t i);
-MPI_Op argument_op(const struct arguments *a);
+MPI_Op argument_operation(const struct arguments *a);
 const void *argument_buffer(const struct arguments *a, const void *buffer);
 
-static inline bool argument_is_v(const struct side *s)
+static inline bool argument_has_counts(const struct side *s)
 {
     return s->count == NULL;
 }

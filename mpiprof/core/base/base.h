@@ -32,10 +32,10 @@ uint64_t hash_text(uint64_t h, const char *text, int length);
 
 /* ---- mutexes of the recorder (lock.c) */
 
-void lock_take(pthread_mutex_t *lock);
-void lock_give(pthread_mutex_t *lock);
-int lock_keep_thread(void);
-void lock_free_thread(int state);
+void lock_acquire(pthread_mutex_t *lock);
+void lock_release(pthread_mutex_t *lock);
+int lock_disable_cancel(void);
+void lock_restore_cancel(int state);
 
 /* ---- hash table with lock-free readers (map.c) */
 
@@ -50,25 +50,26 @@ void map_free(struct map *m); /* no thread may still read the map */
 
 /* ---- small allocations, with a reserve for when memory is exhausted (memory.c) */
 
-enum { MEMORY_LEFT_MB = 32 }; /* address space that must remain for the MPI library */
+enum { MEMORY_RESERVED_MB = 32 }; /* address space that must remain for the MPI library */
 
 void memory_start(int processes);
-bool memory_had(void);
-void *memory_get(size_t bytes); /* zeroed, like calloc */
+bool memory_reserve_exists(void);
+void *memory_allocate(size_t bytes); /* zeroed, like calloc */
 void *memory_resize(void *memory, size_t before, size_t bytes);
 void memory_free(void *memory);
-char *memory_text(const char *text);
+char *memory_copy_text(const char *text);
 /* whole pages of static memory */
-void memory_give_back(void *memory, size_t bytes);
-bool memory_short(void);
+void memory_pages_release(void *memory, size_t bytes);
+bool memory_is_short(void);
 bool memory_is_left(size_t bytes);
 
 /* ---- mapped files that other processes may truncate (mapped.c) */
 
-extern atomic_bool mapped_unguarded; /* true if no handler can replace lost pages (bus_error.c) */
+/* true if no handler can replace lost pages (bus_error.c) */
+extern atomic_bool mapped_is_unguarded;
 
 void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags);
-void mapped_say_lost(const char *folder, const char *file);
+void mapped_set_message(const char *folder, const char *file);
 bool mapped_replace(const void *address); /* called in a signal handler */
 void mapped_replace_beyond(off_t end);
 bool mapped_is_lost(const void *address);
@@ -83,7 +84,7 @@ struct signal_guard {
 };
 void signal_guard_begin(struct signal_guard *g);
 void signal_guard_end(const struct signal_guard *g);
-void signal_guard_say(const char *line, size_t length);
+void signal_guard_print(const char *line, size_t length);
 bool signal_guard_file_status(int descriptor, struct stat *s);
 
 /* ---- growing text, JSON, and shell words (text.c) */

@@ -7,10 +7,10 @@
  */
 #include "base/base.h"
 
-static _Thread_local int held, state_before;
+static _Thread_local int lock_depth, state_before;
 
-/* Disable cancellation of the thread. Returns the previous state for lock_free_thread. */
-int lock_keep_thread(void)
+/* Disable cancellation of the thread. Returns the previous state for lock_restore_cancel. */
+int lock_disable_cancel(void)
 {
     int state = PTHREAD_CANCEL_ENABLE;
 
@@ -18,23 +18,23 @@ int lock_keep_thread(void)
     return state;
 }
 
-void lock_free_thread(int state)
+void lock_restore_cancel(int state)
 {
     pthread_setcancelstate(state, &state);
 }
 
-void lock_take(pthread_mutex_t *lock)
+void lock_acquire(pthread_mutex_t *lock)
 {
-    const int state = lock_keep_thread();
+    const int state = lock_disable_cancel();
 
     pthread_mutex_lock(lock);
-    if (held++ == 0)
+    if (lock_depth++ == 0)
         state_before = state;
 }
 
-void lock_give(pthread_mutex_t *lock)
+void lock_release(pthread_mutex_t *lock)
 {
     pthread_mutex_unlock(lock);
-    if (--held == 0)
-        lock_free_thread(state_before);
+    if (--lock_depth == 0)
+        lock_restore_cancel(state_before);
 }

@@ -52,7 +52,7 @@ static struct map_table *table_grow(struct map *m, struct map_table *old)
     size_t size = 64;
     while (size < 3 * live)
         size *= 2;
-    struct map_table *const t = memory_get(sizeof *t + size * sizeof *t->slots);
+    struct map_table *const t = memory_allocate(sizeof *t + size * sizeof *t->slots);
 
     if (t == NULL)
         return NULL;

@@ -25,7 +25,7 @@ struct mapping {
     _Atomic enum { MAPPED, LOST, REMOVED } state; /* LOST: replaced by anonymous memory */
 };
 
-atomic_bool mapped_unguarded = true;
+atomic_bool mapped_is_unguarded = true;
 static struct mapping *_Atomic mappings;
 static char lost_line[PATH_BYTES + 512];
 
@@ -54,7 +54,7 @@ void *mapped_add(int descriptor, off_t offset, size_t bytes, int flags)
 
 /* Prepare the message about the loss of a file, which is printed once: little stack may be left in
  * a signal handler. */
-void mapped_say_lost(const char *folder, const char *file)
+void mapped_set_message(const char *folder, const char *file)
 {
     if (!recorder.options.quiet)
         snprintf(lost_line, sizeof lost_line,
@@ -63,22 +63,22 @@ void mapped_say_lost(const char *folder, const char *file)
                  recorder.rank, folder, file);
 }
 
-static bool holds(const struct mapping *m, const void *address)
+static bool mapping_contains(const struct mapping *m, const void *address)
 {
     return atomic_load(&m->state) != REMOVED && (const char *)address >= m->start &&
            (const char *)address < m->start + m->bytes;
 }
 
-static struct mapping *find(const void *address)
+static struct mapping *mapping_find(const void *address)
 {
     struct mapping *m = atomic_load(&mappings);
 
-    while (m != NULL && !holds(m, address))
+    while (m != NULL && !mapping_contains(m, address))
         m = m->next;
     return m;
 }
 
-static bool replace(struct mapping *m)
+static bool mapping_replace(struct mapping *m)
 {
     const int flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS;
 
@@ -86,7 +86,7 @@ static bool replace(struct mapping *m)
         return false;
     atomic_store(&m->state, LOST);
     if (!atomic_exchange(&recorder.stopped, true))
-        signal_guard_say(lost_line, strlen(lost_line));
+        signal_guard_print(lost_line, strlen(lost_line));
     return true;
 }
 
@@ -94,8 +94,8 @@ static bool replace(struct mapping *m)
 bool mapped_replace(const void *address)
 {
     const int reason = errno;
-    struct mapping *const m = find(address);
-    const bool done = m != NULL && replace(m);
+    struct mapping *const m = mapping_find(address);
+    const bool done = m != NULL && mapping_replace(m);
 
     errno = reason;
     return done;
@@ -106,12 +106,12 @@ void mapped_replace_beyond(off_t end)
 {
     for (struct mapping *m = atomic_load(&mappings); m != NULL; m = m->next)
         if (m->end > end && atomic_load(&m->state) == MAPPED)
-            replace(m);
+            mapping_replace(m);
 }
 
 bool mapped_is_lost(const void *address)
 {
-    const struct mapping *const m = find(address);
+    const struct mapping *const m = mapping_find(address);
 
     return m == NULL || atomic_load(&m->state) == LOST;
 }
@@ -119,7 +119,7 @@ bool mapped_is_lost(const void *address)
 /* Unmap a mapping that no thread uses. */
 void mapped_remove(void *start)
 {
-    struct mapping *const m = find(start);
+    struct mapping *const m = mapping_find(start);
 
     if (m == NULL)
         return;

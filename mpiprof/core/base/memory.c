@@ -5,9 +5,9 @@
  * cannot be informed. So MPI_Init sets up a reserve before any call runs on a schedule. It serves
  * requests that malloc refuses. (It is address space; its pages are touched only then.)
  *
- * From the first refusal on memory_short() is true. The members learn this at their next agreement.
- * Then no private communicator is created, none gets more scratch memory, and windows of statistics
- * end (EXTRA_FAILED), so that few requests follow. Large memory is in scratch.c.
+ * From the first refusal on memory_is_short() is true. The members learn this at their next
+ * agreement. Then no private communicator is created, none gets more scratch memory, and windows of
+ * statistics end (EXTRA_FAILED), so that few requests follow. Large memory is in scratch.c.
  *
  *   | size, used | ... | size, free | ... | size, used | ... |      the reserve: consecutive blocks
  *
@@ -29,7 +29,7 @@
 #include "base/base.h"
 
 enum { RESERVE = 1 << 23, RESERVE_EACH = 1 << 12, UNIT = 16, SHARES = 8 };
-enum { LEFT = MEMORY_LEFT_MB << 20 };
+enum { LEFT = MEMORY_RESERVED_MB << 20 };
 
 struct block {
     size_t bytes; /* including this header */
@@ -37,11 +37,11 @@ struct block {
 };
 static struct block *reserve;
 static size_t reserve_bytes;
-static bool had;
+static bool reserve_exists;
 /* before memory_start, and if the reserve could not be allocated */
 static _Alignas(UNIT) char least[1 << 18];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool refused;
+static atomic_bool allocation_failed;
 
 static void reserve_make(void *memory, size_t bytes)
 {
@@ -53,7 +53,7 @@ static void reserve_make(void *memory, size_t bytes)
 /* Allocate the reserve for a job of so many processes, once. Earlier allocations stay valid. */
 void memory_start(int processes)
 {
-    if (had)
+    if (reserve_exists)
         return;
     const size_t bytes = RESERVE + RESERVE_EACH * (size_t)(processes > 0 ? processes : 1);
 
@@ -63,20 +63,20 @@ void memory_start(int processes)
     void *const made =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    had = made != MAP_FAILED;
-    if (had)
+    reserve_exists = made != MAP_FAILED;
+    if (reserve_exists)
         reserve_make(made, bytes);
 }
 
 /* Return true if the reserve exists, without which no call may run on a schedule. */
-bool memory_had(void)
+bool memory_reserve_exists(void)
 {
-    return had;
+    return reserve_exists;
 }
 
-bool memory_short(void)
+bool memory_is_short(void)
 {
-    return atomic_load_explicit(&refused, memory_order_relaxed);
+    return atomic_load_explicit(&allocation_failed, memory_order_relaxed);
 }
 
 /* Return true if the system has so much address space, and LEFT in addition. An MPI library needs
@@ -92,7 +92,7 @@ bool memory_is_left(size_t bytes)
     return true;
 }
 
-static struct block *following(const struct block *b)
+static struct block *block_next(const struct block *b)
 {
     struct block *const next = (struct block *)((uintptr_t)b + b->bytes);
 
@@ -110,12 +110,12 @@ static bool is_reserved(const void *memory)
 }
 
 /* Return the first free block that is large enough, and merge free neighbours on the way. */
-static struct block *find(size_t bytes)
+static struct block *block_find(size_t bytes)
 {
-    for (struct block *b = reserve; b != NULL; b = following(b)) {
+    for (struct block *b = reserve; b != NULL; b = block_next(b)) {
         if (b->used)
             continue;
-        for (struct block *next = following(b); next != NULL && !next->used; next = following(b))
+        for (struct block *next = block_next(b); next != NULL && !next->used; next = block_next(b))
             b->bytes += next->bytes;
         if (b->bytes >= bytes)
             return b;
@@ -123,15 +123,15 @@ static struct block *find(size_t bytes)
     return NULL;
 }
 
-static void *take(size_t wanted)
+static void *block_allocate(size_t wanted)
 {
     const size_t bytes = (wanted + sizeof(struct block) + UNIT - 1) / UNIT * UNIT;
 
-    atomic_store(&refused, true);
-    lock_take(&lock);
+    atomic_store(&allocation_failed, true);
+    lock_acquire(&lock);
     if (reserve == NULL)
         reserve_make(least, sizeof least);
-    struct block *const b = wanted < reserve_bytes / SHARES ? find(bytes) : NULL;
+    struct block *const b = wanted < reserve_bytes / SHARES ? block_find(bytes) : NULL;
 
     if (b != NULL && b->bytes >= bytes + 2 * sizeof *b) {
         struct block *const rest = (struct block *)((char *)b + bytes);
@@ -141,15 +141,15 @@ static void *take(size_t wanted)
     }
     if (b != NULL)
         b->used = 1;
-    lock_give(&lock);
+    lock_release(&lock);
     return b != NULL ? b + 1 : NULL;
 }
 
-void *memory_get(size_t bytes)
+void *memory_allocate(size_t bytes)
 {
     void *made = calloc(1, bytes > 0 ? bytes : 1);
 
-    if (made == NULL && (made = take(bytes)) != NULL)
+    if (made == NULL && (made = block_allocate(bytes)) != NULL)
         memset(made, 0, bytes);
     return made;
 }
@@ -162,7 +162,7 @@ void *memory_resize(void *memory, size_t before, size_t bytes)
     if (!is_reserved(memory) && (made = realloc(memory, bytes)) != NULL)
         return made;
     if (!is_reserved(memory) || (made = malloc(bytes)) == NULL)
-        made = take(bytes);
+        made = block_allocate(bytes);
     if (made != NULL && memory != NULL) {
         memcpy(made, memory, before < bytes ? before : bytes);
         memory_free(memory);
@@ -176,14 +176,14 @@ void memory_free(void *memory)
         free(memory);
         return;
     }
-    lock_take(&lock);
+    lock_acquire(&lock);
     ((struct block *)memory)[-1].used = 0;
-    lock_give(&lock);
+    lock_release(&lock);
 }
 
 /* Return the whole pages of static memory to the system; they then read as zeros. The pages at both
  * ends may contain other data. */
-void memory_give_back(void *memory, size_t bytes)
+void memory_pages_release(void *memory, size_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t from = ((uintptr_t)memory + page - 1) / page * page;
@@ -193,9 +193,9 @@ void memory_give_back(void *memory, size_t bytes)
         madvise((void *)from, to - from, MADV_DONTNEED); /* on failure the pages stay in use */
 }
 
-char *memory_text(const char *text)
+char *memory_copy_text(const char *text)
 {
-    char *const made = memory_get(strlen(text) + 1);
+    char *const made = memory_allocate(strlen(text) + 1);
 
     return made != NULL ? strcpy(made, text) : NULL;
 }

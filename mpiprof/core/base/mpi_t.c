@@ -29,9 +29,9 @@ static struct {
 } tool;
 static bool begun;
 
-static bool load(void)
+static bool tool_load(void)
 {
-#define FIND(name) ((*(void **)&tool.name = symbol_lookup_symbol("PMPI_T_" #name)) != NULL)
+#define FIND(name) ((*(void **)&tool.name = symbol_lookup_address("PMPI_T_" #name)) != NULL)
     return FIND(init_thread) && FIND(finalize) && FIND(cvar_get_num) && FIND(cvar_get_info) &&
            FIND(cvar_get_index) && FIND(cvar_handle_alloc) && FIND(cvar_handle_free) &&
            FIND(cvar_read) && FIND(cvar_write);
@@ -55,7 +55,7 @@ bool mpi_t_begin(void)
     int provided;
 
     if (!begun)
-        begun = load() && tool.init_thread(level_wanted(), &provided) == MPI_SUCCESS;
+        begun = tool_load() && tool.init_thread(level_wanted(), &provided) == MPI_SUCCESS;
     return begun;
 }
 
@@ -86,7 +86,7 @@ bool mpi_t_name(int index, char *name, int room, MPI_Datatype *type)
                               &description_length, &bind, &scope) == MPI_SUCCESS;
 }
 
-static const char *kind_of(MPI_Datatype type)
+static const char *type_name_of(MPI_Datatype type)
 {
     const struct predefined_type *const known = predefined_type(type);
 
@@ -101,7 +101,8 @@ bool mpi_t_text(int index, char *text, int room)
     void *handle = NULL;
     int count = 0;
 
-    if (!mpi_t_name(index, name, sizeof name, &type) || strcmp(kind_of(type), "MPI_CHAR") != 0 ||
+    if (!mpi_t_name(index, name, sizeof name, &type) ||
+        strcmp(type_name_of(type), "MPI_CHAR") != 0 ||
         tool.cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
         return false;
     const bool found = count > 0 && count < room && tool.cvar_read(handle, text) == MPI_SUCCESS;
@@ -113,7 +114,7 @@ bool mpi_t_text(int index, char *text, int room)
 /* Open a variable with one number or Boolean. Returns false for others. */
 bool mpi_t_open_at(struct tool_variable *v, int index, MPI_Datatype type)
 {
-    const char *const kind = kind_of(type);
+    const char *const kind = type_name_of(type);
     int count = 0;
 
     *v = (struct tool_variable){.flag = strcmp(kind, "MPI_C_BOOL") == 0};

@@ -13,23 +13,23 @@ struct predefined_type {
     _Atomic int64_t size; /* -1 until the library has accepted the type and is queried */
 };
 
-void predefined_load(void *(*symbol)(const char *name));
+void predefined_find_handles(void *(*symbol)(const char *name));
 struct predefined_type *predefined_type(MPI_Datatype type);
 const char *predefined_reduction(MPI_Op op);
 
 /* ---- size and extent of a datatype (type.c) */
 
-struct type_facts {
+struct type_properties {
     int64_t size, lower, extent, true_lower, true_extent;
     bool named; /* a predefined type */
 };
-struct type_facts type_facts(MPI_Datatype type);
+struct type_properties type_properties(MPI_Datatype type);
 
 /* ---- user-defined reductions (operator.c) */
 
 typedef void MPI_User_function(void *, void *, int *, MPI_Datatype *);
 typedef void MPI_User_function_c(void *, void *, MPI_Count *, MPI_Datatype *);
 
-void operator_made(int error, MPI_Op op);
+void operator_created(int error, MPI_Op op);
 void operator_freed(int error, MPI_Op op);
 bool operator_is_known(MPI_Op op);

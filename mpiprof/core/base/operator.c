@@ -9,31 +9,32 @@
 #include "base/base.h"
 #include "base/recorder.h"
 
-static struct map made;
+static struct map known_operators;
 
-static void put(MPI_Op op, void *value)
+static void operator_put(MPI_Op op, void *value)
 {
     recorder_lock();
-    map_put(&made, (uint64_t)(uintptr_t)op, value);
+    map_put(&known_operators, (uint64_t)(uintptr_t)op, value);
     recorder_unlock();
 }
 
-void operator_made(int error, MPI_Op op)
+void operator_created(int error, MPI_Op op)
 {
     if (error == MPI_SUCCESS)
-        put(op, &made); /* anything but NULL */
+        operator_put(op, &known_operators); /* anything but NULL */
 }
 
 /* Remove a handle, because the library may reuse it for another reduction. */
 void operator_freed(int error, MPI_Op op)
 {
     if (error == MPI_SUCCESS && op != MPI_OP_NULL)
-        put(op, NULL);
+        operator_put(op, NULL);
 }
 
 /* Return true if mpiprof's algorithms may use the reduction. All members of a call get the same
  * result. */
 bool operator_is_known(MPI_Op op)
 {
-    return predefined_reduction(op) != NULL || map_get(&made, (uint64_t)(uintptr_t)op) != NULL;
+    return predefined_reduction(op) != NULL ||
+           map_get(&known_operators, (uint64_t)(uintptr_t)op) != NULL;
 }

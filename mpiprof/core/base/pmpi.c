@@ -22,7 +22,7 @@ static void *data_symbol(const char *name)
 {
     void *const found = dlsym(RTLD_DEFAULT, name);
 
-    return found != NULL ? found : symbol_lookup_symbol(name);
+    return found != NULL ? found : symbol_lookup_address(name);
 }
 #endif
 
@@ -59,41 +59,41 @@ static void find_spellings(const char *constant, void *found[4])
 }
 #endif
 
-bool pmpi_load(void)
+bool pmpi_find_functions(void)
 {
     bool complete = true;
 
 #define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);                                    \
+    *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);                                   \
     complete &= pmpi.name != NULL;
     PMPI_REQUIRED(FIND)
 #undef FIND
-#define FIND(name, parameters) *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);
+#define FIND(name, parameters) *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);
     PMPI_OPTIONAL(FIND)
 #undef FIND
-    *(void **)&pmpi.File_f2c = symbol_lookup_symbol("PMPI_File_f2c");
+    *(void **)&pmpi.File_f2c = symbol_lookup_address("PMPI_File_f2c");
     pmpi.can_switch = true;
 #define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol_lookup_symbol("PMPI_" #name);                                    \
+    *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);                                   \
     pmpi.can_switch &= pmpi.name != NULL;
     PMPI_SWITCHING(FIND)
 #undef FIND
 #ifdef PREDEFINED_HANDLES
     complete &= handles_load();
-    *(void **)&pmpi.Comm_f2c = symbol_lookup_symbol("PMPI_Comm_f2c");
-    *(void **)&pmpi.Comm_c2f = symbol_lookup_symbol("PMPI_Comm_c2f");
-    *(void **)&pmpi.Type_f2c = symbol_lookup_symbol("PMPI_Type_f2c");
-    *(void **)&pmpi.Request_f2c = symbol_lookup_symbol("PMPI_Request_f2c");
-    *(void **)&pmpi.Op_f2c = symbol_lookup_symbol("PMPI_Op_f2c");
-    *(void **)&pmpi.Session_f2c = symbol_lookup_symbol("PMPI_Session_f2c");
+    *(void **)&pmpi.Comm_f2c = symbol_lookup_address("PMPI_Comm_f2c");
+    *(void **)&pmpi.Comm_c2f = symbol_lookup_address("PMPI_Comm_c2f");
+    *(void **)&pmpi.Type_f2c = symbol_lookup_address("PMPI_Type_f2c");
+    *(void **)&pmpi.Request_f2c = symbol_lookup_address("PMPI_Request_f2c");
+    *(void **)&pmpi.Op_f2c = symbol_lookup_address("PMPI_Op_f2c");
+    *(void **)&pmpi.Session_f2c = symbol_lookup_address("PMPI_Session_f2c");
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
-    *(void **)&pmpi.Win_f2c = symbol_lookup_symbol("PMPI_Win_f2c");
+    *(void **)&pmpi.Win_f2c = symbol_lookup_address("PMPI_Win_f2c");
 #endif
 #ifdef PREDEFINED_HANDLES
-    predefined_load(data_symbol);
+    predefined_find_handles(data_symbol);
 #else
-    predefined_load(NULL);
+    predefined_find_handles(NULL);
 #endif
     return complete;
 }
@@ -106,7 +106,7 @@ bool pmpi_survives_failures(void)
     int *on = NULL, there = 0, initialised = 0;
 
     pmpi.Initialized(&initialised); /* under Sessions there is no communicator to query */
-    return initialised && symbol_lookup_symbol("PMPIX_Comm_revoke") != NULL &&
+    return initialised && symbol_lookup_address("PMPIX_Comm_revoke") != NULL &&
            pmpi.Comm_get_attr(MPI_COMM_WORLD, MPI_FT, &on, &there) == MPI_SUCCESS && there && *on;
 #else
     return false;

@@ -108,5 +108,5 @@ struct pmpi {
     void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
 };
 extern struct pmpi pmpi;
-bool pmpi_load(void); /* returns false if this process has no compatible MPI library */
+bool pmpi_find_functions(void); /* returns false if this process has no compatible MPI library */
 bool pmpi_survives_failures(void);

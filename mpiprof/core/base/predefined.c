@@ -22,7 +22,7 @@ static struct slot *slot_for(struct table *t, uintptr_t handle)
     return &t->slots[i];
 }
 
-static void add(struct table *t, uintptr_t handle, const char *name, int64_t size)
+static void table_add(struct table *t, uintptr_t handle, const char *name, int64_t size)
 {
     struct slot *const s = slot_for(t, handle);
 
@@ -40,13 +40,13 @@ static void add(struct table *t, uintptr_t handle, const char *name, int64_t siz
 #endif
 
 /* Fill the tables. If handles are addresses, `symbol` finds the library's data. */
-void predefined_load(void *(*symbol)(const char *name))
+void predefined_find_handles(void *(*symbol)(const char *name))
 {
     (void)symbol;
-#define TYPE(name, value, size) add(&types, HANDLE(MPI_Datatype, value), name, size);
+#define TYPE(name, value, size) table_add(&types, HANDLE(MPI_Datatype, value), name, size);
     PREDEFINED_TYPES(TYPE)
 #undef TYPE
-#define REDUCTION(name, value, size) add(&reductions, HANDLE(MPI_Op, value), name, size);
+#define REDUCTION(name, value, size) table_add(&reductions, HANDLE(MPI_Op, value), name, size);
     PREDEFINED_REDUCTIONS(REDUCTION)
 #undef REDUCTION
 }

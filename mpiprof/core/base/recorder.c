@@ -17,15 +17,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void recorder_lock(void)
 {
-    lock_take(&lock);
+    lock_acquire(&lock);
 }
 
 void recorder_unlock(void)
 {
-    lock_give(&lock);
+    lock_release(&lock);
 }
 
-void recorder_say(const char *format, ...)
+void recorder_print(const char *format, ...)
 {
     char line[1400] = "mpiprof: ";
     const size_t start = strlen(line);
@@ -37,5 +37,5 @@ void recorder_say(const char *format, ...)
     vsnprintf(line + start, sizeof line - start - 1, format, arguments);
     va_end(arguments);
     strcat(line, "\n");
-    signal_guard_say(line, strlen(line));
+    signal_guard_print(line, strlen(line));
 }

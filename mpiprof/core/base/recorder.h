@@ -70,4 +70,4 @@ struct recorder {
 extern struct recorder recorder;
 void recorder_lock(void);
 void recorder_unlock(void);
-void recorder_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void recorder_print(const char *format, ...) __attribute__((format(printf, 1, 2)));

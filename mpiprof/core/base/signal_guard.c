@@ -22,7 +22,7 @@ void signal_guard_begin(struct signal_guard *g)
 {
     sigset_t block;
 
-    g->cancel = lock_keep_thread();
+    g->cancel = lock_disable_cancel();
     sigemptyset(&block);
     for (size_t i = 0; i < 2; i++)
         sigaddset(&block, deadly[i]);
@@ -44,7 +44,7 @@ void signal_guard_end(const struct signal_guard *g)
             sigtimedwait(&raised, NULL, &at_once);
         }
     sigprocmask(SIG_SETMASK, &g->mask, NULL);
-    lock_free_thread(g->cancel);
+    lock_restore_cancel(g->cancel);
     errno = reason;
 }
 
@@ -60,7 +60,7 @@ __attribute__((constructor)) static void remember_standard_error(void)
         error_at_start = (struct stat){0};
 }
 
-void signal_guard_say(const char *line, size_t length)
+void signal_guard_print(const char *line, size_t length)
 {
     struct signal_guard g;
     struct stat s;

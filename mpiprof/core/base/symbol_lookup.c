@@ -18,7 +18,7 @@ native_function *_Atomic symbol_lookup_table[NATIVE_COUNT];
 /* No pointers, because relocations would make these pages private to each process. */
 static const char native_names[][NATIVE_NAME_BYTES] = {NATIVE_NAMES};
 
-static void *library(void)
+static void *library_handle(void)
 {
     static void *_Atomic found;
     static const char *const names[] = {
@@ -42,9 +42,9 @@ static void *library(void)
 }
 
 /* Return a symbol of the library, or of a tool that is preloaded after this library. */
-void *symbol_lookup_symbol(const char *name)
+void *symbol_lookup_address(const char *name)
 {
-    void *const loaded = library();
+    void *const loaded = library_handle();
     void *found = dlsym(RTLD_NEXT, name);
 
     if (found == NULL && loaded != NULL)
@@ -56,7 +56,7 @@ void *symbol_lookup_symbol(const char *name)
  * with a profiler linked into it, or NULL. Such a routine frees by PMPI, unseen by the recorder.
  * The library may reuse the handle, and the recorder would mistake the next communicator for the
  * freed one. */
-const char *symbol_lookup_foreign(void)
+const char *symbol_lookup_other_tool(void)
 {
     static const char *const names[] = {"MPI_Comm_free", "MPI_Comm_disconnect"};
     Dl_info here, there;
@@ -86,11 +86,11 @@ native_function *symbol_lookup_find(enum native id)
     union {
         void *object;
         native_function *function;
-    } found = {.object = symbol_lookup_symbol(name)};
+    } found = {.object = symbol_lookup_address(name)};
 
     if (found.object == NULL) {
         snprintf(profiling, sizeof profiling, "%c%s", name[0] == 'm' ? 'p' : 'P', name);
-        found.object = symbol_lookup_symbol(profiling);
+        found.object = symbol_lookup_address(profiling);
     }
     atomic_store(&symbol_lookup_table[id], found.function);
     return found.function;

@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 /* The program's locale may have a decimal comma, which JSON does not allow. */
-static locale_t with_points(void)
+static locale_t point_locale(void)
 {
     static _Atomic(locale_t) points;
 
@@ -40,7 +40,7 @@ void text_add(struct text *t, const char *format, ...)
 
     va_start(arguments, format);
     va_copy(again, arguments);
-    const locale_t before = uselocale(with_points());
+    const locale_t before = uselocale(point_locale());
     const int length = vsnprintf(NULL, 0, format, arguments);
     if (length >= 0 && text_reserve(t, (size_t)length)) {
         vsnprintf(t->bytes + t->length, (size_t)length + 1, format, again);
@@ -66,7 +66,7 @@ int text_scan(const char *s, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    const locale_t before = uselocale(with_points());
+    const locale_t before = uselocale(point_locale());
     const int found = vsscanf(s, format, arguments);
 
     uselocale(before);

@@ -43,7 +43,7 @@ int tree_children(int rank, int size, int *children)
 }
 
 /* Receive from the parent. If `patient` is true, the rank sleeps between tests to free its core. */
-static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
+static void parent_receive(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     MPI_Request request;
@@ -58,47 +58,47 @@ static void hear(void *what, int bytes, bool patient, int parent, MPI_Comm comm)
         nanosleep(&pause, NULL);
 }
 
-void tree_share(void *what, int bytes, bool patient, MPI_Comm comm)
+void tree_broadcast(void *what, int bytes, bool patient, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
 
     pmpi.Comm_rank(comm, &rank);
     pmpi.Comm_size(comm, &size);
     if (rank > 0)
-        hear(what, bytes, patient, tree_parent(rank), comm);
+        parent_receive(what, bytes, patient, tree_parent(rank), comm);
     for (int i = tree_children(rank, size, children); i-- > 0;) /* the largest subtree first */
         pmpi.Send(what, bytes, MPI_BYTE, children[i], TAG_SHARE, comm);
 }
 
-static int part_of(int64_t length)
+static int piece_length(int64_t length)
 {
     return (int)(length < PIECE ? length : PIECE);
 }
 
-static int bytes_of(int part)
+static int piece_bytes(int part)
 {
     return (int)offsetof(struct piece, bytes) + part;
 }
 
-static void send(const struct text *t, int parent, MPI_Comm comm)
+static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 {
     struct piece p = {.length = (int64_t)t->length, .cut = t->cut};
     int64_t at = 0;
 
     do {
-        const int part = part_of(p.length - at);
+        const int part = piece_length(p.length - at);
 
         if (part > 0)
             memcpy(p.bytes, t->bytes + at, (size_t)part);
-        pmpi.Send(&p, bytes_of(part), MPI_BYTE, parent, TAG_COLLECT, comm);
+        pmpi.Send(&p, piece_bytes(part), MPI_BYTE, parent, TAG_COLLECT, comm);
         at += part;
     } while (at < p.length);
 }
 
 /* Append one piece, which begins at `at` of its message. Returns the end of the piece. */
-static int64_t append(struct text *t, const char *between, const struct piece *p, int64_t at)
+static int64_t piece_append(struct text *t, const char *between, const struct piece *p, int64_t at)
 {
-    const int part = part_of(p->length - at);
+    const int part = piece_length(p->length - at);
 
     if (at == 0 && part > 0 && t->length > 0)
         text_add(t, "%s", between);
@@ -108,7 +108,7 @@ static int64_t append(struct text *t, const char *between, const struct piece *p
 }
 
 /* Append a child's text. A child that was lost has sent nothing. */
-static void receive(struct text *t, const char *between, int child, MPI_Comm comm)
+static void child_receive(struct text *t, const char *between, int child, MPI_Comm comm)
 {
     struct piece p;
     int64_t at = 0;
@@ -118,7 +118,7 @@ static void receive(struct text *t, const char *between, int child, MPI_Comm com
         if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
-        at = append(t, between, &p, at);
+        at = piece_append(t, between, &p, at);
     } while (at < p.length);
 }
 
@@ -137,10 +137,10 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
     for (int i = 0; i < count; i++) {
         const size_t earlier = t->length;
 
-        receive(t, between, children[i], comm);
+        child_receive(t, between, children[i], comm);
         if (join != NULL)
             join(t, earlier);
     }
     if (rank > 0)
-        send(t, tree_parent(rank), comm);
+        pieces_send(t, tree_parent(rank), comm);
 }

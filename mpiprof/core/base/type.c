@@ -3,9 +3,9 @@
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 
-struct type_facts type_facts(MPI_Datatype type)
+struct type_properties type_properties(MPI_Datatype type)
 {
-    struct type_facts f = {0};
+    struct type_properties f = {0};
     MPI_Count size = 0;
     MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     int integers, addresses, types, combiner = -1;

@@ -54,7 +54,7 @@ static void frame_add(struct text *t, const void *address)
     text_add(t, "}");
 }
 
-static bool is_own(const void *address)
+static bool is_recorder_address(const void *address)
 {
     Dl_info info;
 
@@ -72,7 +72,7 @@ static int stack_walk(const void *address, const void **frames, int wanted)
     while (i < depth && all[i] != address)
         i++;
     if (i == depth) /* below a Fortran layer, or without unwind tables */
-        for (i = 0; i < depth && is_own(all[i]); i++)
+        for (i = 0; i < depth && is_recorder_address(all[i]); i++)
             ;
     for (; i < depth && count < wanted; i++)
         frames[count++] = all[i];
@@ -86,7 +86,7 @@ static struct site *site_of(uint64_t key, const void **frames, int count)
     const int kept = errno; /* errno belongs to the program */
     struct text t = {0};
 
-    if (python_site_exit_address(frames[0]))
+    if (python_site_is_exit_address(frames[0]))
         text_add(&t, "{\"file\": \"at exit (mpi4py)\", \"line\": 0, \"function\": \"\"}");
     else
         for (int i = 0; i < count; i++)
@@ -129,7 +129,7 @@ struct site *callsite_at(const void *instruction)
 }
 
 /* Return true if a native frame, as text, is in the program's executable and not in a library. */
-bool callsite_of_program(const char *frame)
+bool callsite_is_of_program(const char *frame)
 {
     static const char head[] = "{\"module\": \"";
     char path[PATH_BYTES], *real;

@@ -21,7 +21,7 @@ void site_name(const struct site *s, struct text *name);
 
 struct site *callsite_find(const void *address);
 struct site *callsite_at(const void *instruction); /* NULL beyond MOST_SAMPLED */
-bool callsite_of_program(const char *frame);
+bool callsite_is_of_program(const char *frame);
 void callsite_start(void);
 
 /* ---- stack unwinding (unwind.c) */
@@ -29,7 +29,7 @@ void callsite_start(void);
 struct span {
     uintptr_t low, high;
 };
-bool unwind_holds(const void *address);
+bool unwind_is_live(const void *address);
 struct span unwind_caller(void);
 int unwind_frames(const void **found, int most);
 
@@ -46,10 +46,10 @@ void sampler_stop(void);
 /* ---- call sites of Python programs (python_site.c) */
 
 struct site *python_site(void);              /* NULL if no Python frame is readable now */
-bool python_site_is_up(void);                /* calls that need no GIL are safe */
+bool python_site_is_initialised(void);       /* calls that need no GIL are safe */
 struct site *python_site_of(object *thread); /* requires the GIL */
 /* Return true if Python has ended and the address is in its library or in mpi4py's module. */
-bool python_site_exit_address(const void *address);
+bool python_site_is_exit_address(const void *address);
 void python_site_start(void);
 bool python_site_at_exit(void (*stop)(void));
-void python_site_forget_preload(const char *value);
+void python_site_clear_preload(const char *value);

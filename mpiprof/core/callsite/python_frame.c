@@ -45,8 +45,8 @@ static bool probe_copy(const struct probe *probe, const void *from, void *to, si
            syscall(SYS_read, probe->pipe[0], to, bytes) == (long)bytes;
 }
 
-static inline bool copy(const struct probe *probe, const object *base, int offset, void *to,
-                        size_t bytes)
+static inline bool probe_read(const struct probe *probe, const object *base, int offset, void *to,
+                              size_t bytes)
 {
     const char *const from = (const char *)base + offset;
 
@@ -56,11 +56,11 @@ static inline bool copy(const struct probe *probe, const object *base, int offse
     return true;
 }
 
-static inline const object *pointer(const struct probe *probe, const object *base, int offset)
+static inline const object *probe_pointer(const struct probe *probe, const object *base, int offset)
 {
     const object *found;
 
-    return copy(probe, base, offset, &found, sizeof found) ? found : NULL;
+    return probe_read(probe, base, offset, &found, sizeof found) ? found : NULL;
 }
 
 /* ---- contents */
@@ -94,12 +94,12 @@ static inline bool characters_of(const struct probe *probe, const object *text,
 {
     uint32_t bits;
 
-    if (!copy(probe, text, OBJECT_SIZE, &c->length, sizeof c->length) ||
-        !copy(probe, text, TEXT_STATE, &bits, sizeof bits))
+    if (!probe_read(probe, text, OBJECT_SIZE, &c->length, sizeof c->length) ||
+        !probe_read(probe, text, TEXT_STATE, &bits, sizeof bits))
         return false;
     c->kind = bits >> 2 & 7;
     if ((bits >> 5 & 1) == 0) /* a class derived from str */
-        c->from = pointer(probe, text, layout.text_other);
+        c->from = probe_pointer(probe, text, layout.text_other);
     else
         c->from = (const char *)text + ((bits >> 6 & 1) ? layout.text_ascii : layout.text_other);
     return c->from != NULL && c->length >= 0;
@@ -119,7 +119,7 @@ static inline uint64_t lines_hash(const object *lines, uint64_t h)
 {
     ptrdiff_t length;
 
-    copy(NULL, lines, OBJECT_SIZE, &length, sizeof length);
+    probe_read(NULL, lines, OBJECT_SIZE, &length, sizeof length);
     return hash_bytes((const char *)lines + BYTES_DATA,
                       length < HASHED_LINES ? (size_t)length : HASHED_LINES, h ^ (uint64_t)length);
 }
@@ -140,35 +140,35 @@ static inline bool frame_read(const struct probe *probe, const object *frame, st
     int traceable;
 
     *s = (struct seen){0};
-    if (l->owner >= 0 && (!copy(probe, frame, l->owner, &owner, 1) || owner >= OWNER_NOBODY))
+    if (l->owner >= 0 && (!probe_read(probe, frame, l->owner, &owner, 1) || owner >= OWNER_NOBODY))
         return false;
-    s->code = (const object *)((uintptr_t)pointer(probe, frame, l->code) & ~(uintptr_t)7);
-    if (s->code == NULL || pointer(probe, s->code, OBJECT_TYPE) != py.code_type)
+    s->code = (const object *)((uintptr_t)probe_pointer(probe, frame, l->code) & ~(uintptr_t)7);
+    if (s->code == NULL || probe_pointer(probe, s->code, OBJECT_TYPE) != py.code_type)
         return false;
     if (l->start < 0) {
-        if (!copy(probe, frame, l->instruction, &s->at, sizeof s->at))
+        if (!probe_read(probe, frame, l->instruction, &s->at, sizeof s->at))
             return false;
         s->at *= 2;
     } else {
-        if (!copy(probe, s->code, l->traceable, &traceable, sizeof traceable) ||
-            (instruction = pointer(probe, frame, l->instruction)) == NULL)
+        if (!probe_read(probe, s->code, l->traceable, &traceable, sizeof traceable) ||
+            (instruction = probe_pointer(probe, frame, l->instruction)) == NULL)
             return false;
         s->at = (int)(instruction - (const char *)s->code - l->start);
         if (owner != OWNER_GENERATOR && s->at < 2 * traceable)
             return false;
     }
-    s->file = pointer(probe, s->code, l->file);
-    s->name = pointer(probe, s->code, l->name);
-    s->lines = pointer(probe, s->code, l->lines);
-    return copy(probe, s->code, l->first_line, &s->first_line, sizeof s->first_line);
+    s->file = probe_pointer(probe, s->code, l->file);
+    s->name = probe_pointer(probe, s->code, l->name);
+    s->lines = probe_pointer(probe, s->code, l->lines);
+    return probe_read(probe, s->code, l->first_line, &s->first_line, sizeof s->first_line);
 }
 
 static inline object *thread_frame(const struct probe *probe, const object *thread)
 {
-    const object *frame = pointer(probe, thread, layout.thread_frame);
+    const object *frame = probe_pointer(probe, thread, layout.thread_frame);
 
     if (frame != NULL && layout.nested >= 0)
-        frame = pointer(probe, frame, layout.nested);
+        frame = probe_pointer(probe, frame, layout.nested);
     return (object *)frame;
 }
 
@@ -184,7 +184,7 @@ bool python_frame_next(object **frame, struct frame_place *p)
 
     while (*frame != NULL && !found) {
         found = frame_read(NULL, *frame, &s);
-        *frame = (object *)pointer(NULL, *frame, layout.back);
+        *frame = (object *)probe_pointer(NULL, *frame, layout.back);
     }
     if (!found)
         return false;
@@ -202,14 +202,14 @@ static bool text_agrees(const struct probe *probe, const object *text)
 {
     struct characters c;
 
-    if (text == NULL || pointer(probe, text, OBJECT_TYPE) != py.text_type ||
+    if (text == NULL || probe_pointer(probe, text, OBJECT_TYPE) != py.text_type ||
         !characters_of(probe, text, &c) || c.length != py.PyUnicode_GetLength(text) ||
         (c.kind != 1 && c.kind != 2 && c.kind != 4))
         return false;
     for (ptrdiff_t i = 0; i < c.length; i++) {
         uint32_t one = 0; /* correct only on little-endian machines; elsewhere the check fails */
 
-        if (!copy(probe, c.from + i * c.kind, 0, &one, c.kind) ||
+        if (!probe_read(probe, c.from + i * c.kind, 0, &one, c.kind) ||
             one != py.PyUnicode_ReadChar(text, i))
             return false;
     }
@@ -220,7 +220,7 @@ static bool text_agrees(const struct probe *probe, const object *text)
 static bool seen_agrees(const struct probe *probe, const struct seen *s)
 {
     return text_agrees(probe, s->file) && text_agrees(probe, s->name) && s->lines != NULL &&
-           pointer(probe, s->lines, OBJECT_TYPE) == py.bytes_type && s->at % 2 == 0;
+           probe_pointer(probe, s->lines, OBJECT_TYPE) == py.bytes_type && s->at % 2 == 0;
 }
 
 static bool attribute_is(object *code, const char *name, const object *expected)
@@ -271,14 +271,14 @@ static int stack_check(const struct probe *probe, const object *thread, bool ask
                 return -1;
             count++;
         }
-        frame = pointer(probe, frame, layout.back);
+        frame = probe_pointer(probe, frame, layout.back);
     }
     return told == NULL ? count : -1;
 }
 
 /* Check one stack. PyGILState_Ensure is called only if this thread has the GIL, so that it only
  * counts. */
-static int checked(object *thread)
+static int layout_is_checked(object *thread)
 {
     const bool ask = py.current != NULL && py.current() == thread;
     struct probe probe;
@@ -308,7 +308,7 @@ bool python_frame_readable(object *thread)
     int found = atomic_load_explicit(&state, memory_order_acquire);
 
     if (found == UNKNOWN) {
-        const int count = checked(thread);
+        const int count = layout_is_checked(thread);
 
         found = count > 0 ? READ : count < 0 ? REFUSED : UNKNOWN;
         if (found != UNKNOWN)

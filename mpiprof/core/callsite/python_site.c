@@ -26,13 +26,13 @@ static struct map python_sites, file_kinds;
 static char folder_at_start[PATH_BYTES];
 static struct site skipped = {.skip = true}, kept;
 
-bool python_site_is_up(void)
+bool python_site_is_initialised(void)
 {
     return loaded && recorder.options.python != PYTHON_NEVER && py.Py_IsInitialized() &&
            (py.finalising == NULL || !py.finalising());
 }
 
-static bool may_lock(void)
+static bool gil_is_safe(void)
 {
     if (recorder.options.python == PYTHON_ALWAYS)
         return true;
@@ -141,7 +141,7 @@ static bool place_skipped(const struct frame_place *p)
     return kind->skip;
 }
 
-static void place_add(struct text *t, const struct frame_place *p)
+static void location_add(struct text *t, const struct frame_place *p)
 {
     struct text file = {0}, name = {0};
     const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
@@ -200,7 +200,7 @@ static struct site *site_of_frames(next_place *next, object *frame)
     struct text t = {0};
 
     for (int i = 0; i < count; i++)
-        place_add(&t, &places[i]);
+        location_add(&t, &places[i]);
     struct site *const s = site_new(&python_sites, key, &t);
 
     text_free(&t);
@@ -208,7 +208,7 @@ static struct site *site_of_frames(next_place *next, object *frame)
 }
 
 /* Return a borrowed reference: the code object owns the attribute. */
-static const object *attribute(object *code, const char *name)
+static const object *attribute_of(object *code, const char *name)
 {
     object *const found = py.PyObject_GetAttrString(code, name);
 
@@ -227,8 +227,8 @@ static bool api_next(object **frame, struct frame_place *p)
     object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
 
     *p = (struct frame_place){.code = code, .line = py.PyFrame_GetLineNumber(*frame)};
-    p->file = attribute(code, "co_filename");
-    p->name = attribute(code, "co_name");
+    p->file = attribute_of(code, "co_filename");
+    p->name = attribute_of(code, "co_name");
     p->file_key = p->file != NULL ? (uint64_t)py.PyObject_Hash((object *)p->file) : 1;
     p->key = p->name != NULL ? (uint64_t)py.PyObject_Hash((object *)p->name) : 1;
     p->key = hash_mix(hash_mix(p->file_key, p->key), (uint64_t)p->line);
@@ -241,7 +241,7 @@ static bool api_next(object **frame, struct frame_place *p)
 
 struct site *python_site(void)
 {
-    if (!python_site_is_up())
+    if (!python_site_is_initialised())
         return NULL;
     object *const thread = py.PyGILState_GetThisThreadState();
 
@@ -249,7 +249,7 @@ struct site *python_site(void)
         return NULL;
     if (python_frame_readable(thread))
         return site_of_frames(python_frame_next, python_frame_first(thread));
-    if (!may_lock())
+    if (!gil_is_safe())
         return NULL;
     const int lock = py.PyGILState_Ensure();
     struct site *const s =
@@ -259,11 +259,11 @@ struct site *python_site(void)
     return s;
 }
 
-bool python_site_exit_address(const void *address)
+bool python_site_is_exit_address(const void *address)
 {
     Dl_info caller = {0}, python = {0};
 
-    if (!loaded || recorder.options.python == PYTHON_NEVER || python_site_is_up() ||
+    if (!loaded || recorder.options.python == PYTHON_NEVER || python_site_is_initialised() ||
         dladdr((const char *)address - 1, &caller) == 0)
         return false;
     if (caller.dli_fname != NULL && strstr(caller.dli_fname, "/mpi4py/MPI.") != NULL)
@@ -284,11 +284,11 @@ struct site *python_site_of(object *thread)
 }
 
 /* Update LD_PRELOAD in os.environ, because Python copied the environment when it started. */
-void python_site_forget_preload(const char *value)
+void python_site_clear_preload(const char *value)
 {
     struct text t = {0};
 
-    if (!python_site_is_up() || !may_lock())
+    if (!python_site_is_initialised() || !gil_is_safe())
         return;
     if (value == NULL) {
         text_add(&t, "__import__('os').environ.pop('LD_PRELOAD', None)");
@@ -326,7 +326,7 @@ bool python_site_at_exit(void (*stop)(void))
         const char *doc;
     } method = {"stop", call_at_exit, NO_ARGUMENTS, NULL};
 
-    if (!python_site_is_up() || !may_lock() || py.PyImport_ImportModule == NULL ||
+    if (!python_site_is_initialised() || !gil_is_safe() || py.PyImport_ImportModule == NULL ||
         py.PyObject_CallMethod == NULL || py.PyCFunction_NewEx == NULL || py.Py_BuildValue == NULL)
         return false;
     at_exit = stop;
@@ -355,7 +355,7 @@ void python_site_start(void)
     loaded = found;
     if (getcwd(folder_at_start, sizeof folder_at_start) == NULL)
         folder_at_start[0] = '\0';
-    object *const thread = python_site_is_up() ? py.PyGILState_GetThisThreadState() : NULL;
+    object *const thread = python_site_is_initialised() ? py.PyGILState_GetThisThreadState() : NULL;
 
     if (thread != NULL) /* MPI_Init is often called with the GIL, so the check can use the C API */
         python_frame_readable(thread);

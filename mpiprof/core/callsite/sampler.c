@@ -36,7 +36,7 @@ static pthread_t ticker;
 static pid_t ticker_of;     /* a forked child has no such thread */
 static object *main_thread; /* Python's main thread state, which lives as long as Python */
 
-static void *tick_for_ever(void *unused)
+static void *ticks_run(void *unused)
 {
     const struct timespec pause = {.tv_nsec = EVERY_NS};
 
@@ -84,7 +84,7 @@ static const char *ticks_start(void)
     atomic_store(&ticking, true);
     sigfillset(&all); /* the program's signals must not be delivered to this thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&ticker, NULL, tick_for_ever, NULL);
+    const int error = pthread_create(&ticker, NULL, ticks_run, NULL);
 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
@@ -173,7 +173,7 @@ void sampler_drain(int64_t since)
 const char *sampler_start(sampler_found *to)
 {
     found = to;
-    return python_site_is_up() ? ticks_start() : perf_start();
+    return python_site_is_initialised() ? ticks_start() : perf_start();
 }
 
 void sampler_stop(void)

@@ -22,14 +22,14 @@ static bool site_write(uint32_t id, const struct text *frames)
 
     text_add(&t, "{\"rank\": %d, \"site\": %u, \"frames\": [%s]}\n", recorder.rank, id,
              frames->bytes);
-    const bool written = file_line(&t);
+    const bool written = file_write_line(&t);
 
     text_free(&t);
     return written;
 }
 
 /* Return the site of calls beyond the table, and write its row once. */
-static struct site *too_many(void)
+static struct site *table_is_full(void)
 {
     static bool said;
     struct text t = {0};
@@ -71,7 +71,7 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
         }
     }
     if (s == NULL)
-        s = too_many();
+        s = table_is_full();
     recorder_unlock();
     return s;
 }

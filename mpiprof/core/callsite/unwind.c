@@ -56,7 +56,7 @@ static bool is_own(uintptr_t code)
            dladdr((const void *)&once, &here) != 0 && here.dli_fbase == there.dli_fbase;
 }
 
-static _Unwind_Reason_Code step(struct _Unwind_Context *frame, void *walk)
+static _Unwind_Reason_Code frame_step(struct _Unwind_Context *frame, void *walk)
 {
     struct walk *const w = walk;
 
@@ -87,7 +87,7 @@ static bool on_own_stack(uintptr_t a, uintptr_t b)
 
 /* Return true if the frame that contains an address of this thread is still active: a frame of this
  * library, outside the caller's. */
-bool unwind_holds(const void *address)
+bool unwind_is_live(const void *address)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct walk w = {.wanted = (uintptr_t)address};
@@ -96,7 +96,7 @@ bool unwind_holds(const void *address)
         return false;
     pthread_once(&once, find_unwinder);
     if (backtrace_with != NULL)
-        backtrace_with(step, &w);
+        backtrace_with(frame_step, &w);
     if (w.reached > w.wanted)
         return is_own(w.code);
     return on_own_stack(w.wanted, here);
@@ -107,7 +107,7 @@ struct frames {
     int count, most;
 };
 
-static _Unwind_Reason_Code collect(struct _Unwind_Context *frame, void *frames)
+static _Unwind_Reason_Code frame_collect(struct _Unwind_Context *frame, void *frames)
 {
     struct frames *const f = frames;
 
@@ -127,7 +127,7 @@ int unwind_frames(const void **found, int most)
 
     pthread_once(&once, find_unwinder);
     if (backtrace_with != NULL)
-        backtrace_with(collect, &f);
+        backtrace_with(frame_collect, &f);
     return f.count > 0 ? f.count : 0;
 }
 
@@ -136,7 +136,7 @@ struct search {
     enum { INSIDE, LIBRARY, CALLER } at;
 };
 
-static _Unwind_Reason_Code look(struct _Unwind_Context *frame, void *search)
+static _Unwind_Reason_Code frame_check(struct _Unwind_Context *frame, void *search)
 {
     struct search *const s = search;
     const uintptr_t start = (uintptr_t)frame_start(frame);
@@ -162,6 +162,6 @@ struct span unwind_caller(void)
 
     pthread_once(&once, find_unwinder);
     if (backtrace_with != NULL)
-        backtrace_with(look, &s);
+        backtrace_with(frame_check, &s);
     return s.found;
 }

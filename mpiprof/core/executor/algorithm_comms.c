@@ -33,7 +33,7 @@ struct duplicate {
 };
 
 #ifdef MPIPROF_ABI_openmpi
-static bool all_can(const struct communicator *k, bool can)
+static bool all_agree(const struct communicator *k, bool can)
 {
     int64_t mine = !can, all = 1;
 
@@ -42,7 +42,7 @@ static bool all_can(const struct communicator *k, bool can)
            all == 0;
 }
 
-static MPI_Comm make_told(const struct communicator *k, const struct duplicate *d)
+static MPI_Comm duplicate_create(const struct communicator *k, const struct duplicate *d)
 {
     enum { TAG = 19940 };
     MPI_Group members = MPI_GROUP_NULL;
@@ -50,12 +50,12 @@ static MPI_Comm make_told(const struct communicator *k, const struct duplicate *
 
     if (pmpi.Comm_group(private_of(k)->comm, &members) != MPI_SUCCESS)
         return MPI_COMM_NULL;
-    const bool told = mpi_t_algorithm_put_all(d->number, d->segment);
+    const bool told = mpi_t_algorithm_set_all(d->number, d->segment);
 
     /* A member that could not set the variables creates one too, because the others wait for it. */
     if (pmpi.Comm_create_group(private_of(k)->comm, members, TAG, &made) != MPI_SUCCESS)
         made = MPI_COMM_NULL;
-    mpi_t_algorithm_back();
+    mpi_t_algorithm_restore();
     pmpi.Group_free(&members);
     if (made != MPI_COMM_NULL && !told)
         pmpi.Comm_free(&made);
@@ -66,39 +66,39 @@ static MPI_Comm make_told(const struct communicator *k, const struct duplicate *
  * other threads' collectives (`han` creates some in the first one). */
 static bool harms_others(void)
 {
-    return comm_create_lock_later() ||
-           (comm_create_lock_has_threads() && library_setting_on_node() != recorder.size);
+    return comm_create_lock_has_idup() ||
+           (comm_create_lock_has_threads() && library_setting_node_processes() != recorder.size);
 }
 
-static void make(struct communicator *k, struct duplicate *d)
+static void duplicate_make(struct communicator *k, struct duplicate *d)
 {
-    if (!all_can(k, !harms_others() && private_comm_pool_for_duplicate()))
+    if (!all_agree(k, !harms_others() && private_comm_pool_allows_duplicate()))
         return;
-    const bool alone = comm_create_lock_alone(); /* all members take part in this call */
+    const bool alone = comm_create_lock_try_exclusive(); /* all members take part in this call */
 
-    if (all_can(k, alone)) {
-        d->comm = make_told(k, d);
-        if (!all_can(k, d->comm != MPI_COMM_NULL) && d->comm != MPI_COMM_NULL)
+    if (all_agree(k, alone)) {
+        d->comm = duplicate_create(k, d);
+        if (!all_agree(k, d->comm != MPI_COMM_NULL) && d->comm != MPI_COMM_NULL)
             pmpi.Comm_free(&d->comm);
     }
     if (alone)
-        comm_create_lock_over();
+        comm_create_lock_end_exclusive();
     if (d->comm == MPI_COMM_NULL)
         return;
     pmpi.Comm_set_errhandler(d->comm, MPI_ERRORS_RETURN);
-    comm_state(k)->algorithms.made++;
+    comm_state(k)->algorithms.live_count++;
 }
 
-static struct duplicate *find(struct communicator *k, int number, int64_t segment)
+static struct duplicate *duplicate_find(struct communicator *k, int number, int64_t segment)
 {
     struct algorithm_comms *const all = &comm_state(k)->algorithms;
 
-    for (int i = 0; i < all->asked; i++)
+    for (int i = 0; i < all->count; i++)
         if (all->list[i].number == number && all->list[i].segment == segment)
             return &all->list[i];
-    if (all->asked == MOST_DUPLICATES)
+    if (all->count == MOST_DUPLICATES)
         return NULL;
-    struct duplicate *const d = &all->list[all->asked++];
+    struct duplicate *const d = &all->list[all->count++];
 
     *d = (struct duplicate){.comm = MPI_COMM_NULL, .number = number, .segment = segment};
     return d;
@@ -109,20 +109,20 @@ static struct duplicate *find(struct communicator *k, int number, int64_t segmen
 MPI_Comm algorithm_comm_ready(struct communicator *k, int number, int64_t segment)
 {
     if (comm_state(k)->algorithms.list == NULL) {
-        struct duplicate *const had = memory_get(MOST_DUPLICATES * sizeof *had);
+        struct duplicate *const had = memory_allocate(MOST_DUPLICATES * sizeof *had);
 
-        if (!all_can(k, had != NULL)) {
+        if (!all_agree(k, had != NULL)) {
             memory_free(had);
             return MPI_COMM_NULL;
         }
         comm_state(k)->algorithms.list = had;
     }
-    struct duplicate *const d = find(k, number, segment);
+    struct duplicate *const d = duplicate_find(k, number, segment);
 
     if (d == NULL)
         return MPI_COMM_NULL;
     if (d->comm == MPI_COMM_NULL && is_power_of_two(++d->asked))
-        make(k, d);
+        duplicate_make(k, d);
     return d->comm;
 }
 #endif
@@ -131,7 +131,7 @@ void algorithm_comm_forget(struct communicator *k)
 {
     struct algorithm_comms *const all = &comm_state(k)->algorithms;
 
-    for (int i = 0; i < all->asked; i++)
+    for (int i = 0; i < all->count; i++)
         if (all->list[i].comm != MPI_COMM_NULL)
             pmpi.Comm_free(&all->list[i].comm);
     memory_free(all->list);

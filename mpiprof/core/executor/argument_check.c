@@ -23,9 +23,9 @@
 #include "record/call.h"
 #include "record/communicator.h"
 
-static MPI_Comm alone; /* MPI_COMM_NULL under Sessions, which have no MPI_COMM_SELF */
+static MPI_Comm self_comm; /* MPI_COMM_NULL under Sessions, which have no MPI_COMM_SELF */
 /* valid predefined types, and valid pairs of a predefined operation and type */
-static struct map good;
+static struct map valid_handles;
 static struct {     /* checks that the library performs before its first message */
     bool aliases;   /* the same buffer on both sides, in any operation */
     bool operands;  /* the same buffer, only in reduce and allreduce */
@@ -38,54 +38,55 @@ static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 /* Find the library's checks by trying wrong calls, because they depend on release and settings
  * (mpi_param_check, MPIR_CVAR_COLL_ALIAS_CHECK). Only a library that compares sizes in advance
  * rejects the last call. */
-static void ask_what_is_refused(void)
+static void library_checks_find(void)
 {
     int64_t one = 0, two[2] = {0};
 
     refuses.aliases =
-        pmpi.Reduce_scatter_block(&one, &one, 1, MPI_INT64_T, MPI_MAX, alone) != MPI_SUCCESS;
-    refuses.operands = pmpi.Reduce(&one, &one, 1, MPI_INT64_T, MPI_MAX, 0, alone) != MPI_SUCCESS;
+        pmpi.Reduce_scatter_block(&one, &one, 1, MPI_INT64_T, MPI_MAX, self_comm) != MPI_SUCCESS;
+    refuses.operands =
+        pmpi.Reduce(&one, &one, 1, MPI_INT64_T, MPI_MAX, 0, self_comm) != MPI_SUCCESS;
     refuses.own_sizes =
-        pmpi.Alltoall(&one, 1, MPI_INT64_T, two, 2, MPI_INT64_T, alone) != MPI_SUCCESS;
+        pmpi.Alltoall(&one, 1, MPI_INT64_T, two, 2, MPI_INT64_T, self_comm) != MPI_SUCCESS;
 }
 
 void argument_check_start(void)
 {
     int initialised = 0;
 
-    alone = MPI_COMM_NULL;
+    self_comm = MPI_COMM_NULL;
     pmpi.Initialized(&initialised);
-    if (!initialised || pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &alone) != MPI_SUCCESS)
+    if (!initialised || pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &self_comm) != MPI_SUCCESS)
         return;
-    pmpi.Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
-    ask_what_is_refused();
+    pmpi.Comm_set_errhandler(self_comm, MPI_ERRORS_RETURN);
+    library_checks_find();
 }
 
 void argument_check_end(void)
 {
-    if (alone != MPI_COMM_NULL)
-        pmpi.Comm_free(&alone);
+    if (self_comm != MPI_COMM_NULL)
+        pmpi.Comm_free(&self_comm);
 }
 
 /* Return true if the library can be queried. Otherwise no reduction runs on a schedule
  * (private_comm.c), because an error would occur in its middle. */
-bool argument_check_asks(void)
+bool argument_check_is_complete(void)
 {
-    return alone != MPI_COMM_NULL;
+    return self_comm != MPI_COMM_NULL;
 }
 
 /* ---- types and operations; only predefined handles are stored, because others may be freed and
  * reused */
 
-static bool known(uint64_t key)
+static bool is_valid_handle(uint64_t key)
 {
-    return map_get(&good, key) != NULL;
+    return map_get(&valid_handles, key) != NULL;
 }
 
-static void remember(uint64_t key)
+static void handle_store(uint64_t key)
 {
     recorder_lock();
-    map_put(&good, key, &alone); /* any value but NULL */
+    map_put(&valid_handles, key, &self_comm); /* any value but NULL */
     recorder_unlock();
 }
 
@@ -96,14 +97,14 @@ static bool type_valid(MPI_Datatype type)
 
     if (type == MPI_DATATYPE_NULL)
         return false;
-    if (alone == MPI_COMM_NULL || known(key))
+    if (self_comm == MPI_COMM_NULL || is_valid_handle(key))
         return true;
-    lock_take(&asking);
-    const int error = pmpi.Bcast(&nothing, 1, type, 0, alone); /* no receiver exists */
+    lock_acquire(&asking);
+    const int error = pmpi.Bcast(&nothing, 1, type, 0, self_comm); /* no receiver exists */
 
-    lock_give(&asking);
-    if (error == MPI_SUCCESS && type_facts(type).named)
-        remember(key);
+    lock_release(&asking);
+    if (error == MPI_SUCCESS && type_properties(type).named)
+        handle_store(key);
     return error == MPI_SUCCESS;
 }
 
@@ -115,14 +116,14 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
 
     if (op == MPI_OP_NULL || !operator_is_known(op))
         return false;
-    if (alone == MPI_COMM_NULL || known(key))
+    if (self_comm == MPI_COMM_NULL || is_valid_handle(key))
         return true;
-    lock_take(&asking);
-    const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, alone);
+    lock_acquire(&asking);
+    const int error = pmpi.Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, self_comm);
 
-    lock_give(&asking);
-    if (error == MPI_SUCCESS && predefined_reduction(op) != NULL && type_facts(type).named)
-        remember(key);
+    lock_release(&asking);
+    if (error == MPI_SUCCESS && predefined_reduction(op) != NULL && type_properties(type).named)
+        handle_store(key);
     return error == MPI_SUCCESS;
 }
 
@@ -130,13 +131,13 @@ static bool operation_valid(MPI_Op op, MPI_Datatype type)
 
 /* Return true if NULL is valid as MPI_BOTTOM: for a type with absolute addresses, or blocks that do
  * not start at 0. */
-static bool is_somewhere(const struct arguments *a, const struct side *s, int members)
+static bool accepts_null(const struct arguments *a, const struct side *s, int members)
 {
-    const struct type_facts f = type_facts(argument_type(a, s->type, 0));
+    const struct type_properties f = type_properties(argument_type(a, s->type, 0));
 
     if (f.size == 0 || (!f.named && f.true_lower != 0))
         return true;
-    if (!argument_is_v(s) || s->displs == NULL)
+    if (!argument_has_counts(s) || s->displs == NULL)
         return false;
     for (size_t i = 0; i < (size_t)members; i++)
         if (argument_count(a, s->counts, i) > 0 && argument_displacement(a, s->displs, i) == 0)
@@ -149,20 +150,20 @@ static bool side_valid(const struct arguments *a, const struct side *s, const vo
 {
     if (s->type == NULL) /* barrier */
         return true;
-    if ((argument_is_v(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
+    if ((argument_has_counts(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
         return false;
-    int64_t elements = argument_is_v(s) ? 0 : argument_count(a, s->count, 0);
+    int64_t elements = argument_has_counts(s) ? 0 : argument_count(a, s->count, 0);
 
     if (elements < 0)
         return false;
-    for (size_t i = 0; argument_is_v(s) && i < (size_t)members; i++) {
+    for (size_t i = 0; argument_has_counts(s) && i < (size_t)members; i++) {
         const int64_t count = argument_count(a, s->counts, i);
 
         if (count < 0)
             return false;
         elements += count;
     }
-    return elements == 0 || buffer != NULL || is_somewhere(a, s, members);
+    return elements == 0 || buffer != NULL || accepts_null(a, s, members);
 }
 
 /* ---- aliasing and sizes of both sides */
@@ -178,17 +179,17 @@ static bool blocks_aliased(const struct call *c, const struct arguments *a)
     if (c->operation == OP_alltoallv)
         return a->sendbuf == a->recvbuf && a->send.counts == a->recv.counts;
     if (own.sent.count == 0 || own.received.count == 0 ||
-        (!argument_is_v(&a->send) && !argument_is_v(&a->recv) &&
+        (!argument_has_counts(&a->send) && !argument_has_counts(&a->recv) &&
          own.sent.count != own.received.count))
         return false;
     if (c->operation == OP_alltoall)
         return a->sendbuf == a->recvbuf;
-    const int64_t before = own.sent.before - own.received.before; /* one of the two is 0 */
+    const int64_t before = own.sent.offset - own.received.offset; /* one of the two is 0 */
     const int64_t distance = own.received.buffer - own.sent.buffer;
 
     return before == 0
                ? distance == 0 /* avoid the query of the size if it does not matter */
-               : distance % before == 0 && distance == before * type_facts(own.sent.type).size;
+               : distance % before == 0 && distance == before * type_properties(own.sent.type).size;
 }
 
 static bool operands_aliased(const struct call *c, const struct arguments *a)
@@ -221,21 +222,21 @@ static bool sizes_differ_at_once(const struct call *c, const struct arguments *a
 
 /* Copy a root's block to itself if the sizes differ. The library decides what is copied, and if it
  * is an error. */
-int argument_check_pass_own(int operation, const struct self_message_sides *own)
+int argument_check_send_to_self(int operation, const struct self_message_sides *own)
 {
-    const struct own_block *const s = &own->sent, *const r = &own->received;
+    const struct self_block *const s = &own->sent, *const r = &own->received;
 
-    if (alone == MPI_COMM_NULL || s->count > INT_MAX || r->count > INT_MAX)
+    if (self_comm == MPI_COMM_NULL || s->count > INT_MAX || r->count > INT_MAX)
         return self_message_block_bytes(s) > self_message_block_bytes(r) ? MPI_ERR_TRUNCATE
                                                                          : MPI_ERR_OTHER;
     int (*const pass)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm) =
         operation == OP_gather || operation == OP_gatherv ? pmpi.Gather : pmpi.Scatter;
 
-    lock_take(&asking);
+    lock_acquire(&asking);
     const int error = pass(self_message_block_at(s), (int)s->count, s->type,
-                           self_message_block_at(r), (int)r->count, r->type, 0, alone);
+                           self_message_block_at(r), (int)r->count, r->type, 0, self_comm);
 
-    lock_give(&asking);
+    lock_release(&asking);
     return error;
 }
 
@@ -266,7 +267,7 @@ bool argument_check_arguments(const struct call *c, const struct arguments *a)
 
         return (in || side_valid(a, &vector, a->sendbuf, members)) &&
                (!gets || no_share || side_valid(a, &vector, a->recvbuf, members)) &&
-               operation_valid(argument_op(a), argument_type(a, vector.type, 0)) &&
+               operation_valid(argument_operation(a), argument_type(a, vector.type, 0)) &&
                !operands_aliased(c, a);
     }
     if ((sends && !in && a->send.counts != NULL && a->send.displs == NULL) ||

@@ -31,11 +31,11 @@
 
 enum { PATIENCE = 256 }; /* tests between two probes for the other type of message */
 
-struct word {
+struct size_message {
     int64_t bytes, block_size;
 };
 
-static bool has_word(const struct execution *e)
+static bool has_size_message(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
     int64_t (*const blocks)(const struct problem *) = e->algorithm->blocks;
@@ -44,8 +44,8 @@ static bool has_word(const struct execution *e)
 }
 
 /* Wait for a message. Returns false if its sender has sent the other type, with the other tag. */
-static bool arrives(const struct execution *e, MPI_Request *request, int other_tag, int *error,
-                    MPI_Status *status)
+static bool message_wait(const struct execution *e, MPI_Request *request, int other_tag, int *error,
+                         MPI_Status *status)
 {
     for (int done = 0, there = 0;; sched_yield()) {
         for (int i = 0; i < PATIENCE; i++) {
@@ -67,27 +67,28 @@ int bcast_size_agreement_wait(struct execution *e, MPI_Request *request, MPI_Sta
 {
     int error;
 
-    e->size.heard = !arrives(e, request, e->route.tag + LEAD_TAGS, &error, status);
-    e->size.listens = false;
+    e->size.size_arrived = !message_wait(e, request, e->route.tag + BCAST_TAGS, &error, status);
+    e->size.expects_size = false;
     return error;
 }
 
 /* Receive the size message. Returns false if data has arrived instead. */
-static bool word_comes(struct execution *e, struct word *w)
+static bool size_receive(struct execution *e, struct size_message *w)
 {
     MPI_Request request;
     MPI_Status status;
-    int error = pmpi.Irecv(w, sizeof *w, MPI_BYTE, e->size.parent, e->route.tag + LEAD_TAGS,
+    int error = pmpi.Irecv(w, sizeof *w, MPI_BYTE, e->size.parent, e->route.tag + BCAST_TAGS,
                            e->route.comm, &request);
-    const bool comes = error != MPI_SUCCESS || arrives(e, &request, e->route.tag, &error, &status);
+    const bool comes =
+        error != MPI_SUCCESS || message_wait(e, &request, e->route.tag, &error, &status);
 
-    execution_note(e, error);
+    execution_note_error(e, error);
     return comes;
 }
 
 /* Receive the root's size and forward it along the tree. Returns false if data has arrived in its
  * place. */
-static bool word_spreads(struct execution *e, struct word *w)
+static bool size_forward(struct execution *e, struct size_message *w)
 {
     struct problem whole = e->problem;
     struct context c;
@@ -96,7 +97,7 @@ static bool word_spreads(struct execution *e, struct word *w)
 
     whole.bytes = whole.block_size = 1;
     if (!schedule_prepare(e->algorithm, &c, &whole, e->call->comm->rank)) {
-        execution_note(e, MPI_ERR_NO_MEM);
+        execution_note_error(e, MPI_ERR_NO_MEM);
         return true;
     }
     for (int64_t r = 0, rounds = e->algorithm->opening(&c); comes && r < rounds; r++) {
@@ -106,77 +107,78 @@ static bool word_spreads(struct execution *e, struct word *w)
 
             if (round.steps[i].kind == STEP_RECEIVE) {
                 e->size.parent = peer;
-                comes = word_comes(e, w);
+                comes = size_receive(e, w);
             } else {
-                execution_note(e, pmpi.Send(w, sizeof *w, MPI_BYTE, peer, e->route.tag + LEAD_TAGS,
-                                            e->route.comm));
+                execution_note_error(e, pmpi.Send(w, sizeof *w, MPI_BYTE, peer,
+                                                  e->route.tag + BCAST_TAGS, e->route.comm));
             }
         }
     }
     if (round.failed)
-        execution_note(e, MPI_ERR_NO_MEM);
+        execution_note_error(e, MPI_ERR_NO_MEM);
     memory_free(round.steps);
     schedule_free(&c);
     return comes;
 }
 
-static void word_take(struct execution *e, const struct word *w)
+static void size_apply(struct execution *e, const struct size_message *w)
 {
-    e->size.told = true;
-    e->route.tag += LEAD_TAGS;
+    e->size.size_known = true;
+    e->route.tag += BCAST_TAGS;
     e->problem.bytes = w->bytes;
     e->problem.block_size = w->block_size;
     if (w->bytes > e->size.given)
-        execution_note(e, MPI_ERR_TRUNCATE);
+        execution_note_error(e, MPI_ERR_TRUNCATE);
     else
-        e->size.room = w->bytes;
+        e->size.received = w->bytes;
 }
 
 /* Agree on the size before a broadcast. */
 void bcast_size_agreement_begin(struct execution *e)
 {
-    struct word w = {e->problem.bytes, e->problem.block_size};
+    struct size_message w = {e->problem.bytes, e->problem.block_size};
 
-    e->size.given = e->size.room = w.bytes;
+    e->size.given = e->size.received = w.bytes;
     e->size.parent = -1;
-    if (!has_word(e)) {
-        e->size.listens = e->call->root != e->call->comm->rank;
-    } else if (word_spreads(e, &w)) {
-        word_take(e, &w);
+    if (!has_size_message(e)) {
+        e->size.expects_size = e->call->root != e->call->comm->rank;
+    } else if (size_forward(e, &w)) {
+        size_apply(e, &w);
     } else {
         e->problem.block_size = INT64_MAX;
         if (w.bytes > SCRATCH_SURE)
-            e->problem.bytes = e->size.room = SCRATCH_SURE;
+            e->problem.bytes = e->size.received = SCRATCH_SURE;
     }
 }
 
 /* Return true if the call must start again, because a size message arrived instead of data. */
-bool bcast_size_agreement_again(struct execution *e)
+bool bcast_size_agreement_restarts(struct execution *e)
 {
-    struct word w = {e->problem.bytes, e->problem.block_size};
+    struct size_message w = {e->problem.bytes, e->problem.block_size};
 
-    if (!e->size.heard)
+    if (!e->size.size_arrived)
         return false;
-    e->size.heard = false;
+    e->size.size_arrived = false;
     schedule_free(&e->context);
-    word_spreads(e, &w);
-    word_take(e, &w);
+    size_forward(e, &w);
+    size_apply(e, &w);
     return true;
 }
 
 /* Return true if the message is short because the root has no more data to forward. */
 bool bcast_size_agreement_is_short(struct execution *e, int64_t expected, int64_t bytes)
 {
-    if (e->algorithm->opening == NULL || e->size.told || bytes == 0 || expected != e->size.room)
+    if (e->algorithm->opening == NULL || e->size.size_known || bytes == 0 ||
+        expected != e->size.received)
         return false;
-    e->size.room = bytes;
+    e->size.received = bytes;
     return true;
 }
 
 /* Return the length of a message that this rank has. */
 int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, int64_t length)
 {
-    const int64_t left = e->size.room > offset ? e->size.room - offset : 0;
+    const int64_t left = e->size.received > offset ? e->size.received - offset : 0;
 
     return e->algorithm->opening == NULL || length < left ? length : left;
 }
@@ -184,10 +186,10 @@ int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, i
 /* Complete a broadcast before unpacking. */
 void bcast_size_agreement_end(struct execution *e)
 {
-    if (e->size.room == e->size.given)
+    if (e->size.received == e->size.given)
         return;
-    pack_buffer_lacks(e, e->staging.buffers[BUFFER_OUT] + e->size.room);
+    pack_buffer_note_missing(e, e->staging.buffers[BUFFER_OUT] + e->size.received);
 #ifndef MPIPROF_ABI_openmpi
-    execution_note(e, MPI_ERR_OTHER);
+    execution_note_error(e, MPI_ERR_OTHER);
 #endif
 }

@@ -23,7 +23,8 @@ char *block_layout_at(const struct arguments *a, const struct blocks *b, int i, 
 }
 
 /* Return true if the user's buffer already has the schedule's layout. */
-static bool direct(const struct arguments *a, const struct blocks *b, const struct type_facts *f)
+static bool has_schedule_layout(const struct arguments *a, const struct blocks *b,
+                                const struct type_properties *f)
 {
     int64_t next = 0;
 
@@ -41,7 +42,7 @@ static bool direct(const struct arguments *a, const struct blocks *b, const stru
 
 /* Pack or unpack elements. A message to this rank replaces MPI_Pack in three cases: MPI_BOTTOM,
  * which older MPICH releases reject, device memory, and incomplete elements. */
-static int pass_elements(const struct execution *e, char *at, int count, MPI_Datatype type,
+static int elements_copy(const struct execution *e, char *at, int count, MPI_Datatype type,
                          char *packed, int bytes, bool pack, bool as_message)
 {
     int position = 0, rank = 0;
@@ -57,9 +58,9 @@ static int pass_elements(const struct execution *e, char *at, int count, MPI_Dat
 }
 
 /* Return the number of bytes received of a packed block. */
-static int64_t come_of(const struct execution *e, const char *packed, int64_t bytes)
+static int64_t received_bytes(const struct execution *e, const char *packed, int64_t bytes)
 {
-    for (const struct lack *l = e->staging.lacks; l != NULL; l = l->next)
+    for (const struct missing_tail *l = e->staging.missing; l != NULL; l = l->next)
         if (l->at >= packed && l->at < packed + bytes)
             return l->at - packed;
     return bytes;
@@ -70,10 +71,10 @@ int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i
                               bool pack)
 {
     const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
-    const struct type_facts f = type_facts(type);
+    const struct type_properties f = type_properties(type);
     const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
     const int64_t count = block_layout_count(e->arguments, b, i);
-    int64_t left = pack ? count * f.size : come_of(e, packed, count * f.size);
+    int64_t left = pack ? count * f.size : received_bytes(e, packed, count * f.size);
     char *at = block_layout_at(e->arguments, b, i, f.extent);
 
     for (int64_t done = 0, part; left > 0; done += part) {
@@ -81,8 +82,8 @@ int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i
         const bool whole = part * f.size <= left;
         const int bytes = (int)(whole ? part * f.size : left);
 
-        execution_note(
-            e, pass_elements(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
+        execution_note_error(
+            e, elements_copy(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
         packed += bytes;
         left -= bytes;
         at += part * f.extent;
@@ -96,9 +97,9 @@ void block_layout_move(struct execution *e, const struct blocks *b, char *packed
         packed += block_layout_move_one(e, b, i, packed, pack);
 }
 
-int64_t block_layout_packed(const struct execution *e, const struct blocks *b)
+int64_t block_layout_packed_bytes(const struct execution *e, const struct blocks *b)
 {
-    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+    const struct type_properties f = type_properties(argument_type(e->arguments, b->side->type, 0));
     int64_t elements = 0;
 
     for (int i = 0; i < b->count; i++)
@@ -106,26 +107,26 @@ int64_t block_layout_packed(const struct execution *e, const struct blocks *b)
     return elements * f.size;
 }
 
-bool block_layout_are_direct(const struct execution *e, const struct blocks *b)
+bool block_layout_is_direct(const struct execution *e, const struct blocks *b)
 {
-    const struct type_facts f = type_facts(argument_type(e->arguments, b->side->type, 0));
+    const struct type_properties f = type_properties(argument_type(e->arguments, b->side->type, 0));
 
-    return direct(e->arguments, b, &f);
+    return has_schedule_layout(e->arguments, b, &f);
 }
 
 /* Return a datatype for a count that exceeds int. The caller frees it. */
-static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
+static MPI_Datatype type_of_many(struct execution *e, const struct block_place *p)
 {
     const int64_t part = INT64_C(1) << 30, parts = p->count / part;
-    const MPI_Aint places[] = {0, (MPI_Aint)(parts * part * type_facts(p->type).extent)};
+    const MPI_Aint places[] = {0, (MPI_Aint)(parts * part * type_properties(p->type).extent)};
     const int one[] = {1, 1};
     MPI_Datatype piece, types[2], whole = p->type;
 
-    execution_note(e, pmpi.Type_contiguous((int)part, p->type, &piece));
-    execution_note(e, pmpi.Type_contiguous((int)parts, piece, &types[0]));
-    execution_note(e, pmpi.Type_contiguous((int)(p->count % part), p->type, &types[1]));
-    execution_note(e, pmpi.Type_create_struct(2, one, places, types, &whole));
-    execution_note(e, pmpi.Type_commit(&whole));
+    execution_note_error(e, pmpi.Type_contiguous((int)part, p->type, &piece));
+    execution_note_error(e, pmpi.Type_contiguous((int)parts, piece, &types[0]));
+    execution_note_error(e, pmpi.Type_contiguous((int)(p->count % part), p->type, &types[1]));
+    execution_note_error(e, pmpi.Type_create_struct(2, one, places, types, &whole));
+    execution_note_error(e, pmpi.Type_commit(&whole));
     pmpi.Type_free(&piece);
     pmpi.Type_free(&types[0]);
     pmpi.Type_free(&types[1]);
@@ -133,7 +134,7 @@ static MPI_Datatype type_of_many(struct execution *e, const struct place *p)
 }
 
 /* Make the count fit in an int. Returns true if the caller must free the type. */
-bool block_layout_counted(struct execution *e, struct place *p)
+bool block_layout_limit_count(struct execution *e, struct block_place *p)
 {
     if (p->count <= INT_MAX)
         return false;

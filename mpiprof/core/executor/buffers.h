@@ -17,46 +17,46 @@ bool device_holds(const void *buffer);
 
 int64_t block_layout_count(const struct arguments *a, const struct blocks *b, int i);
 char *block_layout_at(const struct arguments *a, const struct blocks *b, int i, int64_t extent);
-bool block_layout_are_direct(const struct execution *e, const struct blocks *b);
-int64_t block_layout_packed(const struct execution *e, const struct blocks *b);
+bool block_layout_is_direct(const struct execution *e, const struct blocks *b);
+int64_t block_layout_packed_bytes(const struct execution *e, const struct blocks *b);
 int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
                               bool pack);
 void block_layout_move(struct execution *e, const struct blocks *b, char *packed, bool pack);
-bool block_layout_counted(struct execution *e, struct place *p);
+bool block_layout_limit_count(struct execution *e, struct block_place *p);
 
 /* ---- operands of reductions (reduce_buffers.c) */
 
 /* A rank's vectors. Only this rank knows which of them must be copied: any member may call a
  * reduce_scatter in place. */
-struct vectors {
+struct reduce_buffers {
     char *in, *out;
-    bool gets, in_place, from_device, to_device, kept;
+    bool receives, in_place, from_device, to_device, moves;
 };
-struct vectors reduce_buffer_of(const struct execution *e);
+struct reduce_buffers reduce_buffer_of(const struct execution *e);
 int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes);
 char *reduce_buffer_scratch(const struct execution *e, int64_t bytes);
-int64_t reduce_buffer_given(const struct execution *e);
-int64_t reduce_buffer_got(const struct execution *e);
+int64_t reduce_buffer_sent_bytes(const struct execution *e);
+int64_t reduce_buffer_received_bytes(const struct execution *e);
 void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole, bool device);
 
 /* ---- the user's buffers in the layout that a schedule requires (pack_buffers.c) */
 
 void pack_buffer_start(void);
-int64_t pack_buffer_sure(const struct algorithm *a, const struct execution *e);
+int64_t pack_buffer_scratch_bytes(const struct algorithm *a, const struct execution *e);
 bool pack_buffer_has_memory(struct execution *e);
 void pack_buffer_begin(struct execution *e);
 void pack_buffer_end(struct execution *e);
-void pack_buffer_lacks(struct execution *e, const char *at);
-struct place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
-                               int64_t offset, int block);
+void pack_buffer_note_missing(struct execution *e, const char *at);
+struct block_place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
+                                     int64_t offset, int block);
 
 /* ---- messages of a schedule's rounds (messages.c) */
 
 struct pending {
     MPI_Request request;
     char *at;
-    int64_t expected; /* bytes; 0 for a send */
-    bool may_lack;    /* fewer bytes are acceptable */
+    int64_t expected;  /* bytes; 0 for a send */
+    bool may_be_short; /* fewer bytes are acceptable */
 };
 
 struct requests {

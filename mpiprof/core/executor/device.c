@@ -80,7 +80,7 @@ static int note_name(struct dl_phdr_info *info, size_t size, void *found)
     return 0;
 }
 
-static void find(void **function, void *library, const char *name)
+static void function_find(void **function, void *library, const char *name)
 {
     *function = library != NULL ? dlsym(library, name) : NULL;
 }
@@ -96,7 +96,7 @@ static void table_make(void)
         libraries[i] = names[i][0] != '\0' ? dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD) : NULL;
         runtimes.any |= libraries[i] != NULL;
     }
-#define FIND(library, name) find((void **)&runtimes.name, libraries[library], #name)
+#define FIND(library, name) function_find((void **)&runtimes.name, libraries[library], #name)
     FIND(CUDA, cuCtxGetCurrent);
     FIND(CUDA, cuDeviceGetCount);
     FIND(CUDA, cuDevicePrimaryCtxGetState);
@@ -235,11 +235,11 @@ static bool table_ready(void)
 
 bool device_present(void)
 {
-    lock_take(&lock);
+    lock_acquire(&lock);
     const bool present = table_ready() && (cuda_in_use(&runtimes) || hip_initialised(&runtimes) ||
                                            ze_initialised(&runtimes));
 
-    lock_give(&lock);
+    lock_release(&lock);
     return present;
 }
 
@@ -249,14 +249,14 @@ bool device_holds(const void *buffer)
 
     if (buffer == NULL)
         return false;
-    lock_take(&lock);
+    lock_acquire(&lock);
     const bool holds =
         table_ready() && (cuda_holds(&runtimes, buffer) || hip_holds(&runtimes, buffer) ||
                           ze_holds(&runtimes, buffer));
 
-    lock_give(&lock);
+    lock_release(&lock);
     if (holds && !atomic_exchange(&said, true) && recorder.rank == 0)
-        recorder_say("a buffer is on a device, which was not in use when its communicator was "
-                     "first switched: it goes through the host's memory");
+        recorder_print("a buffer is on a device, which was not in use when its communicator was "
+                       "first switched: it goes through the host's memory");
     return holds;
 }

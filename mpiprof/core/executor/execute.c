@@ -33,16 +33,16 @@ struct queued { /* a generated round */
 static _Thread_local struct {
     struct queued queue[AHEAD + 1];
     struct requests receives[AHEAD + 1], sends;
-} mine;
+} thread_queue;
 
 void execute_release(void)
 {
     for (int i = 0; i <= AHEAD; i++) {
-        memory_free(mine.queue[i].round.steps);
-        messages_free(&mine.receives[i]);
+        memory_free(thread_queue.queue[i].round.steps);
+        messages_free(&thread_queue.receives[i]);
     }
-    messages_free(&mine.sends);
-    memset(&mine, 0, sizeof mine);
+    messages_free(&thread_queue.sends);
+    memset(&thread_queue, 0, sizeof thread_queue);
 }
 
 /* ---- local steps */
@@ -51,31 +51,34 @@ void execute_release(void)
 static void copy_block(struct execution *e, const struct step *s)
 {
     const int rank = e->call->comm->rank;
-    struct place to = pack_buffer_place(e, s, s->buffer, s->offset, rank);
-    struct place from = pack_buffer_place(e, s, s->source, s->source_offset, rank);
+    struct block_place to = pack_buffer_place(e, s, s->buffer, s->offset, rank);
+    struct block_place from = pack_buffer_place(e, s, s->source, s->source_offset, rank);
 
-    if (e->staging.joined)
+    if (e->staging.in_place)
         return;
-    const bool to_made = block_layout_counted(e, &to), from_made = block_layout_counted(e, &from);
+    const bool to_made = block_layout_limit_count(e, &to),
+               from_made = block_layout_limit_count(e, &from);
 
-    execution_note(e, pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->route.tag, to.at,
-                                    (int)to.count, to.type, rank, e->route.tag, e->route.comm,
-                                    MPI_STATUS_IGNORE));
+    execution_note_error(e, pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->route.tag,
+                                          to.at, (int)to.count, to.type, rank, e->route.tag,
+                                          e->route.comm, MPI_STATUS_IGNORE));
     if (to_made)
         pmpi.Type_free(&to.type);
     if (from_made)
         pmpi.Type_free(&from.type);
 }
 
-static void reduce(struct execution *e, const struct step *s, char *target, char *source,
-                   int64_t length)
+static void reduce_step(struct execution *e, const struct step *s, char *target, char *source,
+                        int64_t length)
 {
     const int count = execution_elements(e, length);
 
     if (!(s->flags & STEP_RIGHT)) {
-        execution_note(e, pmpi.Reduce_local(source, target, count, e->element.type, e->element.op));
+        execution_note_error(
+            e, pmpi.Reduce_local(source, target, count, e->element.type, e->element.op));
     } else { /* source = target op source, then copy to the target */
-        execution_note(e, pmpi.Reduce_local(target, source, count, e->element.type, e->element.op));
+        execution_note_error(
+            e, pmpi.Reduce_local(target, source, count, e->element.type, e->element.op));
         execution_copy(e, target, source, length);
     }
 }
@@ -95,7 +98,7 @@ static void local_step(struct execution *e, const struct step *s)
 
         part = execution_chunk(e, s->length - done);
         if (s->kind == STEP_REDUCE)
-            reduce(e, s, target, source, part);
+            reduce_step(e, s, target, source, part);
         else
             execution_copy(e, target, source, part);
     }
@@ -109,10 +112,10 @@ static bool is_local(const struct step *s)
 /* ---- early receives */
 
 /* Return true if a range overlaps that of a receive. In place, IN is a part of OUT. */
-static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t length,
-                  const struct step *receive)
+static bool overlaps(const struct execution *e, int buffer, int64_t offset, int64_t length,
+                     const struct step *receive)
 {
-    if (e->staging.joined && buffer == BUFFER_IN) {
+    if (e->staging.in_place && buffer == BUFFER_IN) {
         buffer = BUFFER_OUT;
         offset += e->staging.in_at;
     }
@@ -123,15 +126,15 @@ static bool meets(const struct execution *e, int buffer, int64_t offset, int64_t
 /* Return true if an earlier step reads or writes the range of a receive. */
 static bool disturbs(const struct execution *e, const struct step *s, const struct step *receive)
 {
-    return s->kind == STEP_BARRIER || meets(e, s->buffer, s->offset, s->length, receive) ||
-           (is_local(s) && meets(e, s->source, s->source_offset, s->length, receive));
+    return s->kind == STEP_BARRIER || overlaps(e, s->buffer, s->offset, s->length, receive) ||
+           (is_local(s) && overlaps(e, s->source, s->source_offset, s->length, receive));
 }
 
 /* Return true if no step of rounds 0 .. later conflicts with a receive. */
-static bool clear(const struct execution *e, const struct step *receive, int later)
+static bool is_undisturbed(const struct execution *e, const struct step *receive, int later)
 {
     for (int q = 0; q <= later; q++) {
-        const struct round *const r = &mine.queue[q].round;
+        const struct round *const r = &thread_queue.queue[q].round;
 
         for (int i = 0; i < r->count; i++)
             if ((q < later || is_local(&r->steps[i])) && disturbs(e, &r->steps[i], receive))
@@ -142,77 +145,77 @@ static bool clear(const struct execution *e, const struct step *receive, int lat
 
 static bool may_be_early(const struct execution *e, int later)
 {
-    const struct round *const r = &mine.queue[later].round;
+    const struct round *const r = &thread_queue.queue[later].round;
 
     for (int q = 0; q <= later; q++)
-        if (mine.queue[q].round.count > MANY_STEPS)
+        if (thread_queue.queue[q].round.count > MANY_STEPS)
             return false;
     for (int i = 0; i < r->count; i++)
-        if (r->steps[i].kind == STEP_RECEIVE && !clear(e, &r->steps[i], later))
+        if (r->steps[i].kind == STEP_RECEIVE && !is_undisturbed(e, &r->steps[i], later))
             return false;
     return true;
 }
 
 static void post_receives(struct execution *e, int place)
 {
-    messages_post(e, &mine.queue[place].round, STEP_RECEIVE, &mine.receives[place]);
-    mine.queue[place].posted = true;
+    messages_post(e, &thread_queue.queue[place].round, STEP_RECEIVE, &thread_queue.receives[place]);
+    thread_queue.queue[place].posted = true;
 }
 
 /* ---- rounds */
 
-static void generate(struct execution *e, int64_t r, int place)
+static void round_generate(struct execution *e, int64_t r, int place)
 {
-    struct queued *const q = &mine.queue[place];
+    struct queued *const q = &thread_queue.queue[place];
 
     q->posted = false;
     schedule_round(e->algorithm, &e->context, r, &q->round);
     if (q->round.failed)
-        execution_note(e, MPI_ERR_NO_MEM);
+        execution_note_error(e, MPI_ERR_NO_MEM);
     q->round.failed = false;
 }
 
 /* Remove the first round; its memory moves to the end of the queue. */
-static void turn(int filled)
+static void queue_advance(int filled)
 {
-    const struct queued first = mine.queue[0];
-    const struct requests receives = mine.receives[0];
+    const struct queued first = thread_queue.queue[0];
+    const struct requests receives = thread_queue.receives[0];
 
     for (int i = 1; i < filled; i++) {
-        mine.queue[i - 1] = mine.queue[i];
-        mine.receives[i - 1] = mine.receives[i];
+        thread_queue.queue[i - 1] = thread_queue.queue[i];
+        thread_queue.receives[i - 1] = thread_queue.receives[i];
     }
-    mine.queue[filled - 1] = first;
-    mine.receives[filled - 1] = receives;
+    thread_queue.queue[filled - 1] = first;
+    thread_queue.receives[filled - 1] = receives;
 }
 
-static void forget_receives(void)
+static void receives_cancel(void)
 {
     for (int i = 0; i <= AHEAD; i++)
-        messages_cancel(&mine.receives[i]);
+        messages_cancel(&thread_queue.receives[i]);
 }
 
 static void run_round(struct execution *e, int filled)
 {
-    const struct round *const now = &mine.queue[0].round;
+    const struct round *const now = &thread_queue.queue[0].round;
 
     for (int i = 0; i < now->count; i++) {
         if (is_local(&now->steps[i]))
             local_step(e, &now->steps[i]);
         else if (now->steps[i].kind == STEP_BARRIER)
-            execution_note(e, pmpi.Barrier(e->route.comm));
+            execution_note_error(e, pmpi.Barrier(e->route.comm));
     }
-    if (!mine.queue[0].posted)
+    if (!thread_queue.queue[0].posted)
         post_receives(e, 0);
-    messages_post(e, now, STEP_SEND, &mine.sends);
+    messages_post(e, now, STEP_SEND, &thread_queue.sends);
     /* Post in order: a receive must not overtake an earlier receive from the same rank. */
-    for (int i = 1; i < filled && (mine.queue[i].posted || may_be_early(e, i)); i++)
-        if (!mine.queue[i].posted)
+    for (int i = 1; i < filled && (thread_queue.queue[i].posted || may_be_early(e, i)); i++)
+        if (!thread_queue.queue[i].posted)
             post_receives(e, i);
-    messages_wait(e, &mine.receives[0]);
-    if (e->size.heard)
-        forget_receives();
-    messages_wait(e, &mine.sends);
+    messages_wait(e, &thread_queue.receives[0]);
+    if (e->size.size_arrived)
+        receives_cancel();
+    messages_wait(e, &thread_queue.sends);
 }
 
 void execute(struct execution *e)
@@ -221,11 +224,11 @@ void execute(struct execution *e)
     int64_t generated = 0;
     int filled = 0;
 
-    for (int64_t r = 0; r < rounds && !e->size.heard; r++) {
+    for (int64_t r = 0; r < rounds && !e->size.size_arrived; r++) {
         while (filled <= AHEAD && generated < rounds)
-            generate(e, generated++, filled++);
+            round_generate(e, generated++, filled++);
         run_round(e, filled);
-        turn(filled--);
+        queue_advance(filled--);
     }
 }
 
@@ -240,7 +243,7 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
         .algorithm = catalogue_find("allgather", "bruck", false),
         .route = e->route,
         .element = element_byte(),
-        .staging = {.joined = true,
+        .staging = {.in_place = true,
                     .in_at = k->rank * p.bytes,
                     .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}}};
 
@@ -248,5 +251,5 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
         return; /* cannot happen: the algorithm requires no memory */
     execute(&own);
     schedule_free(&own.context);
-    execution_note(e, own.error);
+    execution_note_error(e, own.error);
 }

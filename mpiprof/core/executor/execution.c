@@ -9,7 +9,7 @@
 #define CHUNK (INT64_C(1) << 28) /* bytes; for an operand, bytes of its type signature */
 #endif
 
-void execution_note(struct execution *e, int error)
+void execution_note_error(struct execution *e, int error)
 {
     if (e->error == MPI_SUCCESS)
         e->error = error;
@@ -31,9 +31,9 @@ void execution_copy(struct execution *e, char *to, char *from, int64_t length)
                    from + i * e->element.extent + e->element.lower, (size_t)e->element.unit);
     } else {
         pmpi.Comm_rank(e->route.comm, &rank);
-        execution_note(e, pmpi.Sendrecv(from, count, e->element.type, rank, e->route.tag, to, count,
-                                        e->element.type, rank, e->route.tag, e->route.comm,
-                                        MPI_STATUS_IGNORE));
+        execution_note_error(e, pmpi.Sendrecv(from, count, e->element.type, rank, e->route.tag, to,
+                                              count, e->element.type, rank, e->route.tag,
+                                              e->route.comm, MPI_STATUS_IGNORE));
     }
 }
 

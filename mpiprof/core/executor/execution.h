@@ -18,14 +18,14 @@ struct blocks {
     bool device; /* in device memory, which only the library may access */
     const struct side *side;
 };
-struct place { /* one block */
+struct block_place { /* one block */
     char *at;
     int64_t count;
     MPI_Datatype type;
 };
 
-struct lack { /* a tail of a block in packed OUT that was not received */
-    struct lack *next;
+struct missing_tail { /* a tail of a block in packed OUT that was not received */
+    struct missing_tail *next;
     const char *at;
 };
 
@@ -45,19 +45,21 @@ struct element { /* of the buffers: bytes, or operands of a reduction in the lay
 struct staging {      /* pack_buffers.c */
     char *buffers[3]; /* IN, OUT, SCRATCH */
     struct blocks blocks[2];
-    struct lack *lacks; /* tails of OUT that were not received */
-    int64_t in_at;      /* offset of IN in OUT */
-    bool joined;        /* IN is a part of OUT, or OUT a part of IN */
-    bool by_block;      /* messages are whole blocks of the user's buffers, which are not packed */
-    bool unpack;        /* OUT is packed, to be unpacked at the end */
+    struct missing_tail *missing; /* tails of OUT that were not received */
+    int64_t in_at;                /* offset of IN in OUT */
+    bool in_place;                /* IN is a part of OUT, or OUT a part of IN */
+    bool by_block; /* messages are whole blocks of the user's buffers, which are not packed */
+    bool unpack;   /* OUT is packed, to be unpacked at the end */
     bool to_device;
-    bool own_differs; /* the sizes that this rank sends to itself and expects from itself differ */
+    /* the sizes that this rank sends to itself and expects from itself differ */
+    bool self_sizes_differ;
 };
-struct bcast_size {      /* bcast_size_agreement.c */
-    int64_t given, room; /* bytes that this rank's arguments specify; the part that is received */
-    int parent;          /* rank that forwards the data; negative if unknown */
-    bool told;           /* the root has sent its size */
-    bool listens, heard; /* a size message may arrive instead of data; it has arrived */
+struct bcast_size { /* bcast_size_agreement.c */
+    /* bytes that this rank's arguments specify; the part that is received */
+    int64_t given, received;
+    int parent;                      /* rank that forwards the data; negative if unknown */
+    bool size_known;                 /* the root has sent its size */
+    bool expects_size, size_arrived; /* a size message may arrive instead of data; it has arrived */
 };
 
 /* One call that runs on a schedule, on the caller's stack. Its scratch memory belongs to the
@@ -67,8 +69,9 @@ struct execution {
     const struct arguments *arguments;
     bool reduces;
     const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* library algorithm that runs instead of `algorithm` */
-    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
+    const struct library_algorithm
+        *library_algorithm; /* library algorithm that runs instead of `algorithm` */
+    int64_t segment;        /* segment size of its messages; 0 for whole messages */
     struct problem problem;
     struct context context;
     struct route route;
@@ -79,7 +82,7 @@ struct execution {
     int error;              /* the first error */
 };
 
-void execution_note(struct execution *e, int error);
+void execution_note_error(struct execution *e, int error);
 char *execution_address(const struct execution *e, int buffer, int64_t offset);
 int64_t execution_chunk(const struct execution *e, int64_t length);
 int execution_elements(const struct execution *e, int64_t bytes);
@@ -112,14 +115,14 @@ int64_t problem_bytes(const struct execution *e);
 int64_t *problem_counts(int which, int members);
 void problem_forget(void);
 int64_t problem_sum(const struct problem *p);
-int64_t problem_most(const struct problem *p);
+int64_t problem_largest(const struct problem *p);
 
 /* ---- agreement on the size of a broadcast (bcast_size_agreement.c) */
 
-enum { LEAD_TAGS = 16383 }; /* number of tags for data messages, and again for size messages */
+enum { BCAST_TAGS = 16383 }; /* number of tags for data messages, and again for size messages */
 
 void bcast_size_agreement_begin(struct execution *e);
-bool bcast_size_agreement_again(struct execution *e);
+bool bcast_size_agreement_restarts(struct execution *e);
 void bcast_size_agreement_end(struct execution *e);
 int bcast_size_agreement_wait(struct execution *e, MPI_Request *request, MPI_Status *status);
 bool bcast_size_agreement_is_short(struct execution *e, int64_t expected, int64_t bytes);
@@ -127,24 +130,24 @@ int64_t bcast_size_agreement_length(const struct execution *e, int64_t offset, i
 
 /* ---- messages that a rank sends to itself (self_message.c) */
 
-struct own_block { /* one side of a message that a rank sends to itself */
+struct self_block { /* one side of a message that a rank sends to itself */
     char *buffer;
     MPI_Datatype type;
-    int64_t count, before; /* in elements: the block, and its offset in the buffer */
+    int64_t count, offset; /* in elements: the block, and its offset in the buffer */
 };
 struct self_message_sides {
-    struct own_block sent, received;
+    struct self_block sent, received;
 };
 bool self_message_sides(const struct call *c, const struct arguments *a,
                         struct self_message_sides *own);
-char *self_message_block_at(const struct own_block *b);
-int64_t self_message_block_bytes(const struct own_block *b);
+char *self_message_block_at(const struct self_block *b);
+int64_t self_message_block_bytes(const struct self_block *b);
 bool self_message_sizes_differ(const struct call *c, const struct arguments *a);
 
 /* ---- checks that the library will accept a call's arguments (argument_check.c) */
 
 void argument_check_start(void);
 void argument_check_end(void);
-bool argument_check_asks(void);
+bool argument_check_is_complete(void);
 bool argument_check_arguments(const struct call *c, const struct arguments *a);
-int argument_check_pass_own(int operation, const struct self_message_sides *own);
+int argument_check_send_to_self(int operation, const struct self_message_sides *own);

@@ -15,7 +15,8 @@
  * must not use different communicators. Reductions with user-defined operations stay with the
  * library, because it is untested which algorithms keep the order of ranks.
  *
- * An algorithm that the library would refuse or replace is never requested (library_algorithm_applies).
+ * An algorithm that the library would refuse or replace is never requested
+ * (library_algorithm_applies).
  */
 #include <limits.h>
 #include <stdatomic.h>
@@ -33,17 +34,17 @@
 #include "record/communicator.h"
 #include "schedule/schedule.h"
 
-static atomic_int met[OBSTACLES]; /* calls, counted by the communicator's rank 0 */
+static atomic_int obstacle_counts[OBSTACLES]; /* calls, counted by the communicator's rank 0 */
 
-int library_algorithm_met(enum obstacle why)
+int library_algorithm_obstacle_count(enum obstacle why)
 {
-    return atomic_load(&met[why]);
+    return atomic_load(&obstacle_counts[why]);
 }
 
-static bool left(const struct communicator *k, enum obstacle why)
+static bool note_obstacle(const struct communicator *k, enum obstacle why)
 {
-    if (comm_leads(k))
-        atomic_fetch_add(&met[why], 1);
+    if (comm_is_leader(k))
+        atomic_fetch_add(&obstacle_counts[why], 1);
     return false;
 }
 
@@ -54,7 +55,7 @@ static int64_t elements_of(const struct execution *e)
     return e->problem.bytes / e->element.unit; /* bytes, for a broadcast */
 }
 
-static bool regular(const struct problem *p)
+static bool has_equal_counts(const struct problem *p)
 {
     for (int i = 1; p->counts != NULL && i < p->size; i++)
         if (p->counts[i] != p->counts[0])
@@ -62,7 +63,7 @@ static bool regular(const struct problem *p)
     return true;
 }
 
-static bool holds(enum need need, const struct execution *e)
+static bool need_is_met(enum need need, const struct execution *e)
 {
     const int size = e->problem.size;
     int power = 1;
@@ -75,7 +76,7 @@ static bool holds(enum need need, const struct execution *e)
     case NEED_two: return size == 2;
     case NEED_elements: return elements_of(e) >= size;
     case NEED_half_elements: return elements_of(e) >= power;
-    case NEED_regular: return regular(&e->problem);
+    case NEED_regular: return has_equal_counts(&e->problem);
     case NEED_parent:
     case NEED_consecutive: return false;
     /* MPI_IN_PLACE is checked in library_algorithm_begin; predefined operations commute */
@@ -84,7 +85,8 @@ static bool holds(enum need need, const struct execution *e)
 }
 
 /* Return false if Open MPI would replace the algorithm because there are too few segments. */
-static bool has_segments(const struct own_algorithm *a, int64_t segment, const struct execution *e)
+static bool has_segments(const struct library_algorithm *a, int64_t segment,
+                         const struct execution *e)
 {
     const int64_t elements = elements_of(e), half = elements / 2;
 
@@ -98,33 +100,33 @@ static bool has_segments(const struct own_algorithm *a, int64_t segment, const s
     return true;
 }
 
-bool library_algorithm_applies(const struct own_algorithm *a, int64_t segment,
+bool library_algorithm_applies(const struct library_algorithm *a, int64_t segment,
                                const struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
 
     if (a->operation != e->call->operation || k->inter)
         return false;
-    if (e->reduces && (predefined_reduction(e->element.op) == NULL || !may_reduce(k)))
+    if (e->reduces && (predefined_reduction(e->element.op) == NULL || !private_comm_may_reduce(k)))
         return false;
     if (a->operation == OP_bcast && e->problem.bytes > INT_MAX)
         return false;
     for (int need = 0; need < NEEDS; need++)
-        if (a->needs >> need & 1 && !holds((enum need)need, e))
+        if (a->needs >> need & 1 && !need_is_met((enum need)need, e))
             return false;
     return has_segments(a, segment, e);
 }
 
 /* Return true if all members agreed that they can request the algorithm. */
-bool library_algorithm_known(const struct communicator *k, const struct own_algorithm *a,
+bool library_algorithm_known(const struct communicator *k, const struct library_algorithm *a,
                              int64_t segment)
 {
-    return has_private(k) && private_of(k)->obstacle == OBSTACLE_NONE &&
+    return private_comm_exists(k) && private_of(k)->obstacle == OBSTACLE_NONE &&
            mpi_t_algorithm_has(a->operation, segment > 0);
 }
 
 /* Return true if a library algorithm requires a communicator. */
-bool library_algorithm_duplicates(void)
+bool library_algorithm_needs_comm(void)
 {
 #ifdef MPIPROF_ABI_openmpi
     return true;
@@ -134,7 +136,7 @@ bool library_algorithm_duplicates(void)
 }
 
 /* Create the required resources in advance. Collective. Returns false if this fails. */
-bool library_algorithm_prepare(struct communicator *k, const struct own_algorithm *a,
+bool library_algorithm_prepare(struct communicator *k, const struct library_algorithm *a,
                                int64_t segment)
 {
     if (!library_algorithm_known(k, a, segment))
@@ -147,20 +149,21 @@ bool library_algorithm_prepare(struct communicator *k, const struct own_algorith
 }
 
 /* Return true if all members can run the algorithm now. The private communicator must exist. */
-bool library_algorithm_ready(struct execution *e, const struct own_algorithm *a, int64_t segment)
+bool library_algorithm_ready(struct execution *e, const struct library_algorithm *a,
+                             int64_t segment)
 {
     struct communicator *const k = e->call->comm;
 
     if (private_of(k)->obstacle != OBSTACLE_NONE)
-        return left(k, (enum obstacle)private_of(k)->obstacle);
+        return note_obstacle(k, (enum obstacle)private_of(k)->obstacle);
     if (!mpi_t_algorithm_has(a->operation, segment > 0))
-        return left(k, OBSTACLE_FIXED);
+        return note_obstacle(k, OBSTACLE_FIXED);
 #ifdef MPIPROF_ABI_openmpi
-    e->call->on = algorithm_comm_ready(k, a->number, segment);
-    if (e->call->on == MPI_COMM_NULL)
-        return left(k, OBSTACLE_DUPLICATE);
+    e->call->library_comm = algorithm_comm_ready(k, a->number, segment);
+    if (e->call->library_comm == MPI_COMM_NULL)
+        return note_obstacle(k, OBSTACLE_DUPLICATE);
 #endif
-    e->own = a;
+    e->library_algorithm = a;
     e->segment = segment;
     return true;
 }
@@ -168,7 +171,7 @@ bool library_algorithm_ready(struct execution *e, const struct own_algorithm *a,
 /* ---- one call */
 
 /* Return false if the library uses another algorithm because of MPI_IN_PLACE. */
-static bool is_named(const struct execution *e)
+static bool runs_as_named(const struct execution *e)
 {
     const bool in_place = argument_in_place(e->arguments, e->arguments->sendbuf);
 
@@ -177,7 +180,7 @@ static bool is_named(const struct execution *e)
 
     return !in_place || (operation != OP_alltoall && operation != OP_alltoallv);
 #else
-    const unsigned needs = e->own->needs;
+    const unsigned needs = e->library_algorithm->needs;
 
     return in_place ? (needs >> NEED_not_in_place & 1) == 0 : (needs >> NEED_in_place & 1) == 0;
 #endif
@@ -187,37 +190,37 @@ static bool is_named(const struct execution *e)
 bool library_algorithm_begin(struct execution *e, const char *label)
 {
     struct call *const c = e->call;
-    const bool named = is_named(e);
+    const bool named = runs_as_named(e);
 
 #ifndef MPIPROF_ABI_openmpi
     if (!named)
         return false;
-    if (!mpi_t_algorithm_put(c->operation, e->own->number))
-        return left(c->comm, OBSTACLE_PROGRAM);
+    if (!mpi_t_algorithm_set(c->operation, e->library_algorithm->number))
+        return note_obstacle(c->comm, OBSTACLE_PROGRAM);
 #endif
-    c->own = e->own;
+    c->library_algorithm = e->library_algorithm;
     c->algorithm = named ? label : NULL;
     return true;
 }
 
 /* Run a broadcast as one of bytes. A rank without memory for packing passes its arguments, which
  * describe the same bytes. */
-int library_algorithm_message(struct execution *e)
+int library_algorithm_bcast(struct execution *e)
 {
     const struct call *const c = e->call;
     const struct arguments *const a = e->arguments;
     const struct blocks b = {.base = execution_writable(a->sendbuf), .count = 1, .side = &a->send};
     const MPI_Comm comm = library_algorithm_comm(c, c->handle);
-    const bool root = c->root == c->comm->rank, direct = block_layout_are_direct(e, &b);
+    const bool root = c->root == c->comm->rank, direct = block_layout_is_direct(e, &b);
     const int bytes = (int)e->problem.bytes;
-    char *const packed = direct ? NULL : memory_get((size_t)bytes);
+    char *const packed = direct ? NULL : memory_allocate((size_t)bytes);
 
     if (!direct && packed == NULL)
         return pmpi.Bcast(b.base, (int)argument_count(a, a->send.count, 0),
                           argument_type(a, a->send.type, 0), c->root, comm);
     if (packed != NULL && root)
         block_layout_move(e, &b, packed, true);
-    execution_note(e, pmpi.Bcast(direct ? b.base : packed, bytes, MPI_BYTE, c->root, comm));
+    execution_note_error(e, pmpi.Bcast(direct ? b.base : packed, bytes, MPI_BYTE, c->root, comm));
     if (packed != NULL && !root && e->error == MPI_SUCCESS)
         block_layout_move(e, &b, packed, false);
     memory_free(packed);
@@ -227,26 +230,27 @@ int library_algorithm_message(struct execution *e)
 /* Complete the call after the native routine. Returns the program's error code. */
 int library_algorithm_end(struct call *c, int error)
 {
-    library_algorithm_settle();
-    if (error != MPI_SUCCESS && c->on != MPI_COMM_NULL) /* this communicator returns its errors */
+    library_algorithm_restore();
+    if (error != MPI_SUCCESS &&
+        c->library_comm != MPI_COMM_NULL) /* this communicator returns its errors */
         pmpi.Comm_call_errhandler(c->handle, error);
     return error;
 }
 
 /* Restore the library's control variables when no requested call is active. */
-void library_algorithm_settle(void)
+void library_algorithm_restore(void)
 {
 #ifndef MPIPROF_ABI_openmpi /* Open MPI's variables are restored as soon as the duplicate exists */
-    mpi_t_algorithm_back();
+    mpi_t_algorithm_restore();
 #endif
 }
 
 MPI_Fint *library_algorithm_fortran(struct call *c, MPI_Fint *comm)
 {
 #ifdef MPIPROF_ABI_openmpi
-    if (c->own != NULL) {
-        c->on_fortran = pmpi.Comm_c2f(c->on);
-        return &c->on_fortran;
+    if (c->library_algorithm != NULL) {
+        c->library_comm_fortran = pmpi.Comm_c2f(c->library_comm);
+        return &c->library_comm_fortran;
     }
 #else
     (void)c;

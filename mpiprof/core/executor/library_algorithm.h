@@ -15,14 +15,14 @@ enum need { /* requirements of an algorithm; the values are bit numbers */
 #undef NEED
                 NEEDS
 };
-struct own_algorithm {
+struct library_algorithm {
     int operation;
     const char *name;
     int number; /* value of its control variable */
     unsigned needs;
     bool segmented; /* it sends in segments of a selectable size */
     /* equivalent algorithm of the catalogue, with about the same time; "" if there is none */
-    const char *like;
+    const char *similar;
     const char *label; /* for example native:ring */
 };
 /* obstacles to selecting library algorithms; the greatest over all members counts */
@@ -41,34 +41,36 @@ enum obstacle {
 };
 void mpi_t_algorithm_start(void);
 enum obstacle mpi_t_algorithm_obstacle(void);
-const struct own_algorithm *mpi_t_algorithm_own(const char *operation, const char *name);
-int mpi_t_algorithm_own_count(void);
-const struct own_algorithm *mpi_t_algorithm_own_at(int index);
+const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name);
+int mpi_t_algorithm_count(void);
+const struct library_algorithm *mpi_t_algorithm_at(int index);
 bool mpi_t_algorithm_has(int operation, bool segment);
 int64_t mpi_t_algorithm_facts(void);
-bool mpi_t_algorithm_put(int operation, int number);
-bool mpi_t_algorithm_put_all(int number, int64_t segment);
-void mpi_t_algorithm_back(void);
+bool mpi_t_algorithm_set(int operation, int number);
+bool mpi_t_algorithm_set_all(int number, int64_t segment);
+void mpi_t_algorithm_restore(void);
 void mpi_t_algorithm_end(void);
 
 /* ---- calls that run on a library algorithm by request (library_algorithm.c) */
 
-bool library_algorithm_applies(const struct own_algorithm *a, int64_t segment,
+bool library_algorithm_applies(const struct library_algorithm *a, int64_t segment,
                                const struct execution *e);
-bool library_algorithm_known(const struct communicator *k, const struct own_algorithm *a,
+bool library_algorithm_known(const struct communicator *k, const struct library_algorithm *a,
                              int64_t segment);
-bool library_algorithm_duplicates(void);
-bool library_algorithm_prepare(struct communicator *k, const struct own_algorithm *a,
+bool library_algorithm_needs_comm(void);
+bool library_algorithm_prepare(struct communicator *k, const struct library_algorithm *a,
                                int64_t segment);
-bool library_algorithm_ready(struct execution *e, const struct own_algorithm *a, int64_t segment);
+bool library_algorithm_ready(struct execution *e, const struct library_algorithm *a,
+                             int64_t segment);
 bool library_algorithm_begin(struct execution *e, const char *label);
-int library_algorithm_message(struct execution *e);
+int library_algorithm_bcast(struct execution *e);
 int library_algorithm_end(struct call *c, int error);
-void library_algorithm_settle(void);
-int library_algorithm_met(enum obstacle why);
+void library_algorithm_restore(void);
+int library_algorithm_obstacle_count(enum obstacle why);
 MPI_Fint *library_algorithm_fortran(struct call *c, MPI_Fint *comm);
 
 static inline MPI_Comm library_algorithm_comm(const struct call *c, MPI_Comm comm)
 {
-    return c->own != NULL && c->on != MPI_COMM_NULL ? c->on : comm;
+    return c->library_algorithm != NULL && c->library_comm != MPI_COMM_NULL ? c->library_comm
+                                                                            : comm;
 }

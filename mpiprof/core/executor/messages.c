@@ -29,7 +29,7 @@ static struct pending *request_new(struct execution *e, struct requests *r)
             memory_resize(r->list, sizeof *list * (size_t)r->room, sizeof *list * (size_t)room);
 
         if (list == NULL) {
-            execution_note(e, MPI_ERR_NO_MEM);
+            execution_note_error(e, MPI_ERR_NO_MEM);
             return NULL;
         }
         r->list = list;
@@ -47,7 +47,7 @@ static bool may_call_off(const struct execution *e)
  * length. An empty message cancels the operation, except for reductions and broadcasts, which have
  * only empty markers. MPICH does not tolerate fractions of a reduction's elements, and one byte may
  * be the data of a broadcast. */
-static int post_marker(struct execution *e, int64_t length, int peer, MPI_Request *request)
+static int marker_post(struct execution *e, int64_t length, int peer, MPI_Request *request)
 {
     static const char marker[2];
     const int bytes = e->called_off || !may_call_off(e) ? 0 : length == 1 ? 2 : 1;
@@ -62,7 +62,7 @@ static bool is_marked(const struct execution *e, const struct step *s)
 }
 
 /* Return true if fewer bytes than expected are valid. */
-static bool may_lack(const struct execution *e, const struct step *s)
+static bool may_be_short(const struct execution *e, const struct step *s)
 {
     const int operation = e->call->operation;
 
@@ -71,7 +71,7 @@ static bool may_lack(const struct execution *e, const struct step *s)
             ((operation == OP_gather || operation == OP_scatter) && s->length == e->problem.bytes));
 }
 
-static void post(struct execution *e, const struct step *s, struct requests *r)
+static void message_post(struct execution *e, const struct step *s, struct requests *r)
 {
     const int peer =
         s->peer + (s->flags & STEP_REMOTE ? e->route.remote_first : e->route.own_first);
@@ -90,46 +90,46 @@ static void post(struct execution *e, const struct step *s, struct requests *r)
 
         p->at = at;
         p->expected = s->kind == STEP_SEND ? 0 : here;
-        p->may_lack = may_lack(e, s);
+        p->may_be_short = may_be_short(e, s);
         if (s->kind == STEP_RECEIVE) {
-            e->size.parent = e->size.listens && e->size.parent < 0 ? peer : e->size.parent;
+            e->size.parent = e->size.expects_size && e->size.parent < 0 ? peer : e->size.parent;
             error = pmpi.Irecv(at, count, e->element.type, peer, e->route.tag, e->route.comm,
                                &p->request);
         } else if (is_marked(e, s))
-            error = post_marker(e, part, peer, &p->request);
+            error = marker_post(e, part, peer, &p->request);
         else
             error = pmpi.Isend(at, count, e->element.type, peer, e->route.tag, e->route.comm,
                                &p->request);
         if (error != MPI_SUCCESS)
             r->count--;
-        execution_note(e, error);
+        execution_note_error(e, error);
         done += part;
     } while (done < s->length);
 }
 
-static void post_block(struct execution *e, const struct step *s, struct requests *r)
+static void block_post(struct execution *e, const struct step *s, struct requests *r)
 {
-    struct place at = pack_buffer_place(e, s, s->buffer, s->offset, s->peer);
+    struct block_place at = pack_buffer_place(e, s, s->buffer, s->offset, s->peer);
     struct pending *const p = request_new(e, r);
 
     if (p == NULL)
         return;
-    const bool made = block_layout_counted(e, &at);
+    const bool made = block_layout_limit_count(e, &at);
     const int peer = s->peer + e->route.own_first, count = (int)at.count;
     int error;
 
     p->at = at.at;
     p->expected = s->kind == STEP_SEND ? 0 : s->length;
-    p->may_lack = may_lack(e, s);
+    p->may_be_short = may_be_short(e, s);
     if (s->kind == STEP_RECEIVE)
         error = pmpi.Irecv(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
     else if (is_marked(e, s))
-        error = post_marker(e, s->length, peer, &p->request);
+        error = marker_post(e, s->length, peer, &p->request);
     else
         error = pmpi.Isend(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
     if (error != MPI_SUCCESS)
         r->count--;
-    execution_note(e, error);
+    execution_note_error(e, error);
     if (made)
         pmpi.Type_free(&at.type);
 }
@@ -139,9 +139,9 @@ void messages_post(struct execution *e, const struct round *round, enum step_kin
 {
     for (int i = 0; i < round->count; i++)
         if (round->steps[i].kind == kind && e->staging.by_block)
-            post_block(e, &round->steps[i], r);
+            block_post(e, &round->steps[i], r);
         else if (round->steps[i].kind == kind)
-            post(e, &round->steps[i], r);
+            message_post(e, &round->steps[i], r);
 }
 
 /* Evaluate the received length. One byte may be a marker. */
@@ -156,10 +156,10 @@ static void note_length(struct execution *e, const struct pending *p, const MPI_
         e->called_off = true;
     else if (bcast_size_agreement_is_short(e, p->expected, bytes))
         return;
-    else if (p->may_lack && (bytes > 1 || e->algorithm->direct))
-        pack_buffer_lacks(e, p->at + bytes);
+    else if (p->may_be_short && (bytes > 1 || e->algorithm->direct))
+        pack_buffer_note_missing(e, p->at + bytes);
     else
-        execution_note(e, MPI_ERR_OTHER);
+        execution_note_error(e, MPI_ERR_OTHER);
 }
 
 void messages_wait(struct execution *e, struct requests *r)
@@ -167,11 +167,11 @@ void messages_wait(struct execution *e, struct requests *r)
     for (int i = 0; i < r->count; i++) {
         struct pending *const p = &r->list[i];
         MPI_Status status;
-        const int error = e->size.listens ? bcast_size_agreement_wait(e, &p->request, &status)
-                                          : pmpi.Wait(&p->request, &status);
+        const int error = e->size.expects_size ? bcast_size_agreement_wait(e, &p->request, &status)
+                                               : pmpi.Wait(&p->request, &status);
 
-        execution_note(e, error);
-        if (error == MPI_SUCCESS && p->expected > 0 && !e->size.heard)
+        execution_note_error(e, error);
+        if (error == MPI_SUCCESS && p->expected > 0 && !e->size.size_arrived)
             note_length(e, p, &status);
     }
     r->count = 0;

@@ -8,10 +8,10 @@
  *               others. Otherwise `han` handles communicators over several nodes.
  *
  * The variables apply to the whole process and belong to the program. So they are restored
- * (mpi_t_algorithm_back) before any code of the program runs. If longjmp or an exception left the call,
- * they are restored when the next call begins. A variable that the program has written itself is
- * not changed. All members detect this equally, because the program must write it on all processes.
- * Only releases with tested algorithms are supported.
+ * (mpi_t_algorithm_restore) before any code of the program runs. If longjmp or an exception left
+ * the call, they are restored when the next call begins. A variable that the program has written
+ * itself is not changed. All members detect this equally, because the program must write it on all
+ * processes. Only releases with tested algorithms are supported.
  *
  * Threads: MPICH's variables are written only if no two threads call MPI at once, Open MPI's while
  * no other thread creates a communicator (comm_create_lock.c).
@@ -30,13 +30,13 @@
 
 enum { NAME_BYTES = 100 };
 
-static const struct own_algorithm own[] = {
+static const struct library_algorithm algorithms[] = {
 #define OWN(operation, name, number, needs, segmented, like)                                       \
     {OP_##operation, name, number, needs, segmented, like, "native:" name},
     OWN_ALGORITHMS(OWN)
 #undef OWN
 };
-enum { OWN_COUNT = sizeof own / sizeof *own };
+enum { OWN_COUNT = sizeof algorithms / sizeof *algorithms };
 
 struct variable { /* a variable of the library, and its value without a request */
     struct tool_variable at;
@@ -54,7 +54,7 @@ static int written_count;
 /* ---- one variable */
 
 /* Open a variable; one that is not writable counts as missing. */
-static void find(struct variable *v, const char *name)
+static void variable_open(struct variable *v, const char *name)
 {
     if (!mpi_t_open(&v->at, name))
         return;
@@ -65,7 +65,7 @@ static void find(struct variable *v, const char *name)
 
 /* Write a variable. Returns false if its value has changed since the start, or it is not
  * writable. */
-static bool put(struct variable *v, int value)
+static bool variable_write(struct variable *v, int value)
 {
     int now;
 
@@ -75,7 +75,7 @@ static bool put(struct variable *v, int value)
     return mpi_t_write(&v->at, value);
 }
 
-void mpi_t_algorithm_back(void)
+void mpi_t_algorithm_restore(void)
 {
     while (written_count > 0) {
         struct variable *const v = written[--written_count];
@@ -99,7 +99,7 @@ static void find_named(struct variable *v, const char *head, int operation, cons
 #else
     (void)from;
 #endif
-    find(v, name);
+    variable_open(v, name);
 }
 
 #ifdef MPIPROF_ABI_openmpi
@@ -111,17 +111,17 @@ static bool is_known(const char *version)
     return strncmp(version, "Open MPI v5.0.", 14) == 0;
 }
 
-static enum obstacle find_all(void)
+static enum obstacle variables_open(void)
 {
-    find(&rules, "coll_tuned_use_dynamic_rules");
-    find(&priority, "coll_tuned_priority");
+    variable_open(&rules, "coll_tuned_use_dynamic_rules");
+    variable_open(&priority, "coll_tuned_priority");
     for (int i = 0; i < OWN_COUNT; i++) {
-        struct variable *const v = variables[own[i].operation];
+        struct variable *const v = variables[algorithms[i].operation];
 
         if (!v[ALGORITHM].there)
-            find_named(&v[ALGORITHM], "coll_tuned_", own[i].operation, "_algorithm");
+            find_named(&v[ALGORITHM], "coll_tuned_", algorithms[i].operation, "_algorithm");
         if (!v[OTHER].there)
-            find_named(&v[OTHER], "coll_tuned_", own[i].operation, "_algorithm_segmentsize");
+            find_named(&v[OTHER], "coll_tuned_", algorithms[i].operation, "_algorithm_segmentsize");
     }
     return rules.there && priority.there ? OBSTACLE_NONE : OBSTACLE_INTERFACE;
 }
@@ -140,12 +140,12 @@ static bool is_set(const char *name, bool equal, int value)
 {
     struct variable v = {0};
 
-    find(&v, name);
+    variable_open(&v, name);
     mpi_t_close(&v.at);
     return v.there && (v.before == value) == equal;
 }
 
-static enum obstacle find_all(void)
+static enum obstacle variables_open(void)
 {
     int level = MPI_THREAD_MULTIPLE, initialised = 0;
 
@@ -158,12 +158,12 @@ static enum obstacle find_all(void)
         !is_set("MPIR_CVAR_DEVICE_COLLECTIVES", true, DEVICE_BY_OPERATION))
         return OBSTACLE_SETTINGS;
     for (int i = 0; i < OWN_COUNT; i++) {
-        struct variable *const v = variables[own[i].operation];
+        struct variable *const v = variables[algorithms[i].operation];
 
         if (v[ALGORITHM].there)
             continue;
-        find_named(&v[ALGORITHM], "MPIR_CVAR_", own[i].operation, "_INTRA_ALGORITHM");
-        find_named(&v[OTHER], "MPIR_CVAR_", own[i].operation, "_DEVICE_COLLECTIVE");
+        find_named(&v[ALGORITHM], "MPIR_CVAR_", algorithms[i].operation, "_INTRA_ALGORITHM");
+        find_named(&v[OTHER], "MPIR_CVAR_", algorithms[i].operation, "_DEVICE_COLLECTIVE");
         v[ALGORITHM].there &= v[OTHER].there;
     }
     return OBSTACLE_NONE;
@@ -175,7 +175,7 @@ void mpi_t_algorithm_start(void)
 {
     if (obstacle != OBSTACLE_NOT_ASKED)
         return;
-    obstacle = is_known(meta_library()) && mpi_t_begin() ? find_all() : OBSTACLE_INTERFACE;
+    obstacle = is_known(meta_library()) && mpi_t_begin() ? variables_open() : OBSTACLE_INTERFACE;
 }
 
 /* Return the obstacle of this process. Members agree on it for each communicator
@@ -187,7 +187,7 @@ enum obstacle mpi_t_algorithm_obstacle(void)
 
 void mpi_t_algorithm_end(void)
 {
-    mpi_t_algorithm_back();
+    mpi_t_algorithm_restore();
     for (int i = 0; i < OP_COUNT; i++)
         for (int part = 0; part < PARTS; part++)
             mpi_t_close(&variables[i][part].at);
@@ -201,26 +201,26 @@ void mpi_t_algorithm_end(void)
 
 /* ---- the library's algorithms */
 
-int mpi_t_algorithm_own_count(void)
+int mpi_t_algorithm_count(void)
 {
     return OWN_COUNT;
 }
 
-const struct own_algorithm *mpi_t_algorithm_own_at(int index)
+const struct library_algorithm *mpi_t_algorithm_at(int index)
 {
-    return &own[index];
+    return &algorithms[index];
 }
 
 /* Find an algorithm by the library's name or number, or return NULL. */
-const struct own_algorithm *mpi_t_algorithm_own(const char *operation, const char *name)
+const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name)
 {
     char number[16];
 
     for (int i = 0; i < OWN_COUNT; i++) {
-        snprintf(number, sizeof number, "%d", own[i].number);
-        if (strcmp(operation_names[own[i].operation], operation) == 0 &&
-            (strcmp(own[i].name, name) == 0 || strcmp(number, name) == 0))
-            return &own[i];
+        snprintf(number, sizeof number, "%d", algorithms[i].number);
+        if (strcmp(operation_names[algorithms[i].operation], operation) == 0 &&
+            (strcmp(algorithms[i].name, name) == 0 || strcmp(number, name) == 0))
+            return &algorithms[i];
     }
     return NULL;
 }
@@ -251,30 +251,31 @@ int64_t mpi_t_algorithm_facts(void)
 #ifdef MPIPROF_ABI_openmpi
 /* Select the algorithm of this number, for each operation that has one, on communicators that are
  * created from now on. */
-bool mpi_t_algorithm_put_all(int number, int64_t segment)
+bool mpi_t_algorithm_set_all(int number, int64_t segment)
 {
-    bool done = put(&rules, 1) && put(&priority, HIGHEST);
+    bool done = variable_write(&rules, 1) && variable_write(&priority, HIGHEST);
 
     for (int i = 0; done && i < OWN_COUNT; i++) {
-        struct variable *const v = variables[own[i].operation];
+        struct variable *const v = variables[algorithms[i].operation];
 
-        if (own[i].number != number || !v[ALGORITHM].there)
+        if (algorithms[i].number != number || !v[ALGORITHM].there)
             continue;
-        done = put(&v[ALGORITHM], number) && (!v[OTHER].there || put(&v[OTHER], (int)segment));
+        done = variable_write(&v[ALGORITHM], number) &&
+               (!v[OTHER].there || variable_write(&v[OTHER], (int)segment));
     }
     if (!done)
-        mpi_t_algorithm_back();
+        mpi_t_algorithm_restore();
     return done;
 }
 #else
 /* Select an algorithm for the calls of an operation from now on. */
-bool mpi_t_algorithm_put(int operation, int number)
+bool mpi_t_algorithm_set(int operation, int number)
 {
     struct variable *const v = variables[operation];
-    const bool done = put(&v[ALGORITHM], number) && put(&v[OTHER], 0);
+    const bool done = variable_write(&v[ALGORITHM], number) && variable_write(&v[OTHER], 0);
 
     if (!done)
-        mpi_t_algorithm_back();
+        mpi_t_algorithm_restore();
     return done;
 }
 #endif

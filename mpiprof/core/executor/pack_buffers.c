@@ -27,51 +27,52 @@
 #include "record/communicator.h"
 #include "schedule/schedule.h"
 
-enum { IN, OUT, OWN };
+enum { IN, OUT, SCRATCH_BUFFER };
 
 /* Return the packed size. A broadcast packs at most what is received. */
-static int64_t packed(const struct execution *e, const struct blocks *b)
+static int64_t packed_bytes(const struct execution *e, const struct blocks *b)
 {
-    const int64_t bytes = block_layout_packed(e, b);
+    const int64_t bytes = block_layout_packed_bytes(e, b);
 
-    return e->algorithm->opening != NULL && e->size.room < bytes ? e->size.room : bytes;
+    return e->algorithm->opening != NULL && e->size.received < bytes ? e->size.received : bytes;
 }
 
 /* Set up one of the schedule's buffers. Returns true if it is in scratch memory and still empty. */
-static bool stage(struct execution *e, int which, const struct blocks *b, bool copied)
+static bool buffer_stage(struct execution *e, int which, const struct blocks *b, bool copied)
 {
     struct communicator *const k = e->call->comm;
 
     e->staging.buffers[which] = b->base;
-    if (!copied && block_layout_are_direct(e, b))
+    if (!copied && block_layout_is_direct(e, b))
         return false;
     if (e->staging.by_block) {
         e->staging.blocks[which] = *b;
         return false;
     }
-    const int64_t bytes = packed(e, b);
-    const bool fits = scratch_piece(bytes) <= scratch_of(k)->room - scratch_of(k)->taken;
+    const int64_t bytes = packed_bytes(e, b);
+    const bool fits = scratch_rounded(bytes) <= scratch_of(k)->size - scratch_of(k)->used;
 
     /* If it does not fit, this rank sends itself more than it expects, so the data is not sent. */
-    e->staging.buffers[which] = fits ? scratch_take(k, bytes) : scratch_of(k)->bytes;
+    e->staging.buffers[which] = fits ? scratch_allocate(k, bytes) : scratch_of(k)->bytes;
     if (!fits)
-        execution_note(e, MPI_ERR_TRUNCATE);
+        execution_note_error(e, MPI_ERR_TRUNCATE);
     return fits;
 }
 
 /* Return the location of a step's data; for a block, the user's buffer, count and type. */
-struct place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
-                               int64_t offset, int block)
+struct block_place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
+                                     int64_t offset, int block)
 {
-    const struct blocks *const b = buffer < OWN ? &e->staging.blocks[buffer] : NULL;
+    const struct blocks *const b = buffer < SCRATCH_BUFFER ? &e->staging.blocks[buffer] : NULL;
 
     if (b == NULL || b->side == NULL || s->length == 0)
-        return (struct place){e->staging.buffers[buffer] + offset, s->length, MPI_BYTE};
+        return (struct block_place){e->staging.buffers[buffer] + offset, s->length, MPI_BYTE};
     const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
 
     block = b->count == 1 ? 0 : block;
-    return (struct place){block_layout_at(e->arguments, b, block, type_facts(type).extent),
-                          block_layout_count(e->arguments, b, block), type};
+    return (struct block_place){
+        block_layout_at(e->arguments, b, block, type_properties(type).extent),
+        block_layout_count(e->arguments, b, block), type};
 }
 
 /* ---- blocks of an operation */
@@ -81,8 +82,8 @@ struct sides {
     bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_out;
 };
 
-/* A root with two different sizes takes part as if in place, and pack_buffer_end copies its block to
- * itself. */
+/* A root with two different sizes takes part as if in place, and pack_buffer_end copies its block
+ * to itself. */
 static struct sides sides_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
@@ -108,14 +109,14 @@ static struct sides sides_of(const struct execution *e)
         s.has_out = root;
         s.out.count = all;
         s.out.v = v_out;
-        s.in_is_part = root && (e->staging.own_differs || argument_in_place(a, a->sendbuf));
+        s.in_is_part = root && (e->staging.self_sizes_differ || argument_in_place(a, a->sendbuf));
         break;
     case OP_scatter:
     case OP_scatterv:
         s.has_in = root;
         s.in.count = all;
         s.in.v = v_in;
-        s.out_is_part = root && (e->staging.own_differs || argument_in_place(a, a->recvbuf));
+        s.out_is_part = root && (e->staging.self_sizes_differ || argument_in_place(a, a->recvbuf));
         break;
     case OP_allgather:
     case OP_allgatherv:
@@ -148,7 +149,7 @@ static int64_t own_offset(const struct execution *e)
 
 static void stage_in(struct execution *e, const struct blocks *b, bool copied)
 {
-    if (stage(e, IN, b, copied))
+    if (buffer_stage(e, IN, b, copied))
         block_layout_move(e, b, e->staging.buffers[IN], true);
 }
 
@@ -156,7 +157,7 @@ static void stage_out(struct execution *e, const struct sides *s, int64_t own)
 {
     const struct blocks *const b = &s->out;
 
-    if (!stage(e, OUT, b, false))
+    if (!buffer_stage(e, OUT, b, false))
         return;
     /* for the root of a broadcast false: it receives nothing and keeps its buffer */
     e->staging.unpack = !s->out_loads;
@@ -168,26 +169,26 @@ static void stage_out(struct execution *e, const struct sides *s, int64_t own)
 
 /* Record that OUT was not received from `at` to the end of its block, where the user's data
  * stays. */
-void pack_buffer_lacks(struct execution *e, const char *at)
+void pack_buffer_note_missing(struct execution *e, const char *at)
 {
     if (!e->staging.unpack)
         return;
-    struct lack *const made = memory_get(sizeof *made);
+    struct missing_tail *const made = memory_allocate(sizeof *made);
 
     if (made == NULL) {
-        execution_note(e, MPI_ERR_NO_MEM);
+        execution_note_error(e, MPI_ERR_NO_MEM);
         return;
     }
-    *made = (struct lack){.next = e->staging.lacks, .at = at};
-    e->staging.lacks = made;
+    *made = (struct missing_tail){.next = e->staging.missing, .at = at};
+    e->staging.missing = made;
 }
 
-static void lacks_free(struct execution *e)
+static void missing_free(struct execution *e)
 {
-    while (e->staging.lacks != NULL) {
-        struct lack *const l = e->staging.lacks;
+    while (e->staging.missing != NULL) {
+        struct missing_tail *const l = e->staging.missing;
 
-        e->staging.lacks = l->next;
+        e->staging.missing = l->next;
         memory_free(l);
     }
 }
@@ -207,84 +208,88 @@ static void stage_movement(struct execution *e)
         e->staging.buffers[IN] = e->staging.buffers[OUT] + own;
     if (s.out_is_part)
         e->staging.buffers[OUT] = e->staging.buffers[IN] + own;
-    e->staging.joined = s.in_is_part || s.out_is_part;
+    e->staging.in_place = s.in_is_part || s.out_is_part;
     e->staging.in_at = s.in_is_part ? own : -own;
 }
 
 static void stage_reduction(struct execution *e)
 {
-    const struct vectors v = reduce_buffer_of(e);
+    const struct reduce_buffers v = reduce_buffer_of(e);
 
     e->staging.to_device = v.to_device;
-    e->staging.joined = v.in_place && !v.kept;
-    e->staging.buffers[OUT] = !v.gets       ? NULL
-                              : v.to_device ? reduce_buffer_scratch(e, reduce_buffer_got(e))
-                                            : v.out;
-    e->staging.buffers[IN] = e->staging.joined ? e->staging.buffers[OUT]
-                             : v.from_device || v.kept
-                                 ? reduce_buffer_scratch(e, reduce_buffer_given(e))
+    e->staging.in_place = v.in_place && !v.moves;
+    e->staging.buffers[OUT] = !v.receives ? NULL
+                              : v.to_device
+                                  ? reduce_buffer_scratch(e, reduce_buffer_received_bytes(e))
+                                  : v.out;
+    e->staging.buffers[IN] = e->staging.in_place ? e->staging.buffers[OUT]
+                             : v.from_device || v.moves
+                                 ? reduce_buffer_scratch(e, reduce_buffer_sent_bytes(e))
                                  : v.in;
-    if (v.from_device || v.kept)
-        reduce_buffer_copy(e, e->staging.buffers[IN], v.in, reduce_buffer_given(e), v.from_device);
+    if (v.from_device || v.moves)
+        reduce_buffer_copy(e, e->staging.buffers[IN], v.in, reduce_buffer_sent_bytes(e),
+                           v.from_device);
 }
 
 /* ---- memory */
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t maximum(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static int64_t piece_of(const struct execution *e, int64_t bytes)
+static int64_t scratch_bytes_of(const struct execution *e, int64_t bytes)
 {
-    return scratch_piece(e->reduces ? reduce_buffer_bytes(e, bytes) : bytes);
+    return scratch_rounded(e->reduces ? reduce_buffer_bytes(e, bytes) : bytes);
 }
 
 /* Return the need of an algorithm, equally on all members. */
-int64_t pack_buffer_sure(const struct algorithm *a, const struct execution *e)
+int64_t pack_buffer_scratch_bytes(const struct algorithm *a, const struct execution *e)
 {
-    return piece_of(e, schedule_scratch_of(a, &e->problem));
+    return scratch_bytes_of(e, schedule_scratch_of(a, &e->problem));
 }
 
 /* Return an upper bound on the data that any member packs or copies. */
-static int64_t stage_most(const struct execution *e)
+static int64_t most_packed_bytes(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    int64_t all = larger(p->size * p->bytes, p->remote_size * p->remote_bytes);
-    int64_t each = larger(p->bytes, p->remote_bytes);
+    int64_t all = maximum(p->size * p->bytes, p->remote_size * p->remote_bytes);
+    int64_t each = maximum(p->bytes, p->remote_bytes);
 
     if (e->call->operation == OP_bcast)
-        return scratch_piece(p->bytes);
+        return scratch_rounded(p->bytes);
     if (e->call->operation == OP_alltoall)
-        return 2 * scratch_piece(all);
+        return 2 * scratch_rounded(all);
     if (p->counts != NULL)
-        each = problem_most(p);
+        each = problem_largest(p);
     if (e->reduces)
-        all = reduce_buffer_given(e);
+        all = reduce_buffer_sent_bytes(e);
     else if (p->counts != NULL)
         all = problem_sum(p);
-    return piece_of(e, all) + piece_of(e, each);
+    return scratch_bytes_of(e, all) + scratch_bytes_of(e, each);
 }
 
-static int64_t stage_own(const struct execution *e)
+static int64_t own_packed_bytes(const struct execution *e)
 {
     int64_t bytes = 0;
 
     if (e->reduces) {
-        const struct vectors v = reduce_buffer_of(e);
+        const struct reduce_buffers v = reduce_buffer_of(e);
 
-        bytes += v.to_device ? piece_of(e, reduce_buffer_got(e)) : 0;
-        bytes += (v.from_device && !v.in_place) || v.kept ? piece_of(e, reduce_buffer_given(e)) : 0;
+        bytes += v.to_device ? scratch_bytes_of(e, reduce_buffer_received_bytes(e)) : 0;
+        bytes += (v.from_device && !v.in_place) || v.moves
+                     ? scratch_bytes_of(e, reduce_buffer_sent_bytes(e))
+                     : 0;
         return bytes;
     }
     const struct sides s = sides_of(e);
 
     if (s.in_is_out)
-        bytes += scratch_piece(block_layout_packed(e, &s.out));
-    else if (s.has_in && !s.in_is_part && !block_layout_are_direct(e, &s.in))
-        bytes += scratch_piece(block_layout_packed(e, &s.in));
-    if (s.has_out && !s.out_is_part && !block_layout_are_direct(e, &s.out))
-        bytes += scratch_piece(packed(e, &s.out));
+        bytes += scratch_rounded(block_layout_packed_bytes(e, &s.out));
+    else if (s.has_in && !s.in_is_part && !block_layout_is_direct(e, &s.in))
+        bytes += scratch_rounded(block_layout_packed_bytes(e, &s.in));
+    if (s.has_out && !s.out_is_part && !block_layout_is_direct(e, &s.out))
+        bytes += scratch_rounded(packed_bytes(e, &s.out));
     return bytes;
 }
 
@@ -294,7 +299,7 @@ bool pack_buffer_has_memory(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
     const int operation = e->call->operation;
-    const int64_t sure = pack_buffer_sure(e->algorithm, e);
+    const int64_t sure = pack_buffer_scratch_bytes(e->algorithm, e);
     int64_t needed = sure;
     bool has;
 
@@ -302,15 +307,15 @@ bool pack_buffer_has_memory(struct execution *e)
         operation == OP_gatherv || operation == OP_scatterv ||
         (operation == OP_alltoallv && !argument_in_place(e->arguments, e->arguments->sendbuf));
     if (e->staging.by_block || operation == OP_barrier) {
-        has = scratch_had(k, sure);
-    } else if (problem_is_known(e) && scratch_had(k, sure + stage_most(e))) {
+        has = scratch_ensure(k, sure);
+    } else if (problem_is_known(e) && scratch_ensure(k, sure + most_packed_bytes(e))) {
         has = true;
     } else {
-        needed = sure + stage_own(e);
-        has = scratch_asked(k, &needed);
+        needed = sure + own_packed_bytes(e);
+        has = scratch_agree(k, &needed);
     }
     if (!has)
-        scratch_left_out(k, e->algorithm, needed);
+        scratch_note_omitted(k, e->algorithm, needed);
     return has;
 }
 
@@ -321,8 +326,8 @@ void pack_buffer_begin(struct execution *e)
     const int64_t bytes = schedule_scratch_of(e->algorithm, &e->problem);
 
     if (bytes > 0)
-        e->staging.buffers[OWN] =
-            e->reduces ? reduce_buffer_scratch(e, bytes) : scratch_take(e->call->comm, bytes);
+        e->staging.buffers[SCRATCH_BUFFER] =
+            e->reduces ? reduce_buffer_scratch(e, bytes) : scratch_allocate(e->call->comm, bytes);
     if (e->reduces)
         stage_reduction(e);
     else
@@ -339,16 +344,16 @@ void pack_buffer_end(struct execution *e)
         block_layout_move(e, &s.out, e->staging.buffers[IN], false);
     if (!e->called_off && e->staging.unpack)
         block_layout_move(e, &s.out, e->staging.buffers[OUT], false);
-    lacks_free(e);
+    missing_free(e);
     if (e->called_off)
         return;
     if (e->staging.to_device)
         reduce_buffer_copy(e, execution_writable(e->arguments->recvbuf), e->staging.buffers[OUT],
-                           reduce_buffer_got(e), true);
-    if (e->staging.own_differs && e->call->root != ROOT_NONE) {
+                           reduce_buffer_received_bytes(e), true);
+    if (e->staging.self_sizes_differ && e->call->root != ROOT_NONE) {
         struct self_message_sides own;
 
         self_message_sides(e->call, e->arguments, &own);
-        execution_note(e, argument_check_pass_own(e->call->operation, &own));
+        execution_note_error(e, argument_check_send_to_self(e->call->operation, &own));
     }
 }

@@ -34,18 +34,18 @@
 
 enum { MANY_COMMUNICATORS = 500 /* of 2043 */, OFTEN = 64 };
 
-static atomic_int refused[REFUSALS]; /* communicators, counted by their rank 0 */
+static atomic_int refusal_counts[REFUSALS]; /* communicators, counted by their rank 0 */
 
 int private_comm_refused(enum refusal why)
 {
-    return atomic_load(&refused[why]);
+    return atomic_load(&refusal_counts[why]);
 }
 
 /* ---- agreement, by small reductions on the program's communicator */
 
 /* Compute the maxima over all members. Returns false if MPI failed, as it will in the program's
  * call. */
-static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
+static bool maxima_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
 {
     int64_t there[FACTS], here[FACTS];
 
@@ -64,15 +64,15 @@ static bool most_of_all(const struct communicator *k, MPI_Comm comm, int64_t *va
 
 /* Return the minimum over all members, or 0 if unknown. Only in an operation that synchronises all
  * members. */
-int64_t private_comm_least(const struct communicator *k, MPI_Comm comm, int64_t value)
+int64_t private_comm_minimum(const struct communicator *k, MPI_Comm comm, int64_t value)
 {
     int64_t most = -value;
 
-    return most_of_all(k, comm, &most, 1) ? -most : 0;
+    return maxima_of_all(k, comm, &most, 1) ? -most : 0;
 }
 
 /* Positive numbers have the order of their bits. */
-static int64_t bits_of(double positive)
+static int64_t double_bits(double positive)
 {
     int64_t bits;
 
@@ -80,7 +80,7 @@ static int64_t bits_of(double positive)
     return bits;
 }
 
-static double number_of(int64_t bits)
+static double double_of_bits(int64_t bits)
 {
     double number;
 
@@ -93,14 +93,14 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     const struct link *const l = &machine_link;
     struct private_comm *const p = private_of(k);
 
-    facts[FACT_ALPHA] = bits_of(l->alpha);
-    facts[FACT_BETA] = bits_of(l->beta);
-    facts[FACT_PACE] = bits_of(l->pace);
-    facts[FACT_BUFFER] = bits_of(l->buffer);
-    facts[FACT_CANNOT_REDUCE] = !argument_check_asks();
-    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_living() > MANY_COMMUNICATORS;
+    facts[FACT_ALPHA] = double_bits(l->alpha);
+    facts[FACT_BETA] = double_bits(l->beta);
+    facts[FACT_PACE] = double_bits(l->pace);
+    facts[FACT_BUFFER] = double_bits(l->buffer);
+    facts[FACT_CANNOT_REDUCE] = !argument_check_is_complete();
+    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
-    facts[FACT_NO_MEMORY] = memory_short() || !memory_is_left(0);
+    facts[FACT_NO_MEMORY] = memory_is_short() || !memory_is_left(0);
     facts[FACT_OBSTACLE] = (int64_t)mpi_t_algorithm_obstacle();
     facts[FACT_SETTINGS] = mpi_t_algorithm_facts();
     facts[FACT_MINUS_SETTINGS] = -facts[FACT_SETTINGS];
@@ -108,10 +108,10 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_IDENTITY] = (int64_t)(k->identity >> 1);
     facts[FACT_MINUS_IDENTITY] = -facts[FACT_IDENTITY];
     private_comm_pool_facts(k, facts);
-    if (!most_of_all(k, comm, facts, FACTS))
+    if (!maxima_of_all(k, comm, facts, FACTS))
         return false;
-    p->link = (struct link){number_of(facts[FACT_ALPHA]), number_of(facts[FACT_BETA]),
-                            number_of(facts[FACT_PACE]), number_of(facts[FACT_BUFFER])};
+    p->link = (struct link){double_of_bits(facts[FACT_ALPHA]), double_of_bits(facts[FACT_BETA]),
+                            double_of_bits(facts[FACT_PACE]), double_of_bits(facts[FACT_BUFFER])};
     p->reduces = facts[FACT_CANNOT_REDUCE] == 0;
     p->obstacle = (uint8_t)facts[FACT_OBSTACLE];
     if (p->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
@@ -178,7 +178,7 @@ static int tag_of(const struct communicator *k)
     return (int)(k->identity % (uint64_t)*most);
 }
 
-static MPI_Comm make(const struct communicator *k, MPI_Comm comm, int *room)
+static MPI_Comm comm_create(const struct communicator *k, MPI_Comm comm, int *room)
 {
     MPI_Comm made = MPI_COMM_NULL;
     MPI_Group members = MPI_GROUP_NULL;
@@ -218,21 +218,21 @@ static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes
     }
 }
 
-static void nodes_forget(struct private_comm *p)
+static void nodes_free(struct private_comm *p)
 {
     memory_free(p->nodes);
     p->nodes = NULL;
 }
 
 /* Create it, and agree that all members have it. `room` holds two numbers per member. */
-static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
+static bool comm_create_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     struct private_comm *const p = private_of(k);
-    MPI_Comm made = make(k, comm, (int *)room);
+    MPI_Comm made = comm_create(k, comm, (int *)room);
     int64_t missing = made == MPI_COMM_NULL;
     const int64_t begin = now_ns();
 
-    if (!most_of_all(k, comm, &missing, 1) || missing != 0) {
+    if (!maxima_of_all(k, comm, &missing, 1) || missing != 0) {
         if (made != MPI_COMM_NULL)
             pmpi.Comm_free(&made);
         return false;
@@ -241,52 +241,52 @@ static bool make_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
     p->comm = made;
     if (!k->inter)
         find_nodes(k, room, p->nodes);
-    private_comm_pool_take(k);
+    private_comm_pool_add(k);
     return true;
 }
 
 /* The program has freed its communicator, or the pool evicts this one. */
-static void forget(struct communicator *k)
+static void private_comm_drop(struct communicator *k)
 {
     struct private_comm *const p = private_of(k);
 
-    if (!p->tried)
+    if (!p->requested)
         p->comm = MPI_COMM_NULL;
     algorithm_comm_forget(k);
     hooks.forgotten(k);
     p->comm = MPI_COMM_NULL;
-    nodes_forget(p);
+    nodes_free(p);
     scratch_free(k);
 }
 
 /* Make room for another private communicator. All members of k call it. Returns true if they all
  * have room. */
-static bool make_room(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
+static bool pool_make_space(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
 {
     const struct vote v = private_comm_pool_vote(k, comm, facts);
 
-    if (v.gone && v.victim != NULL) {
-        forget(v.victim);
-        private_of(v.victim)->asked = 0;
-        private_of(v.victim)->tried = false;
+    if (v.evicted && v.victim != NULL) {
+        private_comm_drop(v.victim);
+        private_of(v.victim)->requests = 0;
+        private_of(v.victim)->requested = false;
     }
     private_comm_pool_settle(&v);
-    return v.room;
+    return v.has_space;
 }
 
 /* Create it while no other thread of the program creates a communicator. Collective. */
-static enum refusal make_alone(struct communicator *k, MPI_Comm comm, uint64_t *room)
+static enum refusal comm_create_exclusive(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
-    const bool alone = comm_create_lock_alone();
+    const bool alone = comm_create_lock_try_exclusive();
     int64_t busy = !alone;
     enum refusal why = REFUSED_BUSY;
 
-    if (!most_of_all(k, comm, &busy, 1))
+    if (!maxima_of_all(k, comm, &busy, 1))
         why = REFUSED_BY_MPI;
     else if (busy == 0)
-        why = make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+        why = comm_create_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
     if (alone)
-        comm_create_lock_over();
+        comm_create_lock_end_exclusive();
     return why;
 }
 
@@ -302,32 +302,32 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_MEMORY;
     if (facts[FACT_DEVICE] != 0)
         return REFUSED_DEVICE;
-    if (facts[FACT_FULL] != 0 && !make_room(k, comm, facts))
+    if (facts[FACT_FULL] != 0 && !pool_make_space(k, comm, facts))
         return REFUSED_FULL;
     if (facts[FACT_THREADS] != 0)
-        return make_alone(k, comm, room);
-    return make_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+        return comm_create_exclusive(k, comm, room);
+    return comm_create_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
 }
 
 /* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members
  * agree, so that a member without memory can report it. */
-static enum refusal try(struct communicator *k, MPI_Comm comm)
+static enum refusal request_private(struct communicator *k, MPI_Comm comm)
 {
-    uint64_t *const room = memory_get(2 * sizeof *room * (size_t)(k->size + k->remote_size));
+    uint64_t *const room = memory_allocate(2 * sizeof *room * (size_t)(k->size + k->remote_size));
     struct private_comm *const p = private_of(k);
 
-    p->nodes = k->inter ? NULL : memory_get(sizeof *p->nodes * (size_t)k->size);
+    p->nodes = k->inter ? NULL : memory_allocate(sizeof *p->nodes * (size_t)k->size);
     const enum refusal why = agree_and_make(k, comm, room);
 
     memory_free(room);
     if (why != REFUSED_NOT)
-        nodes_forget(p);
+        nodes_free(p);
     return why;
 }
 
-bool private_comm_may_come(const struct communicator *k)
+bool private_comm_is_postponed(const struct communicator *k)
 {
-    const uint8_t why_not = private_of(k)->why_not;
+    const uint8_t why_not = private_of(k)->refusal;
 
     return why_not == REFUSED_FULL || why_not == REFUSED_BUSY;
 }
@@ -335,42 +335,42 @@ bool private_comm_may_come(const struct communicator *k)
 /* Return true if it is time to request it (again). All members count equally. */
 static bool is_due(struct communicator *k)
 {
-    const uint32_t asked = ++private_of(k)->asked;
+    const uint32_t asked = ++private_of(k)->requests;
 
     if (asked == 1)
         return true;
-    if (private_of(k)->why_not == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
+    if (private_of(k)->refusal == REFUSED_BUSY && asked <= OFTEN) /* usually free again soon */
         return true;
-    return private_comm_may_come(k) && is_power_of_two(asked);
+    return private_comm_is_postponed(k) && is_power_of_two(asked);
 }
 
-static void count(const struct communicator *k, int change)
+static void refusal_count(const struct communicator *k, int change)
 {
-    const uint8_t why_not = private_of(k)->why_not;
+    const uint8_t why_not = private_of(k)->refusal;
 
-    if (why_not != REFUSED_NOT && comm_leads(k))
-        atomic_fetch_add(&refused[why_not], change);
+    if (why_not != REFUSED_NOT && comm_is_leader(k))
+        atomic_fetch_add(&refusal_counts[why_not], change);
 }
 
 bool private_comm_ready(struct communicator *k, MPI_Comm comm)
 {
     struct private_comm *const p = private_of(k);
 
-    if (has_private(k)) {
+    if (private_comm_exists(k)) {
         private_comm_pool_use(k);
         return true;
     }
     if (!is_due(k))
         return false;
     const int64_t begin = now_ns();
-    const bool first = !p->tried;
+    const bool first = !p->requested;
 
-    p->tried = true;
+    p->requested = true;
     p->comm = MPI_COMM_NULL;
-    count(k, -1);
-    p->why_not = (uint8_t)try(k, comm);
-    count(k, 1);
-    private_comm_pool_asked(k);
+    refusal_count(k, -1);
+    p->refusal = (uint8_t)request_private(k, comm);
+    refusal_count(k, 1);
+    private_comm_pool_note_request(k);
     if (first)
         p->creation_ns = now_ns() - begin;
     return p->comm != MPI_COMM_NULL;
@@ -379,6 +379,6 @@ bool private_comm_ready(struct communicator *k, MPI_Comm comm)
 /* All members have freed the program's communicator. */
 void private_comm_freed(struct communicator *k)
 {
-    private_comm_pool_leave(k);
-    forget(k);
+    private_comm_pool_remove(k);
+    private_comm_drop(k);
 }

@@ -16,31 +16,31 @@
 struct duplicate;
 struct keys;
 
-struct private_comm { /* private_comm.c */
-    MPI_Comm comm;    /* for an inter-communicator, of both groups merged; or MPI_COMM_NULL */
-    int *nodes;       /* of the members of `comm`, numbered by first appearance */
-    bool tried;       /* all members have requested one; until then `comm` is undefined */
-    bool reduces;     /* algorithms may be selected for reductions */
-    uint8_t why_not;  /* enum refusal */
-    uint8_t obstacle; /* enum obstacle: reason why library algorithms cannot be requested */
-    uint32_t asked;   /* number of calls in which all members would have used one and had none */
-    struct link link; /* link parameters that the members of `comm` use in predictions */
+struct private_comm {  /* private_comm.c */
+    MPI_Comm comm;     /* for an inter-communicator, of both groups merged; or MPI_COMM_NULL */
+    int *nodes;        /* of the members of `comm`, numbered by first appearance */
+    bool requested;    /* all members have requested one; until then `comm` is undefined */
+    bool reduces;      /* algorithms may be selected for reductions */
+    uint8_t refusal;   /* enum refusal */
+    uint8_t obstacle;  /* enum obstacle: reason why library algorithms cannot be requested */
+    uint32_t requests; /* number of calls in which all members would have used one and had none */
+    struct link link;  /* link parameters that the members of `comm` use in predictions */
     int64_t creation_ns;
     int64_t message_ns; /* part of that: time per message of an 8-byte reduction */
 };
 struct private_comm_use { /* private_comm_pool.c */
     atomic_int state;
-    uint32_t used_turn, asked_turn;
+    uint32_t used_at, requested_at;
 };
 struct algorithm_comms {    /* algorithm_comms.c */
     struct duplicate *list; /* duplicates of the private communicator, one per algorithm in use */
-    int asked, made;
+    int count, live_count;
 };
 struct scratch { /* scratch.c: equal on all members, except the address */
     char *bytes;
-    int64_t room, taken; /* `taken` by the current call */
-    int64_t refused;     /* smallest size that some member could not allocate; 0 if there is none */
-    bool begun;
+    int64_t size, used; /* `used` by the current call */
+    int64_t refused;    /* smallest size that some member could not allocate; 0 if there is none */
+    bool started;
 };
 struct comm_state {
     struct private_comm_use use;
@@ -79,26 +79,26 @@ enum refusal {
 };
 bool private_comm_ready(struct communicator *k, MPI_Comm comm);
 int private_comm_refused(enum refusal why);
-bool private_comm_may_come(const struct communicator *k);
+bool private_comm_is_postponed(const struct communicator *k);
 void private_comm_freed(struct communicator *k);
-int64_t private_comm_least(const struct communicator *k, MPI_Comm comm, int64_t value);
+int64_t private_comm_minimum(const struct communicator *k, MPI_Comm comm, int64_t value);
 
-static inline bool has_private(const struct communicator *k)
+static inline bool private_comm_exists(const struct communicator *k)
 {
-    return private_of(k)->tried && private_of(k)->comm != MPI_COMM_NULL;
+    return private_of(k)->requested && private_of(k)->comm != MPI_COMM_NULL;
 }
 
 /* Link parameters for predictions: the agreed ones, or before agreement the values of MPI_Init. */
-static inline const struct link *link_of(const struct communicator *k)
+static inline const struct link *private_comm_link(const struct communicator *k)
 {
-    return has_private(k) ? &private_of(k)->link : &machine_link;
+    return private_comm_exists(k) ? &private_of(k)->link : &machine_link;
 }
 
 /* Return true if every member can detect a reduction that the library would refuse, and before
  * agreement. */
-static inline bool may_reduce(const struct communicator *k)
+static inline bool private_comm_may_reduce(const struct communicator *k)
 {
-    return !has_private(k) || private_of(k)->reduces;
+    return !private_comm_exists(k) || private_of(k)->reduces;
 }
 
 /* ---- limit on the number of private communicators (private_comm_pool.c) */
@@ -127,20 +127,20 @@ enum fact {
 struct vote { /* vote on a communicator to be evicted */
     /* this rank's victim, locked until private_comm_pool_settle; NULL if it has none */
     struct communicator *victim;
-    bool gone; /* all members of the victim have it idle, so it is evicted */
-    bool room; /* all voters have room for another communicator after the eviction */
+    bool evicted;   /* all members of the victim have it idle, so it is evicted */
+    bool has_space; /* all voters have room for another communicator after the eviction */
 };
 void private_comm_pool_enter(struct communicator *k);
 void private_comm_pool_exit(struct communicator *k);
-bool private_comm_pool_for_duplicate(void);
+bool private_comm_pool_allows_duplicate(void);
 void private_comm_pool_facts(const struct communicator *k, int64_t *facts);
 struct vote private_comm_pool_vote(const struct communicator *k, MPI_Comm comm,
                                    const int64_t *facts);
 void private_comm_pool_settle(const struct vote *v);
-void private_comm_pool_take(struct communicator *k);
+void private_comm_pool_add(struct communicator *k);
 void private_comm_pool_use(struct communicator *k);
-void private_comm_pool_asked(struct communicator *k);
-void private_comm_pool_leave(struct communicator *k);
+void private_comm_pool_note_request(struct communicator *k);
+void private_comm_pool_remove(struct communicator *k);
 
 /* ---- communicators with which Open MPI runs a requested algorithm (algorithm_comms.c) */
 
@@ -157,13 +157,13 @@ struct scratch_note {
     int64_t bytes, limit;
     uint64_t times;
 };
-int64_t scratch_piece(int64_t bytes);
+int64_t scratch_rounded(int64_t bytes);
 bool scratch_fits(const struct communicator *k, int64_t bytes);
-void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes);
-struct scratch_note scratch_noted(void);
-void scratch_begin(struct communicator *k);
-bool scratch_had(struct communicator *k, int64_t bytes);
-bool scratch_asked(struct communicator *k, int64_t *bytes);
-void *scratch_take(struct communicator *k, int64_t bytes);
-void scratch_give_back(struct communicator *k);
+void scratch_note_omitted(const struct communicator *k, const struct algorithm *a, int64_t bytes);
+struct scratch_note scratch_omitted(void);
+void scratch_ensure_first(struct communicator *k);
+bool scratch_ensure(struct communicator *k, int64_t bytes);
+bool scratch_agree(struct communicator *k, int64_t *bytes);
+void *scratch_allocate(struct communicator *k, int64_t bytes);
+void scratch_reset(struct communicator *k);
 void scratch_free(struct communicator *k);

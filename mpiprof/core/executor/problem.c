@@ -18,54 +18,54 @@
 #include "schedule/schedule.h"
 
 /* the catalogue has algorithms; [1] is for inter-communicators */
-static bool switched[OP_COUNT][2];
+static bool has_algorithms[OP_COUNT][2];
 
 static _Thread_local struct {
     int64_t *counts;
     int room;
-} kept[2];
+} thread_counts[2];
 
 void problem_start(void)
 {
     for (int i = 0; i < catalogue_count; i++)
         for (int op = 0; op < OP_COUNT; op++)
             if (strcmp(catalogue[i]->operation, operation_names[op]) == 0)
-                switched[op][catalogue[i]->inter] = true;
+                has_algorithms[op][catalogue[i]->inter] = true;
 }
 
 bool problem_is_switched(const struct call *c)
 {
-    return switched[c->operation][c->comm->inter];
+    return has_algorithms[c->operation][c->comm->inter];
 }
 
 /* Return an array for counts by rank, or NULL without memory. */
 int64_t *problem_counts(int which, int members)
 {
-    if (members > kept[which].room || kept[which].counts == NULL) {
-        memory_free(kept[which].counts);
-        kept[which].counts = memory_get(sizeof(int64_t) * (size_t)(members + 1));
-        kept[which].room = kept[which].counts != NULL ? members : 0;
+    if (members > thread_counts[which].room || thread_counts[which].counts == NULL) {
+        memory_free(thread_counts[which].counts);
+        thread_counts[which].counts = memory_allocate(sizeof(int64_t) * (size_t)(members + 1));
+        thread_counts[which].room = thread_counts[which].counts != NULL ? members : 0;
     }
-    return kept[which].counts;
+    return thread_counts[which].counts;
 }
 
 void problem_forget(void)
 {
     for (int i = 0; i < 2; i++)
-        memory_free(kept[i].counts);
-    memset(kept, 0, sizeof kept);
+        memory_free(thread_counts[i].counts);
+    memset(thread_counts, 0, sizeof thread_counts);
 }
 
 static int64_t side_bytes(const struct arguments *a, const struct side *s)
 {
-    return argument_count(a, s->count, 0) * type_facts(argument_type(a, s->type, 0)).size;
+    return argument_count(a, s->count, 0) * type_properties(argument_type(a, s->type, 0)).size;
 }
 
 static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
                              int members, int which)
 {
     int64_t *const counts = problem_counts(which, members);
-    const int64_t size = type_facts(type).size;
+    const int64_t size = type_properties(type).size;
 
     for (int i = 0; counts != NULL && i < members; i++)
         counts[i] = argument_count(a, s->counts, (size_t)i) * size;
@@ -123,8 +123,8 @@ bool problem_fill(struct execution *e)
                           .remote_size = k->inter ? k->remote_size : 0,
                           .root = c->root,
                           .unit = 1,
-                          .alpha = link_of(k)->alpha,
-                          .beta = link_of(k)->beta,
+                          .alpha = private_comm_link(k)->alpha,
+                          .beta = private_comm_link(k)->beta,
                           .first_group = k->first_group};
     switch (c->operation) {
     case OP_barrier: return true;
@@ -158,7 +158,7 @@ bool problem_fill(struct execution *e)
         return p->counts != NULL;
     case OP_reduce_scatter_block:
         p->bytes = argument_count(a, a->recv.count, 0) *
-                   type_facts(argument_type(a, a->send.type, 0)).size;
+                   type_properties(argument_type(a, a->send.type, 0)).size;
         return true;
     default: /* bcast, reduce, allreduce */ p->bytes = side_bytes(a, &a->send); return true;
     }
@@ -168,7 +168,7 @@ bool problem_is_known(const struct execution *e)
 {
     const int operation = e->call->operation;
 
-    return switched[operation][e->call->comm->inter] && operation_is_sized(operation) &&
+    return has_algorithms[operation][e->call->comm->inter] && operation_is_sized(operation) &&
            /* each group knows only the counts of the other group */
            !(operation == OP_allgatherv && e->call->comm->inter);
 }
@@ -197,7 +197,7 @@ int64_t problem_sum(const struct problem *p)
     return whole;
 }
 
-int64_t problem_most(const struct problem *p)
+int64_t problem_largest(const struct problem *p)
 {
     int64_t most = 0;
 

@@ -28,7 +28,7 @@ int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes)
 char *reduce_buffer_scratch(const struct execution *e, int64_t bytes)
 {
     const int64_t elements = bytes / e->element.unit + 1;
-    char *const m = scratch_take(e->call->comm, reduce_buffer_bytes(e, bytes));
+    char *const m = scratch_allocate(e->call->comm, reduce_buffer_bytes(e, bytes));
     /* Element i is at i * extent, and its data begins at `lower`. With a negative extent the
      * elements run downwards. Elements must be aligned as well as in the user's memory. */
     const int64_t before =
@@ -38,7 +38,7 @@ char *reduce_buffer_scratch(const struct execution *e, int64_t bytes)
 }
 
 /* Return the bytes that a rank contributes, or below receives of the result. */
-int64_t reduce_buffer_given(const struct execution *e)
+int64_t reduce_buffer_sent_bytes(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
 
@@ -47,7 +47,7 @@ int64_t reduce_buffer_given(const struct execution *e)
     return p->counts != NULL ? problem_sum(p) : p->bytes;
 }
 
-int64_t reduce_buffer_got(const struct execution *e)
+int64_t reduce_buffer_received_bytes(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
 
@@ -67,27 +67,31 @@ void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole
         const int count = (int)(part / e->element.unit);
 
         if (device)
-            execution_note(e, pmpi.Sendrecv(from + at, count, e->element.type, rank, e->route.tag,
-                                            to + at, count, e->element.type, rank, e->route.tag,
-                                            e->route.comm, MPI_STATUS_IGNORE));
+            execution_note_error(e,
+                                 pmpi.Sendrecv(from + at, count, e->element.type, rank,
+                                               e->route.tag, to + at, count, e->element.type, rank,
+                                               e->route.tag, e->route.comm, MPI_STATUS_IGNORE));
         else
             execution_copy(e, to + at, from + at, part);
     }
 }
 
-struct vectors reduce_buffer_of(const struct execution *e)
+struct reduce_buffers reduce_buffer_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
     const int operation = e->call->operation;
-    struct vectors v = {.out = execution_writable(a->recvbuf),
-                        .gets = operation != OP_reduce || e->call->root == e->call->comm->rank};
+    struct reduce_buffers v = {.out = execution_writable(a->recvbuf),
+                               .receives =
+                                   operation != OP_reduce || e->call->root == e->call->comm->rank};
 
     /* Equal addresses count as MPI_IN_PLACE, because some libraries accept them. */
-    v.in_place = v.gets && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
+    v.in_place = v.receives && (argument_in_place(a, a->sendbuf) || a->sendbuf == a->recvbuf);
     v.in = v.in_place ? v.out : execution_writable(a->sendbuf);
     v.from_device = device_holds((void *)((uintptr_t)v.in + (uintptr_t)e->element.lower));
-    v.to_device = v.gets && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->element.lower));
+    v.to_device =
+        v.receives && device_holds((void *)((uintptr_t)v.out + (uintptr_t)e->element.lower));
     /* The result's position differs from the position of its operands. */
-    v.kept = v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    v.moves =
+        v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
     return v;
 }

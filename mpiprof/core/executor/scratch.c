@@ -18,10 +18,10 @@
  * An agreement synchronises members that might otherwise run ahead, in rooted operations on more
  * data than the limit. If a member has no memory, or would leave none for the library, all members
  * leave the call to the library. Addresses are reserved at once; pages are allocated at first
- * touch. Pages above KEPT return to the system after the call.
+ * touch. Pages above RESIDENT return to the system after the call.
  *
- * `used` belongs to the process and is atomic. The leading member records omitted algorithms under
- * recorder.lock; diagnostics.c reports them once in MPI_Finalize.
+ * `region_bytes` belongs to the process and is atomic. The leading member records omitted
+ * algorithms under recorder.lock; diagnostics.c reports them once in MPI_Finalize.
  */
 #include <sys/mman.h>
 
@@ -34,12 +34,12 @@
 #include "schedule/schedule.h"
 
 enum { ALIGNMENT = 64 };
-#define KEPT (INT64_C(1) << 20)
+#define RESIDENT (INT64_C(1) << 20)
 
-static _Atomic int64_t used; /* by all regions */
+static _Atomic int64_t region_bytes; /* by all regions */
 static struct scratch_note note;
 
-int64_t scratch_piece(int64_t bytes)
+int64_t scratch_rounded(int64_t bytes)
 {
     return bytes > 0 ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : 0;
 }
@@ -52,9 +52,9 @@ bool scratch_fits(const struct communicator *k, int64_t bytes)
     return bytes <= recorder.options.scratch && (refused == 0 || bytes < refused);
 }
 
-void scratch_left_out(const struct communicator *k, const struct algorithm *a, int64_t bytes)
+void scratch_note_omitted(const struct communicator *k, const struct algorithm *a, int64_t bytes)
 {
-    if (!comm_leads(k))
+    if (!comm_is_leader(k))
         return;
     recorder_lock();
     note.times++;
@@ -66,27 +66,27 @@ void scratch_left_out(const struct communicator *k, const struct algorithm *a, i
     recorder_unlock();
 }
 
-struct scratch_note scratch_noted(void)
+struct scratch_note scratch_omitted(void)
 {
     return note;
 }
 
 /* ---- regions */
 
-static bool room_for(int64_t bytes)
+static bool limit_allows(int64_t bytes)
 {
-    if (memory_short() || !memory_is_left((size_t)bytes))
+    if (memory_is_short() || !memory_is_left((size_t)bytes))
         return false;
-    if (atomic_fetch_add(&used, bytes) + bytes <= recorder.options.scratch)
+    if (atomic_fetch_add(&region_bytes, bytes) + bytes <= recorder.options.scratch)
         return true;
-    atomic_fetch_sub(&used, bytes);
+    atomic_fetch_sub(&region_bytes, bytes);
     return false;
 }
 
 /* Round up beyond the next eighth of a power of two. Slowly growing sizes then cause few
  * agreements. Usual sizes of programs must not be at a boundary, where sizes that differ by a few
  * bytes would lead to different regions. */
-static int64_t rounded(int64_t bytes)
+static int64_t region_size(int64_t bytes)
 {
     int64_t step = SCRATCH_SURE;
 
@@ -98,21 +98,21 @@ static int64_t rounded(int64_t bytes)
 }
 
 /* Replace the region by a larger one, if all members can allocate theirs. */
-static bool grow(struct communicator *k, int64_t bytes)
+static bool region_grow(struct communicator *k, int64_t bytes)
 {
     enum { LACKS, MOST, LEAST_ROOM, BYTES, FACTS }; /* reduced to the maximum over all members */
     struct scratch *const s = scratch_of(k);
-    struct scratch more = {.room = rounded(bytes)};
-    int64_t mine[FACTS] = {[LACKS] = 1, more.room, -more.room, -bytes};
+    struct scratch more = {.size = region_size(bytes)};
+    int64_t mine[FACTS] = {[LACKS] = 1, more.size, -more.size, -bytes};
     int64_t all[FACTS];
     bool lacks = true;
 
-    if (room_for(more.room - s->room)) { /* the present region will be freed */
-        more.bytes = mmap(NULL, (size_t)more.room, PROT_READ | PROT_WRITE,
+    if (limit_allows(more.size - s->size)) { /* the present region will be freed */
+        more.bytes = mmap(NULL, (size_t)more.size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         lacks = more.bytes == MAP_FAILED;
         if (lacks)
-            atomic_fetch_sub(&used, more.room - s->room);
+            atomic_fetch_sub(&region_bytes, more.size - s->size);
     }
     mine[LACKS] = lacks;
     /* Regions must stay equal if the members' sizes differ in an erroneous program. */
@@ -121,15 +121,15 @@ static bool grow(struct communicator *k, int64_t bytes)
     const bool alike = told && all[MOST] == -all[LEAST_ROOM];
 
     if (alike && all[LACKS] == 0) {
-        if (s->room > 0)
-            munmap(s->bytes, (size_t)s->room);
+        if (s->size > 0)
+            munmap(s->bytes, (size_t)s->size);
         s->bytes = more.bytes;
-        s->room = more.room;
+        s->size = more.size;
         return true;
     }
     if (!lacks) {
-        munmap(more.bytes, (size_t)more.room);
-        atomic_fetch_sub(&used, more.room - s->room);
+        munmap(more.bytes, (size_t)more.size);
+        atomic_fetch_sub(&region_bytes, more.size - s->size);
     }
     if (!told)
         s->refused = bytes;
@@ -140,57 +140,57 @@ static bool grow(struct communicator *k, int64_t bytes)
 
 /* Return true if the region has this size, equally on all members, after growing it if necessary.
  * Collective. */
-bool scratch_had(struct communicator *k, int64_t bytes)
+bool scratch_ensure(struct communicator *k, int64_t bytes)
 {
-    return bytes <= scratch_of(k)->room || (scratch_fits(k, bytes) && grow(k, bytes));
+    return bytes <= scratch_of(k)->size || (scratch_fits(k, bytes) && region_grow(k, bytes));
 }
 
 /* Create the region in the first call of any size, so that its guaranteed size never needs an
  * agreement. */
-void scratch_begin(struct communicator *k)
+void scratch_ensure_first(struct communicator *k)
 {
-    if (!scratch_of(k)->begun)
-        scratch_had(k, 1);
-    scratch_of(k)->begun = true;
+    if (!scratch_of(k)->started)
+        scratch_ensure(k, 1);
+    scratch_of(k)->started = true;
 }
 
 /* The same if needs differ between members. `bytes` becomes the maximum. */
-bool scratch_asked(struct communicator *k, int64_t *bytes)
+bool scratch_agree(struct communicator *k, int64_t *bytes)
 {
     int64_t most = 0;
 
     if (pmpi.Allreduce(bytes, &most, 1, MPI_INT64_T, MPI_MAX, private_of(k)->comm) != MPI_SUCCESS)
         return false;
     *bytes = most;
-    return scratch_had(k, most);
+    return scratch_ensure(k, most);
 }
 
 /* ---- within a call */
 
-void *scratch_take(struct communicator *k, int64_t bytes)
+void *scratch_allocate(struct communicator *k, int64_t bytes)
 {
     struct scratch *const s = scratch_of(k);
-    char *const piece = s->bytes + s->taken;
+    char *const piece = s->bytes + s->used;
 
-    s->taken += scratch_piece(bytes);
+    s->used += scratch_rounded(bytes);
     return piece;
 }
 
-void scratch_give_back(struct communicator *k)
+void scratch_reset(struct communicator *k)
 {
     struct scratch *const s = scratch_of(k);
 
-    if (s->taken > KEPT)
-        madvise(s->bytes + KEPT, (size_t)(s->room - KEPT), MADV_DONTNEED);
-    s->taken = 0;
+    if (s->used > RESIDENT)
+        madvise(s->bytes + RESIDENT, (size_t)(s->size - RESIDENT), MADV_DONTNEED);
+    s->used = 0;
 }
 
 void scratch_free(struct communicator *k)
 {
     struct scratch *const s = scratch_of(k);
 
-    if (s->room > 0)
-        munmap(s->bytes, (size_t)s->room);
-    atomic_fetch_sub(&used, s->room);
+    if (s->size > 0)
+        munmap(s->bytes, (size_t)s->size);
+    atomic_fetch_sub(&region_bytes, s->size);
     *s = (struct scratch){0};
 }

@@ -6,26 +6,27 @@
 #include "record/call.h"
 #include "record/communicator.h"
 
-static struct own_block block_of(const struct arguments *a, const struct side *s,
-                                 const void *buffer, int i)
+static struct self_block block_of(const struct arguments *a, const struct side *s,
+                                  const void *buffer, int i)
 {
-    struct own_block b = {.buffer = (char *)(uintptr_t)buffer,
-                          .type = argument_type(a, s->type, 0)};
+    struct self_block b = {.buffer = (char *)(uintptr_t)buffer,
+                           .type = argument_type(a, s->type, 0)};
 
-    b.count =
-        argument_is_v(s) ? argument_count(a, s->counts, (size_t)i) : argument_count(a, s->count, 0);
-    b.before = argument_is_v(s) ? argument_displacement(a, s->displs, (size_t)i) : i * b.count;
+    b.count = argument_has_counts(s) ? argument_count(a, s->counts, (size_t)i)
+                                     : argument_count(a, s->count, 0);
+    b.offset =
+        argument_has_counts(s) ? argument_displacement(a, s->displs, (size_t)i) : i * b.count;
     return b;
 }
 
-int64_t self_message_block_bytes(const struct own_block *b)
+int64_t self_message_block_bytes(const struct self_block *b)
 {
-    return b->count * type_facts(b->type).size;
+    return b->count * type_properties(b->type).size;
 }
 
-char *self_message_block_at(const struct own_block *b)
+char *self_message_block_at(const struct self_block *b)
 {
-    return b->buffer + b->before * type_facts(b->type).extent;
+    return b->buffer + b->offset * type_properties(b->type).extent;
 }
 
 /* Return false if this rank does not have both sides. */

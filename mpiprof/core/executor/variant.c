@@ -20,8 +20,8 @@ enum { ORDERS = sizeof orders / sizeof *orders };
 
 bool variant_same(const struct variant *a, const struct variant *b)
 {
-    return a->algorithm == b->algorithm && a->own == b->own && a->segment == b->segment &&
-           a->block_size == b->block_size && a->order == b->order &&
+    return a->algorithm == b->algorithm && a->library_algorithm == b->library_algorithm &&
+           a->segment == b->segment && a->block_size == b->block_size && a->order == b->order &&
            a->equal_blocks == b->equal_blocks && a->late == b->late;
 }
 
@@ -67,7 +67,7 @@ const char *variant_label(const char *name, const struct variant *v)
     recorder_lock();
     const char *found = map_get(&labels, h);
 
-    if (found == NULL && (found = memory_text(text)) != NULL)
+    if (found == NULL && (found = memory_copy_text(text)) != NULL)
         map_put(&labels, h, (void *)(uintptr_t)found);
     recorder_unlock();
     text_free(&t);
@@ -102,21 +102,23 @@ static bool parameter_read(struct variant *v, const char *word)
     return strcmp(word, "blocks=last_short") == 0;
 }
 
-static const char own_head[] = "native:";
+static const char native_prefix[] = "native:";
 
 /* Return the library's name or number in a name such as native:ring, otherwise NULL. */
 const char *variant_own(const char *name)
 {
-    return strncmp(name, own_head, sizeof own_head - 1) == 0 ? name + sizeof own_head - 1 : NULL;
+    return strncmp(name, native_prefix, sizeof native_prefix - 1) == 0
+               ? name + sizeof native_prefix - 1
+               : NULL;
 }
 
 /* Parse a variant: parameters, label, and name including `native:`. Returns false for other
  * text. */
 bool variant_read(struct variant *v, const char *text, char *name, size_t room)
 {
-    const size_t head = variant_own(text) != NULL ? sizeof own_head - 1 : 0;
+    const size_t head = variant_own(text) != NULL ? sizeof native_prefix - 1 : 0;
     const size_t length = head + strcspn(text + head, ":");
-    char *const words = memory_text(text + length), *rest = NULL;
+    char *const words = memory_copy_text(text + length), *rest = NULL;
     bool good = words != NULL && length > head && length < room;
 
     *v = (struct variant){0};

@@ -6,13 +6,14 @@
 #include "base/base.h"
 #include "schedule/schedule.h"
 
-struct own_algorithm;
+struct library_algorithm;
 struct variant {
     /* NULL for a library algorithm, or in a rule before it is looked up */
     const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* library algorithm, if `algorithm` is NULL */
-    int64_t segment;                 /* segment size of its messages; 0 for whole messages */
-    int64_t block_size;              /* 0 for the algorithm's default */
+    const struct library_algorithm
+        *library_algorithm; /* library algorithm, if `algorithm` is NULL */
+    int64_t segment;        /* segment size of its messages; 0 for whole messages */
+    int64_t block_size;     /* 0 for the algorithm's default */
     int order;
     bool equal_blocks;
     int late;          /* rank that is expected to arrive last */
@@ -22,7 +23,7 @@ struct variant {
 /* Return true if a variant names no algorithm: the library's default. */
 static inline bool variant_is_default(const struct variant *v)
 {
-    return v->algorithm == NULL && v->own == NULL;
+    return v->algorithm == NULL && v->library_algorithm == NULL;
 }
 
 bool variant_same(const struct variant *a, const struct variant *b);

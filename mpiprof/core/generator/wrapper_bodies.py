@@ -79,7 +79,7 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
     return [
         f"if (!recorder.switching || !select_run(&call, &a, {error})) {{",
         f"    {elsewhere}",
-        "    if (call.own != NULL)",
+        "    if (call.library_algorithm != NULL)",
         f"        {result} = library_algorithm_end(&call, {result});",
         "}",
     ]
@@ -166,19 +166,19 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     if stem in ("Comm_free", "Comm_disconnect"):
         comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
         run = (
-            gathered_lines(function, fortran, call, "management_collective_of(freeing.comm)")
+            gathered_lines(function, fortran, call, "management_collective_order(freeing.comm)")
             if function.operation
             else [call]
         )
         return [
             "struct freeing freeing;",
-            f"comm_freeing(&freeing, {comm});",
+            f"comm_free_begin(&freeing, {comm});",
             *run,
-            f"comm_freed(&freeing, {error});",
+            f"comm_free_end(&freeing, {error});",
         ]
     comm, made = handle_of(function, fortran)
     if stem == "Comm_set_name":
-        return [call, f"comm_named({comm}, {error});"]
+        return [call, f"comm_name_changed({comm}, {error});"]
     how = stem.lower().removeprefix("comm_")
     parent = comm or "COMM_NONE"
     tag = ("*tag" if fortran else "tag") if has(function, "tag") else "0"
@@ -187,7 +187,9 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
     run = [call]
     if function.operation:
-        run = gathered_lines(function, fortran, call, "management_collective_making(&creation)")
+        run = gathered_lines(
+            function, fortran, call, "management_collective_creation_order(&creation)"
+        )
     if how.startswith("spawn"):
         run += spawn_lines(function, fortran)
     return [
@@ -198,9 +200,9 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
         f"    .text_length = {length},",
         *given_lines(function, fortran),
         "};",
-        f"comm_making(&creation, {parent}, {counted});",
+        f"comm_creation_begin(&creation, {parent}, {counted});",
         *run,
-        f"if (comm_made(&creation, {error}))",
+        f"if (comm_creation_end(&creation, {error}))",
         f"    comm_register(&creation, {made});",
     ]
 
@@ -227,7 +229,7 @@ def spawn_lines(function: Function, fortran: bool) -> list[str]:
     error = "*ierror" if fortran else "error"
     return [
         f"if ({error} == MPI_SUCCESS)",
-        f"    spawn_remark(&creation, {root}, {command});",
+        f"    spawn_report(&creation, {root}, {command});",
     ]
 
 
@@ -240,18 +242,20 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
         how = function.operation.partition("_")[0]
         return [
             f'struct creation creation = {{.how = "{how}"}};',
-            f"window_file_comm_making(&creation, {known});",
-            *gathered_lines(function, fortran, call, "management_collective_making(&creation)"),
-            f"if (comm_made(&creation, {error}))",
+            f"window_file_comm_creation_begin(&creation, {known});",
+            *gathered_lines(
+                function, fortran, call, "management_collective_creation_order(&creation)"
+            ),
+            f"if (comm_creation_end(&creation, {error}))",
             f"    window_file_comm_{kind}_register(&creation, {made});",
         ]
     if known:
-        entry = f"management_collective_of(window_file_comm_{kind}_find({known}))"
+        entry = f"management_collective_order(window_file_comm_{kind}_find({known}))"
         return gathered_lines(function, fortran, call, entry)
     name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
     return [
         f"struct communicator *const freed = window_file_comm_{kind}_unlink({name});",
-        *gathered_lines(function, fortran, call, "management_collective_of(freed)"),
+        *gathered_lines(function, fortran, call, "management_collective_order(freed)"),
         f"window_file_comm_{kind}_freed(freed, {error}, {name});",
     ]
 
@@ -264,7 +268,7 @@ def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
-        return [call, f"operator_made({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+        return [call, f"operator_created({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
     given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
     return [
         f"const MPI_Op freed = {given};",
@@ -319,14 +323,14 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
         ]
     if function.family in ("point_to_point", "one_sided", "files"):
         kind = f"SPENT_{function.family.upper()}"
-        begin = f"const int64_t since = outside_begin({kind});"
-        return [begin, call, f"outside_end(since, {kind});"]
+        begin = f"const int64_t since = unrecorded_begin({kind});"
+        return [begin, call, f"unrecorded_end(since, {kind});"]
     if function.family == "completion":
         return completion_lines(function, fortran, call)
     if function.family == "communicator":
         return communicator_lines(function, fortran, call)
     if function.family == "handler":
-        return ["comm_errhandler_fn = error_handler_stand_in(comm_errhandler_fn);", call]
+        return ["comm_errhandler_fn = error_handler_wrapper(comm_errhandler_fn);", call]
     if function.family == "operator":
         return operator_lines(function, fortran, call)
     if function.family in ("window", "file"):

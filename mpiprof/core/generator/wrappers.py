@@ -142,11 +142,11 @@ def fortran_thin(function: Function) -> str:
             "{",
             f"    void (*const native)({declared}) =",
             f"        (void (*)({declared}))symbol_lookup_get(NATIVE_{name});",
-            "    const void *const outer = caller_enter(CALLER());",
+            "    const void *const outer = fortran_caller_enter(CALLER());",
             "",
             "    if (native != NULL)",
             f"        native({', '.join(arguments)});",
-            "    caller_leave(outer);",
+            "    fortran_caller_leave(outer);",
             "}",
         ]
         lines += [

@@ -76,7 +76,7 @@ struct meeting {
 };
 static struct meeting *unanswered; /* protected by recorder.lock */
 static int tag = BELOW_BOUND;
-static atomic_bool silence; /* set once some rank has not answered */
+static atomic_bool rank_is_silent; /* set once some rank has not answered */
 
 /* Derive the tag from the library's upper bound, which differs between MPI libraries. */
 static void choose_tag(MPI_Comm comm)
@@ -92,32 +92,33 @@ static void choose_tag(MPI_Comm comm)
  * program, because libraries abort when an allocation fails. */
 static bool lacks_memory(void)
 {
-    return !memory_had() || !memory_is_left(0);
+    return !memory_reserve_exists() || !memory_is_left(0);
 }
 
 /* Return true if recording might harm the program. */
-bool bootstrap_harms(void)
+bool bootstrap_lacks_memory(void)
 {
-    return lacks_memory() || symbol_lookup_foreign() != NULL;
+    return lacks_memory() || symbol_lookup_other_tool() != NULL;
 }
 
-void bootstrap_say_harmed(int64_t harmed, int64_t ranks)
+void bootstrap_report_memory(int64_t harmed, int64_t ranks)
 {
-    const char *const foreign = symbol_lookup_foreign();
+    const char *const foreign = symbol_lookup_other_tool();
 
     if (foreign != NULL && !lacks_memory())
-        recorder_say("the program has its own %s, so that we can't know its communicators: it runs "
-                     "unrecorded; where a profiler in it is the reason, leave that out",
-                     foreign);
+        recorder_print(
+            "the program has its own %s, so that we can't know its communicators: it runs "
+            "unrecorded; where a profiler in it is the reason, leave that out",
+            foreign);
     else
-        recorder_say(
+        recorder_print(
             "%lld of %lld ranks have less than %d MB of address space left (ulimit -v), or "
             "their own MPI_Comm_free: the program runs unrecorded",
-            (long long)harmed, (long long)ranks, MEMORY_LEFT_MB);
+            (long long)harmed, (long long)ranks, MEMORY_RESERVED_MB);
 }
 
 /* Return this process's hello. A process that records nothing never matches another. */
-static struct hello hello_of(bool begun)
+static struct hello hello_make(bool begun)
 {
     const bool records = !begun || atomic_load(&recorder.active);
 
@@ -126,16 +127,17 @@ static struct hello hello_of(bool begun)
                           .begun = begun,
                           .node = (int64_t)clock_node_hash(),
                           .heard = 1,
-                          .harmed = !begun && bootstrap_harms()};
+                          .harmed = !begun && bootstrap_lacks_memory()};
 }
 
-static void expect(void *what, size_t bytes, int from, struct meeting *m, MPI_Request *request)
+static void receive_post(void *what, size_t bytes, int from, struct meeting *m,
+                         MPI_Request *request)
 {
     pmpi.Irecv(what, (int)bytes, MPI_BYTE, from, tag, m->comm, request);
 }
 
 /* Send from memory in m, which outlives the message. */
-static void tell_parent(struct meeting *m, const void *what, size_t bytes)
+static void parent_send(struct meeting *m, const void *what, size_t bytes)
 {
     MPI_Request sent;
 
@@ -145,7 +147,7 @@ static void tell_parent(struct meeting *m, const void *what, size_t bytes)
 
 /* Send to all children. Their hellos have arrived, so the hello requests are reused for the
  * sends. */
-static void tell_children(struct meeting *m, const void *what, size_t bytes)
+static void children_send(struct meeting *m, const void *what, size_t bytes)
 {
     for (struct child *c = m->children + m->count; c-- > m->children;) /* largest subtree first */
         if (c->heard)
@@ -157,7 +159,7 @@ static void tell_children(struct meeting *m, const void *what, size_t bytes)
 
 /* Set parent and children: the recording ranks along the tree, or rank 0 as the parent of all.
  * Returns false if memory is insufficient. */
-static bool place(struct meeting *m, bool several)
+static bool tree_set(struct meeting *m, bool several)
 {
     const bool by_tree = several || recorder.options.together;
     int below[TREE_CHILDREN], count = m->rank == 0 ? m->size - 1 : 0;
@@ -165,11 +167,11 @@ static bool place(struct meeting *m, bool several)
     m->parent = by_tree ? tree_parent(m->rank) : 0;
     if (by_tree)
         m->levels = count = tree_children(m->rank, m->size, below);
-    m->children = memory_get((size_t)count * sizeof *m->children);
+    m->children = memory_allocate((size_t)count * sizeof *m->children);
     for (int i = 0; m->children != NULL && i < count; i++) {
         const int rank = by_tree ? below[i] : i + 1;
 
-        if (!several || mpmd_knows(rank))
+        if (!several || mpmd_has_mark(rank))
             m->children[m->count++].rank = rank;
     }
     return m->children != NULL;
@@ -178,7 +180,7 @@ static bool place(struct meeting *m, bool several)
 /* Allocate a handshake and post all its receives. Returns NULL if memory is insufficient. */
 static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, bool begun)
 {
-    struct meeting *const m = memory_get(sizeof *m);
+    struct meeting *const m = memory_allocate(sizeof *m);
 
     if (m == NULL)
         return NULL;
@@ -186,26 +188,26 @@ static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, boo
     m->comm = comm;
     pmpi.Comm_rank(comm, &m->rank);
     pmpi.Comm_size(comm, &m->size);
-    m->own = hello_of(begun);
-    m->patience = !begun ? WAIT_NS : atomic_load(&silence) ? AFTER_SILENCE_NS : AGAIN_NS;
-    if (!place(m, several)) {
+    m->own = hello_make(begun);
+    m->patience = !begun ? WAIT_NS : atomic_load(&rank_is_silent) ? AFTER_SILENCE_NS : AGAIN_NS;
+    if (!tree_set(m, several)) {
         memory_free(m);
         return NULL;
     }
     for (struct child *c = m->children, *end = c + m->count; c < end; c++) {
-        expect(&c->says, sizeof c->says, c->rank, m, &c->hello);
-        expect(&c->stays, sizeof c->stays, c->rank, m, &c->answer);
+        receive_post(&c->says, sizeof c->says, c->rank, m, &c->hello);
+        receive_post(&c->stays, sizeof c->stays, c->rank, m, &c->answer);
     }
     m->told = m->decided = MPI_REQUEST_NULL;
     if (!heads) {
-        expect(&m->verdict, sizeof m->verdict, m->parent, m, &m->told);
-        expect(&m->together, sizeof m->together, m->parent, m, &m->decided);
+        receive_post(&m->verdict, sizeof m->verdict, m->parent, m, &m->told);
+        receive_post(&m->together, sizeof m->together, m->parent, m, &m->decided);
     }
     return m;
 }
 
 /* Receive and combine the hellos of the ranks below until the deadline. */
-static void hear(struct meeting *m, int64_t deadline)
+static void hellos_receive(struct meeting *m, int64_t deadline)
 {
     struct hello *const own = &m->own;
 
@@ -230,7 +232,7 @@ static void hear(struct meeting *m, int64_t deadline)
     }
 }
 
-static void say_silent(const struct meeting *m)
+static void silent_report(const struct meeting *m)
 {
     const struct hello *const all = &m->own;
     const long long missing = (long long)(m->size - all->heard);
@@ -245,12 +247,12 @@ static void say_silent(const struct meeting *m)
     const char *const ranks = list.bytes != NULL ? list.bytes : "";
 
     if (all->begun) {
-        if (!atomic_load(&silence))
-            recorder_say("%lld of %d ranks of a communicator have not answered for 2 s (%s): "
-                         "nothing is switched on it, or on others like it",
-                         missing, m->size, ranks);
+        if (!atomic_load(&rank_is_silent))
+            recorder_print("%lld of %d ranks of a communicator have not answered for 2 s (%s): "
+                           "nothing is switched on it, or on others like it",
+                           missing, m->size, ranks);
     } else {
-        recorder_say(
+        recorder_print(
             "%lld of %d ranks have not answered for 10 s (%s): clocks stay unsynchronised; "
             "if they run without mpiprof, give --partial",
             missing, m->size, ranks);
@@ -261,7 +263,7 @@ static void say_silent(const struct meeting *m)
 }
 
 /* Compute the head's verdict from all hellos received. */
-static void decide(const struct meeting *m, struct verdict *v)
+static void verdict_compute(const struct meeting *m, struct verdict *v)
 {
     const struct hello *const all = &m->own;
 
@@ -269,37 +271,37 @@ static void decide(const struct meeting *m, struct verdict *v)
     v->state |= (all->begun ? BEGUN : 0) | (all->apart ? NODES : 0);
     if (all->harmed > 0) {
         if (v->state & RECORDING)
-            bootstrap_say_harmed(all->harmed, m->size);
+            bootstrap_report_memory(all->harmed, m->size);
         v->state &= ~RECORDING;
     }
     v->together = all->heard == m->size;
     if (all->silent > 0) {
-        say_silent(m);
-        atomic_store(&silence, true);
+        silent_report(m);
+        atomic_store(&rank_is_silent, true);
     }
 }
 
 /* Send the hello and wait for the verdict. Returns false if none arrives before the deadline. */
-static bool follow(struct meeting *m, int64_t deadline, struct verdict *v)
+static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v)
 {
-    tell_parent(m, &m->own, sizeof m->own);
+    parent_send(m, &m->own, sizeof m->own);
     if (wait_until(&m->told, deadline)) {
         *v = m->verdict;
         return true;
     }
     m->answer = LEAVES;
-    tell_parent(m, &m->answer, sizeof m->answer);
+    parent_send(m, &m->answer, sizeof m->answer);
     if (m->rank == 1 && !m->own.begun)
-        recorder_say("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
-                     "without mpiprof, give --partial");
-    atomic_store(&silence, true);
+        recorder_print("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
+                       "without mpiprof, give --partial");
+    atomic_store(&rank_is_silent, true);
     v->together = 0;
     return false;
 }
 
 /* Verify that no rank has left since its hello. Returns true on all ranks that stay if all ranks
  * stay. */
-static bool all_stay(struct meeting *m)
+static bool all_remain(struct meeting *m)
 {
     int64_t stay = STAYS;
 
@@ -310,14 +312,14 @@ static bool all_stay(struct meeting *m)
     m->answer = stay;
     m->together = stay == STAYS;
     if (m->rank > 0) {
-        tell_parent(m, &m->answer, sizeof m->answer);
+        parent_send(m, &m->answer, sizeof m->answer);
         wait_until(&m->decided, INT64_MAX);
     }
-    tell_children(m, &m->together, sizeof m->together);
+    children_send(m, &m->together, sizeof m->together);
     return m->together != 0;
 }
 
-static void keep(struct meeting *m)
+static void meeting_keep(struct meeting *m)
 {
     recorder_lock(); /* freeing it would let a late message write to reused memory */
     m->next = unanswered;
@@ -327,7 +329,7 @@ static void keep(struct meeting *m)
 
 /* Run the handshake; all members call this. Heads pass their proposed verdict in v. Returns false
  * if this process has no memory. */
-bool bootstrap_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v)
+bool bootstrap_run(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v)
 {
     struct meeting *const m = meeting_make(comm, several, heads, begun);
 
@@ -338,20 +340,20 @@ bool bootstrap_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct 
 
     while (levels < TREE_CHILDREN && m->size >> levels > 1)
         levels++;
-    hear(m, start + m->patience + m->levels * STEP_NS);
+    hellos_receive(m, start + m->patience + m->levels * STEP_NS);
     if (heads)
-        decide(m, v);
-    else if (!follow(m, start + m->patience + m->patience / 4 + (levels + 1) * STEP_NS, v)) {
-        keep(m);
+        verdict_compute(m, v);
+    else if (!verdict_await(m, start + m->patience + m->patience / 4 + (levels + 1) * STEP_NS, v)) {
+        meeting_keep(m);
         return true;
     }
     const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
 
-    tell_children(m, v, used);
+    children_send(m, v, used);
     if (v->together)
-        v->together = all_stay(m);
+        v->together = all_remain(m);
     if (v->together == 0) {
-        keep(m);
+        meeting_keep(m);
         return true;
     }
     memory_free(m->children);

@@ -3,10 +3,10 @@
  *      address in such a file   mapped_replace maps anonymous memory there; the access is repeated
  *      any other SIGBUS         the program's action runs, with its flags, mask and stack
  *
- * The recorder's handler stays installed while files are mapped, whatever the program sets. `asked`
- * is the program's action. The installed handler has its flags, mask and alternate stack, so the
- * program's handler is entered as by the kernel. This file implements SA_RESETHAND. A program that
- * queries the action receives its action, not the recorder's (signal_wrappers.c).
+ * The recorder's handler stays installed while files are mapped, whatever the program sets.
+ * `program_action` is the program's action. The installed handler has its flags, mask and alternate
+ * stack, so the program's handler is entered as by the kernel. This file implements SA_RESETHAND. A
+ * program that queries the action receives its action, not the recorder's (signal_wrappers.c).
  *
  * The kernel ends a process if its thread ignores or blocks the SIGBUS of a page fault. So SIG_IGN
  * stays installed, and such threads compare the file's length before they write (record_check). A
@@ -26,15 +26,15 @@
 #include "base/base.h"
 #include "record/record.h"
 
-static struct sigaction asked; /* the program's action; protected by `busy` */
+static struct sigaction program_action; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool watched;
 static pid_t process;
 
-static void handle(int number, siginfo_t *info, void *context);
+static void bus_error_handle(int number, siginfo_t *info, void *context);
 
 /* Block all signals in the thread that takes the lock: a signal handler might set actions, too. */
-static void lock(sigset_t *before)
+static void action_lock(sigset_t *before)
 {
     sigset_t all;
 
@@ -44,7 +44,7 @@ static void lock(sigset_t *before)
         sched_yield();
 }
 
-static void unlock(const sigset_t *before)
+static void action_unlock(const sigset_t *before)
 {
     atomic_flag_clear(&busy);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, _NSIG / 8);
@@ -52,21 +52,21 @@ static void unlock(const sigset_t *before)
 
 static bool is_ours(const struct sigaction *a)
 {
-    return (uintptr_t)a->sa_sigaction == (uintptr_t)handle;
+    return (uintptr_t)a->sa_sigaction == (uintptr_t)bus_error_handle;
 }
 
 /* Install the handler that suits the program's action. The caller holds the lock. */
-static void install(void)
+static void handler_install(void)
 {
-    struct sigaction ours = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    const bool ignored = asked.sa_handler == SIG_IGN;
+    struct sigaction ours = {.sa_sigaction = bus_error_handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    const bool ignored = program_action.sa_handler == SIG_IGN;
 
     sigemptyset(&ours.sa_mask);
-    if (!fatal_signal_is_deadly(&asked)) {
-        ours.sa_flags = (asked.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
-        ours.sa_mask = asked.sa_mask;
+    if (!fatal_signal_is_deadly(&program_action)) {
+        ours.sa_flags = (program_action.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+        ours.sa_mask = program_action.sa_mask;
     }
-    atomic_store(&mapped_unguarded, ignored);
+    atomic_store(&mapped_is_unguarded, ignored);
     if (!ignored)
         fatal_signal_action(SIGBUS, &ours, NULL);
 }
@@ -82,17 +82,17 @@ void bus_error_adopt(struct sigaction *old)
         return;
     if (getpid() != process) { /* a child; after vfork() it shares memory, not actions */
         if (old != NULL && is_ours(old))
-            *old = asked;
+            *old = program_action;
         return;
     }
-    lock(&before);
+    action_lock(&before);
     if (old != NULL && is_ours(old))
-        *old = asked;
+        *old = program_action;
     if (atomic_load(&watched) && fatal_signal_action(SIGBUS, NULL, &now) == 0 && !is_ours(&now)) {
-        asked = now;
-        install();
+        program_action = now;
+        handler_install();
     }
-    unlock(&before);
+    action_unlock(&before);
     self.bus = BUS_UNKNOWN; /* sigset() may block SIGBUS */
 }
 
@@ -102,17 +102,18 @@ static struct sigaction take_action(void)
     struct sigaction found;
     sigset_t before;
 
-    lock(&before);
-    found = asked;
-    if ((asked.sa_flags & (int)SA_RESETHAND) != 0 && !fatal_signal_is_deadly(&asked)) {
-        asked.sa_handler = SIG_DFL;
-        install();
+    action_lock(&before);
+    found = program_action;
+    if ((program_action.sa_flags & (int)SA_RESETHAND) != 0 &&
+        !fatal_signal_is_deadly(&program_action)) {
+        program_action.sa_handler = SIG_DFL;
+        handler_install();
     }
-    unlock(&before);
+    action_unlock(&before);
     return found;
 }
 
-static void handle(int number, siginfo_t *info, void *context)
+static void bus_error_handle(int number, siginfo_t *info, void *context)
 {
     const int reason = errno;
 
@@ -122,9 +123,9 @@ static void handle(int number, siginfo_t *info, void *context)
         return;
     if (getpid() != process) { /* a child: from now on the program's action applies */
         if (by_kernel)
-            fatal_signal_action(SIGBUS, &asked, NULL);
+            fatal_signal_action(SIGBUS, &program_action, NULL);
         else
-            fatal_signal_end(number, info, &asked);
+            fatal_signal_end(number, info, &program_action);
         return;
     }
     const struct sigaction found = take_action();
@@ -136,7 +137,7 @@ static void handle(int number, siginfo_t *info, void *context)
         found.sa_sigaction(number, info, context);
 }
 
-void bus_error_watch(void)
+void bus_error_install(void)
 {
     process = getpid();
     atomic_store(&watched, true);
@@ -144,17 +145,17 @@ void bus_error_watch(void)
 }
 
 /* Restore the program's action when nothing is written to mapped files any more. */
-void bus_error_forget(void)
+void bus_error_uninstall(void)
 {
     struct sigaction was;
     sigset_t before;
 
     if (!atomic_load(&watched))
         return;
-    lock(&before);
+    action_lock(&before);
     atomic_store(&watched, false);
     if (fatal_signal_action(SIGBUS, NULL, &was) == 0 && is_ours(&was) &&
-        fatal_signal_action(SIGBUS, &asked, &was) == 0 && !is_ours(&was))
+        fatal_signal_action(SIGBUS, &program_action, &was) == 0 && !is_ours(&was))
         fatal_signal_action(SIGBUS, &was, NULL); /* another thread set this action meanwhile */
-    unlock(&before);
+    action_unlock(&before);
 }

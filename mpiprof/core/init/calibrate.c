@@ -17,7 +17,7 @@ PUBLIC int mpiprof_calibrate(const char *path)
     struct text machine = {0};
     int written = 1;
 
-    if (!pmpi_load() || pmpi.Init(NULL, NULL) != MPI_SUCCESS)
+    if (!pmpi_find_functions() || pmpi.Init(NULL, NULL) != MPI_SUCCESS)
         return 1;
     options_read();
     pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
@@ -37,7 +37,7 @@ PUBLIC int mpiprof_calibrate(const char *path)
             close(descriptor);
     }
     if (!written)
-        recorder_say("cannot write %s: %s", path, strerror(errno));
+        recorder_print("cannot write %s: %s", path, strerror(errno));
     const bool alone = recorder.size < 2;
 
     pmpi.Finalize();

@@ -31,17 +31,17 @@ typedef int (*action_setter)(int, const struct sigaction *, struct sigaction *);
 
 static const int deadly[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTERM};
 enum { COUNT = sizeof deadly / sizeof *deadly };
-static struct sigaction before[COUNT];
+static struct sigaction previous_actions[COUNT];
 static pid_t process;
 static action_setter set_action;
 
 /* Return the action before the recorder's handler, or NULL if this signal never had that
  * handler. */
-static const struct sigaction *before_of(int number)
+static const struct sigaction *previous_action(int number)
 {
     for (int i = 0; i < COUNT; i++)
         if (deadly[i] == number)
-            return &before[i];
+            return &previous_actions[i];
     return NULL;
 }
 
@@ -60,10 +60,10 @@ void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *other
     errno = kept;
 }
 
-static void note(int number, siginfo_t *info, void *context)
+static void signal_handle(int number, siginfo_t *info, void *context)
 {
     static const struct sigaction by_default = {.sa_handler = SIG_DFL};
-    const struct sigaction *const found = before_of(number);
+    const struct sigaction *const found = previous_action(number);
     const int kept = errno;
     struct sigaction now = {0};
 
@@ -77,14 +77,14 @@ static void note(int number, siginfo_t *info, void *context)
 
 static bool is_ours(const struct sigaction *a)
 {
-    return (uintptr_t)a->sa_sigaction == (uintptr_t)note; /* signal() drops the flags */
+    return (uintptr_t)a->sa_sigaction == (uintptr_t)signal_handle; /* signal() drops the flags */
 }
 
 /* Replace the recorder's handler in `a` by the previous action. Returns false if `a` is another
  * handler. */
 bool fatal_signal_restore(int number, struct sigaction *a)
 {
-    const struct sigaction *const found = before_of(number);
+    const struct sigaction *const found = previous_action(number);
 
     if (found == NULL || !is_ours(a))
         return false;
@@ -121,7 +121,7 @@ bool fatal_signal_is_deadly(const struct sigaction *a)
 }
 
 /* Replace an action. A handler that another thread sets meanwhile stays. */
-static void replace(int number, const struct sigaction *from, const struct sigaction *to)
+static void action_replace(int number, const struct sigaction *from, const struct sigaction *to)
 {
     struct sigaction was = *from;
 
@@ -129,23 +129,23 @@ static void replace(int number, const struct sigaction *from, const struct sigac
         fatal_signal_action(number, &was, NULL);
 }
 
-void fatal_signal_watch(void)
+void fatal_signal_install(void)
 {
-    struct sigaction mine = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction mine = {.sa_sigaction = signal_handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
     process = getpid();
     sigemptyset(&mine.sa_mask);
     for (int i = 0; i < COUNT; i++)
-        if (fatal_signal_action(deadly[i], NULL, &before[i]) == 0 &&
-            fatal_signal_is_deadly(&before[i]))
-            replace(deadly[i], &before[i], &mine);
+        if (fatal_signal_action(deadly[i], NULL, &previous_actions[i]) == 0 &&
+            fatal_signal_is_deadly(&previous_actions[i]))
+            action_replace(deadly[i], &previous_actions[i], &mine);
 }
 
-void fatal_signal_forget(void)
+void fatal_signal_uninstall(void)
 {
     struct sigaction now;
 
     for (int i = 0; i < COUNT; i++)
         if (fatal_signal_action(deadly[i], NULL, &now) == 0 && is_ours(&now))
-            replace(deadly[i], &now, &before[i]);
+            action_replace(deadly[i], &now, &previous_actions[i]);
 }

@@ -11,8 +11,8 @@
 /* ---- options that the launcher passes in environment variables (options.c) */
 
 void options_read(void);
-uint64_t options_compared(void);
-void options_leave_environment(void);
+uint64_t options_hash(void);
+void options_clear_environment(void);
 
 /* ---- hash of everything that affects the selection of algorithms (fingerprint.c) */
 
@@ -21,8 +21,8 @@ int64_t fingerprint(void);
 /* ---- detection of unrecorded parts of a launch (mpmd.c) */
 
 void mpmd_mark(void); /* called before MPI_Init */
-bool mpmd_several(bool with_world);
-bool mpmd_knows(int rank);
+bool mpmd_has_parts(bool with_world);
+bool mpmd_has_mark(int rank);
 void mpmd_end(void);
 
 /* ---- handshake of all members of a communicator (bootstrap.c) */
@@ -41,22 +41,22 @@ struct verdict {
     char folder[PATH_BYTES];
 };
 
-bool bootstrap_hold(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v);
-bool bootstrap_harms(void);
-void bootstrap_say_harmed(int64_t harmed, int64_t ranks);
+bool bootstrap_run(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v);
+bool bootstrap_lacks_memory(void);
+void bootstrap_report_memory(int64_t harmed, int64_t ranks);
 void bootstrap_end(void);
 
 /* ---- agreement of a job's processes on the trace folder (trace_agreement.c) */
 
 bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world);
-bool trace_agreement_again(MPI_Comm comm);
-void trace_agreement_say(void);
+bool trace_agreement_repeat(MPI_Comm comm);
+void trace_agreement_report(void);
 
 /* ---- SIGBUS in mapped files that were truncated (bus_error.c) */
 
-void bus_error_watch(void);
+void bus_error_install(void);
 void bus_error_adopt(struct sigaction *old);
-void bus_error_forget(void);
+void bus_error_uninstall(void);
 
 /* ---- recording of the signal that ends a rank (fatal_signals.c) */
 
@@ -64,8 +64,8 @@ int fatal_signal_action(int number, const struct sigaction *new, struct sigactio
 bool fatal_signal_is_deadly(const struct sigaction *a);
 void fatal_signal_end(int number, siginfo_t *info, const struct sigaction *otherwise);
 bool fatal_signal_restore(int number, struct sigaction *a);
-void fatal_signal_watch(void);
-void fatal_signal_forget(void);
+void fatal_signal_install(void);
+void fatal_signal_uninstall(void);
 
 /* ---- start and end of recording, from MPI_Init to MPI_Finalize (lifecycle.c) */
 

@@ -51,9 +51,9 @@ static bool open_files(const char *host)
 /* Distribute the parameters of the slowest link, so that all ranks plan with the same numbers. */
 static void share_machine(const struct text *machine)
 {
-    struct link link = table_slowest(machine->bytes);
+    struct link link = table_slowest_link(machine->bytes);
 
-    tree_share(&link, sizeof link, false, recorder.private);
+    tree_broadcast(&link, sizeof link, false, recorder.private);
     if (link.alpha > 0 && link.beta > 0)
         machine_link = link;
 }
@@ -76,14 +76,14 @@ static bool make_private(MPI_Comm comm)
 /* Synchronise clocks and measure the machine table, if the processes may communicate. Only the
  * first rank reads a table's file and decides whether to measure, because other ranks may not see
  * the file. */
-static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
+static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, struct text *skipped)
 {
     const char *const file = recorder.options.machine;
     char known = 0;
 
     recorder.private = MPI_COMM_NULL;
     if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
-        recorder_say("cannot read the machine table %s: %s", file, strerror(errno));
+        recorder_print("cannot read the machine table %s: %s", file, strerror(errno));
     if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
         text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
                           : recorder.begun_apart
@@ -104,10 +104,10 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
     if (clock_node_count() < 2)
         text_add(skipped, "\"machine table between nodes: one node\"");
     known = machine->length > 0;
-    tree_share(&known, sizeof known, false, recorder.private);
+    tree_broadcast(&known, sizeof known, false, recorder.private);
     if (!known) {
         machine_measure(machine, false);
-        if (!machine_reduces())
+        if (!machine_can_reduce())
             text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
                      skipped->length > 0 ? ", " : "");
     }
@@ -119,7 +119,7 @@ static void measure(MPI_Comm comm, int rank, struct text *machine, struct text *
 }
 
 /* Deactivate the recorder in a forked child, which shares windows and files but is no rank. */
-static void leave_child(void)
+static void child_deactivate(void)
 {
     atomic_store(&recorder.active, false);
 }
@@ -128,7 +128,7 @@ static void leave_child(void)
 
 /* Start recording once per process; MPI_Init does not restart recording that ended with the last
  * session. Returns false if it was started before, or if this process records nothing. */
-static bool start(MPI_Comm comm, bool sessions_only)
+static bool recording_start(MPI_Comm comm, bool sessions_only)
 {
     char host[256] = "node";
     struct text machine = {0}, skipped = {0};
@@ -146,7 +146,7 @@ static bool start(MPI_Comm comm, bool sessions_only)
         bootstrap_end();
     if (!recording)
         return false;
-    bus_error_watch();
+    bus_error_install();
     if (recorder.options.unrecorded || !open_files(host)) {
         /* EEXIST means another process claimed the file: a child, or a job inside the job, stays
          * passive silently. For an unrecorded run the launcher has reported the reason. */
@@ -154,22 +154,22 @@ static bool start(MPI_Comm comm, bool sessions_only)
 
         atomic_store(&recorder.stopped, true);
         recorder.passive = true;
-        bus_error_forget();
+        bus_error_uninstall();
         if (reason != EEXIST)
-            recorder_say("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
-                         recorder.folder, folder_error(reason));
+            recorder_print("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
+                           recorder.folder, folder_error(reason));
     }
     record_start_up();
     callsite_start();
-    meta_process(host, clock_node());
+    meta_write_process(host, clock_node());
     if (recorder.note[0] != '\0')
-        file_note("%s", recorder.note);
-    measure(comm, rank, &machine, &skipped);
+        file_write_note("%s", recorder.note);
+    machine_table_make(comm, rank, &machine, &skipped);
     if (writes_meta(rank))
         recorder.speaks =
-            meta_write(!sessions_only, &machine, skipped.bytes != NULL ? skipped.bytes : "") ||
+            meta_write_run(!sessions_only, &machine, skipped.bytes != NULL ? skipped.bytes : "") ||
             !recorder.options.partial;
-    trace_agreement_say();
+    trace_agreement_report();
     if (sessions_only && recorder.private != MPI_COMM_NULL)
         pmpi.Comm_free(&recorder.private);
     text_free(&machine);
@@ -177,13 +177,13 @@ static bool start(MPI_Comm comm, bool sessions_only)
     comm_start(sessions_only);
     if (!recorder.options.partial)
         select_start();
-    pthread_atfork(NULL, NULL, leave_child);
+    pthread_atfork(NULL, NULL, child_deactivate);
     if (!recorder.passive)
-        fatal_signal_watch();
+        fatal_signal_install();
     presite_sample_start();
     if (recorder.options.summary && recorder.options.sample > 1)
-        file_note("--sample: --record summary sums up every call, not one in %u",
-                  recorder.options.sample);
+        file_write_note("--sample: --record summary sums up every call, not one in %u",
+                        recorder.options.sample);
     atomic_store(&recorder.active, true);
     return true;
 }
@@ -196,7 +196,7 @@ void lifecycle_initialising(const char *wrapped)
 
     recorder.entered_ns = now_ns();
     recorder.wrapped = wrapped;
-    if (atomic_exchange(&begun, true) || !pmpi_load())
+    if (atomic_exchange(&begun, true) || !pmpi_find_functions())
         return;
     options_read();
     hooks = (struct hooks){.ended = select_ended,
@@ -204,28 +204,28 @@ void lifecycle_initialising(const char *wrapped)
                            .forgotten = keys_free,
                            .inherited = select_inherited,
                            .comm_state_bytes = sizeof(struct comm_state),
-                           .site_met = rules_meet,
+                           .site_met = rules_match_site,
                            .group_created = lifecycle_group_created};
     python_site_start();
-    options_leave_environment();
+    options_clear_environment();
 }
 
 void lifecycle_initialised(int error)
 {
-    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_load())
+    if (error != MPI_SUCCESS || atomic_load(&recorder.active) || !pmpi_find_functions())
         return;
     pmpi.Comm_rank(MPI_COMM_WORLD, &recorder.rank);
     pmpi.Comm_size(MPI_COMM_WORLD, &recorder.size);
     memory_start(recorder.size);
     if (pmpi.Comm_group(MPI_COMM_WORLD, &recorder.world) == MPI_SUCCESS)
-        start(MPI_COMM_WORLD, false);
+        recording_start(MPI_COMM_WORLD, false);
 }
 
 /* A new session communicates nothing, because not all processes need to create one. The members of
  * mpi://WORLD are known locally. Recording starts with the first communicator from a group. */
 void lifecycle_session(int error, MPI_Session session)
 {
-    if (error != MPI_SUCCESS || !pmpi_load() || pmpi.Group_from_session_pset == NULL ||
+    if (error != MPI_SUCCESS || !pmpi_find_functions() || pmpi.Group_from_session_pset == NULL ||
         pmpi.Group_rank == NULL)
         return;
     atomic_fetch_add(&sessions, 1);
@@ -244,9 +244,9 @@ bool lifecycle_group_created(MPI_Comm comm)
 {
     if (recorder.rank < 0)
         return false;
-    if (start(comm, true))
+    if (recording_start(comm, true))
         return recorder.agreed;
-    return atomic_load(&begun_by) == A_SESSION ? trace_agreement_again(comm) : recorder.agreed;
+    return atomic_load(&begun_by) == A_SESSION ? trace_agreement_repeat(comm) : recorder.agreed;
 }
 
 /* ---- end */
@@ -265,11 +265,11 @@ static void end_write(const char *reason)
              "{\"rank\": %d, \"end\": {\"at_ns\": %lld, \"reason\": \"%s\", \"dropped\": %llu, ",
              recorder.rank, (long long)now_ns(), reason, (unsigned long long)record_dropped());
     text_add(&t, "\"recorder_ns\": %lld, \"chunks\": %u}}\n", (long long)record_overhead_ns(),
-             file_chunks());
-    file_line(&t);
+             file_chunk_count());
+    file_write_line(&t);
 }
 
-static void say_goodbye(void)
+static void end_report(void)
 {
     const char *const folder = recorder.folder;
     char here[PATH_BYTES];
@@ -278,7 +278,7 @@ static void say_goodbye(void)
     if (getcwd(here, sizeof here) != NULL && strncmp(folder, here, strlen(here)) == 0 &&
         folder[strlen(here)] == '/')
         skip = strlen(here) + 1;
-    recorder_say("trace of %d ranks in %s", recorder.size, folder + skip);
+    recorder_print("trace of %d ranks in %s", recorder.size, folder + skip);
 
     struct text named = {0};
 
@@ -286,7 +286,7 @@ static void say_goodbye(void)
         text_add(&named, "./"); /* prevents parsing as an option */
     text_quoted(&named, folder + skip);
     if (named.bytes != NULL && !named.cut)
-        recorder_say("next: %s report %s", recorder.options.invocation, named.bytes);
+        recorder_print("next: %s report %s", recorder.options.invocation, named.bytes);
     text_free(&named);
 }
 
@@ -296,7 +296,7 @@ static void end_recording(void)
     bootstrap_end();
     if (!atomic_exchange(&recorder.active, false))
         return;
-    fatal_signal_forget();
+    fatal_signal_uninstall();
     presite_sample_end();
     select_end();
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
@@ -306,10 +306,10 @@ static void end_recording(void)
     end_write("finalize");
     pmpi.Group_free(&recorder.world);
     if (record_dropped() > 0 && !recorder.passive)
-        recorder_say("rank %d: %llu calls are missing from the trace", recorder.rank,
-                     (unsigned long long)record_dropped());
+        recorder_print("rank %d: %llu calls are missing from the trace", recorder.rank,
+                       (unsigned long long)record_dropped());
     if (recorder.speaks && !recorder.passive)
-        say_goodbye();
+        end_report();
 }
 
 void lifecycle_finalising(struct management_collective *g, const void *address)
@@ -317,7 +317,7 @@ void lifecycle_finalising(struct management_collective *g, const void *address)
     struct communicator *const world =
         atomic_load(&recorder.active) && !recorder.sessions ? comm_find(MPI_COMM_WORLD) : NULL;
 
-    management_collective_begin(g, OP_finalize, management_collective_of(world), SPENT_NOTHING,
+    management_collective_begin(g, OP_finalize, management_collective_order(world), SPENT_NOTHING,
                                 address);
     end_recording();
 }
@@ -334,7 +334,7 @@ void lifecycle_finalised(struct management_collective *g, int error)
     if (error == MPI_SUCCESS)
         mpi_t_end();
     file_close();
-    bus_error_forget();
+    bus_error_uninstall();
 }
 
 void lifecycle_aborting(void)
@@ -348,12 +348,12 @@ void lifecycle_session_ending(void)
     if (atomic_fetch_sub(&sessions, 1) == 1 && recorder.sessions) {
         end_recording();
         file_close();
-        bus_error_forget();
+        bus_error_uninstall();
     }
 }
 
 /* MPI_Pcontrol is variadic: only the level is forwarded; other arguments for a tool are lost. */
-static void control(int level)
+static void pcontrol_apply(int level)
 {
     if (!atomic_load(&recorder.active))
         return;
@@ -368,14 +368,14 @@ PUBLIC int MPI_Pcontrol(const int level, ...)
     int (*const native)(const int, ...) =
         (int (*)(const int, ...))symbol_lookup_get(NATIVE_MPI_Pcontrol);
 
-    control(level);
+    pcontrol_apply(level);
     return native != NULL ? native(level) : MPI_SUCCESS;
 }
 
 #ifdef MPIPROF_FORTRAN
 PUBLIC void mpi_pcontrol_f08_(const MPI_Fint *level)
 {
-    control(*level);
+    pcontrol_apply(*level);
 }
 #ifdef MPIPROF_ABI_openmpi
 PUBLIC void mpi_pcontrol_(const MPI_Fint *level) __attribute__((alias("mpi_pcontrol_f08_")));

@@ -31,7 +31,7 @@ static int marked_rank;         /* according to the launcher */
 enum { DIGITS = 16 };
 static const char here[] = "here", bare[] = "bare";
 
-static const char *name_of(char name[DIGITS], int rank)
+static const char *mark_name(char name[DIGITS], int rank)
 {
     snprintf(name, DIGITS, "%d", rank);
     return name;
@@ -43,33 +43,33 @@ void mpmd_mark(void)
     char name[DIGITS];
 
     if (o->marks == NULL || o->rank < 0 || folder[0] != '\0' ||
-        !folder_make_unique(folder, o->marks, NULL))
+        !folder_create_unique(folder, o->marks, NULL))
         return;
     marked_rank = o->rank;
-    marked = folder_mark(folder, name_of(name, marked_rank), here);
+    marked = folder_add_mark(folder, mark_name(name, marked_rank), here);
 }
 
 /* Return true if a rank of MPI_COMM_WORLD records. The answer is final for all processes. */
-static bool is_here(int rank)
+static bool rank_records(int rank)
 {
     char name[DIGITS], text[8];
 
-    name_of(name, rank);
-    if (folder[0] == '\0' || (!folder_marked(folder, name, text, sizeof text) &&
-                              (folder_mark(folder, name, bare) || errno != EEXIST ||
-                               !folder_marked(folder, name, text, sizeof text))))
+    mark_name(name, rank);
+    if (folder[0] == '\0' || (!folder_read_mark(folder, name, text, sizeof text) &&
+                              (folder_add_mark(folder, name, bare) || errno != EEXIST ||
+                               !folder_read_mark(folder, name, text, sizeof text))))
         return false;
     return strcmp(text, here) == 0;
 }
 
 /* Return true if another rank of MPI_COMM_WORLD records and this process is marked as recording. */
-bool mpmd_knows(int rank)
+bool mpmd_has_mark(int rank)
 {
-    return marked && marked_rank == recorder.rank && is_here(rank);
+    return marked && marked_rank == recorder.rank && rank_records(rank);
 }
 
 /* Return true if processes of this launch may run unrecorded, as far as this process can detect. */
-bool mpmd_several(bool with_world)
+bool mpmd_has_parts(bool with_world)
 {
     int *number = NULL, found = 0;
 
@@ -88,7 +88,7 @@ void mpmd_end(void)
     char name[DIGITS];
 
     if (marked)
-        folder_unmark(folder, name_of(name, marked_rank));
+        folder_remove_mark(folder, mark_name(name, marked_rank));
     if (folder[0] != '\0')
         rmdir(folder);
 }

@@ -61,22 +61,22 @@
 enum variable { VARIABLES(X) };
 #undef X
 
-static uint64_t asked; /* hash of the variables that ranks compare */
+static uint64_t compared_hash; /* hash of the variables that ranks compare */
 
 /* Return a copy of the variable's text, because the program may change its environment. */
 static const char *text_of(const char *name, const char *otherwise, bool compared)
 {
     const char *const value = getenv(name);
-    const char *const kept = value != NULL && value[0] != '\0' ? memory_text(value) : NULL;
+    const char *const kept = value != NULL && value[0] != '\0' ? memory_copy_text(value) : NULL;
 
     if (compared)
-        asked = hash_mix(asked, kept != NULL ? 1 + hash_text(1, kept, -1) : 0);
+        compared_hash = hash_mix(compared_hash, kept != NULL ? 1 + hash_text(1, kept, -1) : 0);
     return kept != NULL ? kept : otherwise;
 }
 
-uint64_t options_compared(void)
+uint64_t options_hash(void)
 {
-    return asked;
+    return compared_hash;
 }
 
 /* Return BYTES of "ring:BYTES", or 0 for any other recording mode. */
@@ -155,7 +155,7 @@ static bool is_one_thread(void)
  * programs have before MPI_Init. Otherwise the variable becomes empty, which the loader treats as
  * unset.
  */
-void options_leave_environment(void)
+void options_clear_environment(void)
 {
     const char *const own = recorder.options.library, *const all = getenv("LD_PRELOAD");
     struct text kept = {0};
@@ -175,6 +175,6 @@ void options_leave_environment(void)
         setenv("LD_PRELOAD", value, 1);
     else
         unsetenv("LD_PRELOAD");
-    python_site_forget_preload(value);
+    python_site_clear_preload(value);
     text_free(&kept);
 }

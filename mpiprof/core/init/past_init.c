@@ -24,9 +24,9 @@ __attribute__((destructor)) static void end(void)
 
     if (recorder.wrapped != NULL || process != getpid() || library_setting_rank() > 0)
         return;
-    *(void **)&initialised = symbol_lookup_symbol("PMPI_Initialized");
+    *(void **)&initialised = symbol_lookup_address("PMPI_Initialized");
     if (initialised != NULL && initialised(&flag) == MPI_SUCCESS && flag)
-        recorder_say(
+        recorder_print(
             "the program has its own MPI_Init, past which nothing can be recorded: there is "
             "no trace; where a profiler in it is the reason, leave that out");
 }

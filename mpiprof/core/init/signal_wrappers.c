@@ -22,7 +22,7 @@ typedef void (*simple_handler)(int);
 typedef simple_handler (*handler_setter)(int, simple_handler);
 typedef int (*mask_setter)(int, const sigset_t *, sigset_t *);
 
-static void restore(int number, struct sigaction *old)
+static void action_restore(int number, struct sigaction *old)
 {
     if (number == SIGBUS)
         bus_error_adopt(old);
@@ -35,13 +35,13 @@ PUBLIC int sigaction(int number, const struct sigaction *new, struct sigaction *
     const int error = fatal_signal_action(number, new, old);
 
     if (error == 0 && (new != NULL || old != NULL))
-        restore(number, old);
+        action_restore(number, old);
     return error;
 }
 
 /* Forward to the function of this name and cache its address in `found`. */
-static simple_handler forward(_Atomic(handler_setter) *found, const char *name, int number,
-                              simple_handler new)
+static simple_handler handler_forward(_Atomic(handler_setter) *found, const char *name, int number,
+                                      simple_handler new)
 {
     handler_setter real = atomic_load(found);
     struct sigaction old = {0};
@@ -56,7 +56,7 @@ static simple_handler forward(_Atomic(handler_setter) *found, const char *name, 
     }
     old.sa_handler = real(number, new);
     if (old.sa_handler != SIG_ERR)
-        restore(number, &old);
+        action_restore(number, &old);
     return old.sa_handler;
 }
 
@@ -66,7 +66,7 @@ static simple_handler forward(_Atomic(handler_setter) *found, const char *name, 
     {                                                                                              \
         static _Atomic(handler_setter) found;                                                      \
                                                                                                    \
-        return forward(&found, #name, number, new);                                                \
+        return handler_forward(&found, #name, number, new);                                        \
     }
 
 /* The C library resolves `signal` to a variant that depends on the program's standard. */
@@ -94,7 +94,7 @@ __attribute__((constructor)) static void masks_find(void)
     found_mask(&set_mask, "sigprocmask");
 }
 
-static int mask(mask_setter real, int how, const sigset_t *set, sigset_t *old)
+static int mask_set(mask_setter real, int how, const sigset_t *set, sigset_t *old)
 {
     const int error = real != NULL
                           ? real(how, set, old)
@@ -107,10 +107,10 @@ static int mask(mask_setter real, int how, const sigset_t *set, sigset_t *old)
 
 PUBLIC int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return mask(found_mask(&set_thread_mask, "pthread_sigmask"), how, set, old);
+    return mask_set(found_mask(&set_thread_mask, "pthread_sigmask"), how, set, old);
 }
 
 PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return mask(found_mask(&set_mask, "sigprocmask"), how, set, old);
+    return mask_set(found_mask(&set_mask, "sigprocmask"), how, set, old);
 }

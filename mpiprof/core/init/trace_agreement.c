@@ -32,9 +32,9 @@ static bool is_ours(const char *folder)
     const char *const job = recorder.options.job;
     char other[PATH_BYTES] = "";
 
-    if (job[0] == '\0' || folder_mark(folder, name, job) || errno != EEXIST)
+    if (job[0] == '\0' || folder_add_mark(folder, name, job) || errno != EEXIST)
         return true;
-    return folder_marked(folder, name, other, sizeof other) && strcmp(other, job) == 0;
+    return folder_read_mark(folder, name, other, sizeof other) && strcmp(other, job) == 0;
 }
 
 /* Return true if an earlier program of this job, started by the same script, left its trace in the
@@ -51,19 +51,19 @@ static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
 
-    const bool made = !o->unrecorded && folder_make_unique(v->folder, o->trace, o->base);
+    const bool made = !o->unrecorded && folder_create_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
     v->state = (v->state & ~RECORDING) | (made ? RECORDING : 0);
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
     if (!made && !o->unrecorded)
-        recorder_say("cannot make the trace folder %s: %s; the program runs unrecorded", v->folder,
-                     folder_error(reason));
+        recorder_print("cannot make the trace folder %s: %s; the program runs unrecorded",
+                       v->folder, folder_error(reason));
     if (made && !o->partial && !is_ours(v->folder)) {
         v->state &= ~RECORDING;
-        recorder_say("another job writes to %s: the program runs unrecorded; name another folder "
-                     "with -o",
-                     v->folder);
+        recorder_print("another job writes to %s: the program runs unrecorded; name another folder "
+                       "with -o",
+                       v->folder);
     }
     if ((v->state & RECORDING) && is_taken(v->folder))
         v->state |= TAKEN;
@@ -82,8 +82,8 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
 {
     struct options *const o = &recorder.options;
     struct verdict v = {.together = 1, .agreed = 1};
-    const bool several = !o->partial && size > 1 && mpmd_several(with_world);
-    const bool heads = rank == 0 || (several && !mpmd_knows(tree_parent(rank)));
+    const bool several = !o->partial && size > 1 && mpmd_has_parts(with_world);
+    const bool heads = rank == 0 || (several && !mpmd_has_mark(tree_parent(rank)));
     const bool alone = o->partial || (several && !with_world);
     bool met = false;
 
@@ -96,16 +96,16 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
     if (!alone && heads)
         make_folder(&v);
     if (!alone)
-        met = bootstrap_hold(comm, several, heads, false, &v);
+        met = bootstrap_run(comm, several, heads, false, &v);
     if (!met) /* and not alone: out of memory */
         v.together = 0;
     if (rank == 0 && !met && !alone)
         v.state = 0;
     else if (v.folder[0] == '\0')
         make_folder(&v);
-    if (v.together == 0 && bootstrap_harms()) { /* each process decides alone */
+    if (v.together == 0 && bootstrap_lacks_memory()) { /* each process decides alone */
         if (v.state & RECORDING)
-            bootstrap_say_harmed(1, 1);
+            bootstrap_report_memory(1, 1);
         v.state &= ~RECORDING;
     }
     if (v.together != 0)
@@ -126,7 +126,7 @@ bool trace_agreement_start(MPI_Comm comm, int rank, int size, bool with_world)
 /* With Sessions alone, verify on a later communicator from a group that all selections agree.
  * Returns false if they do not, or if the run is partial. Another thread may still be starting with
  * another communicator; then this process has no folder to send. */
-bool trace_agreement_again(MPI_Comm comm)
+bool trace_agreement_repeat(MPI_Comm comm)
 {
     struct verdict v = {.together = 1, .job = recorder.job};
     int rank = 0;
@@ -138,17 +138,17 @@ bool trace_agreement_again(MPI_Comm comm)
         v.state = RECORDING;
         memcpy(v.folder, recorder.folder, sizeof v.folder);
     }
-    const bool met = bootstrap_hold(comm, false, rank == 0, true, &v);
+    const bool met = bootstrap_run(comm, false, rank == 0, true, &v);
 
     bootstrap_end();
     return met && v.together != 0 && v.agreed != 0;
 }
 
 /* Report partial recording that the user did not request. */
-void trace_agreement_say(void)
+void trace_agreement_report(void)
 {
     if (by_itself && recorder.speaks)
-        recorder_say(
+        recorder_print(
             "this launch has several parts, of which some may run without mpiprof: nothing "
             "is sent between processes (clocks stay unsynchronised, nothing is switched); "
             "if all run with it, give each of them --together");

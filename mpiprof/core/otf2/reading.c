@@ -80,7 +80,7 @@ DOOR void reading_close(struct reading *r)
 
 /* ---- growing arrays */
 
-static bool grown(struct reading *r, void **array, size_t used, size_t *room, size_t size)
+static bool array_grow(struct reading *r, void **array, size_t used, size_t *room, size_t size)
 {
     if (used < *room)
         return true;
@@ -98,7 +98,7 @@ static bool grown(struct reading *r, void **array, size_t used, size_t *room, si
 
 static struct call *call_new(struct reading *r, const struct frame *f, uint64_t time, uint8_t kind)
 {
-    if (!grown(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
+    if (!array_grow(r, (void **)&r->calls, r->count, &r->room, sizeof *r->calls))
         return NULL;
     struct call *const c = &r->calls[r->count++];
 
@@ -125,7 +125,7 @@ static struct call *call_new(struct reading *r, const struct frame *f, uint64_t 
 
 /* ---- regions */
 
-static void seen(struct reading *r, uint64_t time)
+static void region_count(struct reading *r, uint64_t time)
 {
     r->events++;
     if (r->first_time == NEVER)
@@ -163,11 +163,11 @@ static void attributes_read(struct reading *r, const void *list, struct call *to
     }
 }
 
-static int entered(struct reading *r, uint64_t time, const void *list, uint32_t region,
-                   uint32_t context)
+static int call_enter(struct reading *r, uint64_t time, const void *list, uint32_t region,
+                      uint32_t context)
 {
-    seen(r, time);
-    if (!grown(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
+    region_count(r, time);
+    if (!array_grow(r, (void **)&r->stack, r->depth, &r->deep, sizeof *r->stack))
         return FAILED;
     const struct frame *const outer = r->depth > 0 ? &r->stack[r->depth - 1] : NULL;
     struct frame *const f = &r->stack[r->depth];
@@ -193,7 +193,7 @@ static int entered(struct reading *r, uint64_t time, const void *list, uint32_t 
     return SUCCESS;
 }
 
-static void ended(struct reading *r, const struct frame *f, uint64_t time)
+static void call_end(struct reading *r, const struct frame *f, uint64_t time)
 {
     const bool told = r->count > f->first;
 
@@ -209,16 +209,16 @@ static void ended(struct reading *r, const struct frame *f, uint64_t time)
     }
 }
 
-static int left(struct reading *r, uint64_t time, uint32_t region)
+static int call_leave(struct reading *r, uint64_t time, uint32_t region)
 {
-    seen(r, time);
+    region_count(r, time);
     size_t i = r->depth;
 
     while (i > 0 && r->stack[i - 1].region != region)
         i--;
     if (i == 0) /* never entered, because the file begins later */
         return SUCCESS;
-    ended(r, &r->stack[i - 1], time);
+    call_end(r, &r->stack[i - 1], time);
     r->depth = i - 1;
     return r->failed ? FAILED : SUCCESS;
 }
@@ -228,11 +228,11 @@ static const struct frame *innermost(const struct reading *r)
     return r->depth > 0 && r->stack[r->depth - 1].class != OTHER ? &r->stack[r->depth - 1] : NULL;
 }
 
-static int told(struct reading *r, uint64_t time, uint8_t kind, uint8_t operation,
-                uint32_t communicator, uint32_t root, uint64_t sent, uint64_t received,
-                uint64_t request)
+static int event_store(struct reading *r, uint64_t time, uint8_t kind, uint8_t operation,
+                       uint32_t communicator, uint32_t root, uint64_t sent, uint64_t received,
+                       uint64_t request)
 {
-    seen(r, time);
+    region_count(r, time);
     const struct frame *const f = innermost(r);
 
     if (f == NULL ? kind != KIND_COMPLETION : f->class == IGNORED)
@@ -260,13 +260,13 @@ static int told(struct reading *r, uint64_t time, uint8_t kind, uint8_t operatio
 DOOR int reading_enter(EVENT, uint32_t region)
 {
     UNUSED;
-    return entered(user, time, attributes, region, UNKNOWN);
+    return call_enter(user, time, attributes, region, UNKNOWN);
 }
 
 DOOR int reading_leave(EVENT, uint32_t region)
 {
     UNUSED;
-    return left(user, time, region);
+    return call_leave(user, time, region);
 }
 
 static uint32_t region_of(const struct reading *r, uint32_t context)
@@ -278,20 +278,20 @@ DOOR int reading_context_enter(EVENT, uint32_t context, uint32_t unwound)
 {
     UNUSED;
     (void)unwound;
-    return entered(user, time, attributes, region_of(user, context), context);
+    return call_enter(user, time, attributes, region_of(user, context), context);
 }
 
 DOOR int reading_context_leave(EVENT, uint32_t context)
 {
     UNUSED;
-    return left(user, time, region_of(user, context));
+    return call_leave(user, time, region_of(user, context));
 }
 
 DOOR int reading_collective(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
                             uint64_t sent, uint64_t received)
 {
     UNUSED;
-    return told(user, time, KIND_CALL, operation, communicator, root, sent, received, NEVER);
+    return event_store(user, time, KIND_CALL, operation, communicator, root, sent, received, NEVER);
 }
 
 DOOR int reading_request(EVENT, uint64_t request)
@@ -301,22 +301,22 @@ DOOR int reading_request(EVENT, uint64_t request)
 
     UNUSED;
     if (f == NULL || (f->class != STARTING && f->class != RESTARTING)) {
-        seen(r, time);
+        region_count(r, time);
         return SUCCESS;
     }
     const bool start = f->class == RESTARTING && (f->call.given & 1u << ATTRIBUTE_START) != 0;
     const struct call t = f->call;
 
-    return told(r, time, start ? KIND_START : KIND_CALL, UINT8_MAX, t.communicator, t.root, t.sent,
-                t.received, request);
+    return event_store(r, time, start ? KIND_START : KIND_CALL, UINT8_MAX, t.communicator, t.root,
+                       t.sent, t.received, request);
 }
 
 DOOR int reading_complete(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
                           uint64_t sent, uint64_t received, uint64_t request)
 {
     UNUSED;
-    return told(user, time, KIND_COMPLETION, operation, communicator, root, sent, received,
-                request);
+    return event_store(user, time, KIND_COMPLETION, operation, communicator, root, sent, received,
+                       request);
 }
 
 DOOR int reading_begin(EVENT, uint32_t name, uint32_t count, const uint32_t *arguments)
@@ -327,7 +327,7 @@ DOOR int reading_begin(EVENT, uint32_t name, uint32_t count, const uint32_t *arg
     (void)count, (void)arguments;
     r->program = name;
     r->began = true;
-    seen(r, time);
+    region_count(r, time);
     return SUCCESS;
 }
 
@@ -338,7 +338,7 @@ DOOR int reading_end(EVENT, int64_t status)
     UNUSED;
     (void)status;
     r->ended = true;
-    seen(r, time);
+    region_count(r, time);
     return SUCCESS;
 }
 
@@ -348,7 +348,7 @@ DOOR int reading_unknown(EVENT)
 
     UNUSED;
     r->unknown++;
-    seen(r, time);
+    region_count(r, time);
     return SUCCESS;
 }
 

@@ -48,7 +48,7 @@ static uint64_t later(struct writing *w, uint64_t time)
     return w->time;
 }
 
-static void tell(struct writing *w, const struct call *c)
+static void event_write(struct writing *w, const struct call *c)
 {
     const uint64_t values[ATTRIBUTES] = {c->sequence,     c->start, c->outside, c->choice,
                                          c->communicator, c->root,  c->sent,    c->received};
@@ -63,7 +63,7 @@ static void enter(struct writing *w, const struct call *c, uint32_t region)
     if (c->site != UNKNOWN)
         w->failed |= w->otf2->enter(w->writer, NULL, later(w, c->enter), c->site);
     if (c->given != 0)
-        tell(w, c);
+        event_write(w, c);
     w->failed |=
         w->otf2->enter(w->writer, c->given != 0 ? w->attributes : NULL, later(w, c->enter), region);
 }

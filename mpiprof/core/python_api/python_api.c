@@ -49,7 +49,7 @@ DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const
                                   const int64_t *remote_counts, const int *nodes, double alpha,
                                   double beta)
 {
-    struct handle *const h = memory_get(sizeof *h);
+    struct handle *const h = memory_allocate(sizeof *h);
 
     if (h == NULL)
         return NULL;
@@ -190,7 +190,7 @@ DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t 
 /* The messages of one process in its current round, with at most one in each direction. */
 enum turn { TURN_TARGET, TURN_LENGTH, TURN_SOURCE, TURN_REDUCED, TURN_OTHER, TURN_FACTS };
 
-static void add_turn(int64_t *turn, const int *first, const struct step *s)
+static void round_add(int64_t *turn, const int *first, const struct step *s)
 {
     const int peer = s->peer + first[(s->flags & STEP_REMOTE) != 0];
 
@@ -224,7 +224,7 @@ DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t
         if (h->round.failed)
             return false;
         for (int k = 0; k < h->round.count; k++)
-            add_turn(turn, firsts + 2 * (int64_t)i, &h->round.steps[k]);
+            round_add(turn, firsts + 2 * (int64_t)i, &h->round.steps[k]);
     }
     return true;
 }

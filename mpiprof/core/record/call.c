@@ -15,7 +15,7 @@
 
 enum { OVERHEAD_EVERY = 64 };
 
-static bool wanted(const struct call *c)
+static bool is_logged(const struct call *c)
 {
     if (c->comm->unrecorded)
         return false;
@@ -23,51 +23,51 @@ static bool wanted(const struct call *c)
         return true;
     /* MPI_Finalize occurs once, so it is never sampled. */
     return !atomic_load_explicit(&recorder.paused, memory_order_relaxed) &&
-           (c->operation == OP_finalize || record_samples(c->comm->identity, c->sequence, 0) ||
+           (c->operation == OP_finalize || record_is_sampled(c->comm->identity, c->sequence, 0) ||
             record_is_summed());
 }
 
 /* Return the communicator of the table rows that a call's record refers to, or NULL if the table is
  * full. On a communicator that shares its entry, a persistent operation needs a separate entry: the
  * extension record holds the number of the start instead of that of the communicator. */
-static const struct communicator *rows_of(const struct call *c)
+static const struct communicator *shape_owner_of(const struct call *c)
 {
     if (c->comm->equivalence.number == 0 || operation_form(c->operation) != 2 || record_is_summed())
         return c->comm;
-    return window_file_comm_own(c->comm);
+    return window_file_comm_persistent(c->comm);
 }
 
 static void call_open(struct call *c)
 {
-    if (c->signatures == NULL) {
-        const struct communicator *const rows = rows_of(c);
+    if (c->shape_group == NULL) {
+        const struct communicator *const rows = shape_owner_of(c);
 
-        c->signatures = rows != NULL ? call_shapes_find(c->operation, rows, c->site) : NULL;
+        c->shape_group = rows != NULL ? call_shapes_find(c->operation, rows, c->site) : NULL;
     }
-    if (c->signatures == NULL) {
+    if (c->shape_group == NULL) {
         record_drop();
         return;
     }
     if (record_is_summed())
         return;
-    const int64_t kin = c->signatures->comm->equivalence.number;
+    const int64_t kin = c->shape_group->comm->equivalence.number;
 
-    c->extensions = (call_shapes_are_many(c->signatures) ? 2u : 0u) + (kin > 0 ? 1u : 0u);
+    c->extensions = (call_shapes_are_many(c->shape_group) ? 2u : 0u) + (kin > 0 ? 1u : 0u);
     c->record = record_new(c->extensions);
     if (c->record == NULL)
         return;
     if (kin > 0)
-        record_extend(c->record - c->extensions, EXT_START, kin);
+        record_write_extension(c->record - c->extensions, EXT_START, kin);
     c->record->sequence = c->sequence;
-    c->record->shape = c->shape = c->signatures->base.id;
+    c->record->shape = c->shape = c->shape_group->base.id;
     c->record->exit_ns = 0;
 }
 
 /* Set a call's site and shape group, from the cache if the last call from this address is known to
  * have the same communicator: a handle may have been reused for another one. */
-static void find_place(struct call *c, struct recent *r, bool known)
+static void find_site(struct call *c, struct recent *r, bool known)
 {
-    const void *const caller = self.caller;
+    const void *const caller = self.fortran_caller;
 
     c->site = python_site();
     if (c->site == NULL) {
@@ -78,10 +78,10 @@ static void find_place(struct call *c, struct recent *r, bool known)
     }
     if (c->comm == NULL)
         return;
-    c->signatures =
-        known && r->signatures != NULL && r->signatures->site == c->site ? r->signatures : NULL;
+    c->shape_group =
+        known && r->shape_group != NULL && r->shape_group->site == c->site ? r->shape_group : NULL;
     call_open(c);
-    r->signatures = c->signatures;
+    r->shape_group = c->shape_group;
 }
 
 static inline void call_enter(struct call *c, int operation, MPI_Comm handle, int root,
@@ -94,7 +94,7 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
                        .handle = handle,
                        .root = root,
                        .address = address,
-                       .on = MPI_COMM_NULL};
+                       .library_comm = MPI_COMM_NULL};
     if (++t->calls % OVERHEAD_EVERY == 0)
         c->begin_ns = now_ns();
 }
@@ -103,8 +103,8 @@ static inline void call_enter(struct call *c, int operation, MPI_Comm handle, in
 static inline void call_note(struct call *c, struct recent *r, bool known)
 {
     if (c->comm != NULL) {
-        if (!wanted(c)) {
-            inside_mark(SPENT_NOTHING);
+        if (!is_logged(c)) {
+            unrecorded_mark(SPENT_NOTHING);
             return;
         }
         if (!recorder.options.summary && /* a dropped call needs no site */
@@ -113,8 +113,8 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
             return;
         }
     }
-    find_place(c, r, known);
-    if (presite_sample_asked)
+    find_site(c, r, known);
+    if (presite_sample_is_on)
         presite_sample_entered(c->site);
     c->enter_ns = now_ns();
     if (c->record != NULL) {
@@ -123,7 +123,8 @@ static inline void call_note(struct call *c, struct recent *r, bool known)
     }
 }
 
-bool call_begin_slow(struct call *c, int operation, MPI_Comm handle, int root, const void *address)
+bool call_begin_active(struct call *c, int operation, MPI_Comm handle, int root,
+                       const void *address)
 {
     struct recent *const r = &self.recent[((uintptr_t)address >> 2) % RECENT];
     const uint32_t generation = atomic_load_explicit(&recorder.generation, memory_order_relaxed);
@@ -154,14 +155,15 @@ bool call_within(const void *here)
 {
     struct thread *const t = &self;
 
-    if ((const void *)t->call > here && unwind_holds(t->call))
+    if ((const void *)t->call > here && unwind_is_live(t->call))
         return true;
     t->call = NULL;
     return false;
 }
 
 /* Begin a call that has its sequence number already (management_collectives.c). */
-void call_begin_counted(struct call *c, int operation, const struct turn *at, const void *address)
+void call_begin_counted(struct call *c, int operation, const struct call_order *at,
+                        const void *address)
 {
     struct recent none = {.address = address};
 
@@ -184,10 +186,10 @@ static void call_retract(struct call *c)
             (c->record - i)->kind = KIND_empty;
         /* A value above 32 bits is in an extension record, which now extends the next record. */
         if (c->record->outside_ns < UINT32_MAX)
-            self.outside_ns += c->record->outside_ns;
+            self.unrecorded_ns += c->record->outside_ns;
     }
     c->record = NULL;
-    c->signatures = NULL;
+    c->shape_group = NULL;
     c->key = NULL;
     if (c->state == CALL_OBSERVED)
         c->state = CALL_SELECTED;
@@ -197,11 +199,11 @@ static void call_retract(struct call *c)
 static bool is_refused(const struct call *c, int error)
 {
     if (c->creation != NULL)
-        return refusal_of_creation(c->creation, error);
+        return refusal_is_of_creation(c->creation, error);
     if (c->operation >= OP_COLLECTIVES && c->handle != MPI_COMM_NULL)
         return false; /* MPI_Finalize and MPI_Comm_disconnect */
     /* A call on a schedule of mpiprof has taken part, whatever its error. */
-    return (c->algorithm == NULL || c->own != NULL) && refusal_by_class(error);
+    return (c->algorithm == NULL || c->library_algorithm != NULL) && refusal_is_by_class(error);
 }
 
 /* Complete a call after the native routine. Returns true if the call succeeded and its arguments
@@ -233,7 +235,7 @@ bool call_end(struct call *c, int error)
             return false;
         }
         c->sequence = c->comm->next++;
-        if (!wanted(c)) /* unknown at entry, because the communicator was unknown */
+        if (!is_logged(c)) /* unknown at entry, because the communicator was unknown */
             return false;
         call_open(c);
         if (c->record != NULL) {
@@ -242,7 +244,7 @@ bool call_end(struct call *c, int error)
             record_publish(c->record, KIND_call);
         }
     }
-    return c->signatures != NULL;
+    return c->shape_group != NULL;
 }
 
 static inline void call_settle(struct call *c)
@@ -270,11 +272,11 @@ void call_leave(struct call *c)
 
     call_settle(c);
     t->call = NULL;
-    if (c->site == NULL && t->window != NULL) { /* call_note has called inside_mark */
+    if (c->site == NULL && t->window != NULL) { /* call_note has called unrecorded_mark */
         record_check();
         t->window->head.inside = 0;
     }
-    if (presite_sample_asked)
+    if (presite_sample_is_on)
         presite_sample_left();
     if (c->begin_ns != 0 && c->exit_ns != 0)
         t->recorder_ns += OVERHEAD_EVERY * (c->enter_ns - c->begin_ns + now_ns() - c->exit_ns);
@@ -285,5 +287,7 @@ const struct site *call_site(const struct call *c)
 {
     const struct site *const s = c->site != NULL ? c->site : python_site();
 
-    return s != NULL ? s : callsite_find(self.caller != NULL ? self.caller : c->address);
+    return s != NULL
+               ? s
+               : callsite_find(self.fortran_caller != NULL ? self.fortran_caller : c->address);
 }

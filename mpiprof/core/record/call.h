@@ -18,16 +18,16 @@
 
 struct call_shape {
     struct call_shape *next;
-    struct record *summary;
+    struct record *totals;
     int64_t sent, received;
     const char *algorithm;
     const char *type, *reduction; /* predefined names; NULL for others, or if there is none */
     int root;
     uint32_t id, flags;
 };
-struct signatures { /* of one operation, communicator and call site, known at entry */
+struct shape_group { /* of one operation, communicator and call site, known at entry */
     struct call_shape base;
-    struct call_shape *_Atomic list;
+    struct call_shape *_Atomic shapes;
     const struct communicator *comm;
     const struct site *site;
     int operation, count;
@@ -40,13 +40,13 @@ enum {
     FLAG_PERSISTENT = 8,
     FLAG_ERROR = 16
 };
-struct signatures *call_shapes_find(int operation, const struct communicator *comm,
-                                    const struct site *site);
-struct call_shape *call_shape_find(struct signatures *f, const struct call_shape *wanted);
+struct shape_group *call_shapes_find(int operation, const struct communicator *comm,
+                                     const struct site *site);
+struct call_shape *call_shape_find(struct shape_group *f, const struct call_shape *wanted);
 
 /* Return true if there may be no shape for another call, which adds one before and one after the
  * native routine. */
-static inline bool call_shapes_are_many(const struct signatures *f)
+static inline bool call_shapes_are_many(const struct shape_group *f)
 {
     return f->count >= MOST_SHAPES - 1;
 }
@@ -54,7 +54,7 @@ static inline bool call_shapes_are_many(const struct signatures *f)
 /* ---- state of a collective call, from entry to exit */
 
 struct key;
-struct own_algorithm;
+struct library_algorithm;
 
 /* Use of the private communicator, and the end of the call. */
 enum call_state {
@@ -67,7 +67,7 @@ enum call_state {
 struct call {
     enum call_state state;
     struct communicator *comm;
-    struct signatures *signatures;
+    struct shape_group *shape_group;
     struct recent *recent;
     struct record *record;
     struct site *site;
@@ -81,9 +81,10 @@ struct call {
     const struct call_shape *expected; /* shape from arguments that need no library call */
     bool expected_is_exact;            /* including the bytes */
     const struct creation *creation;   /* the communicator, window or file that it creates */
-    const struct own_algorithm *own;   /* library_algorithm.c: the requested algorithm */
-    MPI_Comm on;                       /* communicator for `own`, if not that of the call */
-    int on_fortran;
+    const struct library_algorithm
+        *library_algorithm; /* library_algorithm.c: the requested algorithm */
+    MPI_Comm library_comm;  /* communicator for `library_algorithm`, if not that of the call */
+    int library_comm_fortran;
     struct key *key; /* auto.c: the key to collect statistics for */
     uint8_t choice, candidate, planned;
 };
@@ -96,14 +97,15 @@ static inline bool call_extends_bytes(const struct call *c)
 
 /* ---- recording of collective calls from entry to exit: the hot path (call.c) */
 
-struct turn { /* communicator and sequence number of a call; comm is NULL if unknown */
+struct call_order { /* communicator and sequence number of a call; comm is NULL if unknown */
     struct communicator *comm;
     const struct creation *creation; /* NULL if the call creates no communicator, window or file */
     uint32_t sequence;
 };
 
-bool call_begin_slow(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
-void call_begin_counted(struct call *c, int operation, const struct turn *at, const void *address);
+bool call_begin_active(struct call *c, int operation, MPI_Comm comm, int root, const void *address);
+void call_begin_counted(struct call *c, int operation, const struct call_order *at,
+                        const void *address);
 bool call_end(struct call *c, int error);
 void call_failed(struct call *c, int error);
 bool call_within(const void *here);
@@ -118,38 +120,38 @@ static inline bool call_begin(struct call *c, int operation, MPI_Comm comm, int 
     if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
         (self.call != NULL && call_within(__builtin_frame_address(0))))
         return false;
-    return call_begin_slow(c, operation, comm, root, address);
+    return call_begin_active(c, operation, comm, root, address);
 }
 
 /* A Fortran layer that calls C names: the call site is the layer's caller. */
-static inline const void *caller_enter(const void *address)
+static inline const void *fortran_caller_enter(const void *address)
 {
-    const void *const outer = self.caller;
+    const void *const outer = self.fortran_caller;
 
     if (outer == NULL)
-        self.caller = address;
+        self.fortran_caller = address;
     return outer;
 }
 
-static inline void caller_leave(const void *outer)
+static inline void fortran_caller_leave(const void *outer)
 {
-    self.caller = outer;
+    self.fortran_caller = outer;
 }
 
 /* ---- bytes and types of a call (byte_counts.c) */
 
-struct exchange { /* identifies the call */
+struct call_identity { /* identifies the call */
     const struct communicator *comm;
     int operation, root;
 };
-struct moved {
+struct byte_counts {
     int64_t sent, received;
     uint32_t flags;
     bool accepted;                /* by the library: all significant arguments may be read */
     bool unknown;                 /* if true, sent and received are undefined */
     const char *type, *reduction; /* predefined names, or NULL */
 };
-void byte_counts(const struct exchange *c, const struct arguments *a, struct moved *m);
+void byte_counts(const struct call_identity *c, const struct arguments *a, struct byte_counts *m);
 
 /* ---- arguments of a call, at entry and after acceptance (call_arguments.c) */
 
@@ -165,23 +167,23 @@ static inline void call_arguments_entered(struct call *c, const struct arguments
 
 /* ---- time in calls that have no record: those of the wrappers and of management_collectives.c */
 
-static inline int64_t outside_begin(enum spent what)
+static inline int64_t unrecorded_begin(enum spent what)
 {
     if (!atomic_load_explicit(&recorder.active, memory_order_relaxed) ||
         (self.call != NULL && call_within(__builtin_frame_address(0))))
         return 0;
     if (what != SPENT_NOTHING)
-        inside_mark(what);
+        unrecorded_mark(what);
     return now_ns();
 }
 
 /* Add to the time that this thread spent in calls without a record. Only point-to-point time goes
  * to the next record, because the analysis of arrivals accounts for messages only. */
-static inline void spent_add(enum spent what, int64_t ns)
+static inline void unrecorded_add(enum spent what, int64_t ns)
 {
     if (what <= SPENT_COMPLETION)
-        self.outside_ns += ns;
-    if (self.window == NULL && !record_window())
+        self.unrecorded_ns += ns;
+    if (self.window == NULL && !record_window_ensure())
         return;
     record_check();
     struct chunk_head *const head = &self.window->head;
@@ -196,10 +198,10 @@ static inline void spent_add(enum spent what, int64_t ns)
     }
 }
 
-static inline void outside_end(int64_t since, enum spent what)
+static inline void unrecorded_end(int64_t since, enum spent what)
 {
     if (since != 0)
-        spent_add(what, now_ns() - since);
+        unrecorded_add(what, now_ns() - since);
 }
 
 /* ---- collective calls that are recorded only (management_collectives.c) */
@@ -209,20 +211,20 @@ struct management_collective {
     int64_t since;
     bool recorded;
 };
-struct turn management_collective_of(struct communicator *comm);
-struct turn management_collective_making(const struct creation *c);
-void management_collective_begin(struct management_collective *g, int operation, struct turn at,
-                                 enum spent what, const void *address);
+struct call_order management_collective_order(struct communicator *comm);
+struct call_order management_collective_creation_order(const struct creation *c);
+void management_collective_begin(struct management_collective *g, int operation,
+                                 struct call_order at, enum spent what, const void *address);
 void management_collective_end(struct management_collective *g, int error, enum spent what);
 
 /* ---- wrappers of the program's error handlers (error_handler.c) */
 
 typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
-MPI_Comm_errhandler_function *error_handler_stand_in(MPI_Comm_errhandler_function *function);
+MPI_Comm_errhandler_function *error_handler_wrapper(MPI_Comm_errhandler_function *function);
 
 /* ---- totals of samples before each call site (presite_samples.c) */
 
-extern bool presite_sample_asked; /* read on the hot path */
+extern bool presite_sample_is_on; /* read on the hot path */
 void presite_sample_start(void);
 void presite_sample_entered(const struct site *site);
 void presite_sample_left(void);

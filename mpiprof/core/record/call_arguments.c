@@ -17,7 +17,7 @@
 #include "tracefile/event.h"
 
 /* Return the root with the tables' constants, which do not depend on the MPI library. */
-static int root_of(const struct call *c)
+static int table_root(const struct call *c)
 {
     if (!c->comm->inter)
         return c->root;
@@ -33,31 +33,31 @@ static bool root_is_possible(const struct call *c)
     return c->root >= 0 && c->root < (k->inter ? k->remote_size : k->size);
 }
 
-static const struct call_shape *signature_of(const struct call *c, const struct moved *m,
-                                             bool known, uint32_t flags)
+static const struct call_shape *shape_of(const struct call *c, const struct byte_counts *m,
+                                         bool known, uint32_t flags)
 {
     const struct call_shape wanted = {.algorithm = c->algorithm,
                                       .type = m->type,
                                       .reduction = m->reduction,
-                                      .root = root_of(c),
+                                      .root = table_root(c),
                                       .sent = known ? m->sent : -1,
                                       .received = known ? m->received : -1,
-                                      .flags = m->flags | flags | c->signatures->base.flags};
+                                      .flags = m->flags | flags | c->shape_group->base.flags};
 
-    return call_shape_find(c->signatures, &wanted);
+    return call_shape_find(c->shape_group, &wanted);
 }
 
 /* Set the record's shape. If the group has too many shapes, the bytes go to extension records. */
-static const struct call_shape *sign(struct call *c, const struct moved *m)
+static const struct call_shape *shape_set(struct call *c, const struct byte_counts *m)
 {
     const bool known = !m->unknown;
-    const struct call_shape *s = call_extends_bytes(c) ? NULL : signature_of(c, m, known, 0);
+    const struct call_shape *s = call_extends_bytes(c) ? NULL : shape_of(c, m, known, 0);
 
     if (s == NULL) {
-        s = signature_of(c, m, false, 0);
+        s = shape_of(c, m, false, 0);
         if (call_extends_bytes(c) && known) {
-            record_extend(c->record - 2, EXT_SENT, m->sent);
-            record_extend(c->record - 1, EXT_RECEIVED, m->received);
+            record_write_extension(c->record - 2, EXT_SENT, m->sent);
+            record_write_extension(c->record - 1, EXT_RECEIVED, m->received);
         }
     }
     if (s != NULL)
@@ -75,9 +75,9 @@ static uint64_t handle_at(const struct arguments *a, const void *handle, size_t 
 }
 
 /* Collect the arguments of a call that has one count and one type per side. */
-static inline struct given given_of(const struct call *c, const struct arguments *a)
+static inline struct call_arguments arguments_of(const struct call *c, const struct arguments *a)
 {
-    return (struct given){
+    return (struct call_arguments){
         .root = c->root,
         .form = (unsigned)a->large | (unsigned)a->fortran << 1 |
                 (unsigned)argument_in_place(a, a->sendbuf) << 2 |
@@ -90,7 +90,7 @@ static inline struct given given_of(const struct call *c, const struct arguments
     };
 }
 
-static inline bool given_again(const struct given *a, const struct given *b)
+static inline bool arguments_equal(const struct call_arguments *a, const struct call_arguments *b)
 {
     return a->root == b->root && a->form == b->form && a->counts[0] == b->counts[0] &&
            a->counts[1] == b->counts[1] && a->types[0] == b->types[0] &&
@@ -102,34 +102,34 @@ static inline bool given_again(const struct given *a, const struct given *b)
 void call_arguments_expected(struct call *c, const struct arguments *a)
 {
     struct recent *const r = c->recent;
-    struct moved m = {0};
+    struct byte_counts m = {0};
 
     if (c->operation - operation_form(c->operation) == OP_barrier) { /* has no arguments */
-        c->expected = &c->signatures->base;
+        c->expected = &c->shape_group->base;
         c->expected_is_exact = true;
         return;
     }
     const bool single = a->send.counts == NULL && a->recv.counts == NULL && !call_extends_bytes(c);
-    struct given given;
+    struct call_arguments given;
 
     if (single) {
-        given = given_of(c, a);
-        if (r->described == c->signatures && given_again(&given, &r->given)) {
-            c->expected = r->signature;
+        given = arguments_of(c, a);
+        if (r->described_group == c->shape_group && arguments_equal(&given, &r->arguments)) {
+            c->expected = r->described_shape;
             c->expected_is_exact = true;
-            c->record->shape = c->shape = r->signature->id;
+            c->record->shape = c->shape = r->described_shape->id;
             return;
         }
     }
     if (!root_is_possible(c))
         return;
-    byte_counts(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
-    c->expected = sign(c, &m);
+    byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
+    c->expected = shape_set(c, &m);
     c->expected_is_exact = !m.unknown;
     if (single && c->expected_is_exact && c->expected != NULL && c->expected->sent >= 0) {
-        r->given = given;
-        r->described = c->signatures;
-        r->signature = c->expected;
+        r->arguments = given;
+        r->described_group = c->shape_group;
+        r->described_shape = c->expected;
     }
 }
 
@@ -137,15 +137,15 @@ void call_arguments_expected(struct call *c, const struct arguments *a)
 void call_arguments_failed(struct call *c)
 {
     const struct call_shape *s = c->expected;
-    struct moved m = {.unknown = true};
+    struct byte_counts m = {.unknown = true};
 
     if (s != NULL)
-        m = (struct moved){.sent = s->sent,
-                           .received = s->received,
-                           .unknown = s->sent < 0,
-                           .type = s->type,
-                           .reduction = s->reduction};
-    s = signature_of(c, &m, !m.unknown, FLAG_ERROR);
+        m = (struct byte_counts){.sent = s->sent,
+                                 .received = s->received,
+                                 .unknown = s->sent < 0,
+                                 .type = s->type,
+                                 .reduction = s->reduction};
+    s = shape_of(c, &m, !m.unknown, FLAG_ERROR);
     c->record->shape = s != NULL ? s->id : c->shape;
 }
 
@@ -162,14 +162,14 @@ void call_arguments_accepted(struct call *c, const struct arguments *a)
 
     if (c->expected == NULL || !c->expected_is_exact || c->algorithm != NULL ||
         (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
-        struct moved m = {.accepted = true};
+        struct byte_counts m = {.accepted = true};
 
-        byte_counts(&(struct exchange){c->comm, c->operation, c->root}, a, &m);
+        byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
         if (totalled)
             record_summarise(c, m.sent, m.received);
         if (c->record == NULL)
             return;
-        sign(c, &m);
+        shape_set(c, &m);
     } else if (totalled) {
         record_summarise(c, c->expected->sent, c->expected->received);
     }

@@ -16,12 +16,12 @@
 #include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
-enum { MOST_SIGNATURES = 1 << 21 };
+enum { MOST_GROUPS = 1 << 21 };
 
 static struct map groups;
 static uint32_t signatures_made;
 
-static bool signature_write(struct call_shape *s, const struct signatures *f)
+static bool shape_write(struct call_shape *s, const struct shape_group *f)
 {
     static const char *const flag_names[] = {"in_place", "inter", "nonblocking", "persistent",
                                              "error"};
@@ -48,7 +48,7 @@ static bool signature_write(struct call_shape *s, const struct signatures *f)
             comma = ", ";
         }
     text_add(&t, "]}\n");
-    const bool written = file_line(&t);
+    const bool written = file_write_line(&t);
 
     text_free(&t);
     return written;
@@ -62,17 +62,17 @@ static uint32_t form_flags(int operation, const struct communicator *comm)
 }
 
 /* Return the group of an operation, communicator and site, or NULL if the table is full. */
-struct signatures *call_shapes_find(int operation, const struct communicator *comm,
-                                    const struct site *site)
+struct shape_group *call_shapes_find(int operation, const struct communicator *comm,
+                                     const struct site *site)
 {
     const uint64_t key = (uint64_t)comm->id << 40 ^ (uint64_t)operation << 32 ^ site->id;
-    struct signatures *f = map_get(&groups, key);
+    struct shape_group *f = map_get(&groups, key);
 
     if (f != NULL)
         return f;
     recorder_lock();
     f = map_get(&groups, key);
-    if (f == NULL && signatures_made < MOST_SIGNATURES && !atomic_load(&recorder.stopped)) {
+    if (f == NULL && signatures_made < MOST_GROUPS && !atomic_load(&recorder.stopped)) {
         f = calloc(1, sizeof *f);
         if (f != NULL) {
             f->operation = operation;
@@ -87,8 +87,8 @@ struct signatures *call_shapes_find(int operation, const struct communicator *co
                                           .sent = bytes,
                                           .received = bytes,
                                           .flags = form_flags(operation, comm)};
-            f->list = known ? &f->base : NULL;
-            if (!signature_write(&f->base, f) || !map_put(&groups, key, f)) {
+            f->shapes = known ? &f->base : NULL;
+            if (!shape_write(&f->base, f) || !map_put(&groups, key, f)) {
                 free(f);
                 f = NULL;
             }
@@ -98,10 +98,9 @@ struct signatures *call_shapes_find(int operation, const struct communicator *co
     return f;
 }
 
-static struct call_shape *signature_search(const struct signatures *f,
-                                           const struct call_shape *wanted)
+static struct call_shape *shape_search(const struct shape_group *f, const struct call_shape *wanted)
 {
-    struct call_shape *s = atomic_load_explicit(&f->list, memory_order_acquire);
+    struct call_shape *s = atomic_load_explicit(&f->shapes, memory_order_acquire);
 
     for (; s != NULL; s = s->next)
         if (s->sent == wanted->sent && s->received == wanted->received && s->root == wanted->root &&
@@ -112,25 +111,25 @@ static struct call_shape *signature_search(const struct signatures *f,
 }
 
 /* Return the shape of a call, or NULL if the group or the table is full; then use extensions. */
-struct call_shape *call_shape_find(struct signatures *f, const struct call_shape *wanted)
+struct call_shape *call_shape_find(struct shape_group *f, const struct call_shape *wanted)
 {
-    struct call_shape *s = signature_search(f, wanted);
+    struct call_shape *s = shape_search(f, wanted);
 
     if (s != NULL)
         return s;
     recorder_lock();
-    s = signature_search(f, wanted);
+    s = shape_search(f, wanted);
     /* The last entries are reserved for shapes without bytes, because root and flags must stay
      * exact. */
     if (s == NULL && f->count < (wanted->sent >= 0 ? MOST_SHAPES : 64 * MOST_SHAPES) &&
-        signatures_made < MOST_SIGNATURES) {
+        signatures_made < MOST_GROUPS) {
         struct call_shape *const made = malloc(sizeof *made);
 
         if (made != NULL) {
             *made = *wanted;
-            if (signature_write(made, f)) {
-                made->next = atomic_load(&f->list);
-                atomic_store_explicit(&f->list, made, memory_order_release);
+            if (shape_write(made, f)) {
+                made->next = atomic_load(&f->shapes);
+                atomic_store_explicit(&f->shapes, made, memory_order_release);
                 f->count++;
                 s = made;
             } else {

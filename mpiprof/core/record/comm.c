@@ -30,8 +30,8 @@
 enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
-static uint32_t made_so_far; /* protected by recorder.lock, as is `living` */
-static int living;
+static uint32_t entry_count; /* protected by recorder.lock, as is `live_count` */
+static int live_count;
 
 static uint64_t handle_key(MPI_Comm comm)
 {
@@ -39,9 +39,9 @@ static uint64_t handle_key(MPI_Comm comm)
 }
 
 /* The caller holds recorder.lock. */
-static void handle_names(MPI_Comm comm, struct communicator *c)
+static void handle_map(MPI_Comm comm, struct communicator *c)
 {
-    living += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
+    live_count += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
     map_put(&by_handle, handle_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
 }
@@ -54,8 +54,9 @@ struct communicator *comm_find(MPI_Comm comm)
     struct communicator *const found = map_get(&by_handle, handle_key(comm));
     const struct freeing *const f = self.freeing;
 
-    if (found != NULL || f == NULL || (const void *)f < (const void *)&found || !unwind_holds(f) ||
-        f->stamp != self.freeing_stamp || f->comm == NULL || f->comm->handle != comm)
+    if (found != NULL || f == NULL || (const void *)f < (const void *)&found ||
+        !unwind_is_live(f) || f->stamp != self.freeing_stamp || f->comm == NULL ||
+        f->comm->handle != comm)
         return found;
     return f->comm;
 }
@@ -77,26 +78,26 @@ static void comm_write(const struct creation *how, MPI_Comm comm, struct communi
     text_add(&t, ", \"how\": \"%s\", \"local\": %s, \"inter\": %s, \"size\": %d, \"members\": ",
              how->how, c->local ? "true" : "false", c->inter ? "true" : "false",
              c->size + c->remote_size);
-    members_add(&t, mine);
+    members_write(&t, mine);
     if (c->inter) {
         text_add(&t, ", \"remote\": ");
-        members_add(&t, others);
+        members_write(&t, others);
     } else {
-        c->topology = topology_add(&t, comm, c->rank);
+        c->topology = topology_write(&t, comm, c->rank);
     }
     text_add(&t, "}\n");
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
 }
 
 /* The two sides of an accept and a connect cannot identify each other's parents. */
-static bool is_met(const struct creation *how)
+static bool is_accept_or_connect(const struct creation *how)
 {
     return strcmp(how->how, "accept") == 0 || strcmp(how->how, "connect") == 0;
 }
 
 /* Return true if the members are known to be all ranks: MPI_COMM_WORLD and its duplicates. */
-static bool knows_all(const struct creation *how, const struct communicator *c)
+static bool has_all_ranks(const struct creation *how, const struct communicator *c)
 {
     static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
     bool known = strcmp(how->how, "world") == 0;
@@ -106,17 +107,17 @@ static bool knows_all(const struct creation *how, const struct communicator *c)
     return known && !c->inter && c->size == recorder.size;
 }
 
-static bool is_room_for_one(void)
+static bool has_table_space(void)
 {
     static atomic_bool said;
 
     recorder_lock();
-    const bool room = made_so_far < MOST_COMMUNICATORS;
+    const bool room = entry_count < MOST_COMMUNICATORS;
 
     recorder_unlock();
     if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
-        recorder_say("more than %d communicators: calls on later ones are not recorded",
-                     MOST_COMMUNICATORS);
+        recorder_print("more than %d communicators: calls on later ones are not recorded",
+                       MOST_COMMUNICATORS);
     return room;
 }
 
@@ -124,7 +125,7 @@ static bool is_room_for_one(void)
  * agreed in MPI_Init, or none selects. With Sessions, the members of a communicator from a group
  * agree when it is created. On an inter-communicator neither side can verify the other's
  * agreement. */
-static bool takes_part(const struct creation *how, const struct communicator *c)
+static bool agrees_on_selection(const struct creation *how, const struct communicator *c)
 {
     if (!recorder.sessions)
         return recorder.agreed;
@@ -137,7 +138,7 @@ static bool takes_part(const struct creation *how, const struct communicator *c)
  * insufficient. */
 static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
 {
-    struct communicator *c = memory_get(sizeof *c + hooks.comm_state_bytes);
+    struct communicator *c = memory_allocate(sizeof *c + hooks.comm_state_bytes);
     struct members mine, others = {0};
     int inter = 0;
 
@@ -149,7 +150,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     c->handle = comm;
     pmpi.Comm_rank(comm, &c->rank);
     pmpi.Comm_size(comm, &c->size);
-    mine = knows_all(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
+    mine = has_all_ranks(how, c) ? members_all(c->size) : members_of(comm, false, c->size);
     c->everyone = members_are_all(&mine);
     if (c->inter) {
         pmpi.Comm_remote_size(comm, &c->remote_size);
@@ -158,12 +159,12 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     c->first_group = c->inter && !mine.foreign && !others.foreign &&
                      members_lowest(&mine) < members_lowest(&others);
     c->local = local || mine.foreign || others.foreign ||
-               (how->parent == NULL && how->text == NULL) || is_met(how) ||
+               (how->parent == NULL && how->text == NULL) || is_accept_or_connect(how) ||
                (how->parent != NULL && how->parent->local);
     c->identity = c->local ? comm_id_local() : comm_id_agreed(how, &mine, &others, c->inter);
-    c->equivalence.number = comm_id_kin(how, c, comm, &mine);
+    c->equivalence.number = comm_id_equivalence(how, c, comm, &mine);
     struct communicator *const again =
-        c->equivalence.number > 0 ? comm_id_take(c->equivalence.kind) : NULL;
+        c->equivalence.number > 0 ? comm_id_reuse_entry(c->equivalence.kind) : NULL;
 
     if (again != NULL) {
         const uint32_t id = again->id;
@@ -172,9 +173,9 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
         again->id = id;
         memory_free(c);
         c = again;
-    } else if (is_room_for_one()) {
+    } else if (has_table_space()) {
         recorder_lock();
-        c->id = ++made_so_far;
+        c->id = ++entry_count;
         recorder_unlock();
         comm_write(how, comm, c, &mine, &others);
     } else {
@@ -182,9 +183,9 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     }
     memory_free(mine.ranks);
     memory_free(others.ranks);
-    c->agreed = !c->local && takes_part(how, c);
+    c->agreed = !c->local && agrees_on_selection(how, c);
     recorder_lock();
-    handle_names(comm, c);
+    handle_map(comm, c);
     recorder_unlock();
     if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
         hooks.inherited(c, how->parent);
@@ -208,13 +209,13 @@ struct communicator *comm_derive(const struct communicator *like, const char *ho
     c->inter = like->inter;
     c->local = like->local;
     recorder_lock();
-    c->id = ++made_so_far;
+    c->id = ++entry_count;
     recorder_unlock();
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
              recorder.rank, c->id, (unsigned long long)c->identity);
     text_add(&t, "\"%016llx\", \"how\": \"%s\", \"like\": %u, \"size\": %d}\n",
              (unsigned long long)like->identity, how, like->id, c->size + c->remote_size);
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
     return c;
 }
@@ -242,13 +243,13 @@ void comm_start(bool sessions)
 
 /* ---- interface of the wrappers */
 
-void comm_making(struct creation *c, MPI_Comm parent, bool counted)
+void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
 {
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
     if (strncmp(c->how, "idup", 4) == 0)
-        comm_create_lock_note_later();
-    comm_create_lock_begin(&c->under_way);
+        comm_create_lock_note_idup();
+    comm_create_lock_begin(&c->holds_lock);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
     c->counted = counted && c->parent != NULL;
@@ -263,9 +264,9 @@ void comm_making(struct creation *c, MPI_Comm parent, bool counted)
 }
 
 /* Also called before an error handler, which may never return. */
-bool comm_made(struct creation *c, int error)
+bool comm_creation_end(struct creation *c, int error)
 {
-    comm_create_lock_end(&c->under_way);
+    comm_create_lock_end(&c->holds_lock);
     if (self.creation == c) {
         self.creation = c->outer;
         self.creation_stamp = c->outer_stamp;
@@ -273,7 +274,7 @@ bool comm_made(struct creation *c, int error)
     if (error == MPI_SUCCESS) /* or the error that the handler received */
         return !c->failed;
     c->failed = true;
-    if (c->counted && refusal_of_creation(c, error) && c->parent->next == c->sequence + 1) {
+    if (c->counted && refusal_is_of_creation(c, error) && c->parent->next == c->sequence + 1) {
         c->parent->next = c->sequence;
         c->parent->history >>= 8;
         c->counted = false;
@@ -290,7 +291,7 @@ void comm_register(struct creation *c, MPI_Comm made)
 }
 
 /* Remove an entry from the table before the library may reuse its handle in another thread. */
-void comm_freeing(struct freeing *f, MPI_Comm comm)
+void comm_free_begin(struct freeing *f, MPI_Comm comm)
 {
     *f = (struct freeing){.outer = self.freeing, .outer_stamp = self.freeing_stamp};
     f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
@@ -299,12 +300,12 @@ void comm_freeing(struct freeing *f, MPI_Comm comm)
     self.freeing = f;
     self.freeing_stamp = f->stamp = ++self.stamps;
     recorder_lock();
-    handle_names(comm, NULL);
+    handle_map(comm, NULL);
     recorder_unlock();
 }
 
 /* Also called before an error handler, which may never return. */
-void comm_freed(struct freeing *f, int error)
+void comm_free_end(struct freeing *f, int error)
 {
     struct communicator *const c = f->comm;
 
@@ -319,25 +320,25 @@ void comm_freed(struct freeing *f, int error)
         if (c->unrecorded) /* no row refers to it */
             memory_free(c);
         else if (c->equivalence.number > 0)
-            comm_id_give(c);
+            comm_id_release_entry(c);
         return;
     }
     recorder_lock();
-    handle_names(c->handle, c);
+    handle_map(c->handle, c);
     recorder_unlock();
 }
 
 /* Return the number of communicators that the program has created and not freed. */
-int comm_living(void)
+int comm_live_count(void)
 {
     recorder_lock();
-    const int now = living;
+    const int now = live_count;
 
     recorder_unlock();
     return now;
 }
 
-void comm_named(MPI_Comm comm, int error)
+void comm_name_changed(MPI_Comm comm, int error)
 {
     char name[1024] = "";
     int length = 0;
@@ -351,6 +352,6 @@ void comm_named(MPI_Comm comm, int error)
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"name\": ", recorder.rank, c->id);
     text_json(&t, name, length);
     text_add(&t, "}\n");
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
 }

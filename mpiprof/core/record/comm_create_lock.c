@@ -29,19 +29,19 @@ bool comm_create_lock_has_threads(void)
 #endif
 }
 
-static atomic_bool later;
-static atomic_int state; /* number of the program's creations in progress, or OURS */
+static atomic_bool idup_called;
+static atomic_int creations; /* number of the program's creations in progress, or OURS */
 
 void comm_create_lock_begin(bool *under_way)
 {
-    int now = atomic_load(&state);
+    int now = atomic_load(&creations);
 
     for (;;) {
-        if (now != OURS && atomic_compare_exchange_weak(&state, &now, now + 1))
+        if (now != OURS && atomic_compare_exchange_weak(&creations, &now, now + 1))
             break;
         if (now == OURS) {
             sched_yield();
-            now = atomic_load(&state);
+            now = atomic_load(&creations);
         }
     }
     *under_way = true;
@@ -50,30 +50,30 @@ void comm_create_lock_begin(bool *under_way)
 void comm_create_lock_end(bool *under_way)
 {
     if (*under_way)
-        atomic_fetch_sub(&state, 1);
+        atomic_fetch_sub(&creations, 1);
     *under_way = false;
 }
 
 /* Note that MPI_Comm_idup was called, which creates its communicator later, in any call. */
-void comm_create_lock_note_later(void)
+void comm_create_lock_note_idup(void)
 {
-    atomic_store(&later, true);
+    atomic_store(&idup_called, true);
 }
 
-bool comm_create_lock_later(void)
+bool comm_create_lock_has_idup(void)
 {
-    return atomic_load(&later);
+    return atomic_load(&idup_called);
 }
 
 /* Take the lock. Returns false if another thread is creating a communicator. */
-bool comm_create_lock_alone(void)
+bool comm_create_lock_try_exclusive(void)
 {
     int nobody = 0;
 
-    return atomic_compare_exchange_strong(&state, &nobody, OURS);
+    return atomic_compare_exchange_strong(&creations, &nobody, OURS);
 }
 
-void comm_create_lock_over(void)
+void comm_create_lock_end_exclusive(void)
 {
-    atomic_store(&state, 0);
+    atomic_store(&creations, 0);
 }

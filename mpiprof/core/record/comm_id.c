@@ -13,9 +13,9 @@
 enum { MOST_KIN = 1 << 30 };
 #define KIN_BY_IDENTITY (INT64_C(1) << 61) /* first number derived from an identity */
 
-static struct map occurrences, spares; /* protected by recorder.lock */
+static struct map occurrences, free_entries; /* protected by recorder.lock */
 
-static uint64_t occurrence(uint64_t key)
+static uint64_t occurrence_count(uint64_t key)
 {
     recorder_lock();
     const uintptr_t before = (uintptr_t)map_get(&occurrences, key);
@@ -38,7 +38,7 @@ uint64_t comm_id_agreed(const struct creation *how, const struct members *mine,
         h = hash_mix(h, how->parent->identity);
     h = hash_text(hash_mix(h, (uint64_t)how->tag), how->text != NULL ? how->text : "",
                   how->text != NULL ? how->text_length : -1);
-    return hash_mix(h, occurrence(h));
+    return hash_mix(h, occurrence_count(h));
 }
 
 uint64_t comm_id_local(void)
@@ -59,8 +59,8 @@ uint64_t comm_id_local(void)
  * and their number is derived from their identity.
  */
 
-int64_t comm_id_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
-                    const struct members *mine)
+int64_t comm_id_equivalence(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                            const struct members *mine)
 {
     const struct communicator *const parent = how->parent;
     int topology = MPI_UNDEFINED;
@@ -73,27 +73,27 @@ int64_t comm_id_kin(const struct creation *how, struct communicator *c, MPI_Comm
                  parent->equivalence.number > 0 ? parent->equivalence.kind : parent->identity);
     if (parent->equivalence.number > 0)
         return KIN_BY_IDENTITY + (int64_t)(c->identity % KIN_BY_IDENTITY);
-    const uint64_t earlier = occurrence(hash_mix(c->equivalence.kind, 1));
+    const uint64_t earlier = occurrence_count(hash_mix(c->equivalence.kind, 1));
 
     return earlier >= (uint64_t)recorder.options.alike && earlier < MOST_KIN ? (int64_t)earlier : 0;
 }
 
 /* Return a free entry of the same kind, with its table number, or NULL if there is none. */
-struct communicator *comm_id_take(uint64_t kind)
+struct communicator *comm_id_reuse_entry(uint64_t kind)
 {
     recorder_lock();
-    struct communicator *const found = map_get(&spares, kind);
+    struct communicator *const found = map_get(&free_entries, kind);
 
     if (found != NULL)
-        map_put(&spares, kind, found->equivalence.next_free);
+        map_put(&free_entries, kind, found->equivalence.next_free);
     recorder_unlock();
     return found;
 }
 
-void comm_id_give(struct communicator *c)
+void comm_id_release_entry(struct communicator *c)
 {
     recorder_lock();
-    c->equivalence.next_free = map_get(&spares, c->equivalence.kind);
-    map_put(&spares, c->equivalence.kind, c);
+    c->equivalence.next_free = map_get(&free_entries, c->equivalence.kind);
+    map_put(&free_entries, c->equivalence.kind, c);
     recorder_unlock();
 }

@@ -59,8 +59,8 @@ struct creation {
     MPI_Comm parent_handle;
     uint32_t sequence;
     bool counted, failed;
-    bool under_way; /* comm_create_lock.c */
-    bool agreed;    /* with Sessions: the members have verified that their selections agree */
+    bool holds_lock; /* comm_create_lock.c */
+    bool agreed;     /* with Sessions: the members have verified that their selections agree */
     struct creation *outer; /* the creation in which a callback started this one */
     uint64_t stamp, outer_stamp;
 };
@@ -75,17 +75,17 @@ struct freeing {
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */
 void comm_start(bool sessions);
-void comm_making(struct creation *c, MPI_Comm parent, bool counted);
-bool comm_made(struct creation *c, int error);
+void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted);
+bool comm_creation_end(struct creation *c, int error);
 void comm_register(struct creation *c, MPI_Comm made);
-void comm_freeing(struct freeing *f, MPI_Comm comm);
-void comm_freed(struct freeing *f, int error);
-void comm_named(MPI_Comm comm, int error);
-int comm_living(void);
+void comm_free_begin(struct freeing *f, MPI_Comm comm);
+void comm_free_end(struct freeing *f, int error);
+void comm_name_changed(MPI_Comm comm, int error);
+int comm_live_count(void);
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 
 /* Return true on rank 0 of the private communicator, which decides for all members. */
-static inline bool comm_leads(const struct communicator *k)
+static inline bool comm_is_leader(const struct communicator *k)
 {
     return k->rank == 0 && (!k->inter || k->first_group);
 }
@@ -102,21 +102,21 @@ bool members_are_all(const struct members *m);
 struct members members_of(MPI_Comm comm, bool remote, int size);
 uint64_t members_hash(const struct members *m);
 int members_lowest(const struct members *m);
-void members_add(struct text *t, const struct members *m);
+void members_write(struct text *t, const struct members *m);
 
 /* ---- identity of a communicator (comm_id.c) */
 
 uint64_t comm_id_agreed(const struct creation *how, const struct members *mine,
                         const struct members *others, bool inter);
 uint64_t comm_id_local(void);
-int64_t comm_id_kin(const struct creation *how, struct communicator *c, MPI_Comm comm,
-                    const struct members *mine);
-struct communicator *comm_id_take(uint64_t kind);
-void comm_id_give(struct communicator *c);
+int64_t comm_id_equivalence(const struct creation *how, struct communicator *c, MPI_Comm comm,
+                            const struct members *mine);
+struct communicator *comm_id_reuse_entry(uint64_t kind);
+void comm_id_release_entry(struct communicator *c);
 
 /* ---- neighbours in a communicator's topology (topology.c) */
 
-struct topology topology_add(struct text *t, MPI_Comm comm, int rank);
+struct topology topology_write(struct text *t, MPI_Comm comm, int rank);
 
 /* ---- lock between creations of communicators by the program and by mpiprof
  * (comm_create_lock.c) */
@@ -124,15 +124,15 @@ struct topology topology_add(struct text *t, MPI_Comm comm, int rank);
 bool comm_create_lock_has_threads(void);
 void comm_create_lock_begin(bool *under_way);
 void comm_create_lock_end(bool *under_way);
-void comm_create_lock_note_later(void);
-bool comm_create_lock_later(void);
-bool comm_create_lock_alone(void);
-void comm_create_lock_over(void);
+void comm_create_lock_note_idup(void);
+bool comm_create_lock_has_idup(void);
+bool comm_create_lock_try_exclusive(void);
+void comm_create_lock_end_exclusive(void);
 
 /* ---- entries of windows and files (window_file_comm.c) */
 
-struct communicator *window_file_comm_own(struct communicator *comm);
-void window_file_comm_making(struct creation *c, MPI_Comm comm);
+struct communicator *window_file_comm_persistent(struct communicator *comm);
+void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm);
 void window_file_comm_window_register(const struct creation *c, MPI_Win made);
 struct communicator *window_file_comm_window_find(MPI_Win window);
 struct communicator *window_file_comm_window_unlink(MPI_Win window);
@@ -144,9 +144,9 @@ void window_file_comm_file_freed(struct communicator *c, int error, MPI_File fil
 
 /* ---- detection of calls that the library rejected before its first message (refusal.c) */
 
-bool refusal_by_class(int error);
-bool refusal_of_creation(const struct creation *c, int error);
+bool refusal_is_by_class(int error);
+bool refusal_is_of_creation(const struct creation *c, int error);
 
 /* ---- message about spawned processes (spawn.c) */
 
-void spawn_remark(const struct creation *c, int root, const char *command, char *const *argv);
+void spawn_report(const struct creation *c, int root, const char *command, char *const *argv);

@@ -32,45 +32,45 @@
 enum { MOST_HANDLERS = 32 };
 
 static MPI_Comm_errhandler_function *_Atomic functions[MOST_HANDLERS];
-static int count; /* protected by recorder.lock */
+static int handler_count; /* protected by recorder.lock */
 
-static bool is_in(const void *address, struct span s)
+static bool span_contains(const void *address, struct span s)
 {
     return (uintptr_t)address >= s.low && (uintptr_t)address < s.high;
 }
 
-static void enter(struct thread *before, int error)
+static void handler_enter(struct thread *before, int error)
 {
     struct thread *const t = &self;
 
     *before = *t;
     if (!atomic_load(&recorder.active) ||
-        (t->call == NULL && t->creation == NULL && t->freeing == NULL && t->watch == NULL))
+        (t->call == NULL && t->creation == NULL && t->freeing == NULL && t->completion == NULL))
         return;
     /* The entries below apply only if they are in the caller's frames. Otherwise the error belongs
      * to a call of a callback, or the entry's frame was abandoned. */
     const struct span caller = unwind_caller();
 
-    if (is_in(t->call, caller) && t->call->state != CALL_SCHEDULED) {
+    if (span_contains(t->call, caller) && t->call->state != CALL_SCHEDULED) {
         call_failed(t->call, error);
         t->call = NULL;
-        t->caller = NULL;
+        t->fortran_caller = NULL;
     }
-    if (is_in(t->creation, caller) && t->creation->stamp == t->creation_stamp) {
-        comm_made(t->creation, error);
+    if (span_contains(t->creation, caller) && t->creation->stamp == t->creation_stamp) {
+        comm_creation_end(t->creation, error);
         t->creation = NULL;
     }
-    if (is_in(t->freeing, caller) && t->freeing->stamp == t->freeing_stamp) {
-        comm_freed(t->freeing, error);
+    if (span_contains(t->freeing, caller) && t->freeing->stamp == t->freeing_stamp) {
+        comm_free_end(t->freeing, error);
         t->freeing = NULL;
     }
-    if (is_in(t->watch, caller) && t->watch->stamp == t->watch_stamp) {
-        request_completion_failed(t->watch);
-        t->watch = NULL;
+    if (span_contains(t->completion, caller) && t->completion->stamp == t->completion_stamp) {
+        request_completion_failed(t->completion);
+        t->completion = NULL;
     }
 }
 
-static void leave(const struct thread *before)
+static void handler_leave(const struct thread *before)
 {
     struct thread *const t = &self;
 
@@ -79,21 +79,21 @@ static void leave(const struct thread *before)
     t->creation_stamp = before->creation_stamp;
     t->freeing = before->freeing;
     t->freeing_stamp = before->freeing_stamp;
-    t->watch = before->watch;
-    t->watch_stamp = before->watch_stamp;
-    t->caller = before->caller;
+    t->completion = before->completion;
+    t->completion_stamp = before->completion_stamp;
+    t->fortran_caller = before->fortran_caller;
 }
 
 /* Open MPI passes two more arguments, so the argument registers behind the last one are forwarded,
  * too. */
-static void ask(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
+static void handler_run(int which, MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)
 {
     MPI_Comm_errhandler_function *const function = atomic_load(&functions[which]);
     struct thread before;
 
-    enter(&before, *error);
+    handler_enter(&before, *error);
     function(comm, error, a, b, c, d);
-    leave(&before);
+    handler_leave(&before);
 }
 
 #define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
@@ -102,7 +102,7 @@ typedef void stand_in(MPI_Comm *, int *, void *, void *, void *, void *);
 #define STAND_IN(n)                                                                                \
     static void stand_in_##n(MPI_Comm *comm, int *error, void *a, void *b, void *c, void *d)       \
     {                                                                                              \
-        ask(n, comm, error, a, b, c, d);                                                           \
+        handler_run(n, comm, error, a, b, c, d);                                                   \
     }
 HANDLERS(STAND_IN)
 #undef STAND_IN
@@ -111,18 +111,18 @@ static stand_in *const stand_ins[MOST_HANDLERS] = {HANDLERS(STAND_IN)};
 #undef STAND_IN
 
 /* Return the function that the library receives instead of a handler of the program. */
-MPI_Comm_errhandler_function *error_handler_stand_in(MPI_Comm_errhandler_function *function)
+MPI_Comm_errhandler_function *error_handler_wrapper(MPI_Comm_errhandler_function *function)
 {
     int i = 0;
 
     if (function == NULL)
         return function;
     recorder_lock();
-    while (i < count && atomic_load(&functions[i]) != function)
+    while (i < handler_count && atomic_load(&functions[i]) != function)
         i++;
-    if (i == count && count < MOST_HANDLERS)
-        atomic_store(&functions[count++], function);
-    const bool found = i < count;
+    if (i == handler_count && handler_count < MOST_HANDLERS)
+        atomic_store(&functions[handler_count++], function);
+    const bool found = i < handler_count;
 
     recorder_unlock();
     return found ? (MPI_Comm_errhandler_function *)(native_function *)stand_ins[i] : function;

@@ -11,9 +11,9 @@
 #include "record/record.h"
 
 /* Return the next sequence number on a communicator, window or file. */
-struct turn management_collective_of(struct communicator *comm)
+struct call_order management_collective_order(struct communicator *comm)
 {
-    struct turn at = {.comm = comm};
+    struct call_order at = {.comm = comm};
 
     if (comm != NULL) {
         at.sequence = comm->next++;
@@ -23,14 +23,14 @@ struct turn management_collective_of(struct communicator *comm)
 }
 
 /* The parent counted the call that creates a communicator, window or file. */
-struct turn management_collective_making(const struct creation *c)
+struct call_order management_collective_creation_order(const struct creation *c)
 {
-    return (struct turn){
+    return (struct call_order){
         .comm = c->counted ? c->parent : NULL, .creation = c, .sequence = c->sequence};
 }
 
-void management_collective_begin(struct management_collective *g, int operation, struct turn at,
-                                 enum spent what, const void *address)
+void management_collective_begin(struct management_collective *g, int operation,
+                                 struct call_order at, enum spent what, const void *address)
 {
     const bool outermost = self.call == NULL || !call_within(&g->call);
 
@@ -40,14 +40,14 @@ void management_collective_begin(struct management_collective *g, int operation,
     if (g->recorded)
         call_begin_counted(&g->call, operation, &at, address);
     else
-        g->since = outside_begin(what);
+        g->since = unrecorded_begin(what);
 }
 
 void management_collective_end(struct management_collective *g, int error, enum spent what)
 {
     if (!g->recorded) {
         if (what != SPENT_NOTHING)
-            outside_end(g->since, what);
+            unrecorded_end(g->since, what);
         return;
     }
     if (call_end(&g->call, error))

@@ -12,7 +12,7 @@
 /* Return all ranks without a query, because Open MPI's translation of ranks takes O(p^2). */
 struct members members_all(int size)
 {
-    struct members m = {.count = size, .ranks = memory_get(sizeof *m.ranks * (size_t)size)};
+    struct members m = {.count = size, .ranks = memory_allocate(sizeof *m.ranks * (size_t)size)};
 
     m.foreign = m.ranks == NULL;
     for (int i = 0; !m.foreign && i < size; i++)
@@ -40,8 +40,8 @@ struct members members_of(MPI_Comm comm, bool remote, int size)
     pmpi.Group_size(group, &m.count);
     if (m.count > size) /* in MPICH 5.0, a smaller Cartesian communicator has its parent's group */
         m.count = size;
-    own = memory_get(sizeof *own * (size_t)(m.count + 1));
-    m.ranks = memory_get(sizeof *own * (size_t)(m.count + 1));
+    own = memory_allocate(sizeof *own * (size_t)(m.count + 1));
+    m.ranks = memory_allocate(sizeof *own * (size_t)(m.count + 1));
     m.foreign = own == NULL || m.ranks == NULL || recorder.world == MPI_GROUP_NULL;
     for (int i = 0; !m.foreign && i < m.count; i++)
         own[i] = i;
@@ -73,7 +73,7 @@ int members_lowest(const struct members *m)
     return rank;
 }
 
-static int run_end(const struct members *m, int from, int *step)
+static int run_last(const struct members *m, int from, int *step)
 {
     int last = from;
 
@@ -88,13 +88,13 @@ static bool are_few_runs(const struct members *m)
     int runs = 0, step = 0;
 
     for (int i = 0; i < m->count && runs <= recorder.options.runs; runs++)
-        i = run_end(m, i, &step) + 1;
+        i = run_last(m, i, &step) + 1;
     return runs <= recorder.options.runs;
 }
 
 /* Write runs of equal steps: [[first, last, step], ...]. If irregular members have too many runs,
  * only the first member writes them; the others write that member's rank. */
-void members_add(struct text *t, const struct members *m)
+void members_write(struct text *t, const struct members *m)
 {
     if (m->foreign) {
         text_add(t, "null");
@@ -107,7 +107,7 @@ void members_add(struct text *t, const struct members *m)
     text_add(t, "[");
     for (int i = 0; i < m->count;) {
         int step = 1;
-        const int last = run_end(m, i, &step);
+        const int last = run_last(m, i, &step);
 
         text_add(t, "%s[%d, %d, %d]", i > 0 ? ", " : "", m->ranks[i], m->ranks[last], step);
         i = last + 1;

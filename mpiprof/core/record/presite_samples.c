@@ -17,26 +17,26 @@
 
 enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
 
-struct time {
+struct sample_time {
     uint32_t place, after, site, samples; /* between two call sites; after is 0 at the start */
     int64_t ns;
 };
 
-bool presite_sample_asked;
-static struct time recent[MOST_PLACES], *pairs; /* since the last call; totals */
+bool presite_sample_is_on;
+static struct sample_time recent[MOST_PLACES], *pairs; /* since the last call; totals */
 static int recent_count;
-static uint32_t samples_kept, last_site;
+static uint32_t unwritten_samples, last_site;
 static const struct thread *owner; /* the sampled thread, which called MPI_Init */
 static int64_t last_ns, left_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
 
-static void add(struct time *t, uint32_t samples, int64_t ns)
+static void time_add(struct sample_time *t, uint32_t samples, int64_t ns)
 {
     t->samples += samples;
     t->ns += ns;
 }
 
-static struct time *recent_of(uint32_t place)
+static struct sample_time *recent_find(uint32_t place)
 {
     int i = 0;
 
@@ -45,31 +45,31 @@ static struct time *recent_of(uint32_t place)
     if (i == MOST_PLACES)
         return NULL;
     if (i == recent_count)
-        recent[recent_count++] = (struct time){.place = place};
+        recent[recent_count++] = (struct sample_time){.place = place};
     return &recent[i];
 }
 
-static void place_found(struct site *place, int64_t at, int64_t ns)
+static void sample_found(struct site *place, int64_t at, int64_t ns)
 {
-    lock_take(&lock);
+    lock_acquire(&lock);
     const int64_t since = last_ns > left_ns ? last_ns : left_ns;
     /* Kernel samples are processed after the next call was entered, so this test excludes them. */
     const bool within = ns == 0 && __atomic_load_n(&owner->call, __ATOMIC_RELAXED) != NULL;
-    struct time *const t = at > left_ns && !within ? recent_of(place->id) : NULL;
+    struct sample_time *const t = at > left_ns && !within ? recent_find(place->id) : NULL;
 
     last_ns = at;
     if (t != NULL)
-        add(t, 1, ns > 0 ? ns : at - since);
-    lock_give(&lock);
+        time_add(t, 1, ns > 0 ? ns : at - since);
+    lock_release(&lock);
 }
 
-static struct time *pair_of(uint32_t place, uint32_t site)
+static struct sample_time *pair_find(uint32_t place, uint32_t site)
 {
-    const struct time wanted = {.place = place, .after = last_site, .site = site};
+    const struct sample_time wanted = {.place = place, .after = last_site, .site = site};
     const uint64_t hash = hash_mix(hash_mix(place, last_site), site);
 
     for (uint64_t i = 0; i < MOST_TRIED; i++) {
-        struct time *const t = &pairs[(hash + i) % MOST_PAIRS];
+        struct sample_time *const t = &pairs[(hash + i) % MOST_PAIRS];
 
         if (t->site == 0)
             *t = wanted;
@@ -82,7 +82,7 @@ static struct time *pair_of(uint32_t place, uint32_t site)
 static void write_all(void)
 {
     for (int i = 0; i < MOST_PAIRS; i++) {
-        struct time *const p = &pairs[i];
+        struct sample_time *const p = &pairs[i];
         struct text t = {0};
 
         if (p->samples == 0)
@@ -90,12 +90,12 @@ static void write_all(void)
         text_add(&t, "{\"rank\": %d, \"where\": {\"site\": %u, \"after\": %u, \"before\": %u, ",
                  recorder.rank, p->place, p->after, p->site);
         text_add(&t, "\"samples\": %u, \"ns\": %lld}}\n", p->samples, (long long)p->ns);
-        file_line(&t);
+        file_write_line(&t);
         text_free(&t);
         p->samples = 0;
         p->ns = 0;
     }
-    samples_kept = 0;
+    unwritten_samples = 0;
 }
 
 /* Add the samples since the last call to a call site that enters a collective. */
@@ -104,18 +104,18 @@ void presite_sample_entered(const struct site *site)
     if (owner != &self)
         return;
     sampler_drain(left_ns);
-    lock_take(&lock);
+    lock_acquire(&lock);
     for (int i = 0; i < recent_count; i++) {
-        struct time *const p = pair_of(recent[i].place, site->id);
+        struct sample_time *const p = pair_find(recent[i].place, site->id);
 
-        samples_kept += recent[i].samples;
+        unwritten_samples += recent[i].samples;
         if (p != NULL)
-            add(p, recent[i].samples, recent[i].ns);
+            time_add(p, recent[i].samples, recent[i].ns);
     }
     recent_count = 0;
     last_site = site->id;
-    lock_give(&lock);
-    if (samples_kept >= WRITE_EVERY)
+    lock_release(&lock);
+    if (unwritten_samples >= WRITE_EVERY)
         write_all();
 }
 
@@ -124,37 +124,37 @@ void presite_sample_left(void)
 {
     if (owner != &self)
         return;
-    lock_take(&lock);
+    lock_acquire(&lock);
     recent_count = 0;
     left_ns = now_ns();
-    lock_give(&lock);
+    lock_release(&lock);
 }
 
-static const char *start(void)
+static const char *sampling_start(void)
 {
     if (record_is_summed())
         return "--record summary keeps none";
     owner = &self;
     left_ns = now_ns();
-    pairs = memory_get(MOST_PAIRS * sizeof *pairs);
-    return pairs != NULL ? sampler_start(place_found) : "no memory";
+    pairs = memory_allocate(MOST_PAIRS * sizeof *pairs);
+    return pairs != NULL ? sampler_start(sample_found) : "no memory";
 }
 
 void presite_sample_start(void)
 {
-    const char *const why = recorder.options.where ? start() : "";
+    const char *const why = recorder.options.where ? sampling_start() : "";
 
-    presite_sample_asked = why == NULL;
+    presite_sample_is_on = why == NULL;
     if (why != NULL && why[0] != '\0')
-        file_note("--where: no samples: %s", why);
+        file_write_note("--where: no samples: %s", why);
 }
 
 /* Stop sampling, on the thread of MPI_Finalize, after recording has ended. */
 void presite_sample_end(void)
 {
-    if (!presite_sample_asked)
+    if (!presite_sample_is_on)
         return;
-    presite_sample_asked = false;
+    presite_sample_is_on = false;
     sampler_stop();
     write_all();
 }

@@ -18,12 +18,12 @@
 
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
-struct spare {               /* window of a thread that has ended */
-    struct spare *next;
+struct free_window {         /* window of a thread that has ended */
+    struct free_window *next;
     struct chunk *window;
     uint32_t used;
 };
-static struct spare *spares;               /* protected by recorder.lock */
+static struct free_window *free_windows;   /* protected by recorder.lock */
 static struct chunk *_Atomic first_window; /* of this process */
 static atomic_uint threads;
 static _Atomic uint64_t dropped;
@@ -36,7 +36,7 @@ static struct chunk *window_new(uint32_t *number)
 {
     *number = atomic_fetch_add(&threads, 1);
     if (*number <= UINT16_MAX)
-        return file_window(*number);
+        return file_window_create(*number);
     atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
     return NULL;
 }
@@ -44,7 +44,7 @@ static struct chunk *window_new(uint32_t *number)
 static void thread_end(void *unused)
 {
     struct thread *const t = &self;
-    struct spare *const s = malloc(sizeof *s);
+    struct free_window *const s = malloc(sizeof *s);
 
     (void)unused;
     atomic_fetch_add(&overhead_ns, t->recorder_ns);
@@ -52,10 +52,10 @@ static void thread_end(void *unused)
         t->window->head.task = 0;
     /* In a forked child, a thread that does not exist there may own the lock. */
     if (s != NULL && atomic_load(&recorder.active)) {
-        *s = (struct spare){.window = t->window, .used = t->used};
+        *s = (struct free_window){.window = t->window, .used = t->used_records};
         recorder_lock();
-        s->next = spares;
-        spares = s;
+        s->next = free_windows;
+        free_windows = s;
         recorder_unlock();
     } else {
         free(s);
@@ -66,12 +66,12 @@ static void thread_end(void *unused)
 static void thread_begin(struct thread *t)
 {
     recorder_lock();
-    struct spare *const s = spares;
+    struct free_window *const s = free_windows;
 
     if (s != NULL) {
-        spares = s->next;
+        free_windows = s->next;
         t->window = s->window;
-        t->used = s->used;
+        t->used_records = s->used;
         t->number = t->window->head.thread;
     }
     recorder_unlock();
@@ -91,23 +91,23 @@ static void thread_begin(struct thread *t)
         pthread_setspecific(thread_key, t);
 }
 
-static bool window_turn(struct thread *t)
+static bool window_append(struct thread *t)
 {
     struct chunk *const w = t->window;
 
-    if (!file_append(w))
+    if (!file_window_append(w))
         return false;
     /* While the serial equals that of the appended chunk, readers ignore the window. */
     memset(w->records, 0, sizeof w->records);
     atomic_thread_fence(memory_order_release);
     w->head.serial++;
     atomic_thread_fence(memory_order_release);
-    t->used = 0;
+    t->used_records = 0;
     return true;
 }
 
 /* Ensure that this thread has a window. Returns false if none is available. */
-bool record_window(void)
+bool record_window_ensure(void)
 {
     struct thread *const t = &self;
 
@@ -126,8 +126,8 @@ void record_check_length(void)
         pthread_sigmask(SIG_BLOCK, NULL, &now);
         self.bus = sigismember(&now, SIGBUS) == 1 ? BUS_BLOCKED : BUS_OPEN;
     }
-    if (self.bus == BUS_BLOCKED || atomic_load(&mapped_unguarded))
-        file_check();
+    if (self.bus == BUS_BLOCKED || atomic_load(&mapped_is_unguarded))
+        file_check_length();
 }
 
 void record_drop(void)
@@ -140,7 +140,7 @@ void record_drop(void)
 }
 
 /* Return `count` adjacent records, or NULL after counting a dropped call. */
-static struct record *slots(struct thread *t, uint32_t count)
+static struct record *records_reserve(struct thread *t, uint32_t count)
 {
     record_check();
     if (t->window == NULL && !t->refused)
@@ -149,17 +149,17 @@ static struct record *slots(struct thread *t, uint32_t count)
         record_drop();
         return NULL;
     }
-    if (t->used + count > CHUNK_RECORDS) {
-        if (file_full()) /* not dropped: the call is added to the totals instead */
+    if (t->used_records + count > CHUNK_RECORDS) {
+        if (file_is_full()) /* not dropped: the call is added to the totals instead */
             return NULL;
-        if (!window_turn(t)) {
+        if (!window_append(t)) {
             record_drop();
             return NULL;
         }
     }
-    struct record *const r = &t->window->records[t->used];
+    struct record *const r = &t->window->records[t->used_records];
 
-    t->used += count;
+    t->used_records += count;
     return r;
 }
 
@@ -168,61 +168,61 @@ static struct record *slots(struct thread *t, uint32_t count)
 struct record *record_new(uint32_t extensions)
 {
     struct thread *const t = &self;
-    const int64_t outside = t->outside_ns;
+    const int64_t outside = t->unrecorded_ns;
     const bool wide = outside > (int64_t)UINT32_MAX;
-    struct record *r = slots(t, 1 + extensions + wide);
+    struct record *r = records_reserve(t, 1 + extensions + wide);
 
     if (r == NULL)
         return NULL;
     if (wide)
-        record_extend(r++, EXT_OUTSIDE, outside);
+        record_write_extension(r++, EXT_OUTSIDE, outside);
     r += extensions;
     r->outside_ns = wide ? UINT32_MAX : (uint32_t)outside;
     r->thread = (uint16_t)t->number;
     r->choice = 0;
-    t->outside_ns = 0;
+    t->unrecorded_ns = 0;
     return r;
 }
 
 /* ---- summary: totals instead of a log, four records per shape group and algorithm */
 
-static struct record *summary_slots(uint32_t count)
+static struct record *summary_reserve(uint32_t count)
 {
     static struct thread common; /* protected by recorder.lock; windows for all threads */
 
-    if (common.window == NULL || common.used + count > CHUNK_RECORDS) {
+    if (common.window == NULL || common.used_records + count > CHUNK_RECORDS) {
         struct chunk *none = NULL;
 
         common.window = window_new(&common.number);
-        common.used = 0;
+        common.used_records = 0;
         /* With --record summary, a rank may have no other window to store its fatal signal. */
         atomic_compare_exchange_strong(&first_window, &none, common.window);
     }
     if (common.window == NULL)
         return NULL;
-    struct record *const r = &common.window->records[common.used];
+    struct record *const r = &common.window->records[common.used_records];
 
-    common.used += count;
+    common.used_records += count;
     return r;
 }
 
 static struct record *summary_of(struct call_shape *f)
 {
     recorder_lock();
-    if (f->summary == NULL) {
-        struct record *const r = summary_slots(4);
+    if (f->totals == NULL) {
+        struct record *const r = summary_reserve(4);
 
         if (r != NULL) {
             r->shape = f->id;
-            record_extend(r + 1, EXT_SENT, 0);
-            record_extend(r + 2, EXT_RECEIVED, 0);
-            record_extend(r + 3, EXT_LONGEST, 0);
+            record_write_extension(r + 1, EXT_SENT, 0);
+            record_write_extension(r + 2, EXT_RECEIVED, 0);
+            record_write_extension(r + 3, EXT_LONGEST, 0);
             record_publish(r, KIND_summary);
-            f->summary = r;
+            f->totals = r;
         }
     }
     recorder_unlock();
-    return f->summary;
+    return f->totals;
 }
 
 /* Return records for the statistics of a call site (statistics.c), or NULL if memory is
@@ -230,11 +230,11 @@ static struct record *summary_of(struct call_shape *f)
 struct record *record_statistics(uint32_t shape)
 {
     enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
-    struct record *const r = summary_slots(GROUP);
+    struct record *const r = summary_reserve(GROUP);
 
     record_check();
     for (int i = 1; r != NULL && i < GROUP; i++)
-        record_extend(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
+        record_write_extension(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
     if (r != NULL) {
         r->shape = shape;
         record_publish(r, KIND_statistics);
@@ -244,7 +244,7 @@ struct record *record_statistics(uint32_t shape)
 
 void record_summarise(const struct call *c, int64_t sent, int64_t received)
 {
-    struct signatures *const f = c->signatures;
+    struct shape_group *const f = c->shape_group;
     const int64_t elapsed = c->exit_ns - c->enter_ns;
     const struct call_shape wanted = {.algorithm = c->algorithm,
                                       .root = ROOT_NONE,
@@ -253,7 +253,7 @@ void record_summarise(const struct call *c, int64_t sent, int64_t received)
                                       .flags = f->base.flags};
     struct call_shape *const other = c->algorithm != NULL ? call_shape_find(f, &wanted) : NULL;
     struct call_shape *const s = other != NULL ? other : &f->base;
-    struct record *const r = s->summary != NULL ? s->summary : summary_of(s);
+    struct record *const r = s->totals != NULL ? s->totals : summary_of(s);
 
     if (r == NULL) {
         record_drop();
@@ -285,9 +285,9 @@ void record_flush(void)
 
     /* Skip the flush in a callback within a call, because that call's record is open in this
      * window. In a ring, a partial window would take a whole slot. */
-    if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used > 0 &&
-        !atomic_load(&recorder.stopped) && !file_full())
-        window_turn(t);
+    if (recorder.options.ring == 0 && t->call == NULL && t->window != NULL && t->used_records > 0 &&
+        !atomic_load(&recorder.stopped) && !file_is_full())
+        window_append(t);
 }
 
 void record_signal(int number)
@@ -299,7 +299,7 @@ void record_signal(int number)
         w->head.signal = (uint16_t)number;
     /* Other threads may still be writing to their windows, so only this window is sealed. */
     if (self.window != NULL)
-        file_seal(self.window);
+        file_window_seal(self.window);
 }
 
 int64_t record_overhead_ns(void)

@@ -12,11 +12,11 @@
 
 struct communicator;
 struct call_shape;
-struct signatures;
+struct shape_group;
 struct site;
 
 enum { RECENT = 8 };
-struct given { /* arguments of a call, only for comparison */
+struct call_arguments { /* arguments of a call, only for comparison */
     int root;
     unsigned form; /* C or Fortran, large counts, in-place sides */
     int64_t counts[2];
@@ -29,26 +29,27 @@ struct recent { /* lookup results of the thread's last calls, by return address 
     uint32_t generation;
     struct communicator *comm;
     struct site *native; /* NULL if the address alone does not determine the site */
-    struct signatures *signatures;
-    struct given given; /* of the last call described by its arguments alone, with its results: */
-    const struct signatures *described;
-    const struct call_shape *signature;
+    struct shape_group *shape_group;
+    /* of the last call described by its arguments alone, with its results: */
+    struct call_arguments arguments;
+    const struct shape_group *described_group;
+    const struct call_shape *described_shape;
 };
 struct thread {
     struct recent recent[RECENT];
     struct chunk *window;
-    int64_t outside_ns, recorder_ns;
-    const void *caller;
-    /* The active calls of this thread. They may have been abandoned: check with unwind_holds()
+    int64_t unrecorded_ns, recorder_ns;
+    const void *fortran_caller;
+    /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
      * first. */
     struct call *call;
     struct creation *creation;
     struct freeing *freeing;
-    struct request_completion *watch;
+    struct request_completion *completion;
     /* Stamps of these three pointers while their objects are valid, or 0. An abandoned object may
-     * be inside a current frame, so unwind_holds() alone is not enough. */
-    uint64_t creation_stamp, freeing_stamp, watch_stamp, stamps;
-    uint32_t used, number, calls;
+     * be inside a current frame, so unwind_is_live() alone is not enough. */
+    uint64_t creation_stamp, freeing_stamp, completion_stamp, stamps;
+    uint32_t used_records, number, calls;
     bool refused;
     enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */
 };
@@ -64,7 +65,7 @@ struct record *record_statistics(uint32_t shape);
 void record_start_up(void);
 void record_flush(void);
 void record_signal(int number); /* called in a signal handler */
-bool record_window(void);
+bool record_window_ensure(void);
 void record_check_length(void);
 int64_t record_overhead_ns(void);
 uint64_t record_dropped(void);
@@ -72,7 +73,7 @@ uint64_t record_dropped(void);
 /* Check the file's length before a write to the window, in the cases that no handler can cover. */
 static inline void record_check(void)
 {
-    if (self.bus != BUS_OPEN || atomic_load_explicit(&mapped_unguarded, memory_order_relaxed))
+    if (self.bus != BUS_OPEN || atomic_load_explicit(&mapped_is_unguarded, memory_order_relaxed))
         record_check_length();
 }
 
@@ -82,7 +83,7 @@ static inline void record_publish(struct record *r, enum kind kind)
     r->kind = (uint8_t)kind;
 }
 
-static inline void record_extend(struct record *r, enum extension what, int64_t value)
+static inline void record_write_extension(struct record *r, enum extension what, int64_t value)
 {
     r->sequence = (uint32_t)what;
     r->exit_ns = value;
@@ -99,7 +100,7 @@ static inline bool record_is_summed(void)
 }
 
 /* Return true if a call is sampled. `identity` is that of the communicator. */
-static inline bool record_samples(uint64_t identity, uint32_t sequence, int64_t start)
+static inline bool record_is_sampled(uint64_t identity, uint32_t sequence, int64_t start)
 {
     const unsigned k = recorder.options.sample;
 
@@ -113,9 +114,9 @@ enum spent { SPENT_POINT_TO_POINT, SPENT_COMPLETION, SPENT_ONE_SIDED, SPENT_FILE
 
 /* Store the current call's type in the thread's window, for readers during the call. SPENT_NOTHING
  * means a collective without a record. */
-static inline void inside_mark(enum spent what)
+static inline void unrecorded_mark(enum spent what)
 {
     record_check();
-    if (self.window != NULL || record_window())
+    if (self.window != NULL || record_window_ensure())
         self.window->head.inside = (uint16_t)(what + 1);
 }

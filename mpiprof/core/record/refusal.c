@@ -20,7 +20,7 @@
 #include "base/pmpi.h"
 #include "base/symbol_lookup.h"
 
-bool refusal_by_class(int error)
+bool refusal_is_by_class(int error)
 {
     static const int classes[] = {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE,
                                   MPI_ERR_TAG,    MPI_ERR_COMM,  MPI_ERR_RANK,
@@ -138,7 +138,7 @@ static bool arguments_fit(const struct creation *c)
 
 /* Return true if a failed call was rejected. Windows and files are created on an entry without a
  * handle (window_file_comm.c). */
-bool refusal_of_creation(const struct creation *c, int error)
+bool refusal_is_of_creation(const struct creation *c, int error)
 {
-    return c->parent->handle == MPI_COMM_NULL ? refusal_by_class(error) : !arguments_fit(c);
+    return c->parent->handle == MPI_COMM_NULL ? refusal_is_by_class(error) : !arguments_fit(c);
 }

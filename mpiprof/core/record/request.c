@@ -40,7 +40,7 @@ void request_add(const struct call *c, MPI_Request handle)
     r->sequence = c->sequence;
     r->shape = c->shape;
     r->persistent = operation_form(c->operation) == 2;
-    r->starts = c->signatures->comm->equivalence.number;
+    r->start = c->shape_group->comm->equivalence.number;
     r->active = !r->persistent;
     recorder_lock();
     struct request *const first = map_get(&by_handle, r->handle);
@@ -78,13 +78,13 @@ void request_remove(struct request *r)
 }
 
 /* Return the oldest entry of a handle that this call does not use for another index. */
-struct request *request_take(MPI_Request handle)
+struct request *request_reserve(MPI_Request handle)
 {
     struct request *r = map_get(&by_handle, key_of(handle));
 
-    while (r != NULL && r->held)
+    while (r != NULL && r->reserved)
         r = r->next;
     if (r != NULL)
-        r->held = true;
+        r->reserved = true;
     return r;
 }

@@ -12,11 +12,11 @@ struct request {
     struct request *next, *last; /* last: of the list, valid in its first entry */
     uint64_t handle, identity;
     uint32_t sequence, shape;
-    int64_t starts;
-    bool persistent, active, sampled, held;
+    int64_t start;
+    bool persistent, active, sampled, reserved;
 };
 void request_add(const struct call *c, MPI_Request handle);
-struct request *request_take(MPI_Request handle);
+struct request *request_reserve(MPI_Request handle);
 void request_remove(struct request *r);
 
 /* ---- completion of recorded requests in Waits and Tests (request_completion.c) */

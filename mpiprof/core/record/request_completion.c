@@ -28,12 +28,12 @@ static MPI_Request handle_at(const struct request_completion *w, int i)
 static void record_of_request(const struct request *r, enum kind kind, int64_t enter_ns,
                               int64_t exit_ns)
 {
-    struct record *const made = record_new(r->starts > 0 ? 1 : 0);
+    struct record *const made = record_new(r->start > 0 ? 1 : 0);
 
     if (made == NULL)
         return;
-    if (r->starts > 0)
-        record_extend(made - 1, EXT_START, r->starts);
+    if (r->start > 0)
+        record_write_extension(made - 1, EXT_START, r->start);
     made->sequence = r->sequence;
     made->shape = r->shape;
     made->enter_ns = enter_ns;
@@ -44,7 +44,7 @@ static void record_of_request(const struct request *r, enum kind kind, int64_t e
 static bool request_wanted(const struct request *r)
 {
     return !record_is_summed() &&
-           record_samples(r->identity, r->sequence, r->persistent ? r->starts : 0);
+           record_is_sampled(r->identity, r->sequence, r->persistent ? r->start : 0);
 }
 
 static void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns)
@@ -70,26 +70,26 @@ void request_completion_begin(struct request_completion *w, int count, const voi
                  (self.call == NULL || !call_within(w));
     if (!w->outside)
         return;
-    inside_mark(SPENT_COMPLETION);
+    unrecorded_mark(SPENT_COMPLETION);
     if (atomic_load_explicit(&recorder.pending, memory_order_relaxed) > 0 && count > 0 &&
         handles != NULL) {
         w->entries = count <= 8 ? w->few : calloc((size_t)count, sizeof *w->entries);
         w->count = w->entries != NULL ? count : 0;
         recorder_lock();
         for (int i = 0; i < w->count; i++)
-            w->entries[i] = request_take(handle_at(w, i));
+            w->entries[i] = request_reserve(handle_at(w, i));
         recorder_unlock();
-        w->outer = self.watch;
-        w->outer_stamp = self.watch_stamp;
+        w->outer = self.completion;
+        w->outer_stamp = self.completion_stamp;
         if (w->count > 0) {
-            self.watch = w;
-            self.watch_stamp = w->stamp = ++self.stamps;
+            self.completion = w;
+            self.completion_stamp = w->stamp = ++self.stamps;
         }
     }
     w->since = now_ns();
 }
 
-static void complete(struct request *r, int64_t since, int64_t now, bool freed)
+static void completion_record(struct request *r, int64_t since, int64_t now, bool freed)
 {
     if (r->active)
         record_completion(r, since, now);
@@ -99,29 +99,29 @@ static void complete(struct request *r, int64_t since, int64_t now, bool freed)
 }
 
 /* Clear the window's mark after a call other than a Wait or Test, without adding time. */
-static void watch_left(const struct request_completion *w)
+static void observation_clear(const struct request_completion *w)
 {
     if (w->outside)
-        spent_add(SPENT_NOTHING, 0);
+        unrecorded_add(SPENT_NOTHING, 0);
 }
 
-static int64_t watch_time(struct request_completion *w)
+static int64_t observation_time(struct request_completion *w)
 {
     const int64_t now = w->outside ? now_ns() : 0;
 
     if (w->outside)
-        spent_add(SPENT_COMPLETION, now - w->since);
+        unrecorded_add(SPENT_COMPLETION, now - w->since);
     return now;
 }
 
-static void watch_end(struct request_completion *w)
+static void observation_end(struct request_completion *w)
 {
-    self.watch = w->outer;
-    self.watch_stamp = w->outer_stamp;
+    self.completion = w->outer;
+    self.completion_stamp = w->outer_stamp;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)
-            w->entries[i]->held = false;
+            w->entries[i]->reserved = false;
     recorder_unlock();
     if (w->entries != w->few)
         free(w->entries);
@@ -129,7 +129,7 @@ static void watch_end(struct request_completion *w)
 
 /* An entry stays reserved until it is removed, because another thread may have a request of the
  * same handle. */
-static void finish(struct request_completion *w, int i, int64_t now)
+static void request_finish(struct request_completion *w, int i, int64_t now)
 {
     struct request *const r = w->entries[i];
 
@@ -137,40 +137,40 @@ static void finish(struct request_completion *w, int i, int64_t now)
         return;
     w->entries[i] = NULL;
     if (r->persistent)
-        r->held = false;
-    complete(r, w->since, now, true);
+        r->reserved = false;
+    completion_record(r, w->since, now, true);
 }
 
 /* Complete the requests with a null handle, and return their number. MPICH 4.0's f08 layer counts
  * indices from 0, so indices are used only for persistent operations, which keep their handle. */
-static int finish_gone(struct request_completion *w, int64_t now)
+static int null_requests_finish(struct request_completion *w, int64_t now)
 {
     int gone = 0;
 
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL && handle_at(w, i) == MPI_REQUEST_NULL) {
-            finish(w, i, now);
+            request_finish(w, i, now);
             gone++;
         }
     return gone;
 }
 
-static void finish_persistent(struct request_completion *w, int i, int64_t now)
+static void persistent_request_finish(struct request_completion *w, int i, int64_t now)
 {
     if (i >= 0 && i < w->count && w->entries[i] != NULL && w->entries[i]->persistent)
-        finish(w, i, now);
+        request_finish(w, i, now);
 }
 
 /* Wait, Waitall, Test, Testall. After an error, requests with a null handle are complete. */
 void request_completion_all(struct request_completion *w, int error, bool done)
 {
-    const int64_t now = watch_time(w);
+    const int64_t now = observation_time(w);
 
     for (int i = 0; i < w->count; i++)
         if (error == MPI_SUCCESS ? done : handle_at(w, i) == MPI_REQUEST_NULL)
-            finish(w, i, now);
+            request_finish(w, i, now);
     if (w->count > 0)
-        watch_end(w);
+        observation_end(w);
 }
 
 /* Release all entries before an error handler runs, because it may never return. */
@@ -185,42 +185,42 @@ void request_completion_failed(struct request_completion *w)
 void request_completion_one(struct request_completion *w, int error, bool done, const int *index,
                             int base)
 {
-    const int64_t now = watch_time(w);
+    const int64_t now = observation_time(w);
 
     if (w->count == 0)
         return;
     const int i = error == MPI_SUCCESS && done && *index != MPI_UNDEFINED ? *index - base : -1;
 
-    if (!finish_gone(w, now))
-        finish_persistent(w, i, now);
-    watch_end(w);
+    if (!null_requests_finish(w, now))
+        persistent_request_finish(w, i, now);
+    observation_end(w);
 }
 
 /* Waitsome, Testsome. */
 void request_completion_some(struct request_completion *w, int error, const int *count,
                              const int *indices, int base)
 {
-    const int64_t now = watch_time(w);
+    const int64_t now = observation_time(w);
 
     if (w->count == 0)
         return;
     const int some = error == MPI_SUCCESS && *count != MPI_UNDEFINED ? *count : 0;
 
-    finish_gone(w, now);
+    null_requests_finish(w, now);
     for (int i = 0; i < some; i++)
-        finish_persistent(w, indices[i] - base, now);
-    watch_end(w);
+        persistent_request_finish(w, indices[i] - base, now);
+    observation_end(w);
 }
 
 /* Request_get_status: the operation is complete, but the request remains. */
 void request_completion_seen(struct request_completion *w, int error, bool done)
 {
-    const int64_t now = watch_time(w);
+    const int64_t now = observation_time(w);
 
     if (w->count > 0 && w->entries[0] != NULL && error == MPI_SUCCESS && done)
-        complete(w->entries[0], w->since, now, false);
+        completion_record(w->entries[0], w->since, now, false);
     if (w->count > 0)
-        watch_end(w);
+        observation_end(w);
 }
 
 /* Start, Startall. Each start is a separate instance, numbered from 1. */
@@ -233,13 +233,13 @@ void request_completion_start(struct request_completion *w, int error)
 
         if (r == NULL || !r->persistent || error != MPI_SUCCESS)
             continue;
-        r->starts++;
+        r->start++;
         r->active = true;
         record_start(r, w->since, now);
     }
-    watch_left(w);
+    observation_clear(w);
     if (w->count > 0)
-        watch_end(w);
+        observation_end(w);
 }
 
 void request_completion_free(struct request_completion *w, int error)
@@ -249,7 +249,7 @@ void request_completion_free(struct request_completion *w, int error)
             request_remove(w->entries[i]);
             w->entries[i] = NULL;
         }
-    watch_left(w);
+    observation_clear(w);
     if (w->count > 0)
-        watch_end(w);
+        observation_end(w);
 }

@@ -10,7 +10,7 @@
 #include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
-static bool names_us(const char *command, char *const *argv)
+static bool names_mpiprof(const char *command, char *const *argv)
 {
     if (command == NULL)
         return false;
@@ -23,17 +23,17 @@ static bool names_us(const char *command, char *const *argv)
 }
 
 /* Report once per process, because a program may spawn repeatedly. */
-void spawn_remark(const struct creation *c, int root, const char *command, char *const *argv)
+void spawn_report(const struct creation *c, int root, const char *command, char *const *argv)
 {
     static atomic_bool said;
 
-    if (c->parent == NULL || c->parent->rank != root || names_us(command, argv) ||
+    if (c->parent == NULL || c->parent->rank != root || names_mpiprof(command, argv) ||
         atomic_exchange(&said, true))
         return;
-    file_note(
+    file_write_note(
         "the processes that MPI_Comm_spawn started are not in this trace; to record them, spawn "
         "'python -m mpiprof run -- PROGRAM' in place of PROGRAM");
-    recorder_say("rank %d: the processes that MPI_Comm_spawn starts are not recorded; to record "
-                 "them, spawn 'python -m mpiprof run -- PROGRAM' in place of PROGRAM",
-                 recorder.rank);
+    recorder_print("rank %d: the processes that MPI_Comm_spawn starts are not recorded; to record "
+                   "them, spawn 'python -m mpiprof run -- PROGRAM' in place of PROGRAM",
+                   recorder.rank);
 }

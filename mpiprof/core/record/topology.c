@@ -31,7 +31,7 @@ static void cart_neighbours(MPI_Comm comm, int degree, int *in, int *out)
     }
 }
 
-struct topology topology_add(struct text *t, MPI_Comm comm, int rank)
+struct topology topology_write(struct text *t, MPI_Comm comm, int rank)
 {
     struct topology n = {0};
     int kind = MPI_UNDEFINED, weighted = 0;

@@ -18,49 +18,50 @@
 enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the tables */
 
 static struct map windows, files;
-static atomic_uint made;
+static atomic_uint entry_count;
 
-static bool is_room_for_one(void)
+static bool has_table_space(void)
 {
     static atomic_bool said;
 
-    if (atomic_fetch_add(&made, 1) < MOST_HANDLES)
+    if (atomic_fetch_add(&entry_count, 1) < MOST_HANDLES)
         return true;
-    atomic_fetch_sub(&made, 1);
+    atomic_fetch_sub(&entry_count, 1);
     if (!atomic_exchange(&said, true))
-        file_note("more than %d windows, files and communicators that have them: calls on later "
-                  "ones are not recorded",
-                  MOST_HANDLES);
+        file_write_note(
+            "more than %d windows, files and communicators that have them: calls on later "
+            "ones are not recorded",
+            MOST_HANDLES);
     return false;
 }
 
 /* Return the entry on which a communicator's windows and files are created, or NULL beyond
  * MOST_HANDLES. An entry that is reused for another communicator needs a new one. */
-static struct communicator *maker_of(struct communicator *comm)
+static struct communicator *creator_of(struct communicator *comm)
 {
-    if (comm->derived.creator == NULL && is_room_for_one())
+    if (comm->derived.creator == NULL && has_table_space())
         comm->derived.creator = comm_derive(comm, "maker", 0);
     return comm->derived.creator;
 }
 
 /* Return an entry with separate rows for a communicator that shares its entry, or NULL beyond
  * MOST_HANDLES. */
-struct communicator *window_file_comm_own(struct communicator *comm)
+struct communicator *window_file_comm_persistent(struct communicator *comm)
 {
-    if (comm->derived.persistent == NULL && is_room_for_one())
+    if (comm->derived.persistent == NULL && has_table_space())
         comm->derived.persistent = comm_derive(comm, "alike", 0);
     return comm->derived.persistent;
 }
 
-void window_file_comm_making(struct creation *c, MPI_Comm comm)
+void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm)
 {
     struct communicator *const own =
         atomic_load_explicit(&recorder.active, memory_order_relaxed) ? comm_find(comm) : NULL;
 
     if (own != NULL) /* Open MPI creates a communicator for each window and file */
-        comm_create_lock_begin(&c->under_way);
+        comm_create_lock_begin(&c->holds_lock);
     /* A communicator of one process has no waits. */
-    c->parent = own != NULL && own->size + own->remote_size > 1 ? maker_of(own) : NULL;
+    c->parent = own != NULL && own->size + own->remote_size > 1 ? creator_of(own) : NULL;
     c->counted = c->parent != NULL;
     if (c->counted)
         c->sequence = c->parent->next++;
@@ -68,7 +69,7 @@ void window_file_comm_making(struct creation *c, MPI_Comm comm)
 
 static void handle_register(const struct creation *c, struct map *table, uint64_t key)
 {
-    if (!c->counted || !is_room_for_one())
+    if (!c->counted || !has_table_space())
         return;
     struct communicator *const entry = comm_derive(c->parent, c->how, c->sequence);
 

@@ -16,23 +16,23 @@
  */
 #include "timing/timing.h"
 
-static double shorter(double a, double b)
+static double minimum(double a, double b)
 {
     return a < b ? a : b;
 }
 
 /* Make the times monotonic: a message that took longer than a larger one was disturbed. */
-void alpha_beta_fit_order(struct alpha_beta_fit *l)
+void alpha_beta_fit_sort(struct alpha_beta_fit *l)
 {
     for (int i = l->count - 2; i >= 0; i--) {
-        l->one_way[i] = shorter(l->one_way[i], l->one_way[i + 1]);
-        l->both_ways[i] = shorter(l->both_ways[i], l->both_ways[i + 1]);
+        l->one_way[i] = minimum(l->one_way[i], l->one_way[i + 1]);
+        l->both_ways[i] = minimum(l->both_ways[i], l->both_ways[i + 1]);
     }
 }
 
 /* Least-squares fit of t = alpha + beta m with weights 1/t, so that small and large messages count
  * equally. */
-static void fit(const struct alpha_beta_fit *t, double *alpha, double *beta)
+static void least_squares_fit(const struct alpha_beta_fit *t, double *alpha, double *beta)
 {
     double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 
@@ -64,7 +64,7 @@ struct link alpha_beta_fit_link(const struct alpha_beta_fit *l)
     struct link k = {0};
     const int last = l->count - 1;
 
-    fit(l, &k.alpha, &k.beta);
+    least_squares_fit(l, &k.alpha, &k.beta);
     k.pace = k.beta;
     if (last < 1)
         return k;

@@ -125,16 +125,16 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
     tree_collect(&found, "", join_nodes, comm);
     if (rank == 0 && !found.cut)
         count = (int64_t)(found.length / sizeof mine);
-    tree_share(&count, sizeof count, false, comm);
+    tree_broadcast(&count, sizeof count, false, comm);
     if (count > 0 && count <= INT_MAX / (int64_t)sizeof mine)
-        list = memory_get((size_t)count * sizeof mine);
+        list = memory_allocate((size_t)count * sizeof mine);
     lacks = any = list == NULL;
     if (pmpi.Allreduce != NULL)
         pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, comm);
     if (any == 0) {
         if (rank == 0)
             memcpy(list, found.bytes, (size_t)count * sizeof mine);
-        tree_share(list, (int)((size_t)count * sizeof mine), false, comm);
+        tree_broadcast(list, (int)((size_t)count * sizeof mine), false, comm);
         nodes = (int)count;
     } else {
         memory_free(list);
@@ -184,7 +184,7 @@ int clock_node_count(void)
 }
 
 /* Return a rank of recorder.private that shares a clock with rank 0, or -1. */
-int clock_neighbour(void)
+int clock_node_neighbour(void)
 {
     return (int)first_node.second;
 }
@@ -197,16 +197,16 @@ int clock_second_leader(void)
 
 /* Offset of this node's clock from the first node's, its error, and its rate. Two quartz clocks
  * differ by at most `drift`; two comparisons determine their actual rate. Valid on leaders, and
- * after clock_share on all ranks. */
-static const struct offset never;
+ * after clock_distribute_offsets on all ranks. */
+static const struct offset unknown_offset;
 /* replaced, never modified, because threads read it */
-static const struct offset *_Atomic known = &never;
+static const struct offset *_Atomic known = &unknown_offset;
 static int64_t origin;
 static const double drift = 1e-5, wander = 2e-7;
 
-/* A message of a comparison; returns false if the partner does not answer by the deadline. `values` is
- * static: a partner that comes later may still write there. */
-static bool pass(bool sends, int64_t *values, int count, int leader, int64_t deadline)
+/* A message of a comparison; returns false if the partner does not answer by the deadline. `values`
+ * is static: a partner that comes later may still write there. */
+static bool comparison_message(bool sends, int64_t *values, int count, int leader, int64_t deadline)
 {
     const int bytes = count * (int)sizeof *values;
     MPI_Request request;
@@ -224,26 +224,26 @@ static bool pass(bool sends, int64_t *values, int count, int leader, int64_t dea
     return false;
 }
 
-static bool answer(int leader, int64_t deadline)
+static bool comparison_answer(int leader, int64_t deadline)
 {
     for (int i = 0; i < TRIES; i++) {
         static int64_t asked, t[3];
 
-        if (!pass(false, &asked, 1, leader, deadline))
+        if (!comparison_message(false, &asked, 1, leader, deadline))
             return false;
         t[0] = now_ns();
-        t[1] = clock_common(t[0]) + origin - t[0];
-        t[2] = clock_bound();
-        if (!pass(true, t, 3, leader, deadline))
+        t[1] = clock_to_common(t[0]) + origin - t[0];
+        t[2] = clock_error_bound();
+        if (!comparison_message(true, t, 3, leader, deadline))
             return false;
     }
     return true;
 }
 
 /* Old offsets, a few per run, stay allocated, because a thread may still read them. */
-static void publish(struct offset now)
+static void offset_publish(struct offset now)
 {
-    struct offset *const made = memory_get(sizeof *made);
+    struct offset *const made = memory_allocate(sizeof *made);
 
     if (made == NULL)
         return;
@@ -252,7 +252,7 @@ static void publish(struct offset now)
 }
 
 /* Update the offset after a comparison at time `at` of this node's clock. */
-static void compared(int64_t at, int64_t ahead, int64_t error)
+static void offset_update(int64_t at, int64_t ahead, int64_t error)
 {
     const struct offset before = *atomic_load(&known);
     struct offset now = {ahead, error, at, before.rate, before.rate_error};
@@ -268,10 +268,10 @@ static void compared(int64_t at, int64_t ahead, int64_t error)
             now.rate_error = rate_error;
         }
     }
-    publish(now);
+    offset_publish(now);
 }
 
-static bool ask(const struct node *of, const char *when, int64_t deadline)
+static bool comparison_start(const struct node *of, const char *when, int64_t deadline)
 {
     int64_t best = INT64_MAX, offset = 0, at = 0, above = 0, bound = 0;
     const int leader = (int)of->leader;
@@ -281,8 +281,8 @@ static bool ask(const struct node *of, const char *when, int64_t deadline)
         static int64_t question, theirs[3];
         const int64_t before = now_ns();
 
-        if (!pass(true, &question, 1, leader, deadline) ||
-            !pass(false, theirs, 3, leader, deadline))
+        if (!comparison_message(true, &question, 1, leader, deadline) ||
+            !comparison_message(false, theirs, 3, leader, deadline))
             return false;
         const int64_t after = now_ns();
 
@@ -294,13 +294,13 @@ static bool ask(const struct node *of, const char *when, int64_t deadline)
             bound = theirs[2];
         }
     }
-    compared(at, offset + above, best / 2 + 1 + bound);
+    offset_update(at, offset + above, best / 2 + 1 + bound);
     text_add(&t, "{\"rank\": %d, \"clock\": {\"node\": ", recorder.rank);
     text_json(&t, clock_node(), -1);
     text_add(&t, ", \"reference\": %lld, \"at_ns\": %lld, \"offset_ns\": %lld, ",
              (long long)of->world_rank, (long long)at, (long long)offset);
     text_add(&t, "\"error_ns\": %lld, \"when\": \"%s\"}}\n", (long long)(best / 2 + 1), when);
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
     return true;
 }
@@ -317,12 +317,12 @@ void clock_synchronise(const char *when, int64_t deadline)
         return;
     for (int step = 1, round = 0; there && step < nodes && round < ROUNDS; step *= 2, round++) {
         if (my_node < step && step < nodes - my_node)
-            there = answer((int)partners[round].leader, deadline);
+            there = comparison_answer((int)partners[round].leader, deadline);
         else if (my_node >= step && my_node - step < step)
-            there = ask(&partners[round], when, deadline);
+            there = comparison_start(&partners[round], when, deadline);
     }
     if (!there)
-        file_note("clocks were not compared at %s: another node did not answer", when);
+        file_write_note("clocks were not compared at %s: another node did not answer", when);
 }
 
 /* Distribute the leaders' offsets in batches of nodes, so that no rank needs memory for all. */
@@ -337,22 +337,22 @@ static void share_offsets(int rank)
         text_bytes(&rows, (const char *)&mine, sizeof mine);
     tree_collect(&rows, "", NULL, recorder.private);
     count = (int64_t)(rows.length / sizeof mine);
-    tree_share(&count, sizeof count, false, recorder.private);
+    tree_broadcast(&count, sizeof count, false, recorder.private);
     for (int64_t at = 0; at < count; at += ROWS) {
         const int part = (int)(count - at < ROWS ? count - at : ROWS);
 
         if (rank == 0)
             memcpy(some, rows.bytes + (size_t)at * sizeof mine, (size_t)part * sizeof mine);
-        tree_share(some, part * (int)sizeof mine, false, recorder.private);
+        tree_broadcast(some, part * (int)sizeof mine, false, recorder.private);
         for (int i = 0; i < part; i++)
             if (some[i].node == my_node)
-                publish(some[i].offset);
+                offset_publish(some[i].offset);
     }
     text_free(&rows);
 }
 
 /* Distribute the leaders' offsets after a comparison. Every member of recorder.private calls it. */
-void clock_share(void)
+void clock_distribute_offsets(void)
 {
     int rank = -1;
 
@@ -361,11 +361,11 @@ void clock_share(void)
         share_offsets(rank);
     if (origin == 0)
         origin = now_ns();
-    tree_share(&origin, sizeof origin, false, recorder.private);
+    tree_broadcast(&origin, sizeof origin, false, recorder.private);
 }
 
 /* Convert a time of this node's clock to the first node's clock, relative to the common origin. */
-int64_t clock_common(int64_t ns)
+int64_t clock_to_common(int64_t ns)
 {
     const struct offset *const o = atomic_load(&known);
     const double since = o->at_ns > 0 ? (double)(ns - o->at_ns) : 0;
@@ -374,7 +374,7 @@ int64_t clock_common(int64_t ns)
 }
 
 /* Return the current bound on the error in ns. */
-int64_t clock_bound(void)
+int64_t clock_error_bound(void)
 {
     const struct offset *const o = atomic_load(&known);
 
@@ -388,5 +388,5 @@ bool clock_is_stale(void)
 {
     const struct offset *const o = atomic_load(&known);
 
-    return o->at_ns > 0 && clock_bound() > STALE_NS && clock_bound() > 2 * o->error_ns;
+    return o->at_ns > 0 && clock_error_bound() > STALE_NS && clock_error_bound() > 2 * o->error_ns;
 }

@@ -21,7 +21,7 @@ enum { VECTOR = 8192 };
 struct link machine_link = {20000, 1, 0, 0};
 
 /* Return the time in ns of so many bytes through a port that was idle before. */
-double machine_passing(const struct link *l, double bytes)
+double machine_message_ns(const struct link *l, double bytes)
 {
     const double late = bytes > l->buffer ? bytes - l->buffer : 0;
 
@@ -47,7 +47,7 @@ static double gamma_of(MPI_Datatype type, int bytes, MPI_Op op, int repetitions)
 
 /* Open MPI's MPI_Reduce_local accesses MPI_COMM_WORLD, which does not exist under Sessions without
  * MPI_Init. */
-bool machine_reduces(void)
+bool machine_can_reduce(void)
 {
 #ifdef MPIPROF_ABI_openmpi
     int initialised = 0;
@@ -61,7 +61,7 @@ bool machine_reduces(void)
 
 static void gamma_add(struct text *out, bool full)
 {
-    if (!machine_reduces()) {
+    if (!machine_can_reduce()) {
         text_add(out, ", \"gamma_sum_ns_per_byte\": null, \"gamma_maxloc_ns_per_byte\": null}");
         return;
     }
@@ -75,7 +75,7 @@ static void gamma_add(struct text *out, bool full)
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;
-    const int neighbour = clock_neighbour(), other = clock_second_leader();
+    const int neighbour = clock_node_neighbour(), other = clock_second_leader();
     int rank = -1;
     char made = 1;
 
@@ -88,14 +88,14 @@ void machine_measure(struct text *out, bool full)
         pingpong_measure(&within, rank, 0, neighbour, full);
     if (other >= 0)
         pingpong_measure(&between, rank, 0, other, full);
-    tree_share(&made, sizeof made, true, recorder.private);
+    tree_broadcast(&made, sizeof made, true, recorder.private);
     if (rank == 0) {
         text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");
-        pingpong_add(out, &within);
+        pingpong_write(out, &within);
         text_add(out, ", \"between\": ");
-        pingpong_add(out, &between);
+        pingpong_write(out, &between);
         gamma_add(out, full);
-        memory_give_back(&within, sizeof within);
-        memory_give_back(&between, sizeof between);
+        memory_pages_release(&within, sizeof within);
+        memory_pages_release(&between, sizeof between);
     }
 }

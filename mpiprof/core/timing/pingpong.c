@@ -53,7 +53,7 @@ struct command {
 
 static char *buffers[2];
 
-static void exchange(int peer, int bytes, bool both, bool first)
+static void messages_exchange(int peer, int bytes, bool both, bool first)
 {
     if (both) {
         pmpi.Sendrecv(buffers[0], bytes, MPI_BYTE, peer, TAG, buffers[1], bytes, MPI_BYTE, peer,
@@ -67,7 +67,7 @@ static void exchange(int peer, int bytes, bool both, bool first)
         pmpi.Send(buffers[0], bytes, MPI_BYTE, peer, TAG, recorder.private);
 }
 
-static void rest(const struct command *c)
+static void peer_pause(const struct command *c)
 {
     const struct timespec pause = {.tv_sec = c->pause_ns / 1000000000,
                                    .tv_nsec = c->pause_ns % 1000000000};
@@ -77,7 +77,7 @@ static void rest(const struct command *c)
 }
 
 /* Run the leader's commands on the peer, until a command has no exchanges. */
-static void follow(int leader)
+static void peer_run(int leader)
 {
     struct command c = {0};
 
@@ -85,13 +85,13 @@ static void follow(int leader)
         pmpi.Recv(&c, sizeof c, MPI_BYTE, leader, TAG, recorder.private, MPI_STATUS_IGNORE);
         if (c.exchanges == 0)
             return;
-        rest(&c);
+        peer_pause(&c);
         for (int64_t i = 0; i < c.exchanges; i++)
-            exchange(leader, (int)c.bytes, c.both != 0, false);
+            messages_exchange(leader, (int)c.bytes, c.both != 0, false);
     }
 }
 
-static long switches(void)
+static long context_switches(void)
 {
     struct rusage used = {0};
 
@@ -101,7 +101,8 @@ static long switches(void)
 
 /* Run one repetition, after a sleep if there is a pause. Returns the next pause, which is 0 after a
  * clean one. */
-static int64_t lead_round(struct rounds *r, int peer, int bytes, bool both, int64_t pause_ns)
+static int64_t leader_run_pass(struct repetitions *r, int peer, int bytes, bool both,
+                               int64_t pause_ns)
 {
     const int64_t small = both ? EXCHANGES_BOTH : EXCHANGES;
     const int64_t counted = bytes < LARGE ? small : EXCHANGES_LARGE;
@@ -111,31 +112,31 @@ static int64_t lead_round(struct rounds *r, int peer, int bytes, bool both, int6
     int64_t best = INT64_MAX, together = 0;
 
     pmpi.Send(&c, sizeof c, MPI_BYTE, peer, TAG, recorder.private);
-    rest(&c);
-    const long before = switches();
+    peer_pause(&c);
+    const long before = context_switches();
 
     for (int64_t i = 0; i < exchanges; i++) {
         const int64_t start = now_ns();
 
-        exchange(peer, bytes, both, true);
+        messages_exchange(peer, bytes, both, true);
         const int64_t took = now_ns() - start;
 
         best = took < best ? took : best;
         if (i > exchanges - counted)
             together += took;
     }
-    const bool clean = switches() == before;
+    const bool clean = context_switches() == before;
 
-    repetition_keep(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
+    repetition_add(r, both ? (double)together / (double)(counted - 1) : (double)best / 2, clean);
     return clean ? 0 : PAUSE_NS;
 }
 
 static bool enough_of(const struct pingpong *p, int i)
 {
-    return repetition_enough(&p->one_way[i]) && repetition_enough(&p->both_ways[i]);
+    return repetitions_suffice(&p->one_way[i]) && repetitions_suffice(&p->both_ways[i]);
 }
 
-static bool enough(const struct pingpong *p)
+static bool measurement_suffices(const struct pingpong *p)
 {
     for (int i = 0; i < p->count; i++)
         if (!enough_of(p, i))
@@ -147,7 +148,7 @@ static bool enough(const struct pingpong *p)
  * size. The first pass may take longer: it opens the connections, and 1 KB alone does not show the
  * pace of a link. Later passes of `calibrate` measure only sizes without enough clean
  * repetitions. */
-static void lead(struct pingpong *p, int peer, bool full)
+static void leader_run(struct pingpong *p, int peer, bool full)
 {
     static const int quick[] = {0, 1024, 16384, QUICK};
     const struct command end = {0};
@@ -155,7 +156,7 @@ static void lead(struct pingpong *p, int peer, bool full)
     const int wanted = full ? 23 : 4;
     int64_t pause_ns = 0;
 
-    for (int pass = 0; full || pass < QUICK_PASSES || !enough(p); pass++) {
+    for (int pass = 0; full || pass < QUICK_PASSES || !measurement_suffices(p); pass++) {
         const int64_t early = full ? start + pass * (FULL_NS / MOST_ROUNDS) - now_ns() : 0;
 
         pause_ns = early > pause_ns ? early : pause_ns;
@@ -165,14 +166,14 @@ static void lead(struct pingpong *p, int peer, bool full)
             const bool late = spent > most || pass >= MOST_ROUNDS;
 
             if (late && (pass > 0 || i >= 2) &&
-                (!full || pass == 0 || enough(p) || spent > LONGEST_NS))
+                (!full || pass == 0 || measurement_suffices(p) || spent > LONGEST_NS))
                 goto done;
             if (late && pass > 0 && enough_of(p, i))
                 continue;
             p->sizes[i] = !full ? quick[i] : i == 0 ? 0 : 1 << (i - 1);
             p->count = pass == 0 ? i + 1 : p->count;
-            pause_ns = lead_round(&p->one_way[i], peer, p->sizes[i], false, pause_ns);
-            pause_ns = lead_round(&p->both_ways[i], peer, p->sizes[i], true, pause_ns);
+            pause_ns = leader_run_pass(&p->one_way[i], peer, p->sizes[i], false, pause_ns);
+            pause_ns = leader_run_pass(&p->both_ways[i], peer, p->sizes[i], true, pause_ns);
         }
     }
 done:
@@ -191,19 +192,19 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
     if (buffers[0] == NULL || buffers[1] == NULL)
         abort(); /* only in `calibrate`, which runs no program of the user */
     if (rank == leader)
-        lead(p, peer, full);
+        leader_run(p, peer, full);
     else
-        follow(leader);
+        peer_run(leader);
     for (int i = 0; i < 2; i++)
         if (full)
             free(buffers[i]);
         else
-            memory_give_back(buffers[i], QUICK);
+            memory_pages_release(buffers[i], QUICK);
 }
 
 /* ---- results */
 
-static void times(struct pingpong *p, struct alpha_beta_fit *l)
+static void fit_fill(struct pingpong *p, struct alpha_beta_fit *l)
 {
     l->count = p->count;
     l->sizes = p->sizes;
@@ -211,7 +212,7 @@ static void times(struct pingpong *p, struct alpha_beta_fit *l)
         l->one_way[i] = repetition_time(&p->one_way[i]);
         l->both_ways[i] = repetition_time(&p->both_ways[i]);
     }
-    alpha_beta_fit_order(l);
+    alpha_beta_fit_sort(l);
 }
 
 static void numbers_add(struct text *out, const char *name, const double *values, int count)
@@ -222,7 +223,7 @@ static void numbers_add(struct text *out, const char *name, const double *values
     text_add(out, "]");
 }
 
-void pingpong_add(struct text *out, struct pingpong *p)
+void pingpong_write(struct text *out, struct pingpong *p)
 {
     struct alpha_beta_fit l = {0};
 
@@ -230,7 +231,7 @@ void pingpong_add(struct text *out, struct pingpong *p)
         text_add(out, "null");
         return;
     }
-    times(p, &l);
+    fit_fill(p, &l);
     const struct link k = alpha_beta_fit_link(&l);
 
     text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);

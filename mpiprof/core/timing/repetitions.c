@@ -17,24 +17,24 @@
 
 enum { ENOUGH = 12, LEAST = 4, PARTS = 8, TENTH = 10 };
 
-void repetition_keep(struct rounds *r, double ns, bool clean)
+void repetition_add(struct repetitions *r, double ns, bool clean)
 {
     if (r->count[clean] < MOST_ROUNDS)
         r->ns[clean][r->count[clean]++] = ns;
 }
 
-bool repetition_enough(const struct rounds *r)
+bool repetitions_suffice(const struct repetitions *r)
 {
     return r->count[1] >= ENOUGH;
 }
 
 /* Return 1 to use the clean repetitions, or 0 if there are too few. */
-static bool kind(const struct rounds *r)
+static bool uses_clean(const struct repetitions *r)
 {
     return r->count[1] >= LEAST || r->count[1] >= r->count[0];
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
 
@@ -42,23 +42,23 @@ static int compare(const void *a, const void *b)
 }
 
 /* Return the time in ns, or 0 without any repetition. */
-double repetition_time(const struct rounds *r)
+double repetition_time(const struct repetitions *r)
 {
-    const int count = r->count[kind(r)];
+    const int count = r->count[uses_clean(r)];
     double sorted[MOST_ROUNDS];
 
     if (count == 0)
         return 0;
-    memcpy(sorted, r->ns[kind(r)], (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    memcpy(sorted, r->ns[uses_clean(r)], (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
     return sorted[count / TENTH];
 }
 
 /* Return the spread. It is 1 if the time is reproducible or there is none. */
-double repetition_spread(const struct rounds *r)
+double repetition_spread(const struct repetitions *r)
 {
-    const int count = r->count[kind(r)], parts = count < PARTS ? count : PARTS;
-    const double *ns = r->ns[kind(r)], time = repetition_time(r);
+    const int count = r->count[uses_clean(r)], parts = count < PARTS ? count : PARTS;
+    const double *ns = r->ns[uses_clean(r)], time = repetition_time(r);
     double shortest[PARTS];
 
     for (int part = 0; part < parts; part++) {
@@ -68,6 +68,6 @@ double repetition_spread(const struct rounds *r)
         for (int i = part * count / parts; i < end; i++)
             shortest[part] = ns[i] < shortest[part] ? ns[i] : shortest[part];
     }
-    qsort(shortest, (size_t)parts, sizeof *shortest, compare);
+    qsort(shortest, (size_t)parts, sizeof *shortest, compare_doubles);
     return time > 0 && shortest[parts / 2] > time ? shortest[parts / 2] / time : 1;
 }

@@ -5,7 +5,8 @@
 
 #include "base/base.h"
 
-/* Returns the number at a name within [s, end) of JSON, whatever its white space; 0 if there is none. */
+/* Returns the number at a name within [s, end) of JSON, whatever its white space; 0 if there is
+ * none. */
 static double number_at(const char *s, const char *end, const char *name)
 {
     double found = 0;
@@ -18,7 +19,7 @@ static double number_at(const char *s, const char *end, const char *name)
 
 /* Returns the slowest link of a table in JSON: that between nodes, else that within one. Others may
  * have written the table anew (jq), with other white space and another order. */
-struct link table_slowest(const char *table)
+struct link table_slowest_link(const char *table)
 {
     static const char *const links[] = {"\"between\"", "\"within\""};
 

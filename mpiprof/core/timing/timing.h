@@ -13,11 +13,11 @@ void clock_synchronise(const char *when, int64_t deadline);
 const char *clock_node(void);
 uint64_t clock_node_hash(void);
 int clock_node_count(void);
-int clock_neighbour(void);
+int clock_node_neighbour(void);
 int clock_second_leader(void);
-void clock_share(void);
-int64_t clock_common(int64_t ns);
-int64_t clock_bound(void);
+void clock_distribute_offsets(void);
+int64_t clock_to_common(int64_t ns);
+int64_t clock_error_bound(void);
 bool clock_is_stale(void);
 
 /* ---- link parameters from the times of messages of several sizes (alpha_beta_fit.c) */
@@ -35,12 +35,12 @@ struct alpha_beta_fit { /* ns by size, sizes ascending */
     double one_way[MOST_SIZES], both_ways[MOST_SIZES];
 };
 
-void alpha_beta_fit_order(struct alpha_beta_fit *l);
+void alpha_beta_fit_sort(struct alpha_beta_fit *l);
 struct link alpha_beta_fit_link(const struct alpha_beta_fit *l);
 
 /* ---- reading a machine table: table.c */
 
-struct link table_slowest(const char *table);
+struct link table_slowest_link(const char *table);
 
 /* ---- statistics of repeated time measurements (repetitions.c) */
 
@@ -48,29 +48,29 @@ enum { MOST_ROUNDS = 64 };
 
 /* The repetitions of one message size in order of time. `ns[1]` contains the clean ones, in which
  * the leader did not lose its core, and `ns[0]` the others. */
-struct rounds {
+struct repetitions {
     int count[2];
     double ns[2][MOST_ROUNDS];
 };
 
-void repetition_keep(struct rounds *r, double ns, bool clean);
-bool repetition_enough(const struct rounds *r);
-double repetition_time(const struct rounds *r);
-double repetition_spread(const struct rounds *r);
+void repetition_add(struct repetitions *r, double ns, bool clean);
+bool repetitions_suffice(const struct repetitions *r);
+double repetition_time(const struct repetitions *r);
+double repetition_spread(const struct repetitions *r);
 
 /* ---- measurement of message times between two ranks (pingpong.c) */
 
 struct pingpong {
     int count, sizes[MOST_SIZES];
-    struct rounds one_way[MOST_SIZES], both_ways[MOST_SIZES];
+    struct repetitions one_way[MOST_SIZES], both_ways[MOST_SIZES];
 };
 
 void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool full);
-void pingpong_add(struct text *out, struct pingpong *p);
+void pingpong_write(struct text *out, struct pingpong *p);
 
 /* ---- message times on this machine (machine.c) */
 
 extern struct link machine_link;
-double machine_passing(const struct link *l, double bytes);
+double machine_message_ns(const struct link *l, double bytes);
 void machine_measure(struct text *out, bool full);
-bool machine_reduces(void);
+bool machine_can_reduce(void);

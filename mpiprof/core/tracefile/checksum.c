@@ -12,7 +12,7 @@
 
 #define GOLDEN 0x9e3779b97f4a7c15u
 
-static uint64_t summed(uint64_t sum, const void *bytes, size_t length, uint64_t place)
+static uint64_t sum_update(uint64_t sum, const void *bytes, size_t length, uint64_t place)
 {
     for (size_t i = 0; i < length / 8; i++) {
         const uint64_t key = (place + i + 1) * GOLDEN;
@@ -32,8 +32,8 @@ uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk
     struct chunk_head front = *head;
 
     front.check = 0;
-    const uint64_t sum = summed(summed(0, &front, sizeof front, 0), chunk->records,
-                                sizeof chunk->records, sizeof front / 8);
+    const uint64_t sum = sum_update(sum_update(0, &front, sizeof front, 0), chunk->records,
+                                    sizeof chunk->records, sizeof front / 8);
     const uint32_t folded = (uint32_t)(sum ^ sum >> 32);
 
     return folded != 0 ? folded : 1;

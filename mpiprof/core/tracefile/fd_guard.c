@@ -17,7 +17,7 @@
 
 enum { FIRST_DESCRIPTOR = 500 };
 
-bool fd_guard_is_ours(const struct fd_guard *f)
+bool fd_guard_is_valid(const struct fd_guard *f)
 {
     struct stat s;
 
@@ -78,7 +78,7 @@ ssize_t fd_guard_write(int descriptor, const struct iovec *parts, int count, off
 
 /* Move the descriptor to a high number, as far as the limit permits, because programs expect to get
  * the low numbers. */
-struct fd_guard fd_guard_take(int descriptor)
+struct fd_guard fd_guard_register(int descriptor)
 {
     struct stat s;
     int high = -1;

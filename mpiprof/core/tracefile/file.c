@@ -47,8 +47,8 @@ static atomic_uint window_count;
 static void say_stopped(const char *what, int reason)
 {
     if (!atomic_exchange(&recorder.stopped, true))
-        recorder_say("rank %d: %s: %s; recording stops, the program goes on", recorder.rank, what,
-                     strerror(reason));
+        recorder_print("rank %d: %s: %s; recording stops, the program goes on", recorder.rank, what,
+                       strerror(reason));
 }
 
 /* Write a text to a file other than the trace's logs. */
@@ -68,21 +68,21 @@ static bool open_log(const char *folder, bool shared)
     const bool made = descriptor >= 0;
 
     if (made)
-        head = log_header_make(descriptor);
+        head = log_header_create(descriptor);
     else if (errno == EEXIST && shared && (descriptor = folder_open(folder, file, O_RDWR)) >= 0)
-        head = log_header_share(descriptor);
+        head = log_header_open(descriptor);
     else
         return false;
     if (head == NULL) {
         const int reason = errno;
 
         if (made && shared) /* so that other ranks do not wait for the header */
-            folder_unmark(folder, file);
+            folder_remove_mark(folder, file);
         close(descriptor);
         errno = reason;
         return false;
     }
-    log_file = fd_guard_take(descriptor);
+    log_file = fd_guard_register(descriptor);
     return true;
 }
 
@@ -90,7 +90,7 @@ static bool open_pair(const char *folder, bool shared, int rank)
 {
     char file[sizeof name + 16];
 
-    mapped_say_lost(folder, name);
+    mapped_set_message(folder, name);
     if (!open_log(folder, shared))
         return false;
     if (log_header_claim(head, rank)) {
@@ -98,7 +98,7 @@ static bool open_pair(const char *folder, bool shared, int rank)
         const int descriptor = folder_open(folder, file, O_WRONLY | O_CREAT);
 
         if (descriptor >= 0)
-            tables_file = fd_guard_take(descriptor);
+            tables_file = fd_guard_register(descriptor);
         if (tables_file.descriptor >= 0)
             return true;
         log_header_release(head, rank);
@@ -118,7 +118,7 @@ static bool open_pair(const char *folder, bool shared, int rank)
  * with errno EEXIST if another process writes for this rank. */
 bool file_open(const char *folder, int rank, const char *node)
 {
-    if (!folder_make(folder))
+    if (!folder_create(folder))
         return false;
     if (node != NULL) {
         snprintf(name, sizeof name, "node-%s", node);
@@ -140,7 +140,7 @@ const char *file_name(void)
 /* ---- windows and lines */
 
 /* Replace truncated mappings before a write, where no handler can replace them (bus_error.c). */
-void file_check(void)
+void file_check_length(void)
 {
     struct stat s;
 
@@ -149,20 +149,20 @@ void file_check(void)
 }
 
 /* Reserve bytes at the end of the log. Returns their offset, or 0 if the header is lost. */
-static off_t place_take(uint64_t bytes)
+static off_t log_reserve(uint64_t bytes)
 {
-    file_check();
+    file_check_length();
     const uint64_t at = atomic_fetch_add(&head->end, bytes);
 
     return mapped_is_lost(head) ? 0 : (off_t)at;
 }
 
 /* Return a new zeroed window for a thread. Returns NULL if recording has stopped. */
-struct chunk *file_window(uint32_t thread)
+struct chunk *file_window_create(uint32_t thread)
 {
-    if (!fd_guard_is_ours(&log_file) || atomic_load(&recorder.stopped))
+    if (!fd_guard_is_valid(&log_file) || atomic_load(&recorder.stopped))
         return NULL;
-    const off_t offset = place_take(CHUNK_BYTES);
+    const off_t offset = log_reserve(CHUNK_BYTES);
     const int failed = offset > 0 ? fd_guard_reserve(log_file.descriptor, offset) : ESTALE;
 
     if (failed != 0) {
@@ -188,7 +188,7 @@ struct chunk *file_window(uint32_t thread)
 
 /* Return true if this rank's log has reached its limit (--limit). The first time, that is noted in
  * the tables, and rank 0 reports it. From then on calls are added to totals (record.c). */
-bool file_full(void)
+bool file_is_full(void)
 {
     const int64_t limit = recorder.options.limit;
     struct text t = {0};
@@ -199,12 +199,12 @@ bool file_full(void)
         return true;
     text_add(&t, "{\"rank\": %d, \"limit\": {\"at_ns\": %lld, \"bytes\": %lld}}\n", recorder.rank,
              (long long)now_ns(), (long long)limit);
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
     if (recorder.rank == 0)
-        recorder_say("the log has reached its limit of %lld bytes a rank: later calls are only "
-                     "summed up; --limit sets it",
-                     (long long)limit);
+        recorder_print("the log has reached its limit of %lld bytes a rank: later calls are only "
+                       "summed up; --limit sets it",
+                       (long long)limit);
     return true;
 }
 
@@ -223,7 +223,7 @@ static bool ring_write(const struct iovec *head_part, const struct iovec *record
     const struct iovec magic = {&none, sizeof none};
     const uint64_t places = ring_places();
 
-    if (ring.first == 0 && (ring.first = place_take(places * CHUNK_BYTES)) == 0) {
+    if (ring.first == 0 && (ring.first = log_reserve(places * CHUNK_BYTES)) == 0) {
         errno = ESTALE;
         return false;
     }
@@ -242,7 +242,7 @@ static bool ring_write(const struct iovec *head_part, const struct iovec *record
 }
 
 /* Append a full window to the log. */
-bool file_append(const struct chunk *chunk)
+bool file_window_append(const struct chunk *chunk)
 {
     struct chunk_head front = chunk->head;
     const size_t rest = CHUNK_BYTES - sizeof front;
@@ -251,21 +251,21 @@ bool file_append(const struct chunk *chunk)
 
     front.window = 0;
     front.check = checksum_chunk(&front, chunk);
-    if (!fd_guard_is_ours(&log_file)) {
+    if (!fd_guard_is_valid(&log_file)) {
         say_stopped("the log was closed by the program", EBADF);
         return false;
     }
     if (recorder.options.ring > 0) {
-        lock_take(&ring.lock);
+        lock_acquire(&ring.lock);
         const bool kept = ring_write(&parts[0], &parts[1]);
         const int why = errno;
 
-        lock_give(&ring.lock);
+        lock_release(&ring.lock);
         if (!kept)
             say_stopped(recorder.folder, why);
         return kept;
     }
-    const off_t offset = place_take(CHUNK_BYTES);
+    const off_t offset = log_reserve(CHUNK_BYTES);
     const ssize_t written = offset > 0 ? fd_guard_write(log_file.descriptor, parts, 2, offset) : -1;
     if (written == CHUNK_BYTES) {
         atomic_fetch_add(&log_bytes, CHUNK_BYTES);
@@ -287,39 +287,39 @@ bool file_append(const struct chunk *chunk)
 }
 
 /* Return the number of chunks that a reader must find in the log for this process. */
-unsigned file_chunks(void)
+unsigned file_chunk_count(void)
 {
     return (unsigned)(atomic_load(&log_bytes) / CHUNK_BYTES);
 }
 
 /* Store the checksum of a window's final contents, which lets a reader detect damage. Signal
  * handlers may call this. */
-void file_seal(struct chunk *c)
+void file_window_seal(struct chunk *c)
 {
     c->head.check = checksum_chunk(&c->head, c);
 }
 
-static void seal(void)
+static void windows_seal(void)
 {
     const unsigned count = atomic_load(&window_count);
 
-    file_check();
+    file_check_length();
     for (unsigned i = 0; i < count && i < MOST_SEALED; i++) {
         struct chunk *const c = atomic_load(&windows[i]);
 
         if (c != NULL)
-            file_seal(c);
+            file_window_seal(c);
     }
 }
 
 /* Write a line to the offset that it reserves. Returns false and sets errno on failure. After a
  * failure the reserved space is released, except for one byte after the written part, unless a
  * later line has reserved space. */
-static bool place_line(const struct iovec *parts)
+static bool line_write_at_end(const struct iovec *parts)
 {
     const uint64_t length = parts[0].iov_len + parts[1].iov_len;
 
-    file_check();
+    file_check_length();
     const uint64_t at = atomic_fetch_add(&head->tables, length);
 
     if (mapped_is_lost(head)) {
@@ -339,11 +339,11 @@ static bool place_line(const struct iovec *parts)
 }
 
 /* Append a line with its checksum to the tables. */
-bool file_line(const struct text *line)
+bool file_write_line(const struct text *line)
 {
     if (line->bytes == NULL || line->length < 2 || tables_file.descriptor < 0)
         return false;
-    if (!fd_guard_is_ours(&tables_file)) {
+    if (!fd_guard_is_valid(&tables_file)) {
         say_stopped("the tables were closed by the program", EBADF);
         return false;
     }
@@ -353,14 +353,14 @@ bool file_line(const struct text *line)
     text_add(&tail, ", \"check\": \"%08x\"}\n", checksum_bytes(line->bytes, line->length - 2));
     const struct iovec parts[] = {{line->bytes, line->length - 2}, {tail.bytes, tail.length}};
 
-    if (place_line(parts))
+    if (line_write_at_end(parts))
         return true;
     say_stopped(recorder.folder, errno);
     return false;
 }
 
 /* Append a note to the tables. */
-void file_note(const char *format, ...)
+void file_write_note(const char *format, ...)
 {
     char words[1000];
     struct text t = {0};
@@ -372,17 +372,17 @@ void file_note(const char *format, ...)
     text_add(&t, "{\"rank\": %d, \"note\": ", recorder.rank);
     text_json(&t, words, -1);
     text_add(&t, "}\n");
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
 }
 
 void file_close(void)
 {
     if (!recorder.sessions) /* Sessions may restart */
-        seal();
-    if (fd_guard_is_ours(&log_file))
+        windows_seal();
+    if (fd_guard_is_valid(&log_file))
         close(log_file.descriptor);
-    if (fd_guard_is_ours(&tables_file))
+    if (fd_guard_is_valid(&tables_file))
         close(tables_file.descriptor);
     log_file.descriptor = tables_file.descriptor = -1;
     selector_log_close();

@@ -46,7 +46,7 @@ const char *folder_error(int reason)
 }
 
 /* Create a file that nobody else uses, and store its name in `name`. Returns -1 on failure. */
-static int temporary(int folder, const char *base, char *name)
+static int temporary_create(int folder, const char *base, char *name)
 {
     int made = -1;
 
@@ -62,14 +62,14 @@ static int temporary(int folder, const char *base, char *name)
 }
 
 /* Return true if a folder belongs to this user. */
-static bool is_mine(int folder, const struct stat *s)
+static bool belongs_to_user(int folder, const struct stat *s)
 {
     char name[NAME_BYTES];
     struct stat made = {0};
 
     if (s->st_uid == geteuid())
         return true;
-    const int probe = temporary(folder, "owner", name);
+    const int probe = temporary_create(folder, "owner", name);
 
     if (probe < 0)
         return false;
@@ -81,7 +81,7 @@ static bool is_mine(int folder, const struct stat *s)
 }
 
 /* Return a descriptor of a folder of this user, or -1 with errno set. */
-static int enter(const char *path, struct stat *s)
+static int own_folder_open(const char *path, struct stat *s)
 {
     const int folder = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     char end[1];
@@ -91,7 +91,7 @@ static int enter(const char *path, struct stat *s)
             errno = NOT_PLAIN;
         return -1;
     }
-    if (signal_guard_file_status(folder, s) && is_mine(folder, s))
+    if (signal_guard_file_status(folder, s) && belongs_to_user(folder, s))
         return folder;
     close(folder);
     errno = NOT_MINE;
@@ -101,14 +101,14 @@ static int enter(const char *path, struct stat *s)
 static bool is_usable(const char *path)
 {
     struct stat s;
-    const int folder = enter(path, &s);
+    const int folder = own_folder_open(path, &s);
 
     if (folder >= 0)
         close(folder);
     return folder >= 0;
 }
 
-bool folder_make(const char *path)
+bool folder_create(const char *path)
 {
     char part[PATH_BYTES];
 
@@ -127,7 +127,7 @@ bool folder_make(const char *path)
 }
 
 /* Create the requested folder, or a unique BASE-date-time. Stores its path in `path`. */
-bool folder_make_unique(char *path, const char *wanted, const char *base)
+bool folder_create_unique(char *path, const char *wanted, const char *base)
 {
     char stamp[32];
     const time_t now = time(NULL);
@@ -135,7 +135,7 @@ bool folder_make_unique(char *path, const char *wanted, const char *base)
 
     if (wanted != NULL && wanted[0] != '\0') {
         snprintf(path, PATH_BYTES, "%s", wanted);
-        return folder_make(path);
+        return folder_create(path);
     }
     localtime_r(&now, &local);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
@@ -151,7 +151,7 @@ bool folder_make_unique(char *path, const char *wanted, const char *base)
 }
 
 /* Open an existing file. Fails unless it belongs to this user and has no other hard link. */
-static int open_there(int folder, const struct stat *in, const char *name, int flags)
+static int own_file_open(int folder, const struct stat *in, const char *name, int flags)
 {
     const int found = openat(folder, name, flags & ~(O_CREAT | O_EXCL));
     const bool writes = (flags & O_ACCMODE) != O_RDONLY; /* a mark has two names for a moment */
@@ -176,7 +176,7 @@ static int open_there(int folder, const struct stat *in, const char *name, int f
 int folder_open(const char *folder, const char *name, int flags)
 {
     struct stat s;
-    const int within = enter(folder, &s);
+    const int within = own_folder_open(folder, &s);
     int found = -1;
 
     if (within < 0)
@@ -185,7 +185,7 @@ int folder_open(const char *folder, const char *name, int flags)
     if ((flags & O_CREAT) != 0)
         found = openat(within, name, flags | O_EXCL, file_mode());
     if (found < 0 && ((flags & O_CREAT) == 0 || ((flags & O_EXCL) == 0 && errno == EEXIST)))
-        found = open_there(within, &s, name, flags);
+        found = own_file_open(within, &s, name, flags);
     const int reason = errno;
 
     close(within);
@@ -197,12 +197,12 @@ int folder_open(const char *folder, const char *name, int flags)
 
 /* Create a mark, as a link to a written file. Returns false on failure, with errno EEXIST if the
  * mark exists already; then it is unchanged. */
-bool folder_mark(const char *folder, const char *name, const char *text)
+bool folder_add_mark(const char *folder, const char *name, const char *text)
 {
     char made[NAME_BYTES];
     struct stat s;
-    const int within = enter(folder, &s);
-    const int file = within >= 0 ? temporary(within, name, made) : -1;
+    const int within = own_folder_open(folder, &s);
+    const int file = within >= 0 ? temporary_create(within, name, made) : -1;
     bool done = false;
     int reason = errno;
 
@@ -225,7 +225,7 @@ bool folder_mark(const char *folder, const char *name, const char *text)
 }
 
 /* Read a mark. Returns false if it does not exist. */
-bool folder_marked(const char *folder, const char *name, char *text, size_t room)
+bool folder_read_mark(const char *folder, const char *name, char *text, size_t room)
 {
     const int file = folder_open(folder, name, O_RDONLY);
     const ssize_t length = file >= 0 ? read(file, text, room - 1) : -1;
@@ -237,7 +237,7 @@ bool folder_marked(const char *folder, const char *name, char *text, size_t room
     return length >= 0;
 }
 
-void folder_unmark(const char *folder, const char *name)
+void folder_remove_mark(const char *folder, const char *name)
 {
     char path[PATH_BYTES + NAME_BYTES];
 

@@ -20,7 +20,7 @@
 
 enum { NAME_BYTES = 256, MOST_BYTES = 1024 };
 
-static bool has(const char *name, const char *const *parts)
+static bool contains_any(const char *name, const char *const *parts)
 {
     for (; *parts != NULL; parts++)
         if (strstr(name, *parts) != NULL)
@@ -39,7 +39,7 @@ static bool is_wanted(const char *version)
            getenv("OMPI_MCA_coll_tuned_use_dynamic_rules") != NULL && pmpi.Query_thread != NULL;
 }
 
-static bool ends(const char *name, const char *end)
+static bool has_suffix(const char *name, const char *end)
 {
     const size_t length = strlen(name), part = strlen(end);
 
@@ -47,14 +47,15 @@ static bool ends(const char *name, const char *end)
 }
 
 /* Return true if a variable affects the algorithms of blocking collectives. */
-static bool tells(const char *name)
+static bool is_relevant(const char *name)
 {
     static const char *const parts[] = {"coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_",
                                         "coll_sync_barrier_", NULL};
 
-    return strcmp(name, "coll") == 0 || has(name, parts) ||
+    return strcmp(name, "coll") == 0 || contains_any(name, parts) ||
            (strncmp(name, "coll_", 5) == 0 &&
-            (ends(name, "_priority") || ends(name, "_algorithm") || ends(name, "_segmentsize")));
+            (has_suffix(name, "_priority") || has_suffix(name, "_algorithm") ||
+             has_suffix(name, "_segmentsize")));
 }
 #else
 static bool is_wanted(const char *version)
@@ -64,7 +65,7 @@ static bool is_wanted(const char *version)
     return sscanf(version, "MPICH Version: %d", &major) == 1 && major >= LEAST_MAJOR;
 }
 
-static bool tells(const char *name)
+static bool is_relevant(const char *name)
 {
     static const char *const parts[] = {"_INTRA_ALGORITHM",
                                         "_COMPOSITION",
@@ -79,7 +80,8 @@ static bool tells(const char *name)
                                         NULL};
     static const char *const others[] = {"_CVAR_I", "_NEIGHBOR_", NULL};
 
-    return strncmp(name, "MPIR_CVAR_", 10) == 0 && has(name, parts) && !has(name, others);
+    return strncmp(name, "MPIR_CVAR_", 10) == 0 && contains_any(name, parts) &&
+           !contains_any(name, others);
 }
 #endif
 
@@ -103,7 +105,7 @@ static const char *text_of(const char *name, const char *read)
 #endif
 }
 
-int library_setting_on_node(void)
+int library_setting_node_processes(void)
 {
 #ifdef MPIPROF_ABI_openmpi
     const char *const local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -143,7 +145,7 @@ void library_setting_read(struct text *t, const char *version)
         char name[NAME_BYTES];
         MPI_Datatype type;
 
-        if (mpi_t_name(i, name, sizeof name, &type) && tells(name))
+        if (mpi_t_name(i, name, sizeof name, &type) && is_relevant(name))
             value_add(t, i, name, type);
     }
 #ifdef MPIPROF_ABI_openmpi
@@ -153,7 +155,7 @@ void library_setting_read(struct text *t, const char *version)
 
 /* Add this node's location in the network according to Slurm, for
  * mpiprof/trace/network_topology.py. */
-void library_setting_switches(struct text *t)
+void library_setting_write_forced(struct text *t)
 {
     const char *address = getenv("SLURM_TOPOLOGY_ADDR");
     const char *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");

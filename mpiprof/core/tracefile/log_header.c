@@ -11,7 +11,7 @@
 #include "base/recorder.h"
 #include "tracefile/event.h"
 
-static void describe(struct text *t)
+static void format_add(struct text *t)
 {
     const char *comma = "";
 
@@ -46,7 +46,7 @@ static void describe(struct text *t)
 }
 
 /* Create the header of a new log. Returns NULL with errno set on failure. */
-struct log_header *log_header_make(int descriptor)
+struct log_header *log_header_create(int descriptor)
 {
     struct text t = {0};
     const int failed = fd_guard_reserve(descriptor, 0);
@@ -59,7 +59,7 @@ struct log_header *log_header_make(int descriptor)
 
     if (h == NULL)
         return NULL;
-    describe(&t);
+    format_add(&t);
     if (t.length < HEAD_TEXT)
         memcpy(h->text, t.bytes, t.length);
     text_free(&t);
@@ -68,7 +68,7 @@ struct log_header *log_header_make(int descriptor)
 }
 
 /* Wait until the rank of this node that created the log has written its header, and map it. */
-struct log_header *log_header_share(int descriptor)
+struct log_header *log_header_open(int descriptor)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     struct log_header *h = NULL;

@@ -27,7 +27,7 @@ const char *meta_library(void)
     return version;
 }
 
-void meta_now(char *stamp, size_t room)
+void meta_timestamp(char *stamp, size_t room)
 {
     const time_t now = time(NULL);
     struct tm utc;
@@ -37,14 +37,14 @@ void meta_now(char *stamp, size_t room)
 }
 
 /* Write the first line of a rank's tables, which identifies the process. */
-void meta_process(const char *host, const char *node)
+void meta_write_process(const char *host, const char *node)
 {
     struct text t = {0};
     char stamp[32];
     cpu_set_t set;
     const char *comma = "";
 
-    meta_now(stamp, sizeof stamp);
+    meta_timestamp(stamp, sizeof stamp);
     text_add(&t, "{\"rank\": %d, \"process\": {\"host\": ", recorder.rank);
     text_json(&t, host, -1);
     text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
@@ -63,9 +63,9 @@ void meta_process(const char *host, const char *node)
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");
     text_json(&t, meta_library(), -1);
-    library_setting_switches(&t);
+    library_setting_write_forced(&t);
     text_add(&t, "}}\n");
-    file_line(&t);
+    file_write_line(&t);
     text_free(&t);
 }
 
@@ -104,19 +104,19 @@ static void library_add(struct text *t)
         pmpi.Query_thread(&level);
     library_setting_read(&settings, meta_library());
     text_add(t, "\"library\": {\"on_node\": %d, \"multiple\": %s, \"settings\": {%s}}, ",
-             library_setting_on_node(), level == MPI_THREAD_MULTIPLE ? "true" : "false",
+             library_setting_node_processes(), level == MPI_THREAD_MULTIPLE ? "true" : "false",
              settings.length > 0 && !settings.cut ? settings.bytes : "");
     text_free(&settings);
 }
 
 /* Write meta.json. Returns true if this process created it. */
-bool meta_write(bool with_world, const struct text *machine, const char *skipped)
+bool meta_write_run(bool with_world, const struct text *machine, const char *skipped)
 {
     const struct options *const o = &recorder.options;
     char stamp[32];
     struct text t = {0};
 
-    meta_now(stamp, sizeof stamp);
+    meta_timestamp(stamp, sizeof stamp);
     text_add(&t, "{\"format\": \"mpiprof trace\", \"version\": 1, \"mpiprof\": ");
     text_json(&t, o->version, -1);
     text_add(&t, ", \"program\": ");
@@ -146,7 +146,7 @@ bool meta_write(bool with_world, const struct text *machine, const char *skipped
 
     if (descriptor >= 0) { /* otherwise another process of a partial job has written it */
         if (!file_write(descriptor, &t))
-            recorder_say("cannot write %s/meta.json: %s", recorder.folder, strerror(errno));
+            recorder_print("cannot write %s/meta.json: %s", recorder.folder, strerror(errno));
         close(descriptor);
     }
     text_free(&t);

@@ -12,12 +12,12 @@ static struct fd_guard file = {.descriptor = -1}; /* protected by recorder.lock 
 static bool is_open(void)
 {
     if (file.descriptor >= 0)
-        return fd_guard_is_ours(&file);
+        return fd_guard_is_valid(&file);
     const int descriptor =
         folder_open(recorder.folder, "selection.jsonl", O_WRONLY | O_CREAT | O_APPEND);
 
     if (descriptor >= 0)
-        file = fd_guard_take(descriptor);
+        file = fd_guard_register(descriptor);
     return file.descriptor >= 0;
 }
 
@@ -47,7 +47,7 @@ bool selector_log_add(const struct text *line)
 
 void selector_log_close(void)
 {
-    if (file.descriptor >= 0 && fd_guard_is_ours(&file))
+    if (file.descriptor >= 0 && fd_guard_is_valid(&file))
         close(file.descriptor);
     file.descriptor = -1;
 }

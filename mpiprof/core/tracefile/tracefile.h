@@ -18,20 +18,20 @@ struct fd_guard {
     ino_t inode;
 };
 
-struct fd_guard fd_guard_take(int descriptor);
-bool fd_guard_is_ours(const struct fd_guard *f);
+struct fd_guard fd_guard_register(int descriptor);
+bool fd_guard_is_valid(const struct fd_guard *f);
 int fd_guard_reserve(int descriptor, off_t offset);
 ssize_t fd_guard_write(int descriptor, const struct iovec *parts, int count, off_t offset);
 
 /* ---- the trace folder and its files (folder.c) */
 
-bool folder_make(const char *path);
-bool folder_make_unique(char *path, const char *wanted, const char *base);
+bool folder_create(const char *path);
+bool folder_create_unique(char *path, const char *wanted, const char *base);
 int folder_open(const char *folder, const char *name, int flags);
 const char *folder_error(int reason);
-bool folder_mark(const char *folder, const char *name, const char *text);
-bool folder_marked(const char *folder, const char *name, char *text, size_t room);
-void folder_unmark(const char *folder, const char *name);
+bool folder_add_mark(const char *folder, const char *name, const char *text);
+bool folder_read_mark(const char *folder, const char *name, char *text, size_t room);
+void folder_remove_mark(const char *folder, const char *name);
 
 /* ---- checksums that let a reader detect damage (checksum.c) */
 
@@ -52,8 +52,8 @@ struct log_header {
 };
 _Static_assert(sizeof(struct log_header) <= CHUNK_BYTES, "the head is one chunk");
 
-struct log_header *log_header_make(int descriptor);
-struct log_header *log_header_share(int descriptor);
+struct log_header *log_header_create(int descriptor);
+struct log_header *log_header_open(int descriptor);
 bool log_header_claim(struct log_header *h, int rank);
 void log_header_release(struct log_header *h, int rank);
 
@@ -61,30 +61,30 @@ void log_header_release(struct log_header *h, int rank);
 
 bool file_open(const char *folder, int rank, const char *node);
 const char *file_name(void);
-struct chunk *file_window(uint32_t thread);
-bool file_append(const struct chunk *chunk);
-void file_seal(struct chunk *window);
-bool file_full(void);
-unsigned file_chunks(void);
+struct chunk *file_window_create(uint32_t thread);
+bool file_window_append(const struct chunk *chunk);
+void file_window_seal(struct chunk *window);
+bool file_is_full(void);
+unsigned file_chunk_count(void);
 bool file_write(int descriptor, const struct text *t);
-bool file_line(const struct text *line);
-void file_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void file_check(void);
+bool file_write_line(const struct text *line);
+void file_write_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void file_check_length(void);
 void file_close(void);
 
 /* ---- metadata written once at the start (meta.c) */
 
 const char *meta_library(void); /* name and version of the library, in one line */
-void meta_now(char *stamp, size_t room);
-void meta_process(const char *host, const char *node);
+void meta_timestamp(char *stamp, size_t room);
+void meta_write_process(const char *host, const char *node);
 bool meta_read(const char *path, struct text *t);
-bool meta_write(bool with_world, const struct text *machine, const char *skipped);
+bool meta_write_run(bool with_world, const struct text *machine, const char *skipped);
 
 /* ---- settings of the MPI library and values from the launcher (library_settings.c) */
 
 void library_setting_read(struct text *t, const char *version);
-void library_setting_switches(struct text *t); /* for the process's line */
-int library_setting_on_node(void);             /* number of this node's processes; 0 if unknown */
+void library_setting_write_forced(struct text *t); /* for the process's line */
+int library_setting_node_processes(void); /* number of this node's processes; 0 if unknown */
 int library_setting_rank(void);
 
 /* ---- log of algorithm selection (selector_log.c) */

@@ -56,7 +56,7 @@ const struct algorithm algorithm_allgather_ring = {
 
 /* ---- recursive doubling */
 
-static bool power_of_two(const struct problem *p)
+static bool size_is_power_of_two(const struct problem *p)
 {
     return is_power_of_two(p->size);
 }
@@ -86,7 +86,7 @@ const struct algorithm algorithm_allgather_recursive_doubling = {
     .restrictions = "a power of two of processes",
     .cost = "lg p alpha + (p-1) m beta",
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
-    .applies = power_of_two,
+    .applies = size_is_power_of_two,
     .rounds = doubling_rounds,
     .round = doubling_round,
 };
@@ -148,7 +148,7 @@ const struct algorithm algorithm_allgather_bruck = {
  * round to its neighbour; in round 1 it sends its own pair.
  */
 
-static bool even(const struct problem *p)
+static bool size_is_even(const struct problem *p)
 {
     return p->size % 2 == 0;
 }
@@ -189,7 +189,7 @@ const struct algorithm algorithm_allgather_neighbour_exchange = {
     .restrictions = "an even number of processes",
     .cost = "(p/2) alpha + (p-1) m beta",
     .source = "Chen et al. 2005",
-    .applies = even,
+    .applies = size_is_even,
     .rounds = neighbour_rounds,
     .round = neighbour_round,
 };

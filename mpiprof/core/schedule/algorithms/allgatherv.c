@@ -33,7 +33,7 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-static int64_t share(const struct problem *p, int64_t rank)
+static int64_t block_bytes(const struct problem *p, int64_t rank)
 {
     return p->counts != NULL ? p->counts[rank] : p->bytes;
 }
@@ -43,14 +43,14 @@ static void find_places(const struct problem *p, int64_t *place)
 {
     place[0] = 0;
     for (int i = 0; i < p->size; i++)
-        place[i + 1] = place[i] + share(p, i);
+        place[i + 1] = place[i] + block_bytes(p, i);
 }
 
 /* ---- linear ring; the table contains the begins of the blocks */
 
 static bool linear_prepare(struct context *c)
 {
-    c->table = memory_get(sizeof *c->table * ((size_t)c->size + 1));
+    c->table = memory_allocate(sizeof *c->table * ((size_t)c->size + 1));
     if (c->table != NULL)
         find_places(c->problem, c->table);
     return c->table != NULL;
@@ -67,7 +67,7 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
     const int gives = modulo(c->rank - r, c->size), gets = modulo(c->rank - 1 - r, c->size);
 
     if (r == 0)
-        emit_copy(out, BUFFER_OUT, place[c->rank], BUFFER_IN, 0, share(c->problem, c->rank));
+        emit_copy(out, BUFFER_OUT, place[c->rank], BUFFER_IN, 0, block_bytes(c->problem, c->rank));
     if (c->size == 1)
         return;
     emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, place[gets],
@@ -143,7 +143,7 @@ static void number_blocks(const struct problem *p, struct ring *g)
 {
     g->first[0] = 0;
     for (int i = 0; i < p->size; i++)
-        g->first[i + 1] = g->first[i] + blocks_of(share(p, g->order[i]), g->block);
+        g->first[i + 1] = g->first[i] + blocks_of(block_bytes(p, g->order[i]), g->block);
     g->blocks = g->first[p->size];
 }
 
@@ -151,7 +151,7 @@ static bool pipelined_prepare(struct context *c)
 {
     const size_t p = (size_t)c->size;
     struct ring *const g =
-        memory_get(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
+        memory_allocate(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
     int64_t self = 0;
 
     c->table = (int64_t *)g;
@@ -227,7 +227,8 @@ static void find_block(const struct context *c, const struct stream *s, int64_t 
         else
             high = middle;
     }
-    const int64_t rank = g->order[low], m = share(c->problem, rank), i = number - g->first[low];
+    const int64_t rank = g->order[low], m = block_bytes(c->problem, rank),
+                  i = number - g->first[low];
     const int64_t n = g->first[low + 1] - g->first[low];
     const bool equal = c->problem->equal_blocks;
     const int64_t from = equal ? part_begin(m, 1, n, i) : i * g->block;
@@ -244,7 +245,8 @@ static void pipelined_round(const struct context *c, int64_t r, struct round *ou
     int64_t begin, length;
 
     if (r == 0)
-        emit_copy(out, BUFFER_OUT, g->place[c->rank], BUFFER_IN, 0, share(c->problem, c->rank));
+        emit_copy(out, BUFFER_OUT, g->place[c->rank], BUFFER_IN, 0,
+                  block_bytes(c->problem, c->rank));
     if (gets >= 0) {
         find_block(c, &g->gets, gets, &begin, &length);
         emit_receive(out, g->before, BUFFER_OUT, begin, length);

@@ -206,7 +206,7 @@ static struct move blocks_sharing(const struct context *c, int64_t r)
     return doubling_move(c, top, x, b.own.begin + (x ^ 1 << k), k);
 }
 
-static struct move block_layout_move(const struct context *c, int64_t r)
+static struct move blocks_move(const struct context *c, int64_t r)
 {
     const int64_t reducing = blocks_reducing_rounds(c);
 
@@ -220,7 +220,7 @@ static int64_t blocks_rounds(const struct context *c)
 
 static void blocks_round(const struct context *c, int64_t r, struct round *out)
 {
-    moves_round(c, BUFFER_OUT, blocks_rounds(c) - 1, block_layout_move, r, out);
+    moves_round(c, BUFFER_OUT, blocks_rounds(c) - 1, blocks_move, r, out);
 }
 
 const struct algorithm algorithm_allreduce_binary_blocks = {

@@ -70,7 +70,7 @@ static int64_t skip(const struct context *c, int64_t k)
     return (c->size + (INT64_C(1) << k) - 1) >> k;
 }
 
-static void turn(const struct context *c, bool back, struct round *out)
+static void blocks_rotate(const struct context *c, bool back, struct round *out)
 {
     const int64_t own = equal_begin(c, c->rank), rest = c->problem->bytes - own;
 
@@ -112,12 +112,12 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
     const int halvings = log2_ceiling(c->size);
 
     if (r == 0)
-        turn(c, false, out);
+        blocks_rotate(c, false, out);
     else if (r <= halvings)
         emit_reduce(out, BUFFER_SCRATCH, 0, BUFFER_OUT, 0,
                     slot_begin(c, skip(c, r - 1) - skip(c, r)), false);
     if (r == 2 * halvings)
-        turn(c, true, out);
+        blocks_rotate(c, true, out);
     else if (r < halvings)
         circulant_reducing(c, r, out);
     else

@@ -18,7 +18,7 @@
 #include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 
-static int64_t one(const struct context *c)
+static int64_t one_round(const struct context *c)
 {
     (void)c;
     return 1;
@@ -30,7 +30,7 @@ static bool blocks_prepare(struct context *c)
 {
     const int p = c->size;
 
-    c->table = memory_get(sizeof *c->table * 2 * (size_t)(p + 1));
+    c->table = memory_allocate(sizeof *c->table * 2 * (size_t)(p + 1));
     if (c->table == NULL)
         return false;
     c->table[0] = c->table[p + 1] = 0;
@@ -86,7 +86,8 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
 
 #define SIMPLE                                                                                     \
     .name = "simple", .cost = "(p-1)(alpha + m beta), one round",                                  \
-    .source = "Faraj et al. 2008, Section 6", .direct = true, .rounds = one, .round = simple_round
+    .source = "Faraj et al. 2008, Section 6", .direct = true, .rounds = one_round,                 \
+    .round = simple_round
 
 const struct algorithm algorithm_alltoall_simple = {.operation = "alltoall", SIMPLE};
 

@@ -10,7 +10,7 @@
  */
 #include "schedule/algorithms/catalogue.h"
 
-static int64_t two(const struct context *c)
+static int64_t two_rounds(const struct context *c)
 {
     return c->size > 1 ? 2 : 0;
 }
@@ -34,7 +34,7 @@ const struct algorithm algorithm_barrier_linear = {
     .name = "linear",
     .cost = "2 (p-1) alpha",
     .source = "folklore",
-    .rounds = two,
+    .rounds = two_rounds,
     .round = linear_round,
 };
 

@@ -20,7 +20,7 @@
 
 /* ---- flat tree */
 
-static int64_t one(const struct context *c)
+static int64_t one_round(const struct context *c)
 {
     (void)c;
     return 1;
@@ -43,9 +43,9 @@ const struct algorithm algorithm_bcast_flat_tree = {
     .name = "flat_tree",
     .cost = "(p-1)(alpha + m beta), one round",
     .source = "Faraj et al. 2008, Section 6",
-    .rounds = one,
+    .rounds = one_round,
     .round = flat_round,
-    .opening = one,
+    .opening = one_round,
 };
 
 /* ---- binomial */
@@ -77,7 +77,7 @@ const struct algorithm algorithm_bcast_binomial = {
 
 /* ---- scatter, then allgather; part v of the message is v's share */
 
-static int64_t part(const struct context *c, int64_t v)
+static int64_t share_begin(const struct context *c, int64_t v)
 {
     return part_begin(c->problem->bytes, 1, c->size, v);
 }
@@ -90,17 +90,17 @@ static int64_t parts_of(const struct problem *p)
 static void send_parts(const struct context *c, int64_t to, int64_t first, int64_t last,
                        struct round *out)
 {
-    const int64_t begin = part(c, first);
+    const int64_t begin = share_begin(c, first);
 
-    emit_send(out, absolute_rank(c, to), BUFFER_OUT, begin, part(c, last) - begin);
+    emit_send(out, absolute_rank(c, to), BUFFER_OUT, begin, share_begin(c, last) - begin);
 }
 
 static void receive_parts(const struct context *c, int64_t from, int64_t first, int64_t last,
                           struct round *out)
 {
-    const int64_t begin = part(c, first);
+    const int64_t begin = share_begin(c, first);
 
-    emit_receive(out, absolute_rank(c, from), BUFFER_OUT, begin, part(c, last) - begin);
+    emit_receive(out, absolute_rank(c, from), BUFFER_OUT, begin, share_begin(c, last) - begin);
 }
 
 /* Round r of ceil(lg p): transfer the parts of the subtrees of the children v + 2^(q-1-r). */

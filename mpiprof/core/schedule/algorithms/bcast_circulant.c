@@ -62,7 +62,7 @@ struct search {
     int64_t *gets;
 };
 
-static void take(struct search *f, int e)
+static void list_remove(struct search *f, int e)
 {
     f->next[f->previous[e + 1]] = f->next[e + 1];
     f->previous[f->next[e + 1]] = f->previous[e + 1];
@@ -84,7 +84,7 @@ static void search_from(struct search *f, int64_t u, int64_t bound, int e)
             return;
         bound = there;
         f->gets[f->found++] = e;
-        take(f, e);
+        list_remove(f, e);
     }
 }
 
@@ -99,7 +99,7 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
     }
     f.previous[s->q + 1] = 0;
     f.next[0] = s->q + 1;
-    take(&f, base);
+    list_remove(&f, base);
     search_from(&f, 0, 2 * s->skip[s->q], f.next[0] - 1);
     for (int k = 0; k < s->q; k++)
         gets[k] = gets[k] == s->q ? base : gets[k] - s->q;
@@ -150,7 +150,7 @@ static int64_t circulant_blocks(const struct problem *p)
 
 static bool circulant_prepare(struct context *c)
 {
-    struct circulant *const s = memory_get(sizeof *s);
+    struct circulant *const s = memory_allocate(sizeof *s);
 
     c->table = (int64_t *)s;
     if (s != NULL)

@@ -20,7 +20,7 @@ static bool all_alike(const struct problem *p)
 }
 
 /* Return the rank that sends to L: not the root, if there is another one. */
-static int giver(const struct context *c)
+static int late_source(const struct context *c)
 {
     const int next = late_next(c);
 
@@ -50,7 +50,7 @@ static int64_t bcast_spreading(const struct context *c)
 
 static int64_t bcast_rounds(const struct context *c)
 {
-    const bool takes_part = late_here(c) || c->rank == giver(c);
+    const bool takes_part = late_here(c) || c->rank == late_source(c);
 
     return bcast_spreading(c) + (takes_part && !all_alike(c->problem));
 }
@@ -62,7 +62,7 @@ static void bcast_round(const struct context *c, int64_t r, struct round *out)
     else if (r < bcast_spreading(c))
         late_others_round(c, spreads, c->problem->root, r, out);
     else if (late_here(c))
-        emit_receive(out, giver(c), BUFFER_OUT, 0, c->problem->bytes);
+        emit_receive(out, late_source(c), BUFFER_OUT, 0, c->problem->bytes);
     else
         emit_send(out, late_rank(c), BUFFER_OUT, 0, c->problem->bytes);
 }

@@ -57,7 +57,7 @@ static void copy_blocks(struct round *out, enum way way, int64_t place, enum buf
 
 /* ---- linear */
 
-static int64_t one(const struct context *c)
+static int64_t one_round(const struct context *c)
 {
     (void)c;
     return 1;
@@ -95,7 +95,7 @@ static void linear_scatter_round(const struct context *c, int64_t r, struct roun
     linear(c, DOWN, out);
 }
 
-#define LINEAR .name = "linear", .source = "folklore", .direct = true, .rounds = one
+#define LINEAR .name = "linear", .source = "folklore", .direct = true, .rounds = one_round
 #define LINEAR_COST "(p-1)(alpha + m beta), one round"
 #define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
 
@@ -128,13 +128,13 @@ static int64_t binomial_scratch(const struct problem *p)
 }
 
 /* Return true if a child's blocks wrap from rank p-1 to 0. */
-static bool turns(const struct context *c, int64_t child)
+static bool blocks_wrap(const struct context *c, int64_t child)
 {
     return absolute_rank(c, child) + subtree_size(c, child) > c->size;
 }
 
 /* Copy the blocks of the root's child that wraps, between SCRATCH and their final position. */
-static void turn(const struct context *c, enum way way, int64_t child, struct round *out)
+static void copy_wrapped(const struct context *c, enum way way, int64_t child, struct round *out)
 {
     const int first = absolute_rank(c, child);
     const int64_t m = c->problem->bytes, before = c->size - first;
@@ -146,8 +146,8 @@ static void turn(const struct context *c, enum way way, int64_t child, struct ro
 static void put_in_order(const struct context *c, struct round *out)
 {
     for (int64_t child = 1; child < c->size; child *= 2)
-        if (turns(c, child))
-            turn(c, UP, child, out);
+        if (blocks_wrap(c, child))
+            copy_wrapped(c, UP, child, out);
 }
 
 static void with_root_s_child(const struct context *c, enum way way, int64_t child,
@@ -156,12 +156,12 @@ static void with_root_s_child(const struct context *c, enum way way, int64_t chi
     const int64_t m = c->problem->bytes, blocks = subtree_size(c, child);
     const int peer = absolute_rank(c, child);
 
-    if (!turns(c, child)) {
+    if (!blocks_wrap(c, child)) {
         with_child(out, way, peer, all_blocks(way), peer * m, blocks * m);
         return;
     }
     if (way == DOWN)
-        turn(c, way, child, out);
+        copy_wrapped(c, way, child, out);
     with_child(out, way, peer, BUFFER_SCRATCH, 0, blocks * m);
 }
 

@@ -22,7 +22,8 @@
 bool intergroup_prepare(struct context *c, int64_t more)
 {
     const struct problem *const p = c->problem;
-    int64_t *const own = memory_get(sizeof *own * (size_t)(c->size + p->remote_size + 2 + more));
+    int64_t *const own =
+        memory_allocate(sizeof *own * (size_t)(c->size + p->remote_size + 2 + more));
 
     if (own == NULL)
         return false;
@@ -71,7 +72,7 @@ static bool has_children(const struct context *c)
     return c->rank % 2 == 0 && c->rank + 1 < c->size;
 }
 
-static int64_t total(const int64_t *counts, int size, int64_t each)
+static int64_t total_bytes(const int64_t *counts, int size, int64_t each)
 {
     int64_t all = counts != NULL ? 0 : size * each;
 
@@ -83,8 +84,8 @@ static int64_t total(const int64_t *counts, int size, int64_t each)
 /* Return the memory for the root of a group, which collects all blocks. */
 static int64_t roots_scratch(const struct problem *p)
 {
-    const int64_t own = total(p->counts, p->size, p->bytes);
-    const int64_t remote = total(p->remote_counts, p->remote_size, p->remote_bytes);
+    const int64_t own = total_bytes(p->counts, p->size, p->bytes);
+    const int64_t remote = total_bytes(p->remote_counts, p->remote_size, p->remote_bytes);
 
     return own > remote ? own : remote;
 }
@@ -104,7 +105,7 @@ static void gather_step(const struct context *c, int64_t k, struct round *out)
                      begins[subtree_end(c, x + bit)] - begins[x + bit]);
 }
 
-static int64_t part(const struct context *c, int64_t i)
+static int64_t share_begin(const struct context *c, int64_t i)
 {
     return part_begin(remote_total(c), 1, c->size, i);
 }
@@ -114,11 +115,11 @@ static void scatter_step(const struct context *c, int64_t k, struct round *out)
     const int64_t x = c->rank, bit = INT64_C(1) << k;
 
     if (x % (2 * bit) == bit)
-        emit_receive(out, (int)(x - bit), BUFFER_OUT, part(c, x),
-                     part(c, subtree_end(c, x)) - part(c, x));
+        emit_receive(out, (int)(x - bit), BUFFER_OUT, share_begin(c, x),
+                     share_begin(c, subtree_end(c, x)) - share_begin(c, x));
     else if (x % (2 * bit) == 0 && x + bit < c->size)
-        emit_send(out, (int)(x + bit), BUFFER_OUT, part(c, x + bit),
-                  part(c, subtree_end(c, x + bit)) - part(c, x + bit));
+        emit_send(out, (int)(x + bit), BUFFER_OUT, share_begin(c, x + bit),
+                  share_begin(c, subtree_end(c, x + bit)) - share_begin(c, x + bit));
 }
 
 /* Emit a step of a ring that omits the parts which the receiver has from the scatter. */
@@ -128,9 +129,11 @@ static void share_step(const struct context *c, int64_t r, struct round *out)
     const int sent = modulo(c->rank - r, c->size), got = modulo(before - r, c->size);
 
     if (got < c->rank || got >= subtree_end(c, c->rank))
-        emit_receive(out, before, BUFFER_OUT, part(c, got), part(c, got + 1) - part(c, got));
+        emit_receive(out, before, BUFFER_OUT, share_begin(c, got),
+                     share_begin(c, got + 1) - share_begin(c, got));
     if (sent < next || sent >= subtree_end(c, next))
-        emit_send(out, next, BUFFER_OUT, part(c, sent), part(c, sent + 1) - part(c, sent));
+        emit_send(out, next, BUFFER_OUT, share_begin(c, sent),
+                  share_begin(c, sent + 1) - share_begin(c, sent));
 }
 
 static int64_t bcast_rounds(const struct context *c)

@@ -220,7 +220,7 @@ static struct piece across_piece(const struct context *c, int place)
                           remote_begins(c)[place + 1] - remote_begins(c)[place]};
 }
 
-static struct circle across(const struct context *c)
+static struct circle circle_across(const struct context *c)
 {
     const int teams = c->problem->remote_size, regular = regular_members(c), j = own_team(c);
     const int odd = c->size % teams, ring = ring_number(c);
@@ -232,7 +232,7 @@ static struct circle across(const struct context *c)
 
 static int64_t unsegmented_rounds(const struct context *c)
 {
-    return in_larger(c) ? across(c).size : smaller_rounds(c);
+    return in_larger(c) ? circle_across(c).size : smaller_rounds(c);
 }
 
 static void unsegmented_round(const struct context *c, int64_t r, struct round *out)
@@ -242,7 +242,7 @@ static void unsegmented_round(const struct context *c, int64_t r, struct round *
     } else if (r == 0) {
         larger_exchange(c, regular_members(c), true, out);
     } else {
-        const struct circle ring = across(c);
+        const struct circle ring = circle_across(c);
 
         circle_round(c, &ring, r - 1, out);
     }
@@ -264,7 +264,7 @@ static struct piece in_team_piece(const struct context *c, int place)
 
 static int64_t two_step_rounds(const struct context *c)
 {
-    return in_larger(c) ? regular_members(c) - 1 + across(c).size : smaller_rounds(c);
+    return in_larger(c) ? regular_members(c) - 1 + circle_across(c).size : smaller_rounds(c);
 }
 
 static void two_step_round(const struct context *c, int64_t r, struct round *out)
@@ -277,7 +277,7 @@ static void two_step_round(const struct context *c, int64_t r, struct round *out
     }
     const struct circle team = {regular, c->rank - team_begin(c, own_team(c)), team_process,
                                 in_team_piece};
-    const struct circle ring = across(c);
+    const struct circle ring = circle_across(c);
 
     if (r == 0)
         larger_exchange(c, regular, false, out);

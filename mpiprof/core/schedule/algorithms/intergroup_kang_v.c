@@ -101,7 +101,7 @@ static int sender_of(const struct flow *f, int64_t byte)
     return low;
 }
 
-static struct piece common(const struct flow *f, int i, int k)
+static struct piece overlap(const struct flow *f, int i, int k)
 {
     const int64_t first = f->begin[i], last = f->begin[i + 1];
     const int64_t from = share_begin(f, k), to = share_begin(f, k + 1);
@@ -198,12 +198,12 @@ static void exchange_round(const struct context *c, int64_t r, struct round *out
     const int receiver = receiver_in(&to, c->rank, r), sender = sender_in(c, &from, r);
 
     if (sender >= 0) {
-        const struct piece got = common(&from, sender, c->rank);
+        const struct piece got = overlap(&from, sender, c->rank);
 
         emit_remote_receive(out, sender, BUFFER_OUT, got.begin, got.length);
     }
     if (receiver >= 0) {
-        const struct piece sent = common(&to, c->rank, receiver);
+        const struct piece sent = overlap(&to, c->rank, receiver);
 
         emit_remote_send(out, receiver, BUFFER_IN, sent.begin - to.begin[c->rank], sent.length);
     }

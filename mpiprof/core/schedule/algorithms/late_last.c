@@ -40,14 +40,14 @@ enum { BLOCKS_A_LEVEL = 4 };
 static const struct algorithm *const reducing = &algorithm_reduce_halving_doubling;
 
 /* Return the rank that has S. */
-static int holder(const struct context *c)
+static int source_of_late(const struct context *c)
 {
     return late_rank(c) != c->problem->root ? c->problem->root : late_next(c);
 }
 
 static int64_t reduce_early(const struct context *c)
 {
-    return late_others_rounds(c, reducing, holder(c));
+    return late_others_rounds(c, reducing, source_of_late(c));
 }
 
 static int64_t reduce_rounds(const struct context *c)
@@ -95,8 +95,8 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
     const int first = out->count;
 
     if (r < early) {
-        late_others_round(c, reducing, holder(c), r, out);
-        if (c->rank == holder(c) && !root)
+        late_others_round(c, reducing, source_of_late(c), r, out);
+        if (c->rank == source_of_late(c) && !root)
             holder_into_scratch(c, out, first);
         return;
     }
@@ -104,10 +104,10 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
         if (late)
             emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, n);
         if (c->size > 1)
-            emit_receive(out, late ? holder(c) : late_rank(c), BUFFER_SCRATCH, 0, n);
+            emit_receive(out, late ? source_of_late(c) : late_rank(c), BUFFER_SCRATCH, 0, n);
     } else if (r == early && late) {
         emit_send(out, c->problem->root, BUFFER_IN, 0, n);
-    } else if (r == early && c->rank == holder(c)) {
+    } else if (r == early && c->rank == source_of_late(c)) {
         emit_send(out, c->problem->root, BUFFER_SCRATCH, early_scratch(c->problem), n);
     } else if (r > early && c->size > 1) {
         emit_reduce(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, n, late);
@@ -135,7 +135,7 @@ static const struct algorithm *const sharing = &algorithm_allreduce_halving_doub
 
 static bool spreading_prepare(struct context *c)
 {
-    struct circulant *const s = memory_get(sizeof *s);
+    struct circulant *const s = memory_allocate(sizeof *s);
 
     c->table = (int64_t *)s;
     if (s != NULL)

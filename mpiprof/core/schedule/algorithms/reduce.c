@@ -142,7 +142,7 @@ static bool root_outside(const struct context *c)
 }
 
 /* Return the rank's position in the collecting tree, or -1 for none. */
-static int management_collective_place(const struct context *c)
+static int gather_place(const struct context *c)
 {
     if (root_outside(c) && (c->rank == 0 || c->rank == c->problem->root))
         return c->rank == 0 ? -1 : 0;
@@ -152,8 +152,7 @@ static int management_collective_place(const struct context *c)
 /* If the root is outside the largest block, its first round of collecting is rank 0's message. */
 static struct move blocks_gathering(const struct context *c, int64_t r)
 {
-    const int levels = log2_floor(c->size), root = c->problem->root,
-              x = management_collective_place(c);
+    const int levels = log2_floor(c->size), root = c->problem->root, x = gather_place(c);
     const bool outside = root_outside(c);
     struct move m = move_none();
 
@@ -173,7 +172,7 @@ static struct move blocks_gathering(const struct context *c, int64_t r)
                                       outside && y == 0 ? root : y, k);
 }
 
-static struct move block_layout_move(const struct context *c, int64_t r)
+static struct move blocks_move(const struct context *c, int64_t r)
 {
     const int64_t reducing = blocks_reducing_rounds(c);
 
@@ -184,13 +183,13 @@ static int64_t blocks_rounds(const struct context *c)
 {
     const bool outside = root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
 
-    return blocks_reducing_rounds(c) + outside +
-           (management_collective_place(c) < 0 ? 0 : log2_floor(c->size)) + 1;
+    return blocks_reducing_rounds(c) + outside + (gather_place(c) < 0 ? 0 : log2_floor(c->size)) +
+           1;
 }
 
 static void blocks_round(const struct context *c, int64_t r, struct round *out)
 {
-    moves_round(c, work_of(c), blocks_rounds(c) - 1, block_layout_move, r, out);
+    moves_round(c, work_of(c), blocks_rounds(c) - 1, blocks_move, r, out);
 }
 
 const struct algorithm algorithm_reduce_binary_blocks = {

@@ -25,7 +25,7 @@ static bool shares_prepare(struct context *c, int more)
 {
     const struct problem *const p = c->problem;
 
-    c->table = memory_get(sizeof *c->table * (size_t)(c->size + 1 + more));
+    c->table = memory_allocate(sizeof *c->table * (size_t)(c->size + 1 + more));
     if (c->table == NULL)
         return false;
     c->table[0] = 0;

@@ -109,7 +109,7 @@ int removed_count(const struct context *c)
     return c->size - (1 << log2_floor(c->size));
 }
 
-static int keeper(int root, int pair)
+static int pair_survivor(int root, int pair)
 {
     return root == 2 * pair + 1 ? root : 2 * pair;
 }
@@ -120,14 +120,14 @@ int survivor_rank(const struct context *c, int root, int rank)
 
     if (rank >= 2 * removed)
         return rank - removed;
-    return keeper(root, rank / 2) == rank ? rank / 2 : -1;
+    return pair_survivor(root, rank / 2) == rank ? rank / 2 : -1;
 }
 
 int survivor_process(const struct context *c, int root, int x)
 {
     const int removed = removed_count(c);
 
-    return x < removed ? keeper(root, x) : x + removed;
+    return x < removed ? pair_survivor(root, x) : x + removed;
 }
 
 int64_t survivors_halving_rounds(const struct context *c)
@@ -144,7 +144,7 @@ static struct move removing_move(const struct context *c, int root, int64_t r)
 
     if (r == 0) {
         m.fresh = true;
-    } else if (keeper(root, c->rank / 2) == c->rank) {
+    } else if (pair_survivor(root, c->rank / 2) == c->rank) {
         m = (struct move){
             .to = -1, .from = c->rank ^ 1, .receive = halving_range(c, levels, even, 1)};
     } else {

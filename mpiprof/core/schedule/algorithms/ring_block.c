@@ -123,7 +123,7 @@ static int64_t best_block(struct search *s, int64_t best)
 }
 
 /* Return formula (2), or the formula of a pipeline if one process has all data. */
-static int64_t formula_2(const struct search *s, int64_t empty)
+static int64_t block_size_formula_2(const struct search *s, int64_t empty)
 {
     const int64_t full = s->size - empty;
     const double more = full == 1 ? (double)s->size - 2
@@ -152,16 +152,16 @@ int64_t ring_block(const struct problem *p, const int64_t *order)
     if (s.largest == smallest)
         return s.largest;
     if (p->alpha <= 0 || p->beta <= 0)
-        return formula_2(&s, empty);
+        return block_size_formula_2(&s, empty);
     const size_t n = (size_t)s.size;
 
-    s.blocks = memory_get(sizeof *s.blocks * (6 * n + 2));
+    s.blocks = memory_allocate(sizeof *s.blocks * (6 * n + 2));
     if (s.blocks == NULL)
         return 0;
     s.following = s.blocks + n;
     s.ahead = s.following + n + 1;
     s.smallest = s.ahead + 2 * n + 1;
-    const int64_t block = best_block(&s, formula_2(&s, empty));
+    const int64_t block = best_block(&s, block_size_formula_2(&s, empty));
 
     memory_free(s.blocks);
     return block;

@@ -102,7 +102,7 @@ static int64_t list_nodes(const struct problem *p, int64_t *order, struct item *
 
 bool ring_order(const struct problem *p, int64_t *order)
 {
-    struct item *const processes = memory_get(sizeof *processes * 3 * (size_t)p->size);
+    struct item *const processes = memory_allocate(sizeof *processes * 3 * (size_t)p->size);
 
     if (processes == NULL)
         return false;

@@ -75,22 +75,22 @@ static const struct algorithm *pick_random(struct execution *e, int64_t bytes)
 }
 
 /* Choose one of the library's algorithms, in every fourth call. Returns NULL in the other calls. */
-static const char *pick_own(struct execution *e)
+static const char *library_algorithm_pick(struct execution *e)
 {
     const struct communicator *const k = e->call->comm;
     const uint64_t h = hash_mix(hash_mix(seed + 1, k->identity), e->call->sequence);
-    const struct own_algorithm *found[MOST_CANDIDATES];
+    const struct library_algorithm *found[MOST_CANDIDATES];
     int count = 0;
 
     if ((h >> 32 & 3) != 0 || private_of(k)->obstacle != OBSTACLE_NONE)
         return NULL;
-    for (int i = 0; i < mpi_t_algorithm_own_count() && count < MOST_CANDIDATES; i++)
+    for (int i = 0; i < mpi_t_algorithm_count() && count < MOST_CANDIDATES; i++)
         if (mpi_t_algorithm_has(e->call->operation, false) &&
-            library_algorithm_applies(mpi_t_algorithm_own_at(i), 0, e))
-            found[count++] = mpi_t_algorithm_own_at(i);
+            library_algorithm_applies(mpi_t_algorithm_at(i), 0, e))
+            found[count++] = mpi_t_algorithm_at(i);
     if (count == 0 || !library_algorithm_ready(e, found[h % (uint64_t)count], 0))
         return NULL;
-    return e->own->label;
+    return e->library_algorithm->label;
 }
 
 /* Apply a candidate. For a library algorithm `e->own` is already set, and the result is NULL. */
@@ -105,15 +105,15 @@ static const struct algorithm *take_candidate(struct execution *e, const struct 
 }
 
 /* Request a library algorithm in execution.own, if it applies on all members. */
-static void take_own(struct execution *e, struct rule *r, const struct own_algorithm *own,
-                     const char **label)
+static void library_algorithm_request(struct execution *e, struct rule *r,
+                                      const struct library_algorithm *own, const char **label)
 {
     struct communicator *const k = e->call->comm;
     const int64_t segment = r->variant.segment;
     const bool applies = library_algorithm_applies(own, segment, e);
 
-    if (comm_leads(k))
-        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
+    if (comm_is_leader(k))
+        atomic_fetch_add(applies ? &r->applied : &r->skipped, 1);
     if (applies && private_comm_ready(k, e->call->handle) &&
         library_algorithm_ready(e, own, segment))
         *label = segment == 0 ? own->label : variant_label(own->label, &r->variant);
@@ -123,24 +123,24 @@ static void take_own(struct execution *e, struct rule *r, const struct own_algor
 const struct algorithm *choice_make(struct execution *e, const char **label)
 {
     struct communicator *const k = e->call->comm;
-    const struct asked q = {.operation = operation_names[e->call->operation],
-                            .bytes = problem_bytes(e),
-                            .size = k->size + k->remote_size,
-                            .inter = k->inter};
+    const struct call_properties q = {.operation = operation_names[e->call->operation],
+                                      .bytes = problem_bytes(e),
+                                      .size = k->size + k->remote_size,
+                                      .inter = k->inter};
 
     if (random_choice) {
         /* The identity is agreed when the private communicator is created. */
         const bool ready = private_comm_ready(k, e->call->handle);
 
-        if (ready && random_own && (*label = pick_own(e)) != NULL)
+        if (ready && random_own && (*label = library_algorithm_pick(e)) != NULL)
             return NULL;
         const struct algorithm *const a = ready ? pick_random(e, q.bytes) : NULL;
 
         *label = a != NULL ? a->name : NULL;
         return a;
     }
-    const uint64_t sites = rules_by_site(&q);
-    const bool watched = auto_takes(e->call);
+    const uint64_t sites = rules_site_hash(&q);
+    const bool watched = auto_collects(e->call);
     struct key *key = NULL;
     int index = RULE_NONE;
 
@@ -156,14 +156,14 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     if (index == RULE_NONE)
         index = rules_general(&q);
     struct rule *const r = rule_at(index);
-    const struct own_algorithm *const own = r != NULL ? rule_own(r, &q) : NULL;
+    const struct library_algorithm *const own = r != NULL ? rule_library_algorithm(r, &q) : NULL;
 
     if (auto_chooses && watched && keyed)
         return take_candidate(e, auto_choose(e, key, r, &q), label);
     if (watched && keyed)
-        auto_watch(e, key);
+        auto_observe(e, key);
     if (own != NULL) {
-        take_own(e, r, own, label);
+        library_algorithm_request(e, r, own, label);
         return NULL;
     }
     if (r == NULL)
@@ -173,8 +173,8 @@ const struct algorithm *choice_make(struct execution *e, const char **label)
     variant_apply(&r->variant, &e->problem);
     const bool applies = r->native || (a != NULL && candidate_applies(a, e));
 
-    if (comm_leads(k))
-        atomic_fetch_add(applies ? &r->applied : &r->left_alone, 1);
+    if (comm_is_leader(k))
+        atomic_fetch_add(applies ? &r->applied : &r->skipped, 1);
     *label = r->by_paper && a != NULL ? a->name : r->variant.label;
     return applies && !r->native && candidate_fits(a, e) ? a : NULL;
 }

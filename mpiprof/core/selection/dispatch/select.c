@@ -33,12 +33,12 @@
 static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;
 static _Thread_local bool releases; /* when the thread ends */
-static const struct keys_owner owner = {.forget = finalize_forget, .inherit = finalize_inherit};
+static const struct keys_owner owner = {.forget = finalize_free, .inherit = finalize_inherit};
 
 /* ---- start and end */
 
 /* Release the memory that the thread reuses between calls. */
-static void release(void *unused)
+static void thread_release(void *unused)
 {
     (void)unused;
     problem_forget();
@@ -46,7 +46,7 @@ static void release(void *unused)
     releases = false;
 }
 
-static void thread_keeps(void)
+static void thread_register(void)
 {
     if (!releases)
         pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
@@ -57,7 +57,7 @@ static void switching_start(void)
 {
     if (recorder.options.model != NULL)
         text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
-    pthread_key_create(&thread_key, release);
+    pthread_key_create(&thread_key, thread_release);
     problem_start();
     keys_start(&owner);
     argument_check_start();
@@ -66,11 +66,11 @@ static void switching_start(void)
 
 /* Return the reason why selection is impossible in all processes of the job, or NULL if it is
  * possible. */
-static const char *obstacle(void)
+static const char *selection_obstacle(void)
 {
     if (!pmpi.can_switch)
         return "this MPI library is too old";
-    if (!memory_had())
+    if (!memory_reserve_exists())
         return "there is no memory for it";
     if (!recorder.agreed && !recorder.sessions)
         return "the ranks were given different options, or run different versions of mpiprof";
@@ -81,15 +81,16 @@ static const char *obstacle(void)
 }
 
 /* Prepare requests for the library's algorithms. */
-static void own_start(void)
+static void library_algorithms_start(void)
 {
-    const char *const wanted = rules_first_own();
+    const char *const wanted = rules_first_library_algorithm();
 
     mpi_t_algorithm_start();
     if (wanted != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
-        recorder_say("--switch %s: this MPI library is not one that can be told its own algorithms "
-                     "(MPICH 5.0 and Open MPI 5.0 can): such choices are left out",
-                     wanted);
+        recorder_print(
+            "--switch %s: this MPI library is not one that can be told its own algorithms "
+            "(MPICH 5.0 and Open MPI 5.0 can): such choices are left out",
+            wanted);
 }
 
 void select_start(void)
@@ -99,11 +100,11 @@ void select_start(void)
 
     if (*text == '\0' && !chooses && !recorder.options.totals)
         return;
-    const char *const why_not = obstacle();
+    const char *const why_not = selection_obstacle();
 
     if (why_not != NULL) {
         if (recorder.rank == 0)
-            recorder_say("nothing is switched, nor are arrivals summed up: %s", why_not);
+            recorder_print("nothing is switched, nor are arrivals summed up: %s", why_not);
         return;
     }
     const bool random = choice_is_random(text);
@@ -111,8 +112,8 @@ void select_start(void)
     if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
         return;
     switching_start();
-    if (choice_is_random_own() || chooses || rules_first_own() != NULL)
-        own_start();
+    if (choice_is_random_own() || chooses || rules_first_library_algorithm() != NULL)
+        library_algorithms_start();
     if ((chooses || recorder.options.totals) && !random)
         auto_start(chooses);
 }
@@ -126,14 +127,14 @@ PUBLIC int mpiprof_study_choose(const char *rule)
     const bool begins = strcmp(rule, "auto") == 0;
     const bool chooses = begins || strcmp(rule, "auto again") == 0;
 
-    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_only(chooses ? "" : rule))
+    if (!atomic_load(&recorder.active) || !pmpi.can_switch || !rules_replace(chooses ? "" : rule))
         return -1;
     if (!recorder.switching)
         switching_start();
     mpi_t_algorithm_start();
     auto_chooses = chooses;
     if (begins) {
-        keys_begin_anew();
+        keys_discard();
         auto_start(true);
     }
     return atomic_exchange(&switched_calls, 0);
@@ -144,7 +145,7 @@ void select_end(void)
 {
     if (!recorder.switching)
         return;
-    finalize_finish();
+    finalize_run();
     diagnostics_end();
     argument_check_end();
     mpi_t_algorithm_end();
@@ -191,7 +192,7 @@ static bool has_memory(struct execution *e)
     const int most = k->size > k->remote_size ? k->size : k->remote_size;
 
     if (e->algorithm->needs_counts) {
-        if (!scratch_had(k, most * (int64_t)sizeof(int64_t)))
+        if (!scratch_ensure(k, most * (int64_t)sizeof(int64_t)))
             return false;
         execute_counts(e, problem_counts(0, k->size), (int64_t *)scratch_of(k)->bytes);
     }
@@ -200,7 +201,7 @@ static bool has_memory(struct execution *e)
 
 /* Run the schedule. Returns false on all members if the call must run natively, because a member
  * lacks memory or has called the operation off. */
-static bool run(struct execution *e)
+static bool schedule_run(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
     const struct private_comm *const private = private_of(k);
@@ -212,37 +213,37 @@ static bool run(struct execution *e)
     e->problem.nodes = private->nodes;
     e->route.own_first = k->inter && !k->first_group ? k->remote_size : 0;
     e->route.remote_first = k->inter && k->first_group ? k->size : 0;
-    e->route.tag = 1 + (int)(e->call->sequence % LEAD_TAGS);
-    scratch_begin(k);
+    e->route.tag = 1 + (int)(e->call->sequence % BCAST_TAGS);
+    scratch_ensure_first(k);
     if (broadcasts)
         bcast_size_agreement_begin(e);
     do {
-        scratch_of(k)->taken = 0; /* by a call that a user-defined operation has abandoned */
+        scratch_of(k)->used = 0; /* by a call that a user-defined operation has abandoned */
         if (!has_memory(e)) {
             e->call->candidate = NATIVE;
             return false;
         }
         if (!schedule_prepare(e->algorithm, &e->context, &e->problem, k->rank)) {
-            execution_note(e, MPI_ERR_NO_MEM); /* the reserve is exhausted */
+            execution_note_error(e, MPI_ERR_NO_MEM); /* the reserve is exhausted */
             return true;
         }
-        e->called_off = e->staging.own_differs && may_be_called_off(e);
+        e->called_off = e->staging.self_sizes_differ && may_be_called_off(e);
         pack_buffer_begin(e);
         execute(e);
-    } while (bcast_size_agreement_again(e));
-    if (e->staging.own_differs && !e->called_off && longer_than_expected(e))
-        execution_note(e, MPI_ERR_TRUNCATE);
+    } while (bcast_size_agreement_restarts(e));
+    if (e->staging.self_sizes_differ && !e->called_off && longer_than_expected(e))
+        execution_note_error(e, MPI_ERR_TRUNCATE);
     if (broadcasts)
         bcast_size_agreement_end(e);
     pack_buffer_end(e);
     schedule_free(&e->context);
-    scratch_give_back(k);
+    scratch_reset(k);
     return !e->called_off;
 }
 
 /* Collect statistics of an operation that keeps the native algorithm. This runs after the library
  * has accepted the arguments, because a rejected call has taken part in nothing. */
-static void watch(struct call *c)
+static void instance_observe(struct call *c)
 {
     struct communicator *const k = c->comm;
     struct execution e = {.call = c};
@@ -250,12 +251,12 @@ static void watch(struct call *c)
     e.problem = (struct problem){.size = k->size,
                                  .remote_size = k->inter ? k->remote_size : 0,
                                  .root = c->root,
-                                 .alpha = link_of(k)->alpha,
-                                 .beta = link_of(k)->beta};
+                                 .alpha = private_comm_link(k)->alpha,
+                                 .beta = private_comm_link(k)->beta};
     struct key *const key = key_find(k, key_hash(&e), c->sequence);
 
     if (key != NULL)
-        auto_watch(&e, key);
+        auto_observe(&e, key);
 }
 
 /* Set the operands of a reduction. Returns false if interleaved elements would overlap in scratch
@@ -263,14 +264,14 @@ static void watch(struct call *c)
 static bool fill_operands(struct execution *e)
 {
     const struct arguments *const a = e->arguments;
-    const struct type_facts f = type_facts(argument_type(a, a->send.type, 0));
+    const struct type_properties f = type_properties(argument_type(a, a->send.type, 0));
     const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
 
     if (f.true_extent > stride)
         return false;
     e->problem.unit = f.size;
     e->element = (struct element){.type = argument_type(a, a->send.type, 0),
-                                  .op = argument_op(a),
+                                  .op = argument_operation(a),
                                   .unit = f.size,
                                   .extent = f.extent,
                                   .lower = f.true_lower,
@@ -281,18 +282,18 @@ static bool fill_operands(struct execution *e)
 
 /* Run a requested library algorithm. Returns false if the caller must still call the library's
  * routine. */
-static bool run_own(struct execution *e, const char *label, int *error)
+static bool library_algorithm_run(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;
 
     e->route.comm = private_of(c->comm)->comm;
-    e->route.tag = 1 + (int)(c->sequence % LEAD_TAGS);
+    e->route.tag = 1 + (int)(c->sequence % BCAST_TAGS);
     if (!library_algorithm_begin(e, label))
         return false;
     atomic_fetch_add(&switched_calls, 1);
     if (c->operation != OP_bcast)
         return false;
-    *error = library_algorithm_end(c, library_algorithm_message(e));
+    *error = library_algorithm_end(c, library_algorithm_bcast(e));
     return true;
 }
 
@@ -305,7 +306,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     struct communicator *const k = c->comm;
     const char *label = NULL;
 
-    library_algorithm_settle(); /* in case the last call was abandoned */
+    library_algorithm_restore(); /* in case the last call was abandoned */
     if (k == NULL)
         return false;
     if (c->enter_ns == 0) /* the call is not recorded */
@@ -313,7 +314,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if (!k->agreed || k->size + k->remote_size < 2)
         return false;
     if (!problem_is_switched(c)) {
-        if (auto_takes(c)) {
+        if (auto_collects(c)) {
             c->state = CALL_OBSERVED;
             private_comm_pool_enter(k);
         }
@@ -325,7 +326,7 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if ((k->inter && c->root != ROOT_NONE) || !argument_check_arguments(c, a))
         return false;
     e.reduces = operation_reduces(c->operation);
-    thread_keeps();
+    thread_register();
     if (!problem_fill(&e) || problem_bytes(&e) == 0)
         return false;
     if (e.reduces && !fill_operands(&e))
@@ -333,13 +334,14 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     c->state = CALL_SELECTED;
     private_comm_pool_enter(k);
     e.algorithm = choice_make(&e, &label);
-    if (e.own != NULL)
-        return run_own(&e, label, error);
-    if (e.algorithm == NULL || !private_comm_ready(k, c->handle) || (e.reduces && !may_reduce(k)))
+    if (e.library_algorithm != NULL)
+        return library_algorithm_run(&e, label, error);
+    if (e.algorithm == NULL || !private_comm_ready(k, c->handle) ||
+        (e.reduces && !private_comm_may_reduce(k)))
         return false;
-    e.staging.own_differs = self_message_sizes_differ(c, a);
+    e.staging.self_sizes_differ = self_message_sizes_differ(c, a);
     c->state = CALL_SCHEDULED;
-    const bool ran = run(&e);
+    const bool ran = schedule_run(&e);
 
     c->state = CALL_SELECTED;
     if (!ran)
@@ -355,9 +357,9 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
 /* Finish a call; the last function that a wrapper calls. */
 void select_ended(struct call *c, bool observed)
 {
-    library_algorithm_settle();
+    library_algorithm_restore();
     if (observed)
-        watch(c);
+        instance_observe(c);
     if (c->key != NULL)
         auto_end(c);
     private_comm_pool_exit(c->comm);

@@ -46,18 +46,18 @@ void arrivals_free(struct arrivals *w)
 {
     if (w == NULL)
         return;
-    memory_free(w->now);
-    memory_free(w->before);
+    memory_free(w->current);
+    memory_free(w->finished);
     memory_free(w->results);
-    memory_free(w->mine);
-    memory_free(w->all);
+    memory_free(w->input);
+    memory_free(w->output);
     memory_free(w->scanned);
     memory_free(w);
 }
 
 /* Return the resized memory. If memory is exhausted, return the old block and set `had` to false.
  */
-static void *resized(void *memory, size_t before, size_t bytes, bool *had)
+static void *memory_resized(void *memory, size_t before, size_t bytes, bool *had)
 {
     void *const made = memory_resize(memory, before, bytes);
 
@@ -74,14 +74,17 @@ static bool make_room(struct arrivals *w, int room)
 
     if (room <= w->room)
         return true;
-    w->now = resized(w->now, o * sizeof *w->now, n * sizeof *w->now, &had);
-    w->before = resized(w->before, o * sizeof *w->before, n * sizeof *w->before, &had);
-    w->results = resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
-    w->mine = resized(w->mine, old_pairs * sizeof *w->mine, pairs * sizeof *w->mine, &had);
-    w->all = resized(w->all, old_pairs * sizeof *w->all, pairs * sizeof *w->all, &had);
+    w->current = memory_resized(w->current, o * sizeof *w->current, n * sizeof *w->current, &had);
+    w->finished =
+        memory_resized(w->finished, o * sizeof *w->finished, n * sizeof *w->finished, &had);
+    w->results = memory_resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
+    w->input =
+        memory_resized(w->input, old_pairs * sizeof *w->input, pairs * sizeof *w->input, &had);
+    w->output =
+        memory_resized(w->output, old_pairs * sizeof *w->output, pairs * sizeof *w->output, &had);
     if (w->wait_rule == WAIT_RANK_FOR_LOWER)
-        w->scanned =
-            resized(w->scanned, o * EACH * sizeof *w->scanned, n * EACH * sizeof *w->scanned, &had);
+        w->scanned = memory_resized(w->scanned, o * EACH * sizeof *w->scanned,
+                                    n * EACH * sizeof *w->scanned, &had);
     if (had)
         w->room = room;
     return had;
@@ -89,12 +92,12 @@ static bool make_room(struct arrivals *w, int room)
 
 struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own, int length)
 {
-    struct arrivals *const w = memory_get(sizeof *w);
+    struct arrivals *const w = memory_allocate(sizeof *w);
 
     if (w == NULL)
         return NULL;
     *w = (struct arrivals){.wait_rule = rule,
-                           .own = *own,
+                           .member = *own,
                            .length = length,
                            .next_length = length,
                            .requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}};
@@ -110,9 +113,9 @@ struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own
 void arrivals_note(struct arrivals *w, const struct moment *m)
 {
     if (w->position >= 0 && w->position < w->length && w->position < w->room) {
-        w->now[w->position] = *m;
-        w->now[w->position].arrival = clock_common(m->arrival);
-        w->now[w->position].exit = clock_common(m->exit);
+        w->current[w->position] = *m;
+        w->current[w->position].arrival = clock_to_common(m->arrival);
+        w->current[w->position].exit = clock_to_common(m->exit);
     }
     w->position++;
 }
@@ -142,7 +145,7 @@ bool arrivals_are_done(struct arrivals *w)
     return done != 0;
 }
 
-static void finish(struct arrivals *w)
+static void requests_wait(struct arrivals *w)
 {
     for (int i = 0; i < 2; i++)
         if (w->requests[i] != MPI_REQUEST_NULL)
@@ -150,9 +153,9 @@ static void finish(struct arrivals *w)
 }
 
 /* Limit a value so that the sum over all members cannot overflow: 2.5 hours for 10^6 members. */
-static int64_t share_of(const struct arrivals *w, int64_t value)
+static int64_t summand_of(const struct arrivals *w, int64_t value)
 {
-    const int64_t most = INT64_MAX / w->own.members;
+    const int64_t most = INT64_MAX / w->member.members;
 
     return value > most ? most : value < -most ? -most : value;
 }
@@ -160,34 +163,33 @@ static int64_t share_of(const struct arrivals *w, int64_t value)
 /* Start the first reduction of the finished window. */
 static void start_first(struct arrivals *w, MPI_Comm comm)
 {
-    struct sum_max_reduce *const more = w->mine + EACH * w->count;
+    struct sum_max *const more = w->input + EACH * w->count;
 
     for (int i = 0; i < w->count; i++) {
-        const struct moment *const m = &w->before[i];
-        struct sum_max_reduce *const p = w->mine + EACH * i;
+        const struct moment *const m = &w->finished[i];
+        struct sum_max *const p = w->input + EACH * i;
 
-        p[ARRIVAL] = (struct sum_max_reduce){m->arrival, w->own.second ? nobody : m->arrival};
-        p[ELAPSED] = (struct sum_max_reduce){share_of(w, m->exit - m->arrival), -m->arrival};
-        p[ROOT] = (struct sum_max_reduce){w->own.root ? m->arrival : 0,
-                                          w->own.second ? m->arrival : nobody};
+        p[ARRIVAL] = (struct sum_max){m->arrival, w->member.second ? nobody : m->arrival};
+        p[ELAPSED] = (struct sum_max){summand_of(w, m->exit - m->arrival), -m->arrival};
+        p[ROOT] = (struct sum_max){w->member.root ? m->arrival : 0,
+                                   w->member.second ? m->arrival : nobody};
     }
     for (int i = 0; i < MOST_LIST; i++)
-        more[i] =
-            (struct sum_max_reduce){share_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
+        more[i] = (struct sum_max){summand_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
-        more[MOST_LIST + i] = (struct sum_max_reduce){0, w->extras[i]};
-    sum_max_reduce_reduce(w->mine, w->all, EACH * w->count + MORE, comm, &w->requests[0]);
+        more[MOST_LIST + i] = (struct sum_max){0, w->extras[i]};
+    sum_max_reduce_start(w->input, w->output, EACH * w->count + MORE, comm, &w->requests[0]);
     if (w->scanned != NULL)
-        sum_max_reduce_scan(w->mine, w->scanned, EACH * w->count, comm, &w->requests[1]);
+        sum_max_reduce_start_scan(w->input, w->scanned, EACH * w->count, comm, &w->requests[1]);
     w->stage = 1;
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t maximum(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t minimum(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -196,16 +198,16 @@ static int64_t sooner(int64_t a, int64_t b)
  * arrival of awaited_ranks() in mpiprof/operations.py. */
 static int64_t earliest_exit(const struct arrivals *w, int i)
 {
-    const struct sum_max_reduce *const all = w->all + EACH * i;
-    const int64_t arrival = w->before[i].arrival;
+    const struct sum_max *const all = w->output + EACH * i;
+    const int64_t arrival = w->finished[i].arrival;
     /* last arrival of each group */
     const int64_t first = all[ARRIVAL].most, second = all[ROOT].most;
-    const int64_t other = w->own.second ? first : second;
+    const int64_t other = w->member.second ? first : second;
 
     switch (w->wait_rule) {
-    case WAIT_ALL_FOR_ALL: return later(arrival, other == nobody ? first : other);
-    case WAIT_ALL_FOR_ROOT: return later(arrival, all[ROOT].sum);
-    case WAIT_ROOT_FOR_ALL: return w->own.root ? first : arrival;
+    case WAIT_ALL_FOR_ALL: return maximum(arrival, other == nobody ? first : other);
+    case WAIT_ALL_FOR_ROOT: return maximum(arrival, all[ROOT].sum);
+    case WAIT_ROOT_FOR_ALL: return w->member.root ? first : arrival;
     case WAIT_RANK_FOR_LOWER: return w->scanned[EACH * i + ARRIVAL].most;
     case WAIT_RANK_FOR_SOURCES: /* the sources are unknown here */
     case WAIT_UNSPECIFIED: break;
@@ -216,7 +218,7 @@ static int64_t earliest_exit(const struct arrivals *w, int i)
 /* Return the mean arrival, which is equal on all members. `sum` may have wrapped around. */
 static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first, int64_t last)
 {
-    const uint64_t members = (uint64_t)w->own.members;
+    const uint64_t members = (uint64_t)w->member.members;
     const uint64_t beyond = (uint64_t)sum - members * (uint64_t)first;
 
     if ((uint64_t)(last - first) > INT64_MAX / members)
@@ -226,24 +228,24 @@ static int64_t mean_arrival(const struct arrivals *w, int64_t sum, int64_t first
 
 static void take_first(struct arrivals *w)
 {
-    const struct sum_max_reduce *const more = w->all + EACH * w->count;
+    const struct sum_max *const more = w->output + EACH * w->count;
 
     for (int i = 0; i < w->count; i++) {
-        const struct sum_max_reduce *const p = w->all + EACH * i;
-        const int64_t last = later(p[ARRIVAL].most, p[ROOT].most), first = -p[ELAPSED].most;
+        const struct sum_max *const p = w->output + EACH * i;
+        const int64_t last = maximum(p[ARRIVAL].most, p[ROOT].most), first = -p[ELAPSED].most;
         const int64_t mean = mean_arrival(w, p[ARRIVAL].sum, first, last);
-        const int64_t elapsed = p[ELAPSED].sum / w->own.members;
+        const int64_t elapsed = p[ELAPSED].sum / w->member.members;
 
         w->results[i] = (struct sample){.first = first,
                                         .last = last,
                                         .worst = last - first,
                                         .elapsed = elapsed,
                                         .after = elapsed - (last - mean),
-                                        .candidate = w->before[i].candidate,
-                                        .planned = w->before[i].planned};
+                                        .candidate = w->finished[i].candidate,
+                                        .planned = w->finished[i].planned};
     }
     for (int i = 0; i < MOST_LIST; i++)
-        w->predicted[i] = later(more[i].sum / w->own.members, more[i].most / 2);
+        w->predicted[i] = maximum(more[i].sum / w->member.members, more[i].most / 2);
     for (int i = 0; i < EXTRAS; i++)
         w->extras[i] = more[MOST_LIST + i].most;
 }
@@ -251,38 +253,38 @@ static void take_first(struct arrivals *w)
 /* Start the reduction of all values that depend on the first result. */
 static void start_second(struct arrivals *w, MPI_Comm comm)
 {
-    finish(w);
+    requests_wait(w);
     take_first(w);
     for (int i = 0; i < w->count; i++) {
-        const struct moment *const m = &w->before[i];
-        const struct sum_max_reduce *const all = w->all + EACH * i;
-        struct sum_max_reduce *const p = w->mine + EACH * i;
+        const struct moment *const m = &w->finished[i];
+        const struct sum_max *const all = w->output + EACH * i;
+        struct sum_max *const p = w->input + EACH * i;
         const int64_t first = w->results[i].first, last = w->results[i].last;
         const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
         /* A member that left earlier did not have to wait: it may have had nothing to receive. */
-        const int64_t earliest = sooner(earliest_exit(w, i), m->exit);
+        const int64_t earliest = minimum(earliest_exit(w, i), m->exit);
 
-        p[DEVIATION].sum = share_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
-        p[DEVIATION].most =
-            m->arrival == last ? w->own.members - w->own.member : 0; /* on a tie, the lowest rank */
-        p[SCORE] = (struct sum_max_reduce){share_of(w, m->exit - earliest), 0};
-        p[WAIT] = (struct sum_max_reduce){share_of(w, earliest - m->arrival), 0};
+        p[DEVIATION].sum = summand_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
+        p[DEVIATION].most = m->arrival == last ? w->member.members - w->member.member
+                                               : 0; /* on a tie, the lowest rank */
+        p[SCORE] = (struct sum_max){summand_of(w, m->exit - earliest), 0};
+        p[WAIT] = (struct sum_max){summand_of(w, earliest - m->arrival), 0};
     }
-    sum_max_reduce_reduce(w->mine, w->all, EACH * w->count, comm, &w->requests[0]);
+    sum_max_reduce_start(w->input, w->output, EACH * w->count, comm, &w->requests[0]);
     w->stage = 2;
 }
 
 static void take_second(struct arrivals *w)
 {
-    finish(w);
+    requests_wait(w);
     for (int i = 0; i < w->count; i++) {
-        const struct sum_max_reduce *const p = w->all + EACH * i;
+        const struct sum_max *const p = w->output + EACH * i;
         struct sample *const s = &w->results[i];
 
-        s->average = p[DEVIATION].sum / w->own.members;
-        s->score = p[SCORE].sum / w->own.members;
+        s->average = p[DEVIATION].sum / w->member.members;
+        s->score = p[SCORE].sum / w->member.members;
         s->wait = p[WAIT].sum;
-        s->latest = w->own.members - (int)p[DEVIATION].most;
+        s->latest = w->member.members - (int)p[DEVIATION].most;
     }
     w->stage = 0;
 }
@@ -302,7 +304,7 @@ bool arrivals_extend(struct arrivals *w)
 
 void arrivals_begin(struct arrivals *w, MPI_Comm comm)
 {
-    struct moment *const other = w->before;
+    struct moment *const other = w->finished;
     const int64_t begin = now_ns();
 
     /* memory was short: the other members learn this through EXTRA_FAILED */
@@ -310,8 +312,8 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
         return;
 
     w->count = w->position < w->length ? w->position : w->length;
-    w->before = w->now;
-    w->now = other;
+    w->finished = w->current;
+    w->current = other;
     w->extras[EXTRA_COST] = w->cost_ns;
     w->extras[EXTRA_WAITED] = w->waited_ns;
     w->waited_ns = 0;

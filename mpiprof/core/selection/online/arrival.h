@@ -7,7 +7,7 @@
 #include "base/symbol_lookup.h"
 #include "selection/online/sum_max_reduce.h"
 
-struct signatures;
+struct shape_group;
 enum { LONGEST_WINDOW = 256, MOST_LIST = 24 };
 
 /* Values that are reduced with the statistics, as the maximum over the members. */
@@ -40,7 +40,7 @@ struct sample {             /* one instance over all members; all times in ns */
 
 struct moment { /* one instance on this rank */
     int64_t arrival, exit;
-    struct signatures *signatures;
+    struct shape_group *shape_group;
     int candidate;
     int planned; /* candidate planned for this instance, or NOBODY */
 };
@@ -53,19 +53,18 @@ struct membership {      /* this process in its communicator */
 
 struct arrivals {
     enum wait_rule wait_rule;
-    struct membership own;
+    struct membership member;
     int length; /* instances in the window that is being recorded */
     /* length of the next window, and of the gap before it */
     int next_length, gap;
     int position; /* index in the window; negative in the gap */
     int room;
-    struct moment *now, *before;       /* window being recorded, window being reduced */
-    int count;                         /* instances in `before` */
-    struct sample *results;            /* statistics of `before`, valid after its reductions */
-    struct sum_max_reduce *mine, *all; /* reduction input and output */
-    struct sum_max_reduce
-        *scanned;           /* prefix reduction of `mine` for scans; NULL for other operations */
-    int64_t extras[EXTRAS]; /* this member's values, then the maxima over all members */
+    struct moment *current, *finished; /* window being recorded, window being reduced */
+    int count;                         /* instances in `finished` */
+    struct sample *results;            /* statistics of `finished`, valid after its reductions */
+    struct sum_max *input, *output;    /* reduction input and output */
+    struct sum_max *scanned; /* prefix reduction of `input` for scans; NULL for other operations */
+    int64_t extras[EXTRAS];  /* this member's values, then the maxima over all members */
     /* per candidate: this member's ns, then the agreed value */
     int64_t predicted[MOST_LIST];
     /* predictions assume a late rank, which may be any: the mean counts, not the maximum */

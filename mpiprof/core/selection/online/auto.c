@@ -37,7 +37,7 @@
 
 enum { FIRST_WINDOW = 4, FIRST_WINDOW_AHEAD = 32 };
 
-bool auto_chooses, auto_watching;
+bool auto_chooses, auto_is_collecting;
 
 /* ---- start */
 
@@ -56,34 +56,34 @@ void auto_start(bool chooses)
     /* Only under Sessions: the first communicators may have no node leader in common. */
     if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
         if (chooses && recorder.rank == 0)
-            recorder_say(
+            recorder_print(
                 "nothing is chosen automatically under Sessions: they have no common clock");
         return;
     }
     if (!can_reduce()) {
         if (recorder.rank == 0)
-            recorder_say("no statistics and no choice of algorithms: MPI has no memory for them");
+            recorder_print("no statistics and no choice of algorithms: MPI has no memory for them");
         return;
     }
     auto_chooses = chooses;
-    auto_watching = true;
-    model_correction_open();
-    budget_open();
+    auto_is_collecting = true;
+    model_correction_start();
+    budget_start();
     if (chooses && recorder.rank == 0)
         selector_log_create();
     if (recorder.private != MPI_COMM_NULL)
-        clock_share();
+        clock_distribute_offsets();
 }
 
-bool auto_takes(const struct call *c)
+bool auto_collects(const struct call *c)
 {
-    return auto_watching && (auto_chooses || recorder.options.totals) &&
+    return auto_is_collecting && (auto_chooses || recorder.options.totals) &&
            !(c->comm->inter && c->root != ROOT_NONE);
 }
 
 /* Return true if one of the three preceding operations synchronises all members, so that none can
  * run a window ahead. */
-static bool kept_together(const struct communicator *k)
+static bool all_have_memory(const struct communicator *k)
 {
     for (int i = 1; i <= 3; i++) {
         const int before = (int)(k->history >> 8 * i & 0xff) - 1;
@@ -100,14 +100,14 @@ static struct selection *selection_make(const struct execution *e, const struct 
 {
     const struct communicator *const k = e->call->comm;
     const enum wait_rule rule = operation_wait_rule(e->call->operation);
-    const bool close = rule == WAIT_ALL_FOR_ALL || kept_together(k);
+    const bool close = rule == WAIT_ALL_FOR_ALL || all_have_memory(k);
     const bool first = !k->inter || k->first_group;
     const struct membership own = {.members = k->size + k->remote_size,
                                    .member = k->rank + (first ? 0 : k->remote_size),
                                    .root = e->call->root == k->rank,
                                    .second = !first};
     struct arrivals *const w = arrivals_make(rule, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
-    struct selection *const s = w != NULL ? memory_get(sizeof *s) : NULL;
+    struct selection *const s = w != NULL ? memory_allocate(sizeof *s) : NULL;
 
     if (s == NULL) {
         arrivals_free(w);
@@ -124,7 +124,7 @@ static struct selection *selection_make(const struct execution *e, const struct 
         memory_free(s);
         return NULL;
     }
-    current_choice_start(&s->hold);
+    current_choice_start(&s->choice);
     s->switches = switches && !(recorder.options.reproducible && e->reduces);
     s->count = 1;
     probe_start(s);
@@ -163,8 +163,8 @@ static void list_and_predict(struct selection *s, struct execution *e)
 
         c->model_ns = candidate_predicted(c, &loaded, w->late);
         c->predicted_ns = (int64_t)((double)c->model_ns *
-                                    model_correction_factor(&c->variant, c->like, s->problem.bytes,
-                                                            w->own.members));
+                                    model_correction_factor(&c->variant, c->similar,
+                                                            s->problem.bytes, w->member.members));
     }
 }
 
@@ -189,15 +189,16 @@ static bool inherited_pays(const struct key *key)
 }
 
 /* Return false if the variant is a library algorithm that some member cannot request. */
-static bool told_if_own(struct execution *e, const struct variant *v)
+static bool library_algorithm_is_ready(struct execution *e, const struct variant *v)
 {
-    return v->own == NULL || library_algorithm_ready(e, v->own, v->segment);
+    return v->library_algorithm == NULL ||
+           library_algorithm_ready(e, v->library_algorithm, v->segment);
 }
 
 /* Return the candidate for this instance, or NULL for the library's default. All members call it
  * with the same arguments. */
 const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
-                                    const struct asked *q)
+                                    const struct call_properties *q)
 {
     struct call *const c = e->call;
     struct selection *s = key->selection;
@@ -215,7 +216,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 
         if (planned) {
             v.algorithm = rule_algorithm(first, q);
-            v.own = rule_own(first, q);
+            v.library_algorithm = rule_library_algorithm(first, q);
         }
         if (planned && first->by_paper && v.algorithm != NULL)
             v.label = v.algorithm->name;
@@ -228,23 +229,23 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
     }
     if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
         list_and_predict(s, e);
-    const int planned_now = probe_at(s, s->arrivals->position);
-    int which = planned_now != NOBODY ? planned_now : s->hold.current;
+    const int planned_now = probe_candidate_at(s, s->arrivals->position);
+    int which = planned_now != NOBODY ? planned_now : s->choice.current;
 
     if (which != NATIVE && (!private_comm_ready(c->comm, c->handle) ||
                             !candidate_may_run(&s->list[which].variant, e) ||
-                            !told_if_own(e, &s->list[which].variant)))
+                            !library_algorithm_is_ready(e, &s->list[which].variant)))
         which = NATIVE;
     c->candidate = (uint8_t)which;
     c->planned = (uint8_t)planned_now;
-    c->choice = (uint8_t)(planned_now != NOBODY         ? STATE_PROBE
-                          : s->hold.state == STATE_HOLD ? STATE_HOLD
-                                                        : STATE_OBSERVE);
+    c->choice = (uint8_t)(planned_now != NOBODY           ? STATE_PROBE
+                          : s->choice.state == STATE_HOLD ? STATE_HOLD
+                                                          : STATE_OBSERVE);
     return which != NATIVE ? &s->list[which] : NULL;
 }
 
 /* Record an instance that runs natively, at its end. */
-void auto_watch(struct execution *e, struct key *key)
+void auto_observe(struct execution *e, struct key *key)
 {
     e->call->key = key;
     e->call->planned = NOBODY;
@@ -260,15 +261,15 @@ static void begin_window(struct selection *s, struct call *c)
     int64_t *const x = w->extras;
 
     if (!private_comm_ready(c->comm, c->handle)) {
-        if (private_comm_may_come(c->comm))
+        if (private_comm_is_postponed(c->comm))
             return; /* a private communicator may become available later */
-        current_choice_leave(&s->hold);
+        current_choice_abandon(&s->choice);
         return;
     }
     memset(x, 0, sizeof w->extras);
-    x[EXTRA_FAILED] = memory_short() ? 2 : c->comm->failed;
+    x[EXTRA_FAILED] = memory_is_short() ? 2 : c->comm->failed;
     x[EXTRA_BUDGET] = -budget_left();
-    x[EXTRA_CLOCK] = clock_bound();
+    x[EXTRA_CLOCK] = clock_error_bound();
     x[EXTRA_STALE] = clock_is_stale();
     x[EXTRA_WALL] = now_ns() - s->began_ns;
     x[EXTRA_PRIVATE] = -private_of(c->comm)->creation_ns;
@@ -276,7 +277,7 @@ static void begin_window(struct selection *s, struct call *c)
     for (int i = 1; i < s->count; i++)
         w->predicted[i] = s->list[i].predicted_ns;
     arrivals_begin(w, private_of(c->comm)->comm);
-    probe_take(s, 0);
+    probe_assign(s, 0);
 }
 
 /* Create the resources of planned library algorithms, so that their creation does not count as time
@@ -287,26 +288,27 @@ static void prepare_own(struct selection *s, struct communicator *k)
         const int next = s->probing.next[i];
         const struct variant *const v = next != NOBODY ? &s->list[next].variant : NULL;
 
-        if (v != NULL && v->own != NULL && !library_algorithm_prepare(k, v->own, v->segment))
+        if (v != NULL && v->library_algorithm != NULL &&
+            !library_algorithm_prepare(k, v->library_algorithm, v->segment))
             probe_refuse(s, next);
     }
 }
 
-static void results(struct selection *s, const struct call *c)
+static void window_evaluate(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
 
-    statistics_keep(s, c->comm);
+    statistics_add_window(s, c->comm);
     /* All members take part here, and this operation synchronises them in any case. No second
      * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
     if (w->extras[EXTRA_STALE] > 0 && w->wait_rule == WAIT_ALL_FOR_ALL &&
         c->handle == MPI_COMM_WORLD && recorder.private != MPI_COMM_NULL) {
         clock_synchronise("live", INT64_MAX);
-        clock_share();
+        clock_distribute_offsets();
     }
     decide(s);
     prepare_own(s, c->comm);
-    if (current_choice_has(&s->hold, NEWS_TRIALS))
+    if (current_choice_has(&s->choice, NEWS_TRIALS))
         model_correction_note(s);
     key_log_events(s);
 }
@@ -318,25 +320,25 @@ void auto_end(struct call *c)
 
     c->key = NULL;
     key->instances++;
-    budget_spend(c->exit_ns - c->enter_ns);
+    budget_add_time(c->exit_ns - c->enter_ns);
     if (s == NULL)
         return;
     s->instances++;
-    if (comm_leads(c->comm) && c->site != NULL)
+    if (comm_is_leader(c->comm) && c->site != NULL)
         key_log_site(s->log, c->site);
-    if (s->hold.left)
+    if (s->choice.abandoned)
         return;
     if (auto_chooses && s->instances == 1 && s->arrivals->wait_rule == WAIT_ALL_FOR_ALL) {
         /* A measured minimum is better than the estimate: the last member to arrive did not wait.
          */
-        const int64_t least = private_comm_least(c->comm, c->handle, c->exit_ns - c->enter_ns);
+        const int64_t least = private_comm_minimum(c->comm, c->handle, c->exit_ns - c->enter_ns);
 
         if (least > 0)
             s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
     }
     const struct moment m = {.arrival = c->enter_ns,
                              .exit = c->exit_ns,
-                             .signatures = c->signatures,
+                             .shape_group = c->shape_group,
                              .candidate = c->candidate,
                              .planned = c->planned};
 
@@ -344,14 +346,14 @@ void auto_end(struct call *c)
     const bool told = arrivals_step(s->arrivals, private_of(c->comm)->comm);
 
     if (told)
-        results(s, c);
-    if (s->arrivals->stage > 0 || s->hold.left || !arrivals_full(s->arrivals) ||
+        window_evaluate(s, c);
+    if (s->arrivals->stage > 0 || s->choice.abandoned || !arrivals_full(s->arrivals) ||
         (!s->listed && s->switches && s->observed.latency_ns > 0))
         return;
     const int first = s->arrivals->length;
 
     if (told && probe_waits(s) && arrivals_extend(s->arrivals))
-        probe_take(s, first);
+        probe_assign(s, first);
     else
         begin_window(s, c);
 }

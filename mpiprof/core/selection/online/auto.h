@@ -11,22 +11,22 @@
 /* ---- life cycle of a key under `--switch auto` (auto.c) */
 
 /* selection of algorithms is on; recording of arrivals is on */
-extern bool auto_chooses, auto_watching;
+extern bool auto_chooses, auto_is_collecting;
 void auto_start(bool chooses);
-bool auto_takes(const struct call *c);
+bool auto_collects(const struct call *c);
 const struct candidate *auto_choose(struct execution *e, struct key *key, const struct rule *first,
-                                    const struct asked *q);
-void auto_watch(struct execution *e, struct key *key);
+                                    const struct call_properties *q);
+void auto_observe(struct execution *e, struct key *key);
 void auto_end(struct call *c);
 
 /* ---- the end of keys (finalize.c) */
 
-void finalize_forget(struct key *keys, int count, MPI_Comm comm);
+void finalize_free(struct key *keys, int count, MPI_Comm comm);
 void finalize_inherit(struct key *child, const struct key *parent);
-void finalize_finish(void);
+void finalize_run(void);
 
 /* ---- reductions that outlive their communicator (orphaned_reductions.c) */
 
 void orphaned_reduction_add(struct arrivals **all, int count, MPI_Comm comm);
 void orphaned_reduction_release(void);
-bool orphaned_reduction_any(void);
+bool orphaned_reductions_exist(void);

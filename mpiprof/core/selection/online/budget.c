@@ -25,7 +25,7 @@ int64_t budget_left(void)
     return atomic_load(&spent_ns) / LOSS_SHARE + atomic_load(&granted_ns) - atomic_load(&lost_ns);
 }
 
-void budget_open(void)
+void budget_start(void)
 {
     atomic_store(&spent_ns, 0);
     atomic_store(&lost_ns, 0);
@@ -33,12 +33,12 @@ void budget_open(void)
     atomic_store(&grants, 0);
 }
 
-void budget_spend(int64_t ns)
+void budget_add_time(int64_t ns)
 {
     atomic_fetch_add(&spent_ns, ns);
 }
 
-void budget_lose(int64_t ns)
+void budget_add_loss(int64_t ns)
 {
     atomic_fetch_add(&lost_ns, ns);
 }
@@ -57,7 +57,7 @@ void budget_grant(int64_t ns)
 int budget_gap(const struct communicator *k, const struct problem *p, double each_ns)
 {
     enum { SETUP_SHARE = 16, WINDOW_TREES = 2, MOST = 100000 };
-    const int trees = private_of(k)->tried ? WINDOW_TREES : PRIVATE_TREES;
+    const int trees = private_of(k)->requested ? WINDOW_TREES : PRIVATE_TREES;
     const double wanted = SETUP_SHARE * trees * tree_ns(p) / each_ns;
 
     return wanted < MOST ? (int)wanted : MOST;
@@ -71,5 +71,5 @@ double budget_least_time(const struct execution *e)
 
     for (int i = 0; problem_is_known(e) && p->counts != NULL && i < p->size; i++)
         bytes += (double)p->counts[i];
-    return tree_ns(p) + machine_passing(link_of(e->call->comm), bytes);
+    return tree_ns(p) + machine_message_ns(private_comm_link(e->call->comm), bytes);
 }

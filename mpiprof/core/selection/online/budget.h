@@ -16,10 +16,10 @@ static inline double tree_ns(const struct problem *p)
 
 /* probing may lose 1/50 of the time in collectives, and 1/50 of each key's time */
 enum { LOSS_SHARE = 50 };
-void budget_open(void);
-void budget_spend(int64_t ns);
+void budget_start(void);
+void budget_add_time(int64_t ns);
 int64_t budget_left(void);
-void budget_lose(int64_t ns);
+void budget_add_loss(int64_t ns);
 void budget_grant(int64_t ns);
 int budget_gap(const struct communicator *k, const struct problem *p, double each_ns);
 double budget_least_time(const struct execution *e);

@@ -30,10 +30,10 @@ static int like_of(const struct selection *s, int i)
 {
     int found = 0;
 
-    for (int j = 1; s->list[i].like != NULL && j < s->count; j++) {
+    for (int j = 1; s->list[i].similar != NULL && j < s->count; j++) {
         const struct candidate *const c = &s->list[j];
 
-        if (c->variant.algorithm == s->list[i].like && c->seen > 0 && c->predicted_ns > 0 &&
+        if (c->variant.algorithm == s->list[i].similar && c->seen > 0 && c->predicted_ns > 0 &&
             (found == 0 || rank_test_median(c) < rank_test_median(&s->list[found])))
             found = j;
     }
@@ -119,8 +119,8 @@ void candidate_set_correct(struct selection *s)
     for (int i = 1; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
 
-        if (c->got == 0 || c->predicted_ns == 0 || c->like != NULL || i == s->phases.before ||
-            is_doubtful(s, i))
+        if (c->measured == 0 || c->predicted_ns == 0 || c->similar != NULL ||
+            i == s->phases.before || is_doubtful(s, i))
             continue;
         ratios += (double)rank_test_median(c) / (double)c->predicted_ns;
         s->model.measured++;
@@ -130,7 +130,7 @@ void candidate_set_correct(struct selection *s)
     s->model.least = least_of(s);
 }
 
-bool candidate_set_is_open(const struct selection *s, int i)
+bool candidate_set_contains(const struct selection *s, int i)
 {
     return is_doubtful(s, i) ||
            (double)candidate_set_estimate(s, i) / doubt_of(s, i) <= s->model.least;
@@ -138,14 +138,14 @@ bool candidate_set_is_open(const struct selection *s, int i)
 
 /* Return true if this library algorithm must wait until its equivalent is probed. It need not wait
  * if it is predicted to be faster. */
-bool candidate_set_waits(const struct selection *s, int i)
+bool candidate_set_is_waiting(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
 
-    if (c->like == NULL || c->seen > 0 || like_of(s, i) > 0)
+    if (c->similar == NULL || c->seen > 0 || like_of(s, i) > 0)
         return false;
     for (int j = 1; j < s->count; j++)
-        if (s->list[j].variant.algorithm == c->like && !s->list[j].out &&
+        if (s->list[j].variant.algorithm == c->similar && !s->list[j].excluded &&
             s->list[j].predicted_ns <= c->predicted_ns)
             return true;
     return false;
@@ -182,9 +182,9 @@ static bool is_stood_for(const struct selection *s, int i)
 
     for (int j = 1; j < s->count; j++) {
         const struct variant *const w = &s->list[j].variant;
-        const bool alike = w->algorithm == v->algorithm && w->own == v->own &&
-                           w->order == v->order && w->equal_blocks == v->equal_blocks &&
-                           w->late == v->late;
+        const bool alike = w->algorithm == v->algorithm &&
+                           w->library_algorithm == v->library_algorithm && w->order == v->order &&
+                           w->equal_blocks == v->equal_blocks && w->late == v->late;
         const int64_t other = candidate_set_estimate(s, j);
 
         if (j != i && alike && (other < own || (other == own && j < i)))
@@ -203,20 +203,20 @@ int candidate_set_begin(struct selection *s)
     s->model.prior = s->model.factor;
     candidate_set_correct(s);
     list_late(s);
-    s->list[NATIVE].out = false;
+    s->list[NATIVE].excluded = false;
     for (int i = 1; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        c->out =
-            i != s->hold.current && (c->refused || !is_for_this_phase(s, i) || is_stood_for(s, i));
-        open += i != s->hold.current && !c->out && candidate_set_is_open(s, i);
+        c->excluded = i != s->choice.current &&
+                      (c->refused || !is_for_this_phase(s, i) || is_stood_for(s, i));
+        open += i != s->choice.current && !c->excluded && candidate_set_contains(s, i);
     }
     return open;
 }
 
 /* Add another block size to the set. Returns true if the size is valid and this phase has not
  * measured it. */
-static bool join(struct selection *s, int which, int64_t block_size)
+static bool late_candidate_join(struct selection *s, int which, int64_t block_size)
 {
     if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)
         return false;
@@ -225,10 +225,10 @@ static bool join(struct selection *s, int which, int64_t block_size)
     wanted.block_size = block_size;
     const int found = candidate_changed(s->list, &s->count, which, &wanted);
 
-    if (found == 0 || found == s->hold.current || s->list[found].seen > 0 ||
-        s->list[found].asked > 0)
+    if (found == 0 || found == s->choice.current || s->list[found].seen > 0 ||
+        s->list[found].planned > 0)
         return false;
-    s->list[found].out = false;
+    s->list[found].excluded = false;
     /* optimistic estimate until the size is measured */
     s->list[found].last_ns = rank_test_median(&s->list[which]) * SLOPE / (SLOPE + 1);
     return true;
@@ -252,14 +252,15 @@ static int best_block(const struct selection *s, int best)
 }
 
 /* Add the neighbours of the best block size. Returns false if there are none. */
-bool candidate_set_climb(struct selection *s, int best)
+bool candidate_set_extend_blocks(struct selection *s, int best)
 {
     const int from = best_block(s, best);
 
     if (from == 0)
         return false;
     const int64_t block_size = s->list[from].variant.block_size;
-    const bool half = join(s, from, block_size / 2), twice = join(s, from, block_size * 2);
+    const bool half = late_candidate_join(s, from, block_size / 2),
+               twice = late_candidate_join(s, from, block_size * 2);
 
     return half || twice;
 }

@@ -36,7 +36,7 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
     if (strcmp(a->operation, name) != 0 || a->inter != e->call->comm->inter)
         return false;
     if (e->reduces && ((!a->keeps_order && predefined_reduction(e->element.op) == NULL) ||
-                       !may_reduce(e->call->comm)))
+                       !private_comm_may_reduce(e->call->comm)))
         return false;
     return a->applies == NULL || a->applies(&e->problem);
 }
@@ -46,19 +46,19 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
 bool candidate_fits(const struct algorithm *a, const struct execution *e)
 {
     const bool applies = candidate_applies(a, e);
-    const int64_t needed = applies && !a->needs_counts ? pack_buffer_sure(a, e) : 0;
+    const int64_t needed = applies && !a->needs_counts ? pack_buffer_scratch_bytes(a, e) : 0;
     const bool fits = scratch_fits(e->call->comm, needed);
 
     if (!fits)
-        scratch_left_out(e->call->comm, a, needed);
+        scratch_note_omitted(e->call->comm, a, needed);
     return applies && fits;
 }
 
 /* The same for a variant, which may be a library algorithm. */
 bool candidate_may_run(const struct variant *v, const struct execution *e)
 {
-    if (v->own != NULL)
-        return library_algorithm_applies(v->own, v->segment, e);
+    if (v->library_algorithm != NULL)
+        return library_algorithm_applies(v->library_algorithm, v->segment, e);
     return v->algorithm != NULL && candidate_fits(v->algorithm, e);
 }
 
@@ -89,9 +89,9 @@ static double round_time(const struct problem *p, const struct link *link, const
             own += p->alpha * log2_ceiling(p->size);
         messages += s->kind == STEP_SEND || s->kind == STEP_RECEIVE;
     }
-    const double out = machine_passing(link, port->sent) - machine_passing(link, before.sent);
+    const double out = machine_message_ns(link, port->sent) - machine_message_ns(link, before.sent);
     const double in =
-        machine_passing(link, port->received) - machine_passing(link, before.received);
+        machine_message_ns(link, port->received) - machine_message_ns(link, before.received);
 
     if (messages > 0)
         own += p->alpha * (1 + 0.1 * (messages - 1)) + (out > in ? out : in);
@@ -110,12 +110,12 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
     struct port port = {0};
     double total = 0, first = 0, idle = 0;
 
-    const struct algorithm *const a = c->like != NULL ? c->like : c->variant.algorithm;
+    const struct algorithm *const a = c->similar != NULL ? c->similar : c->variant.algorithm;
 
     if (a == NULL || a->needs_counts)
         return 0;
     variant_apply(&c->variant, &problem);
-    if (c->like != NULL) /* in segments, or the whole message */
+    if (c->similar != NULL) /* in segments, or the whole message */
         problem.block_size = c->variant.segment > 0 ? c->variant.segment : problem.bytes;
     problem.nodes = private_of(e->call->comm)->nodes;
     if (!schedule_prepare(a, &context, &problem, e->call->comm->rank))
@@ -127,7 +127,7 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
 
     for (int64_t i = early; i < rounds; i += stride) {
         schedule_round(a, &context, i, &r);
-        const double takes = round_time(&problem, link_of(e->call->comm), &r, &port);
+        const double takes = round_time(&problem, private_comm_link(e->call->comm), &r, &port);
 
         total += takes;
         idle += takes == 0;
@@ -140,13 +140,13 @@ int64_t candidate_predicted(const struct candidate *c, struct execution *e, bool
 
 /* ---- the list */
 
-static int add(struct candidate *list, int count, const struct variant *v)
+static int candidate_add(struct candidate *list, int count, const struct variant *v)
 {
     if (count == MOST_LIST)
         return count;
     list[count] = (struct candidate){.variant = *v};
-    list[count].variant.label =
-        variant_label(v->own != NULL ? v->own->label : v->algorithm->name, v);
+    list[count].variant.label = variant_label(
+        v->library_algorithm != NULL ? v->library_algorithm->label : v->algorithm->name, v);
     return count + 1;
 }
 
@@ -187,10 +187,10 @@ static int add_block_sizes(struct candidate *list, int count, int plain, const s
         best == 0)
         return count;
     if (p->counts == NULL && best >= LEAST_BLOCK && (double)best < total)
-        add(list, plain, &(struct variant){.algorithm = a, .block_size = best});
+        candidate_add(list, plain, &(struct variant){.algorithm = a, .block_size = best});
     for (int64_t b = best / 2; b <= best * 2; b *= 4)
         if (b >= LEAST_BLOCK && (double)b < total)
-            count = add(list, count, &(struct variant){.algorithm = a, .block_size = b});
+            count = candidate_add(list, count, &(struct variant){.algorithm = a, .block_size = b});
     return count;
 }
 
@@ -203,7 +203,7 @@ int candidate_changed(struct candidate *list, int *count, int which, const struc
             return i;
     if (*count == MOST_LIST)
         return 0;
-    *count = add(list, *count, wanted);
+    *count = candidate_add(list, *count, wanted);
     list[*count - 1].predicted_ns = list[which].predicted_ns;
     return *count - 1;
 }
@@ -220,26 +220,26 @@ static bool several_a_node(const struct communicator *k)
 
 /* Add the library algorithms that all members can request, with the best segment size if a message
  * has several segments. */
-static int add_own(struct candidate *list, int count, struct execution *e)
+static int library_algorithms_add(struct candidate *list, int count, struct execution *e)
 {
     const int64_t best = best_block(&e->problem);
 
-    for (int i = 0; i < mpi_t_algorithm_own_count(); i++) {
-        const struct own_algorithm *const own = mpi_t_algorithm_own_at(i);
+    for (int i = 0; i < mpi_t_algorithm_count(); i++) {
+        const struct library_algorithm *const own = mpi_t_algorithm_at(i);
         const struct algorithm *const like =
             own->operation == e->call->operation
-                ? catalogue_find(operation_names[own->operation], own->like, false)
+                ? catalogue_find(operation_names[own->operation], own->similar, false)
                 : NULL;
-        struct variant v = {.own = own};
+        struct variant v = {.library_algorithm = own};
 
         if (own->segmented && best >= LEAST_BLOCK && best < e->problem.bytes)
             v.segment = best;
         if (like == NULL || count == MOST_LIST || !candidate_fits(like, e) ||
             !candidate_may_run(&v, e) || !library_algorithm_known(e->call->comm, own, v.segment))
             continue;
-        count = add(list, count, &v);
-        list[count - 1].like = like;
-        list[count - 1].has_needs = !library_algorithm_duplicates();
+        count = candidate_add(list, count, &v);
+        list[count - 1].similar = like;
+        list[count - 1].has_needs = !library_algorithm_needs_comm();
     }
     return count;
 }
@@ -252,7 +252,7 @@ int candidates_list(struct candidate *list, struct execution *e)
     list[NATIVE] = (struct candidate){0};
     for (int i = 0; i < catalogue_count; i++)
         if (candidate_fits(catalogue[i], e))
-            count = add(list, count, &(struct variant){.algorithm = catalogue[i]});
+            count = candidate_add(list, count, &(struct variant){.algorithm = catalogue[i]});
     const int plain = count;
 
     for (int i = 1; i < plain; i++)
@@ -261,7 +261,8 @@ int candidates_list(struct candidate *list, struct execution *e)
         const struct algorithm *const a = list[i].variant.algorithm;
 
         if (a->parameters != NULL && strstr(a->parameters, "order=") != NULL)
-            count = add(list, count, &(struct variant){.algorithm = a, .order = ORDER_BOTH});
+            count =
+                candidate_add(list, count, &(struct variant){.algorithm = a, .order = ORDER_BOTH});
     }
-    return e->call->comm->inter ? count : add_own(list, count, e);
+    return e->call->comm->inter ? count : library_algorithms_add(list, count, e);
 }

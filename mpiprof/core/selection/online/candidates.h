@@ -11,7 +11,8 @@ enum { MOST_SAMPLES = 32, NATIVE = 0, NOBODY = 255 };
 struct candidate {
     /* without an algorithm: a library algorithm, or the library's default */
     struct variant variant;
-    const struct algorithm *like; /* catalogue algorithm that behaves like this library algorithm */
+    const struct algorithm
+        *similar;     /* catalogue algorithm that behaves like this library algorithm */
     bool has_needs;   /* library_algorithm_prepare has created the resources that a run requires */
     bool refused;     /* the resources could not be created */
     int64_t model_ns; /* prediction for this rank alone; 0 if unknown */
@@ -19,10 +20,10 @@ struct candidate {
     int64_t predicted_ns;
     int64_t samples[MOST_SAMPLES]; /* newest scores of this phase */
     int seen;
-    int asked, got;  /* probes of this phase: planned, and measured */
-    int tried;       /* instances in all phases */
-    int64_t last_ns; /* median score of the last phase that measured this candidate */
-    bool out;        /* excluded from this phase's candidate set */
+    int planned, measured; /* probes of this phase: planned, and measured */
+    int tried;             /* instances in all phases */
+    int64_t last_ns;       /* median score of the last phase that measured this candidate */
+    bool excluded;         /* excluded from this phase's candidate set */
 };
 enum { LEAST_BLOCK = 1024 };
 int candidates_list(struct candidate *list, struct execution *e);

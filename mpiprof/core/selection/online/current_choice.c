@@ -4,7 +4,7 @@
 
 #include "selection/online/candidates.h"
 
-static void tell(struct current_choice *h, enum news what)
+static void event_add(struct current_choice *h, enum news what)
 {
     const int most = sizeof h->events / sizeof *h->events;
 
@@ -26,7 +26,7 @@ void current_choice_probe(struct current_choice *h, const char *why)
 {
     h->state = STATE_PROBE;
     h->why = why;
-    tell(h, NEWS_PHASE);
+    event_add(h, NEWS_PHASE);
 }
 
 void current_choice_choose(struct current_choice *h, int which, const char *why)
@@ -34,19 +34,19 @@ void current_choice_choose(struct current_choice *h, int which, const char *why)
     h->state = STATE_HOLD;
     h->current = which;
     h->why = why;
-    tell(h, NEWS_CHOICE);
+    event_add(h, NEWS_CHOICE);
 }
 
 /* End the probing; the trials are reported first. */
 void current_choice_conclude(struct current_choice *h, int which, const char *why)
 {
-    tell(h, NEWS_TRIALS);
+    event_add(h, NEWS_TRIALS);
     current_choice_choose(h, which, why);
 }
 
-void current_choice_leave(struct current_choice *h)
+void current_choice_abandon(struct current_choice *h)
 {
-    h->left = true;
+    h->abandoned = true;
     h->current = NATIVE;
 }
 
@@ -59,7 +59,7 @@ bool current_choice_has(const struct current_choice *h, enum news what)
 }
 
 /* Clear the events, which the caller has reported. */
-void current_choice_told(struct current_choice *h)
+void current_choice_clear_events(struct current_choice *h)
 {
     h->event_count = 0;
 }

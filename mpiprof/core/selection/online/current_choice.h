@@ -15,8 +15,8 @@ struct current_choice {
     enum state state;
     int current; /* candidate that runs in instances without a probe */
     const char *why;
-    bool left;              /* permanently abandoned: recording is too expensive or unsafe */
-    struct event events[8]; /* changes since the last current_choice_told */
+    bool abandoned;         /* permanently abandoned: recording is too expensive or unsafe */
+    struct event events[8]; /* changes since the last current_choice_clear_events */
     int event_count;
 };
 
@@ -25,6 +25,6 @@ void current_choice_run_on(struct current_choice *h, int which);
 void current_choice_probe(struct current_choice *h, const char *why);
 void current_choice_choose(struct current_choice *h, int which, const char *why);
 void current_choice_conclude(struct current_choice *h, int which, const char *why);
-void current_choice_leave(struct current_choice *h);
+void current_choice_abandon(struct current_choice *h);
 bool current_choice_has(const struct current_choice *h, enum news what);
-void current_choice_told(struct current_choice *h);
+void current_choice_clear_events(struct current_choice *h);

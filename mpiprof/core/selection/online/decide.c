@@ -52,7 +52,7 @@ static void be_patient(struct selection *s)
 
 static void end_phase(struct selection *s)
 {
-    if (s->phases.number > 1 && s->hold.current == s->phases.before)
+    if (s->phases.number > 1 && s->choice.current == s->phases.before)
         s->phases.patience *= 2;
     s->phases.next = s->instances + s->phases.patience;
 }
@@ -63,7 +63,7 @@ static void compare_anew(struct selection *s)
     s->phases.reference.count = s->phases.moved = 0;
 }
 
-static void remember(struct typical *t, const struct sample *r)
+static void instance_store(struct reference_instances *t, const struct sample *r)
 {
     if (t->count == MOST_SAMPLES)
         return;
@@ -73,7 +73,7 @@ static void remember(struct typical *t, const struct sample *r)
 }
 
 /* Return the rank that arrived last in three quarters of the instances, or -1 if there is none. */
-static int usual_latest(const struct typical *t)
+static int usual_latest(const struct reference_instances *t)
 {
     for (int i = 0; i < t->count; i++) {
         int times = 0;
@@ -92,12 +92,12 @@ static int usual_latest(const struct typical *t)
 static int comes_last(const struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
-    struct typical now = {.count = 0};
+    struct reference_instances now = {.count = 0};
 
     const int64_t native = s->observed.native_ns, after = s->observed.after_ns;
 
     for (int i = 0; i < w->count; i++)
-        remember(&now, &w->results[i]);
+        instance_store(&now, &w->results[i]);
     return s->observed.worst_ns > (after < native ? after : native) ? usual_latest(&now) : -1;
 }
 
@@ -113,21 +113,21 @@ static bool begin_phase(struct selection *s, const char *why)
     be_patient(s);
     s->phases.number++;
     compare_anew(s);
-    s->phases.before = s->hold.current;
+    s->phases.before = s->choice.current;
     s->phases.due = NULL;
     if (s->phases.number > 1)
         forget_phase(s);
-    current_choice_probe(&s->hold, why);
+    current_choice_probe(&s->choice, why);
     const int open = probe_begin(s, limit, comes_last(s));
 
     if (open == 0 && s->phases.number == 1) {
-        current_choice_conclude(&s->hold, NATIVE, "no candidate is predicted to be faster");
+        current_choice_conclude(&s->choice, NATIVE, "no candidate is predicted to be faster");
         end_phase(s);
     }
     return true;
 }
 
-static void observe(struct selection *s)
+static void observation_end(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
 
@@ -144,7 +144,7 @@ static void observe(struct selection *s)
 /* Return 1 or -1 if three quarters of `a` lie above or below the median of `b` by more than its
  * noise, else 0. The noise is the median deviation, because a change may already be among the
  * values. */
-static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
+static int shift_direction(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
 {
     const int64_t middle = rank_test_median_of(b, m), noise = UNLIKE * rank_test_spread_of(b, m);
     const int64_t far = noise > least ? noise : least;
@@ -159,55 +159,57 @@ static int side(const int64_t *a, int n, const int64_t *b, int m, int64_t least)
 
 /* Return the property in which a window differs from the reference, or NULL. Changes that are small
  * compared with the operation's time do not matter to an algorithm. */
-static const char *change_of(const struct typical *now, const struct typical *before)
+static const char *change_of(const struct reference_instances *now,
+                             const struct reference_instances *before)
 {
     const int64_t score = rank_test_median_of(before->scores, before->count);
     const int64_t worst = rank_test_median_of(before->worsts, before->count);
     const int64_t matters = score / 10, halved = worst / 2;
     const int was = usual_latest(before), is = usual_latest(now);
 
-    if (side(now->scores, now->count, before->scores, before->count, matters) != 0)
+    if (shift_direction(now->scores, now->count, before->scores, before->count, matters) != 0)
         return "score";
-    if (side(now->worsts, now->count, before->worsts, before->count,
-             matters > halved ? matters : halved) != 0)
+    if (shift_direction(now->worsts, now->count, before->worsts, before->count,
+                        matters > halved ? matters : halved) != 0)
         return "imbalance";
     return was >= 0 && is >= 0 && was != is && worst > matters ? "imbalance" : NULL;
 }
 
-static void remember_current(const struct selection *s, struct typical *t)
+static void remember_current(const struct selection *s, struct reference_instances *t)
 {
     const struct arrivals *const w = s->arrivals;
 
     for (int i = 0; i < w->count; i++)
-        if (w->results[i].candidate == s->hold.current)
-            remember(t, &w->results[i]);
+        if (w->results[i].candidate == s->choice.current)
+            instance_store(t, &w->results[i]);
 }
 
 /* Return true if the choice is slower than the library's default. A change may come before the
  * reference is complete. */
-static bool is_wrong(const struct selection *s, const struct typical *now)
+static bool is_wrong(const struct selection *s, const struct reference_instances *now)
 {
     const struct candidate *const native = &s->list[NATIVE];
 
-    return s->hold.state == STATE_HOLD && s->hold.current != NATIVE && native->seen > 0 &&
-           side(now->scores, now->count, native->samples, rank_test_samples(native),
-                rank_test_median(native) / 10) > 0;
+    return s->choice.state == STATE_HOLD && s->choice.current != NATIVE && native->seen > 0 &&
+           shift_direction(now->scores, now->count, native->samples, rank_test_samples(native),
+                           rank_test_median(native) / 10) > 0;
 }
 
 /* After a change that comes too early to probe again, run the library's default until the next
  * phase, if the choice is slower. */
-static void retreat(struct selection *s, const struct typical *now)
+static void default_restore(struct selection *s, const struct reference_instances *now)
 {
-    if (s->hold.state != STATE_HOLD || s->hold.current == NATIVE || s->observed.native_ns == 0 ||
+    if (s->choice.state != STATE_HOLD || s->choice.current == NATIVE ||
+        s->observed.native_ns == 0 ||
         rank_test_median_of(now->scores, now->count) <= s->observed.native_ns)
         return;
-    current_choice_choose(&s->hold, NATIVE,
+    current_choice_choose(&s->choice, NATIVE,
                           "it changed too soon to probe again, and was slower than this");
 }
 
 /* Record why a new phase is due, also during probing. A phase may wait long for its budget, and its
  * measurements from before a change are worthless. */
-static void follow(struct selection *s, const struct typical *now)
+static void change_track(struct selection *s, const struct reference_instances *now)
 {
     const bool wrong = is_wrong(s, now);
 
@@ -222,54 +224,54 @@ static void follow(struct selection *s, const struct typical *now)
         return;
     s->phases.due = why;
     if (s->instances < s->phases.next)
-        retreat(s, now);
+        default_restore(s, now);
 }
 
-static void go_on(struct selection *s)
+static void phase_continue(struct selection *s)
 {
-    struct typical now = {.count = 0};
+    struct reference_instances now = {.count = 0};
 
     remember_current(s, &now);
     if (now.count >= 4) {
-        follow(s, &now);
+        change_track(s, &now);
         if (s->phases.due != NULL && s->instances >= s->phases.next &&
             begin_phase(s, s->phases.due))
             return;
     }
-    if (s->hold.state == STATE_PROBE && probe_step(s))
+    if (s->choice.state == STATE_PROBE && probe_step(s))
         end_phase(s);
 }
 
 void decide_from(struct selection *s, int which, const char *why)
 {
     s->phases.number = 1;
-    current_choice_choose(&s->hold, which, why);
+    current_choice_choose(&s->choice, which, why);
 }
 
 /* Decide what the next window runs. All members call it with the same numbers. */
 void decide(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
-    const int ran = s->hold.current;
+    const int ran = s->choice.current;
 
     observe_window(s);
     if (w->extras[EXTRA_FAILED] > 0) {
-        current_choice_leave(&s->hold);
-        current_choice_choose(&s->hold, NATIVE,
+        current_choice_abandon(&s->choice);
+        current_choice_choose(&s->choice, NATIVE,
                               w->extras[EXTRA_FAILED] > 1
                                   ? "memory is short"
                                   : "an operation on this communicator failed");
     }
     /* A decision requires a clock error well below the times that are compared. */
-    const bool tells =
-        s->switches && !s->hold.left && w->extras[EXTRA_CLOCK] * 10 <= rank_test_usual(s);
+    const bool tells = s->switches && !s->choice.abandoned &&
+                       w->extras[EXTRA_CLOCK] * 10 <= rank_test_default_time(s);
 
-    if (tells && s->hold.state == STATE_OBSERVE)
-        observe(s);
+    if (tells && s->choice.state == STATE_OBSERVE)
+        observation_end(s);
     else if (tells)
-        go_on(s);
-    if (s->hold.current != ran)
+        phase_continue(s);
+    if (s->choice.current != ran)
         compare_anew(s);
-    window_length_window(s);
-    probe_plan(s, tells && s->hold.state == STATE_PROBE && !s->hold.left);
+    window_length_set(s);
+    probe_plan(s, tells && s->choice.state == STATE_PROBE && !s->choice.abandoned);
 }

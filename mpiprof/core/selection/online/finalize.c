@@ -21,16 +21,16 @@
 
 /* Release `keys`, and `comm` unless it is MPI_COMM_NULL. All members call it with the same
  * arguments. */
-void finalize_forget(struct key *keys, int count, MPI_Comm comm)
+void finalize_free(struct key *keys, int count, MPI_Comm comm)
 {
-    struct arrivals **const all = memory_get(((size_t)count + 1) * sizeof(struct arrivals *));
+    struct arrivals **const all = memory_allocate(((size_t)count + 1) * sizeof(struct arrivals *));
     int found = 0;
 
     if (all == NULL)
         return; /* the memory leaks */
     for (int i = 0; i < count; i++)
         if (keys[i].selection != NULL) {
-            if (keys[i].selection->hold.state == STATE_PROBE)
+            if (keys[i].selection->choice.state == STATE_PROBE)
                 model_correction_note(keys[i].selection);
             key_log_end(keys[i].selection);
             all[found++] = keys[i].selection->arrivals;
@@ -39,7 +39,7 @@ void finalize_forget(struct key *keys, int count, MPI_Comm comm)
         }
     orphaned_reduction_add(all, found, comm);
     memory_free(all);
-    if (auto_watching)
+    if (auto_is_collecting)
         orphaned_reduction_release();
 }
 
@@ -47,13 +47,13 @@ void finalize_inherit(struct key *child, const struct key *parent)
 {
     const struct selection *const s = parent->selection;
 
-    if (s == NULL || s->hold.state != STATE_HOLD || s->hold.current == NATIVE) {
+    if (s == NULL || s->choice.state != STATE_HOLD || s->choice.current == NATIVE) {
         child->inherited = parent->inherited;
         child->inherited_gain_ns = parent->inherited_gain_ns;
         child->inherited_price_ns = parent->inherited_price_ns;
         return;
     }
-    const struct candidate *const c = &s->list[s->hold.current];
+    const struct candidate *const c = &s->list[s->choice.current];
 
     child->inherited = c->variant;
     child->inherited_gain_ns = s->observed.native_ns - rank_test_median(c);
@@ -62,7 +62,7 @@ void finalize_inherit(struct key *child, const struct key *parent)
 
 /* Complete the unfinished windows, so that they count in the statistics. With 10^4 keys only the
  * first MOST do. */
-static void flush(int64_t deadline)
+static void windows_complete(int64_t deadline)
 {
     /* two stages for the last window, two for the unfinished one */
     enum { MOST = 4096, PASSES = 5 };
@@ -74,7 +74,7 @@ static void flush(int64_t deadline)
     int count = 0;
 
     for (int i = 0; i < found; i++)
-        if (!keys[i]->selection->hold.left && has_private(owners[i])) {
+        if (!keys[i]->selection->choice.abandoned && private_comm_exists(owners[i])) {
             keys[count] = keys[i];
             owners[count] = owners[i];
             comms[count] = private_of(owners[i])->comm;
@@ -89,25 +89,25 @@ static void flush(int64_t deadline)
             return;
         for (int i = 0; i < count; i++)
             if (under_way[i])
-                statistics_keep(keys[i]->selection, owners[i]);
+                statistics_add_window(keys[i]->selection, owners[i]);
     }
 }
 
 /* Complete the reductions of freed communicators in MPI_Finalize, on all ranks. After one second
  * they are left to the library. */
-void finalize_finish(void)
+void finalize_run(void)
 {
     const struct timespec pause = {.tv_nsec = 100000};
     const int64_t deadline = now_ns() + INT64_C(1000000000);
 
-    if (!auto_watching)
+    if (!auto_is_collecting)
         return;
     if (recorder.options.totals)
-        flush(deadline);
+        windows_complete(deadline);
     keys_end();
-    while (orphaned_reduction_any() && now_ns() < deadline) {
+    while (orphaned_reductions_exist() && now_ns() < deadline) {
         orphaned_reduction_release();
-        if (orphaned_reduction_any())
+        if (orphaned_reductions_exist())
             nanosleep(&pause, NULL);
     }
     sum_max_reduce_close();

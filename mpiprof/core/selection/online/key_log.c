@@ -30,7 +30,7 @@ static const char *name_of(const struct candidate *c)
 
 static bool writes(const struct selection *s)
 {
-    return comm_leads(s->log->comm);
+    return comm_is_leader(s->log->comm);
 }
 
 static struct text row_begin(const struct selection *s, const char *kind)
@@ -84,7 +84,7 @@ void key_log_site(struct key_log *l, const struct site *site)
 /* Returns NULL if the memory reserve is exhausted too. */
 struct key_log *key_log_make(const struct execution *e, uint64_t key)
 {
-    struct key_log *const l = memory_get(sizeof *l);
+    struct key_log *const l = memory_allocate(sizeof *l);
 
     if (l == NULL)
         return NULL;
@@ -94,7 +94,7 @@ struct key_log *key_log_make(const struct execution *e, uint64_t key)
     l->root = e->call->root;
     l->bytes = bytes_of(e);
     l->message_ns = (int64_t)(e->problem.alpha + e->problem.beta * (double)message_bytes(e));
-    if (comm_leads(l->comm) && e->call->site != NULL)
+    if (comm_is_leader(l->comm) && e->call->site != NULL)
         key_log_site(l, e->call->site);
     return l;
 }
@@ -167,15 +167,15 @@ static void write_choice(struct selection *s, const struct event *e)
     if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_HOLD)
         return;
     if (!atomic_exchange(&warned, true))
-        recorder_say("%s now runs on %s: floating-point results may round differently; "
-                     "--reproducible leaves reductions to the library",
-                     operation_names[s->log->operation], name_of(&s->list[e->current]));
+        recorder_print("%s now runs on %s: floating-point results may round differently; "
+                       "--reproducible leaves reductions to the library",
+                       operation_names[s->log->operation], name_of(&s->list[e->current]));
 }
 
 void key_log_events(struct selection *s)
 {
-    for (int i = 0; writes(s) && i < s->hold.event_count; i++) {
-        const struct event *const e = &s->hold.events[i];
+    for (int i = 0; writes(s) && i < s->choice.event_count; i++) {
+        const struct event *const e = &s->choice.events[i];
 
         write_key(s);
         switch (e->what) {
@@ -184,25 +184,25 @@ void key_log_events(struct selection *s)
         case NEWS_CHOICE: write_choice(s, e); break;
         }
     }
-    current_choice_told(&s->hold);
+    current_choice_clear_events(&s->choice);
 }
 
 static void write_end(struct selection *s)
 {
     write_key(s);
-    if (s->hold.state == STATE_PROBE)
+    if (s->choice.state == STATE_PROBE)
         write_trials(s);
     struct text t = row_begin(s, "end");
 
     text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
-             (long long)s->instances, s->probing.ran, name_of(&s->list[s->hold.current]),
+             (long long)s->instances, s->probing.ran, name_of(&s->list[s->choice.current]),
              (long long)s->observed.saved_ns);
     row_end(&t);
 }
 
 void key_log_end(struct selection *s)
 {
-    if (writes(s) && s->switches && (s->phases.number > 0 || s->hold.left))
+    if (writes(s) && s->switches && (s->phases.number > 0 || s->choice.abandoned))
         write_end(s);
     memory_free(s->log);
     s->log = NULL;

@@ -44,8 +44,8 @@ enum {
 
 struct entry {
     const struct algorithm *algorithm;
-    const struct own_algorithm *own; /* library algorithm, if `algorithm` is NULL */
-    int bytes, members;              /* logarithms to base 2 */
+    const struct library_algorithm *own; /* library algorithm, if `algorithm` is NULL */
+    int bytes, members;                  /* logarithms to base 2 */
     double ratio;
     int runs;
 };
@@ -54,12 +54,12 @@ static int entry_count;
 
 /* ---- the table */
 
-static int distance(int a, int b)
+static int problem_distance(int a, int b)
 {
     return a > b ? a - b : b - a;
 }
 
-static void add(const struct entry *new)
+static void correction_add(const struct entry *new)
 {
     for (int i = 0; i < entry_count; i++) {
         struct entry *const e = &entries[i];
@@ -78,7 +78,7 @@ static void add(const struct entry *new)
 
 static double weight_of(const struct entry *e, int bytes, int members)
 {
-    const int far = distance(e->bytes, bytes) + distance(e->members, members);
+    const int far = problem_distance(e->bytes, bytes) + problem_distance(e->members, members);
 
     return far > NEAR ? 0 : (double)e->runs / (1 << far);
 }
@@ -121,16 +121,16 @@ static double shared_factor(const struct entry *of)
 double model_correction_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
                                int members)
 {
-    struct entry of = {.algorithm = v->own != NULL ? like : v->algorithm,
+    struct entry of = {.algorithm = v->library_algorithm != NULL ? like : v->algorithm,
                        .bytes = log2_floor(bytes),
                        .members = log2_floor(members)};
 
     recorder_lock();
     double factor = own_factor(&of, shared_factor(&of));
 
-    if (v->own != NULL) {
+    if (v->library_algorithm != NULL) {
         of.algorithm = NULL;
-        of.own = v->own;
+        of.own = v->library_algorithm;
         factor = own_factor(&of, factor);
     }
     recorder_unlock();
@@ -143,7 +143,7 @@ static void line_add(struct text *t, const struct entry *e)
 {
     char stamp[32];
 
-    meta_now(stamp, sizeof stamp);
+    meta_timestamp(stamp, sizeof stamp);
     text_add(t, "{\"operation\": \"%s\", \"algorithm\": \"%s\", ",
              e->own != NULL ? operation_names[e->own->operation] : e->algorithm->operation,
              e->own != NULL ? e->own->label : e->algorithm->name);
@@ -163,7 +163,7 @@ static void lines_write(const struct text *lines)
 
     if ((descriptor < 0 || lines->cut || !file_write(descriptor, lines)) && !failed) {
         failed = true;
-        recorder_say("--learn: cannot write %s: %s", path, strerror(lines->cut ? ENOMEM : errno));
+        recorder_print("--learn: cannot write %s: %s", path, strerror(lines->cut ? ENOMEM : errno));
     }
     if (descriptor >= 0)
         close(descriptor);
@@ -172,23 +172,23 @@ static void lines_write(const struct text *lines)
 /* Record the trials of a phase at its end. */
 void model_correction_note(const struct selection *s)
 {
-    const bool writes = recorder.options.learn != NULL && comm_leads(s->log->comm);
+    const bool writes = recorder.options.learn != NULL && comm_is_leader(s->log->comm);
     struct text lines = {0};
 
     recorder_lock();
     for (int i = 1; i < s->count; i++) {
         const struct candidate *const c = &s->list[i];
 
-        if (c->got == 0 || c->seen == 0 || c->model_ns <= 0)
+        if (c->measured == 0 || c->seen == 0 || c->model_ns <= 0)
             continue;
         const struct entry new = {.algorithm = c->variant.algorithm,
-                                  .own = c->variant.own,
+                                  .own = c->variant.library_algorithm,
                                   .bytes = log2_floor(s->problem.bytes > 0 ? s->problem.bytes : 1),
-                                  .members = log2_floor(s->arrivals->own.members),
+                                  .members = log2_floor(s->arrivals->member.members),
                                   .ratio = (double)rank_test_median(c) / (double)c->model_ns,
-                                  .runs = c->got < MOST_RUNS ? c->got : MOST_RUNS};
+                                  .runs = c->measured < MOST_RUNS ? c->measured : MOST_RUNS};
 
-        add(&new);
+        correction_add(&new);
         if (writes)
             line_add(&lines, &new);
     }
@@ -211,7 +211,7 @@ static const struct algorithm *find_algorithm(const char *operation, const char 
 
 /* Read the entries that the launcher passes on: "allreduce ring 16 3 1.83 5;", with log2 of bytes
  * and members. */
-void model_correction_open(void)
+void model_correction_start(void)
 {
     const char *s = recorder.options.learned;
 
@@ -223,11 +223,11 @@ void model_correction_open(void)
         if (text_scan(s, "%31s %63s %d %d %lf %d", operation, name, &e.bytes, &e.members, &e.ratio,
                       &e.runs) == 6) {
             if (variant_own(name) != NULL)
-                e.own = mpi_t_algorithm_own(operation, variant_own(name));
+                e.own = mpi_t_algorithm_find(operation, variant_own(name));
             else
                 e.algorithm = find_algorithm(operation, name);
             if ((e.algorithm != NULL || e.own != NULL) && e.ratio > 0 && e.runs > 0)
-                add(&e);
+                correction_add(&e);
         }
         s += strcspn(s, ";");
     }

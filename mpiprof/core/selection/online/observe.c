@@ -8,7 +8,7 @@
 void observe_loss(struct selection *s, int64_t ns)
 {
     s->observed.lost_ns += ns;
-    budget_lose(ns);
+    budget_add_loss(ns);
 }
 
 /* Record the scores, the loss by probing, the estimated gain by selection, and the values on which
@@ -16,7 +16,7 @@ void observe_loss(struct selection *s, int64_t ns)
 void observe_window(struct selection *s)
 {
     const struct arrivals *const w = s->arrivals;
-    const int64_t usual = rank_test_median(&s->list[s->hold.current]);
+    const int64_t usual = rank_test_median(&s->list[s->choice.current]);
     int64_t values[LONGEST_WINDOW] = {0};
 
     for (int i = 0; i < w->count; i++) {
@@ -26,7 +26,7 @@ void observe_window(struct selection *s)
         c->samples[c->seen++ % MOST_SAMPLES] = r->score;
         c->tried++;
         if (r->planned != NOBODY) {
-            s->list[r->planned].got++;
+            s->list[r->planned].measured++;
             if (r->candidate == r->planned && usual > 0 && r->score > usual)
                 observe_loss(s, r->score - usual);
         }

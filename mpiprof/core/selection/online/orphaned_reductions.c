@@ -22,8 +22,8 @@ static struct dropped *dropped;
  * All members call it with the same arguments. */
 void orphaned_reduction_add(struct arrivals **all, int count, MPI_Comm comm)
 {
-    MPI_Comm *const shared = memory_get(sizeof *shared);
-    int *const users = memory_get(sizeof *users);
+    MPI_Comm *const shared = memory_allocate(sizeof *shared);
+    int *const users = memory_allocate(sizeof *users);
 
     if (shared == NULL || users == NULL)
         return; /* the memory leaks, and the active reductions complete without the recorder */
@@ -33,7 +33,7 @@ void orphaned_reduction_add(struct arrivals **all, int count, MPI_Comm comm)
         if (all[i]->stage == 0) {
             arrivals_free(all[i]);
         } else {
-            struct dropped *const d = memory_get(sizeof *d);
+            struct dropped *const d = memory_allocate(sizeof *d);
 
             if (d == NULL)
                 continue;
@@ -90,7 +90,7 @@ void orphaned_reduction_release(void)
     recorder_unlock();
 }
 
-bool orphaned_reduction_any(void)
+bool orphaned_reductions_exist(void)
 {
     return dropped != NULL;
 }

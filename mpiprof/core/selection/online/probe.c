@@ -38,7 +38,7 @@ static const double likely = 1.645;
 
 /* Return the required significance in standard deviations. The first phase corrects for the
  * candidates tried and for a second look in a final. A later phase has a known reason to begin. */
-static double sure(const struct selection *s)
+static double is_sure(const struct selection *s)
 {
     const int most = sizeof sure_of / sizeof *sure_of - 1;
     int tried = s->probing.final;
@@ -47,7 +47,7 @@ static double sure(const struct selection *s)
         return likely;
 
     for (int i = 1; i < s->count; i++)
-        tried += s->list[i].got > 0;
+        tried += s->list[i].measured > 0;
     return sure_of[tried < most ? tried : most];
 }
 
@@ -57,7 +57,7 @@ static double sure(const struct selection *s)
  * current choice, or 1/8 if it is predicted to be much faster. */
 static int64_t risk_of(const struct selection *s, int i)
 {
-    const int64_t usual = rank_test_known(&s->list[s->hold.current]);
+    const int64_t usual = rank_test_known(&s->list[s->choice.current]);
     const int64_t measured = rank_test_known(&s->list[i]), model = candidate_set_estimate(s, i);
     int64_t takes = usual + usual / (model > 0 && model < usual * 3 / 4 ? 8 : 2);
 
@@ -72,7 +72,7 @@ static int64_t risk_of(const struct selection *s, int i)
  * time; the key's own budget excludes them. */
 static int64_t budget_of(const struct selection *s)
 {
-    const int64_t each = rank_test_usual(s);
+    const int64_t each = rank_test_default_time(s);
     const int64_t own = 2 * each + each * s->instances / LOSS_SHARE - s->observed.lost_ns;
     const int64_t all = -s->arrivals->extras[EXTRA_BUDGET];
 
@@ -84,7 +84,7 @@ static int64_t price_of(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
 
-    return c->variant.own == NULL || c->has_needs ? 0 : s->observed.private_ns;
+    return c->variant.library_algorithm == NULL || c->has_needs ? 0 : s->observed.private_ns;
 }
 
 /* Return true if the resources do not have to wait long for budget. */
@@ -92,7 +92,7 @@ static bool is_cheap(const struct selection *s, int i)
 {
     const int64_t price = price_of(s, i);
 
-    return price <= rank_test_usual(s) || price <= budget_of(s);
+    return price <= rank_test_default_time(s) || price <= budget_of(s);
 }
 
 /* Limit the library algorithms. Exclude one if creating its resources would block members that run
@@ -101,11 +101,11 @@ static bool may_enter(const struct selection *s, int i)
 {
     int tried = 0;
 
-    if (s->list[i].variant.own == NULL || s->list[i].asked > 0)
+    if (s->list[i].variant.library_algorithm == NULL || s->list[i].planned > 0)
         return true;
     for (int j = 1; j < s->count; j++)
-        tried += s->list[j].variant.own != NULL && s->list[j].asked > 0;
-    return tried < MOST_OWN && !candidate_set_waits(s, i) && is_cheap(s, i) &&
+        tried += s->list[j].variant.library_algorithm != NULL && s->list[j].planned > 0;
+    return tried < MOST_OWN && !candidate_set_is_waiting(s, i) && is_cheap(s, i) &&
            (s->list[i].has_needs || !window_length_runs_ahead(s->arrivals));
 }
 
@@ -114,10 +114,10 @@ static bool may_enter(const struct selection *s, int i)
 static bool wants_run(const struct selection *s, int i)
 {
     const struct candidate *const c = &s->list[i];
-    const int under_way = c->asked - c->got, measured = rank_test_samples(c);
+    const int under_way = c->planned - c->measured, measured = rank_test_samples(c);
 
-    if (i == s->hold.current || c->out || (measured == 0 && under_way > 1) || !may_enter(s, i) ||
-        !candidate_set_is_open(s, i))
+    if (i == s->choice.current || c->excluded || (measured == 0 && under_way > 1) ||
+        !may_enter(s, i) || !candidate_set_contains(s, i))
         return false;
     return measured + under_way < (s->probing.final ? FINAL_RUNS : RUNS);
 }
@@ -133,28 +133,28 @@ static void by_promise(const struct selection *s, int *order)
     }
 }
 
-static void place(struct selection *s, int i, int position)
+static void probe_place(struct selection *s, int i, int position)
 {
     s->probing.next[position] = (uint8_t)i;
     s->probing.probes++;
     s->probing.later_probes += s->phases.number > 1;
-    s->list[i].asked++;
+    s->list[i].planned++;
 }
 
 /* Charge the resources of a planned run, which auto.c creates before the next instance. */
-static void pay(struct selection *s, int i, int64_t price)
+static void budget_pay(struct selection *s, int i, int64_t price)
 {
     s->list[i].has_needs = true;
     observe_loss(s, price);
 }
 
 /* Return the number of active runs of candidates that only the model knows. */
-static int guesses(const struct selection *s)
+static int guess_count(const struct selection *s)
 {
     int count = 0;
 
     for (int i = 1; i < s->count; i++)
-        count += s->list[i].asked > s->list[i].got && rank_test_known(&s->list[i]) == 0;
+        count += s->list[i].planned > s->list[i].measured && rank_test_known(&s->list[i]) == 0;
     return count;
 }
 
@@ -179,14 +179,14 @@ void probe_plan(struct selection *s, bool may)
 
             if (!wants_run(s, i) || s->probing.probes >= s->probing.limit ||
                 (s->model.measured == 0 && rank_test_known(&s->list[i]) == 0 &&
-                 s->list[i].asked == 0 && guesses(s) == FIRST))
+                 s->list[i].planned == 0 && guess_count(s) == FIRST))
                 continue;
             if (loss + price > 0 && loss + price > budget) {
                 s->probing.short_of_budget = true;
                 continue;
             }
-            pay(s, i, price);
-            place(s, i, placed++ * length / room);
+            budget_pay(s, i, price);
+            probe_place(s, i, placed++ * length / room);
             risk += loss;
             budget -= loss + price;
         }
@@ -204,8 +204,8 @@ void probe_refuse(struct selection *s, int i)
     for (int position = 0; position < LONGEST_WINDOW; position++)
         if (s->probing.next[position] == i)
             s->probing.next[position] = NOBODY;
-    c->asked = c->got;
-    c->refused = c->out = true;
+    c->planned = c->measured;
+    c->refused = c->excluded = true;
 }
 
 /* ---- windows */
@@ -217,7 +217,7 @@ void probe_start(struct selection *s)
 }
 
 /* Return the candidate to probe at a position, or NOBODY. */
-int probe_at(struct selection *s, int position)
+int probe_candidate_at(struct selection *s, int position)
 {
     if (position < 0 || position >= s->arrivals->length || s->probing.plan[position] == NOBODY)
         return NOBODY;
@@ -226,7 +226,7 @@ int probe_at(struct selection *s, int position)
 }
 
 /* Start the next plan at position `first` of the current window. */
-void probe_take(struct selection *s, int first)
+void probe_assign(struct selection *s, int first)
 {
     memcpy(s->probing.plan + first, s->probing.next, (size_t)(LONGEST_WINDOW - first));
     memset(s->probing.next, NOBODY, sizeof s->probing.next);
@@ -244,7 +244,7 @@ static bool is_waiting(const struct selection *s)
  * results, so both can be reduced together. */
 bool probe_waits(const struct selection *s)
 {
-    if (s->hold.state != STATE_PROBE)
+    if (s->choice.state != STATE_PROBE)
         return false;
     for (int i = 0; i < LONGEST_WINDOW; i++)
         if (s->probing.plan[i] != NOBODY)
@@ -263,40 +263,40 @@ int probe_begin(struct selection *s, int limit, int late)
     s->probing.probes = s->probing.stalled = 0;
     s->probing.final = false;
     for (int i = 0; i < s->count; i++)
-        s->list[i].asked = s->list[i].got = 0;
+        s->list[i].planned = s->list[i].measured = 0;
     return candidate_set_begin(s);
 }
 
 /* Exclude candidates that can no longer be best, or that the budget has blocked for long, but none
  * in a final. */
-static void drop(struct selection *s)
+static void hopeless_drop(struct selection *s)
 {
     for (int i = 1; i < s->count; i++) {
         struct candidate *const c = &s->list[i];
 
-        if (i == s->hold.current || c->got < c->asked || s->probing.final)
+        if (i == s->choice.current || c->measured < c->planned || s->probing.final)
             continue;
-        if (!candidate_set_is_open(s, i) ||
+        if (!candidate_set_contains(s, i) ||
             (s->probing.stalled > PATIENT_WINDOWS && wants_run(s, i)))
-            c->out = true;
+            c->excluded = true;
     }
 }
 
 static bool is_over(const struct selection *s)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->list[i].got < s->list[i].asked)
+        if (s->list[i].measured < s->list[i].planned)
             return false;
-    return s->list[s->hold.current].seen >= RUNS &&
+    return s->list[s->choice.current].seen >= RUNS &&
            (!is_waiting(s) || s->probing.stalled > PATIENT_WINDOWS);
 }
 
 static int best_of(const struct selection *s)
 {
-    int best = s->hold.current;
+    int best = s->choice.current;
 
     for (int i = 0; i < s->count; i++)
-        if ((i == s->hold.current || !s->list[i].out) && s->list[i].seen > 0 &&
+        if ((i == s->choice.current || !s->list[i].excluded) && s->list[i].seen > 0 &&
             rank_test_median(&s->list[i]) < rank_test_median(&s->list[best]))
             best = i;
     return best;
@@ -310,7 +310,7 @@ static int rival_of(const struct selection *s)
 
 /* Return the choice if nothing is significantly better: the library's default, or a faster earlier
  * choice. */
-static int fallback(const struct selection *s)
+static int fallback_choice(const struct selection *s)
 {
     const struct candidate *const native = &s->list[NATIVE], *const before = &s->list[rival_of(s)];
 
@@ -320,21 +320,21 @@ static int fallback(const struct selection *s)
 
 static bool is_surely_better(const struct selection *s, int which, int than)
 {
-    return rank_test_better(&s->list[which], &s->list[than], sure(s), 1);
+    return rank_test_better(&s->list[which], &s->list[than], is_sure(s), 1);
 }
 
 static void begin_final(struct selection *s, int best, int other)
 {
     for (int i = 0; i < s->count; i++)
-        s->list[i].out = i != best && i != other;
+        s->list[i].excluded = i != best && i != other;
     s->probing.final = true;
 }
 
 static void run_on(struct selection *s, int best)
 {
     if (s->list[best].seen > 1 &&
-        rank_test_better(&s->list[best], &s->list[s->hold.current], likely, 10))
-        current_choice_run_on(&s->hold, best);
+        rank_test_better(&s->list[best], &s->list[s->choice.current], likely, 10))
+        current_choice_run_on(&s->choice, best);
 }
 
 /* Return the reason for a choice. An excluded candidate may have been faster in its one or two
@@ -351,26 +351,28 @@ static const char *nothing_faster(const struct selection *s, int than)
 bool probe_step(struct selection *s)
 {
     candidate_set_correct(s);
-    drop(s);
+    hopeless_drop(s);
     const int best = best_of(s), other = rival_of(s);
     const bool better = is_surely_better(s, best, other);
 
     run_on(s, best);
     if (!is_over(s) && !(s->probing.final && better))
         return false;
-    if (!s->probing.final && s->probing.probes < s->probing.limit && candidate_set_climb(s, best))
+    if (!s->probing.final && s->probing.probes < s->probing.limit &&
+        candidate_set_extend_blocks(s, best))
         return false;
     if (better) {
-        current_choice_conclude(&s->hold, best, "faster by more than the noise");
-    } else if (best == fallback(s)) {
-        current_choice_conclude(&s->hold, best, nothing_faster(s, best));
+        current_choice_conclude(&s->choice, best, "faster by more than the noise");
+    } else if (best == fallback_choice(s)) {
+        current_choice_conclude(&s->choice, best, nothing_faster(s, best));
     } else if (!s->probing.final && s->probing.probes < s->probing.limit) {
         begin_final(s, best, other);
         return false;
-    } else if (is_surely_better(s, s->hold.current, other)) { /* the best one was disturbed */
-        current_choice_conclude(&s->hold, s->hold.current, "faster by more than the noise");
+    } else if (is_surely_better(s, s->choice.current, other)) { /* the best one was disturbed */
+        current_choice_conclude(&s->choice, s->choice.current, "faster by more than the noise");
     } else {
-        current_choice_conclude(&s->hold, fallback(s), "nothing was faster by more than the noise");
+        current_choice_conclude(&s->choice, fallback_choice(s),
+                                "nothing was faster by more than the noise");
     }
     return true;
 }

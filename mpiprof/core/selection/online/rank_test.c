@@ -40,10 +40,10 @@ int64_t rank_test_known(const struct candidate *c)
 
 /* Return the score of the library's default, or of the current choice if the default was never
  * measured, as after a plan. */
-int64_t rank_test_usual(const struct selection *s)
+int64_t rank_test_default_time(const struct selection *s)
 {
     return s->observed.native_ns > 0 ? s->observed.native_ns
-                                     : rank_test_median(&s->list[s->hold.current]);
+                                     : rank_test_median(&s->list[s->choice.current]);
 }
 
 /* Return the median absolute deviation. */
@@ -63,7 +63,7 @@ int64_t rank_test_spread(const struct candidate *c)
 }
 
 /* Return true if `a` is smaller than `b` by at least z standard deviations of the rank sum. */
-static bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
+static bool is_significantly_smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
 {
     double u = 0;
 
@@ -78,5 +78,6 @@ static bool smaller(const int64_t *a, int n, const int64_t *b, int m, double z)
 bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent)
 {
     return rank_test_median(a) * 100 <= rank_test_median(b) * (100 - percent) &&
-           smaller(a->samples, rank_test_samples(a), b->samples, rank_test_samples(b), z);
+           is_significantly_smaller(a->samples, rank_test_samples(a), b->samples,
+                                    rank_test_samples(b), z);
 }

@@ -10,7 +10,7 @@
 
 /* ---- selector state of one key. Each member structure is written by one file only */
 
-struct typical { /* reference instances, with which new windows are compared */
+struct reference_instances { /* reference instances, with which new windows are compared */
     int64_t scores[MOST_SAMPLES], worsts[MOST_SAMPLES];
     int latest[MOST_SAMPLES];
     int count;
@@ -25,7 +25,7 @@ struct observed {                 /* results of windows (observe.c) */
     int64_t latency_ns;           /* message time while all members send; 0 until measured */
 };
 
-struct pace {            /* cost of recording (window_length.c) */
+struct window_cost {     /* cost of recording (window_length.c) */
     int64_t costs_ns[3]; /* reduction times of the newest windows */
     int costs;
     int strikes; /* consecutive windows in which the reductions made ranks wait */
@@ -36,7 +36,7 @@ struct phases { /* phases of the arrival pattern (decide.c) */
     int before; /* candidate that ran before this phase's probing */
     /* in instances: minimum distance of two phases, earliest start of the next one */
     int64_t patience, next;
-    struct typical reference;
+    struct reference_instances reference;
     int moved; /* consecutive windows that differ from the reference */
     /* reason for the next phase, which starts when `next` allows; NULL if none is due */
     const char *due;
@@ -71,9 +71,9 @@ struct selection {
     struct candidate list[MOST_LIST];
     int count;
     bool listed; /* the list of candidates is complete */
-    struct current_choice hold;
+    struct current_choice choice;
     struct observed observed;
-    struct pace pace;
+    struct window_cost window_cost;
     struct phases phases;
     struct model model;
     struct probing probing;
@@ -96,20 +96,20 @@ void probe_start(struct selection *s);
 int probe_begin(struct selection *s, int limit, int late);
 bool probe_step(struct selection *s);
 void probe_plan(struct selection *s, bool may);
-int probe_at(struct selection *s, int position);
+int probe_candidate_at(struct selection *s, int position);
 void probe_refuse(struct selection *s, int i);
-void probe_take(struct selection *s, int first);
+void probe_assign(struct selection *s, int first);
 bool probe_waits(const struct selection *s);
 
 /* ---- time estimates of the candidates, and the set that may still contain the best
  * (candidate_set.c) */
 
 int64_t candidate_set_estimate(const struct selection *s, int i);
-bool candidate_set_waits(const struct selection *s, int i);
-bool candidate_set_is_open(const struct selection *s, int i);
+bool candidate_set_is_waiting(const struct selection *s, int i);
+bool candidate_set_contains(const struct selection *s, int i);
 int candidate_set_begin(struct selection *s);
 void candidate_set_correct(struct selection *s);
-bool candidate_set_climb(struct selection *s, int best);
+bool candidate_set_extend_blocks(struct selection *s, int best);
 
 /* ---- robust statistics of scores (rank_test.c) */
 
@@ -118,22 +118,22 @@ int rank_test_samples(const struct candidate *c);
 int64_t rank_test_median(const struct candidate *c);
 int64_t rank_test_known(const struct candidate *c);
 int64_t rank_test_spread_of(const int64_t *values, int count);
-int64_t rank_test_usual(const struct selection *s);
+int64_t rank_test_default_time(const struct selection *s);
 int64_t rank_test_spread(const struct candidate *c);
 bool rank_test_better(const struct candidate *a, const struct candidate *b, double z, int percent);
 
 /* ---- length of a key's windows (window_length.c) */
 
 bool window_length_runs_ahead(const struct arrivals *w);
-void window_length_window(struct selection *s);
+void window_length_set(struct selection *s);
 
 /* ---- measured corrections of the model, for later keys and later jobs (model_correction.c) */
 
-void model_correction_open(void);
+void model_correction_start(void);
 double model_correction_factor(const struct variant *v, const struct algorithm *like, int64_t bytes,
                                int members);
 void model_correction_note(const struct selection *s);
 
 /* ---- in-situ statistics of call sites in the log (statistics.c) */
 
-void statistics_keep(const struct selection *s, const struct communicator *k);
+void statistics_add_window(const struct selection *s, const struct communicator *k);

@@ -30,7 +30,7 @@ struct statistics {
 
 static struct map known;
 
-static struct statistics *statistics_of(const struct signatures *f)
+static struct statistics *statistics_of(const struct shape_group *f)
 {
     const uint64_t key = f->base.id;
     struct statistics *s = map_get(&known, key);
@@ -50,7 +50,7 @@ static struct statistics *statistics_of(const struct signatures *f)
     return NULL;
 }
 
-static void add(struct statistics *s, enum extension what, int64_t value)
+static void sum_add(struct statistics *s, enum extension what, int64_t value)
 {
     int64_t *const sum = &s->records[what - EXT_AVERAGE + 1].exit_ns;
 
@@ -60,7 +60,7 @@ static void add(struct statistics *s, enum extension what, int64_t value)
 }
 
 /* Add one instance to the statistics of its call site, as the communicator's leader sees it. */
-static void statistics_add(struct signatures *f, const struct sample *r, int64_t message_ns)
+static void statistics_add(struct shape_group *f, const struct sample *r, int64_t message_ns)
 {
     recorder_lock();
     struct statistics *const s = statistics_of(f);
@@ -72,11 +72,11 @@ static void statistics_add(struct signatures *f, const struct sample *r, int64_t
         record_check();
         s->records[0].enter_ns += r->elapsed;
         s->records[0].exit_ns++;
-        add(s, EXT_AVERAGE, r->average);
-        add(s, EXT_WORST, r->worst);
-        add(s, EXT_WAIT, r->wait);
-        add(s, EXT_SCORE, r->score);
-        add(s, EXT_BALANCED, r->worst < message_ns);
+        sum_add(s, EXT_AVERAGE, r->average);
+        sum_add(s, EXT_WORST, r->worst);
+        sum_add(s, EXT_WAIT, r->wait);
+        sum_add(s, EXT_SCORE, r->score);
+        sum_add(s, EXT_BALANCED, r->worst < message_ns);
         worst->exit_ns = r->worst > worst->exit_ns ? r->worst : worst->exit_ns;
         if (r->latest >= 0 && r->latest < s->members &&
             ++s->last[r->latest] >= (uint32_t)most->exit_ns) {
@@ -88,11 +88,11 @@ static void statistics_add(struct signatures *f, const struct sample *r, int64_t
 }
 
 /* Add a window with complete results, on the communicator's leader. */
-void statistics_keep(const struct selection *s, const struct communicator *k)
+void statistics_add_window(const struct selection *s, const struct communicator *k)
 {
     const struct arrivals *const w = s->arrivals;
 
-    for (int i = 0; i < w->count && comm_leads(k); i++)
-        if (w->before[i].signatures != NULL)
-            statistics_add(w->before[i].signatures, &w->results[i], s->log->message_ns);
+    for (int i = 0; i < w->count && comm_is_leader(k); i++)
+        if (w->finished[i].shape_group != NULL)
+            statistics_add(w->finished[i].shape_group, &w->results[i], s->log->message_ns);
 }

@@ -12,10 +12,10 @@ static MPI_Datatype pair_type;
 static MPI_Op pair_op;
 static bool made;
 
-static void reduce(void *in, void *inout, int *count, MPI_Datatype *type)
+static void pairs_combine(void *in, void *inout, int *count, MPI_Datatype *type)
 {
-    const struct sum_max_reduce *const a = in;
-    struct sum_max_reduce *const b = inout;
+    const struct sum_max *const a = in;
+    struct sum_max *const b = inout;
 
     (void)type;
     for (int i = 0; i < *count; i++) {
@@ -32,7 +32,7 @@ bool sum_max_reduce_open(void)
     if (!made)
         made = pmpi.Type_contiguous(2, MPI_INT64_T, &pair_type) == MPI_SUCCESS &&
                pmpi.Type_commit(&pair_type) == MPI_SUCCESS &&
-               pmpi.Op_create(reduce, 1, &pair_op) == MPI_SUCCESS;
+               pmpi.Op_create(pairs_combine, 1, &pair_op) == MPI_SUCCESS;
     return made;
 }
 
@@ -46,15 +46,15 @@ void sum_max_reduce_close(void)
     made = false;
 }
 
-void sum_max_reduce_reduce(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
-                           MPI_Comm comm, MPI_Request *request)
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, MPI_Comm comm,
+                          MPI_Request *request)
 {
     if (pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }
 
-void sum_max_reduce_scan(const struct sum_max_reduce *mine, struct sum_max_reduce *all, int count,
-                         MPI_Comm comm, MPI_Request *request)
+void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *all, int count,
+                               MPI_Comm comm, MPI_Request *request)
 {
     if (pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;

@@ -32,39 +32,40 @@ bool window_length_runs_ahead(const struct arrivals *w)
  * worth more, unless probes wait for their budget. */
 static int64_t cost_of(const struct selection *s)
 {
-    const int64_t way = 2 * s->observed.latency_ns * log2_ceiling(s->arrivals->own.members);
+    const int64_t way = 2 * s->observed.latency_ns * log2_ceiling(s->arrivals->member.members);
 
-    return rank_test_median_of(s->pace.costs_ns, s->pace.costs < 3 ? s->pace.costs : 3) +
-           (s->hold.state == STATE_HOLD  ? way
-            : s->probing.short_of_budget ? way / 2
-                                         : way / 8);
+    return rank_test_median_of(s->window_cost.costs_ns,
+                               s->window_cost.costs < 3 ? s->window_cost.costs : 3) +
+           (s->choice.state == STATE_HOLD ? way
+            : s->probing.short_of_budget  ? way / 2
+                                          : way / 8);
 }
 
 /* Set the length of the next window so that its reductions take 1/200 of the time, or 1/100 during
  * probing. With selection, waits for late ranks are not part of that time. */
-void window_length_window(struct selection *s)
+void window_length_set(struct selection *s)
 {
     struct arrivals *const w = s->arrivals;
-    const int64_t score = rank_test_median(&s->list[s->hold.current]);
+    const int64_t score = rank_test_median(&s->list[s->choice.current]);
     const int64_t least =
         s->switches && score > 0 && score < s->observed.elapsed_ns ? score : s->observed.elapsed_ns;
     const int64_t each = least > 0 ? least : 1;
     const int shortest = window_length_runs_ahead(w) ? 32 : 4;
 
     if (w->extras[EXTRA_COST] > 0) /* the first window has no cost yet */
-        s->pace.costs_ns[s->pace.costs++ % 3] = w->extras[EXTRA_COST];
-    const int share = s->hold.state == STATE_PROBE ? PROBE_SHARE : COST_SHARE;
+        s->window_cost.costs_ns[s->window_cost.costs++ % 3] = w->extras[EXTRA_COST];
+    const int share = s->choice.state == STATE_PROBE ? PROBE_SHARE : COST_SHARE;
     int64_t cycle = share * cost_of(s) / each;
 
     if (w->wait_rule != WAIT_ALL_FOR_ALL && w->extras[EXTRA_WAITED] > each * w->cycle / 20) {
         cycle = cycle < LONGEST_WINDOW ? LONGEST_WINDOW : cycle;
-        if (++s->pace.strikes == 3) {
-            current_choice_leave(&s->hold);
-            current_choice_choose(&s->hold, NATIVE,
+        if (++s->window_cost.strikes == 3) {
+            current_choice_abandon(&s->choice);
+            current_choice_choose(&s->choice, NATIVE,
                                   "some ranks run far ahead: statistics would hold them back");
         }
     } else {
-        s->pace.strikes = 0;
+        s->window_cost.strikes = 0;
     }
     cycle = cycle < shortest ? shortest : cycle > LONGEST_GAP ? LONGEST_GAP : cycle;
     const int length = cycle < LONGEST_WINDOW ? (int)cycle : LONGEST_WINDOW;

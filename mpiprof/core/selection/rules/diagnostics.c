@@ -1,9 +1,9 @@
 /* Messages at the end of a run with selection.
  *
- * They report rules that did not apply, communicators left to the library, and call sites that share
- * a key and so its choice. Each rank reports the communicators that it leads (is rank 0 of) to its
- * tables; rank 0 also prints its messages. Any thread adds to the counts and sharings; the list of
- * sharings is protected by recorder.lock. One thread reports in MPI_Finalize.
+ * They report rules that did not apply, communicators left to the library, and call sites that
+ * share a key and so its choice. Each rank reports the communicators that it leads (is rank 0 of)
+ * to its tables; rank 0 also prints its messages. Any thread adds to the counts and sharings; the
+ * list of sharings is protected by recorder.lock. One thread reports in MPI_Finalize.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,8 +80,8 @@ static void say(const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (recorder.rank == 0)
-        recorder_say("%s", message);
-    file_note("%s", message);
+        recorder_print("%s", message);
+    file_write_note("%s", message);
 }
 
 static void say_sharing(const struct sharing *s)
@@ -131,7 +131,8 @@ static void add_needs(struct text *t, const struct rule *r)
         OWN_NEEDS(NEED)
 #undef NEED
     };
-    const struct own_algorithm *const own = mpi_t_algorithm_own(r->operation, r->own);
+    const struct library_algorithm *const own =
+        mpi_t_algorithm_find(r->operation, r->library_algorithm);
 
     for (int i = 0; own != NULL && i < NEEDS; i++)
         if (own->needs >> i & 1)
@@ -144,12 +145,12 @@ static void add_needs(struct text *t, const struct rule *r)
 
 static void say_rule(struct rule *r)
 {
-    const uint64_t left = atomic_load(&r->left_alone);
+    const uint64_t left = atomic_load(&r->skipped);
     const char *const what = r->site != NULL ? r->site : r->operation;
     const char *why = restriction_of(r);
     struct text needs = {0};
 
-    if (r->own != NULL) {
+    if (r->library_algorithm != NULL) {
         add_needs(&needs, r);
         why = needs.bytes;
     }
@@ -167,7 +168,7 @@ static void say_rule(struct rule *r)
 
 static void say_obstacle(enum obstacle why)
 {
-    const int calls = library_algorithm_met(why);
+    const int calls = library_algorithm_obstacle_count(why);
     static const char *const reasons[OBSTACLES] = {
         [OBSTACLE_INTERFACE] = "it can't be told its own algorithms",
         [OBSTACLE_THREADS] = "several threads may call it (MPI_THREAD_MULTIPLE), and what it is "
@@ -219,7 +220,7 @@ static const char *size_of(int64_t bytes, char *text)
 
 static void say_scratch(void)
 {
-    const struct scratch_note n = scratch_noted();
+    const struct scratch_note n = scratch_omitted();
     const double mb = (double)n.bytes / (1 << 20);
     char what[200], size[32];
 
@@ -246,7 +247,7 @@ void diagnostics_end(void)
         say_refused((enum refusal)i);
     for (int i = 0; i < OBSTACLES; i++)
         say_obstacle((enum obstacle)i);
-    if (memory_short())
+    if (memory_is_short())
         say("memory is short: from then on the library's own routines ran, where all members could "
             "be told");
     say_scratch();

@@ -124,7 +124,7 @@ uint64_t key_hash(const struct execution *e)
 
 static struct keys *table_make(struct communicator *k)
 {
-    struct keys *const t = comm_state(k)->keys = memory_get(sizeof *t);
+    struct keys *const t = comm_state(k)->keys = memory_allocate(sizeof *t);
 
     if (t == NULL)
         return NULL;
@@ -134,7 +134,7 @@ static struct keys *table_make(struct communicator *k)
     return t;
 }
 
-static struct key *oldest(struct keys *t, uint32_t now)
+static struct key *least_recent(struct keys *t, uint32_t now)
 {
     struct key *found = &t->list[0];
 
@@ -144,7 +144,7 @@ static struct key *oldest(struct keys *t, uint32_t now)
     return found;
 }
 
-static void forget(struct key *key, int count)
+static void keys_forget(struct key *key, int count)
 {
     owner->forget(key, count, MPI_COMM_NULL);
 }
@@ -157,8 +157,8 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 
     if (t == NULL && (t = table_make(k)) == NULL)
         return NULL;
-    if (t->epoch != epoch) { /* keys_begin_anew was called */
-        forget(t->list, t->count);
+    if (t->epoch != epoch) { /* keys_discard was called */
+        keys_forget(t->list, t->count);
         t->count = 0;
         t->epoch = epoch;
     }
@@ -168,10 +168,10 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
             return &t->list[i];
         }
     const bool full = t->count == MOST_KEYS;
-    struct key *const made = full ? oldest(t, sequence) : &t->list[t->count++];
+    struct key *const made = full ? least_recent(t, sequence) : &t->list[t->count++];
 
     if (full)
-        forget(made, 1);
+        keys_forget(made, 1);
     *made =
         (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
@@ -209,7 +209,7 @@ int keys_collected(struct key **found, struct communicator **owners, int room)
 void keys_end(void)
 {
     for (struct keys *t = tables; t != NULL; t = t->next)
-        forget(t->list, t->count);
+        keys_forget(t->list, t->count);
 }
 
 /* Start a duplicate with the choices of its parent, because a short-lived communicator would never
@@ -233,14 +233,14 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
 }
 
 /* Discard all keys from now on. */
-void keys_begin_anew(void)
+void keys_discard(void)
 {
     epoch++;
 }
 
 /* ---- choice */
 
-static void listen(struct key *key, const struct execution *e, const struct asked *q)
+static void site_note(struct key *key, const struct execution *e, const struct call_properties *q)
 {
     const struct site *const s = call_site(e->call);
     const int override = rules_of_site(q, s);
@@ -258,13 +258,13 @@ static void listen(struct key *key, const struct execution *e, const struct aske
 
 /* Return the rule for all call sites of this key, or RULE_NONE. All members call it, and the
  * private communicator must exist. */
-int key_choice(struct key *key, const struct execution *e, const struct asked *q)
+int key_choice(struct key *key, const struct execution *e, const struct call_properties *q)
 {
     const struct communicator *const k = e->call->comm;
 
     key->choices++;
-    if (comm_leads(k))
-        listen(key, e, q);
+    if (comm_is_leader(k))
+        site_note(key, e, q);
     if (is_power_of_two(key->choices)) {
         int32_t told = key->override;
 

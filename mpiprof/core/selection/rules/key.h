@@ -28,14 +28,14 @@ struct key {
 };
 uint64_t key_hash(const struct execution *e);
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
-int key_choice(struct key *key, const struct execution *e, const struct asked *q);
+int key_choice(struct key *key, const struct execution *e, const struct call_properties *q);
 struct keys_owner { /* callbacks of the owner of `selection`, auto.c */
     void (*forget)(struct key *keys, int count, MPI_Comm comm);
     void (*inherit)(struct key *child, const struct key *parent);
 };
 void keys_start(const struct keys_owner *owner);
 void keys_free(struct communicator *k);
-void keys_begin_anew(void);
+void keys_discard(void);
 int keys_collected(struct key **found, struct communicator **owners, int room);
 void keys_end(void);
 void keys_inherit(struct communicator *child, const struct communicator *parent);

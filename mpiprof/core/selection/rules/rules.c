@@ -37,9 +37,9 @@ static int only = ANY_RULE; /* in a study: the only active rule, or RULE_NONE */
 
 /* ---- reading */
 
-static char *decoded(const char *text)
+static char *text_decode(const char *text)
 {
-    char *const copy = memory_text(text);
+    char *const copy = memory_copy_text(text);
     char *to = copy;
     unsigned byte;
 
@@ -68,24 +68,24 @@ static bool rule_read(struct rule *r, const char *line)
     if (sscanf(line, " %63s %199s %lld %lld%n", operation, variant, &from, &to, &length) < 4 ||
         !variant_read(&r->variant, variant, algorithm, sizeof algorithm))
         return false;
-    char *const words = memory_text(line + length);
+    char *const words = memory_copy_text(line + length);
 
-    r->operation = memory_text(operation);
-    r->algorithm = memory_text(algorithm);
+    r->operation = memory_copy_text(operation);
+    r->algorithm = memory_copy_text(algorithm);
     if (words == NULL || r->operation == NULL || r->algorithm == NULL)
         return false;
     r->from = from;
     r->to = to;
     r->native = strcmp(algorithm, "native") == 0;
-    r->own = variant_own(r->algorithm);
+    r->library_algorithm = variant_own(r->algorithm);
     r->by_paper = strcmp(algorithm, "static") == 0;
     const char *word = strtok_r(words, " ", &rest);
 
-    r->sizes = word != NULL ? decoded(word) : NULL;
+    r->sizes = word != NULL ? text_decode(word) : NULL;
     word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
-    r->site = word != NULL ? decoded(word) : NULL;
+    r->site = word != NULL ? text_decode(word) : NULL;
     word = word != NULL ? strtok_r(NULL, " ", &rest) : NULL;
-    r->ranges = word != NULL ? decoded(word) : NULL;
+    r->ranges = word != NULL ? text_decode(word) : NULL;
     memory_free(words);
     return true;
 }
@@ -93,9 +93,9 @@ static bool rule_read(struct rule *r, const char *line)
 /* Read the rules. Returns their number. */
 int rules_read(const char *text)
 {
-    char *const copy = memory_text(text), *rest = NULL;
+    char *const copy = memory_copy_text(text), *rest = NULL;
 
-    rules = memory_get(MOST_RULES * sizeof *rules);
+    rules = memory_allocate(MOST_RULES * sizeof *rules);
     if (copy == NULL || rules == NULL)
         return 0;
     for (char *line = strtok_r(copy, ";", &rest); line != NULL && rule_count < MOST_RULES;
@@ -110,12 +110,12 @@ int rules_read(const char *text)
 
 /* Activate only this rule, or none if the text is empty. Earlier rules stay in memory, because
  * records refer to their labels. */
-bool rules_only(const char *text)
+bool rules_replace(const char *text)
 {
     only = RULE_NONE;
     if (*text == '\0')
         return true;
-    if (rules == NULL && (rules = memory_get(MOST_RULES * sizeof *rules)) == NULL)
+    if (rules == NULL && (rules = memory_allocate(MOST_RULES * sizeof *rules)) == NULL)
         return false;
     if (rule_count == MOST_RULES || !rule_read(&rules[rule_count], text))
         return false;
@@ -161,7 +161,7 @@ static bool in_ranges(const char *ranges, int64_t value)
     return false;
 }
 
-static bool fits_call(const struct rule *r, const struct asked *q)
+static bool fits_call(const struct rule *r, const struct call_properties *q)
 {
     if (strcmp(r->operation, "*") != 0 && strcmp(r->operation, q->operation) != 0)
         return false;
@@ -171,7 +171,7 @@ static bool fits_call(const struct rule *r, const struct asked *q)
 }
 
 /* Return the catalogue algorithm that a rule selects for a call, or NULL. */
-const struct algorithm *rule_algorithm(const struct rule *r, const struct asked *q)
+const struct algorithm *rule_algorithm(const struct rule *r, const struct call_properties *q)
 {
     const char *const name =
         r->by_paper ? rabenseifner_protocol(q->operation, q->size, q->bytes) : r->algorithm;
@@ -180,52 +180,55 @@ const struct algorithm *rule_algorithm(const struct rule *r, const struct asked 
 }
 
 /* Return the library algorithm that a rule selects, or NULL. Only for intra-communicators. */
-const struct own_algorithm *rule_own(const struct rule *r, const struct asked *q)
+const struct library_algorithm *rule_library_algorithm(const struct rule *r,
+                                                       const struct call_properties *q)
 {
-    return r->own == NULL || q->inter ? NULL : mpi_t_algorithm_own(q->operation, r->own);
+    return r->library_algorithm == NULL || q->inter
+               ? NULL
+               : mpi_t_algorithm_find(q->operation, r->library_algorithm);
 }
 
-const char *rules_first_own(void)
+const char *rules_first_library_algorithm(void)
 {
     for (int i = 0; i < rule_count; i++)
-        if (rules[i].own != NULL)
+        if (rules[i].library_algorithm != NULL)
             return rules[i].variant.label;
     return NULL;
 }
 
 /* Return false if the algorithm exists only for the other type of communicator. */
-static bool exists(const struct rule *r, const struct asked *q)
+static bool algorithm_exists(const struct rule *r, const struct call_properties *q)
 {
-    return r->native || rule_algorithm(r, q) != NULL || rule_own(r, q) != NULL;
+    return r->native || rule_algorithm(r, q) != NULL || rule_library_algorithm(r, q) != NULL;
 }
 
 /* Return the first rule for the operation without a call site, or RULE_NONE. */
-int rules_general(const struct asked *q)
+int rules_general(const struct call_properties *q)
 {
     for (int i = 0; i < rule_count; i++)
         if ((only == ANY_RULE || only == i) && rules[i].site == NULL && fits_call(&rules[i], q) &&
-            exists(&rules[i], q))
+            algorithm_exists(&rules[i], q))
             return i;
     return RULE_NONE;
 }
 
 /* Return a hash of the rules that may apply depending on the call site. It is equal on all members,
  * and 0 without such rules. */
-uint64_t rules_by_site(const struct asked *q)
+uint64_t rules_site_hash(const struct call_properties *q)
 {
     uint64_t h = 0;
 
     for (int i = 0; recorder.by_site && i < rule_count; i++)
-        if (rules[i].site != NULL && fits_call(&rules[i], q) && exists(&rules[i], q))
+        if (rules[i].site != NULL && fits_call(&rules[i], q) && algorithm_exists(&rules[i], q))
             h = hash_mix(h + 1, (uint64_t)i);
     return h;
 }
 
 /* Return the first rule that names a call site, or RULE_NONE. */
-int rules_of_site(const struct asked *q, const struct site *s)
+int rules_of_site(const struct call_properties *q, const struct site *s)
 {
     for (const int *i = s->overrides; i != NULL && *i != RULE_NONE; i++)
-        if (fits_call(&rules[*i], q) && exists(&rules[*i], q))
+        if (fits_call(&rules[*i], q) && algorithm_exists(&rules[*i], q))
             return *i;
     return RULE_NONE;
 }
@@ -257,12 +260,12 @@ static bool names_native(const struct rule *r, const char *frame)
     const char *const end = strstr(frame, middle);
 
     return r->ranges != NULL && end != NULL && strncmp(frame, "{\"module\"", 9) == 0 &&
-           callsite_of_program(frame) && in_ranges(r->ranges, atoll(end + sizeof middle - 1));
+           callsite_is_of_program(frame) && in_ranges(r->ranges, atoll(end + sizeof middle - 1));
 }
 
-void rules_meet(struct site *s, const char *frame)
+void rules_match_site(struct site *s, const char *frame)
 {
-    int *const found = memory_get(((size_t)rule_count + 1) * sizeof *found);
+    int *const found = memory_allocate(((size_t)rule_count + 1) * sizeof *found);
     int count = 0;
 
     if (found == NULL)

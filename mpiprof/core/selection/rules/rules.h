@@ -19,27 +19,28 @@ struct rule {
     const char *site, *ranges;
     int64_t from, to; /* bytes that all members know; to < 0 means no limit */
     bool native;
-    const char *own; /* name of a library algorithm, or NULL */
-    bool by_paper;   /* `static`: rabenseifner_protocol.c chooses the algorithm */
-    _Atomic uint64_t applied, left_alone; /* instances, counted by the communicator's rank 0 */
+    const char *library_algorithm;     /* name of a library algorithm, or NULL */
+    bool by_paper;                     /* `static`: rabenseifner_protocol.c chooses the algorithm */
+    _Atomic uint64_t applied, skipped; /* instances, counted by the communicator's rank 0 */
 };
-struct asked { /* properties of a call that all members know */
+struct call_properties { /* properties of a call that all members know */
     const char *operation;
     int64_t bytes; /* negative if unknown */
     int size;
     bool inter;
 };
 int rules_read(const char *text);
-bool rules_only(const char *text);
+bool rules_replace(const char *text);
 struct rule *rule_at(int index);
-const struct algorithm *rule_algorithm(const struct rule *r, const struct asked *q);
-const struct own_algorithm *rule_own(const struct rule *r, const struct asked *q);
-const char *rules_first_own(void);
-int rules_general(const struct asked *q);
-uint64_t rules_by_site(const struct asked *q);
-int rules_of_site(const struct asked *q, const struct site *s);
+const struct algorithm *rule_algorithm(const struct rule *r, const struct call_properties *q);
+const struct library_algorithm *rule_library_algorithm(const struct rule *r,
+                                                       const struct call_properties *q);
+const char *rules_first_library_algorithm(void);
+int rules_general(const struct call_properties *q);
+uint64_t rules_site_hash(const struct call_properties *q);
+int rules_of_site(const struct call_properties *q, const struct site *s);
 int rules_count(void);
-void rules_meet(struct site *s, const char *frames);
+void rules_match_site(struct site *s, const char *frames);
 
 /* ---- protocol of a reduction by number of processes and bytes (rabenseifner_protocol.c) */
 
