@@ -10,7 +10,10 @@ from support.compilation import of_the_core
 from support.jobs import run
 
 ANOTHER = 12345  # uid of another user
-LINK, OWNER = "it, or a file in it, is a link", "it, or a file in it, belongs to another user"
+LINK, OWNER = (
+    "the folder or a file in it is a link",
+    "the folder or a file in it belongs to another user",
+)
 PARTS = ("tracefile/folder", "tracefile/fd_guard", "base/signal_guard", "base/recorder")
 WAYS = ("shared", "append")  # ways that open an existing file
 

@@ -95,13 +95,13 @@ def test_two_builds_in_one_job_of_2_or_3_ranks(
     ended = run_mpi(mpi, ranks, [*script, other, ours, program, "3", "400"], env=values, check=True)
     assert ended.stdout == "3 right\n"
     assert messages(ended.stderr) == [
-        "nothing is switched, nor are arrivals summed up: the ranks were given different options, "
-        "or run different versions of mpiprof"
+        "no algorithm is selected, and no arrival statistics are computed: the ranks have "
+        "different options or different versions of mpiprof"
     ]
     values["MPIPROF_TRACE"] = str(tmp_path / "alike")
     alike = run_mpi(mpi, ranks, [*script, ours, ours, program, "3", "400"], env=values, check=True)
     assert alike.stdout == "3 right\n"
-    assert "nothing is switched" not in alike.stderr
+    assert "no algorithm is selected" not in alike.stderr
 
 
 def number_of(folder: Path, files: list[str], settings: str) -> str:

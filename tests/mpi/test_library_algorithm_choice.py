@@ -166,7 +166,7 @@ def test_communicators_of_the_program_are_as_bare(openmpi: Mpi, tmp_path: Path) 
     events = mpiprof.open(tmp_path / "trace").events
     reported = events[events["algorithm"].astype(str) == "native:nonoverlapping"]
     assert reported["communicator"].nunique() == 32  # each has a private one, and a duplicate of it
-    assert "64 at a time" in done.stderr
+    assert "at most 64 of them at a time" in done.stderr
 
 
 @SLOW_WITH_MPICH
@@ -252,7 +252,7 @@ def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
     command = [str(system_mpi.python), "-m", "mpiprof", "run", "-o", str(tmp_path / "trace")]
     command += ["--switch", "barrier=native:1", "--", str(program), "3", "end"]
     done = run_mpi(system_mpi, 2, command, check=True)
-    assert "can't be told" in done.stderr or "can be told its own algorithms" in done.stderr
+    assert "no selectable algorithms" in done.stderr
     assert set(mpiprof.open(tmp_path / "trace").events["algorithm"]) == {"native"}
 
 

@@ -186,10 +186,10 @@ def test_call_sites(mpi: Mpi, tmp_path: Path) -> None:
     name = {key: f"app.py:{line}" for key, line in at.items()}
     own = f"{tmp_path.name}/"
     text = "\n".join(printed)
-    assert len([line for line in printed if "gives way" in line]) == 1, text
-    assert f"{own}{name['named second']}=linear gives way to {own}{name['named first']}" in text
-    assert f"{own}{name['named']}=ring switched {name['unnamed']} as well" in text, text
-    assert f"{own}{name['the others']}=flat_tree ran on no communicator" in text, text
+    assert len([line for line in printed if "yields to" in line]) == 1, text
+    assert f"{own}{name['named second']}=linear yields to {own}{name['named first']}" in text
+    assert f"{own}{name['named']}=ring also applies to {name['unnamed']}" in text, text
+    assert f"{own}{name['the others']}=flat_tree: no applicable call" in text, text
     assert len(printed) == 3, text
 
 

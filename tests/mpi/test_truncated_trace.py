@@ -29,7 +29,7 @@ def recorded(mpi: Mpi, folder: Path, *options: str) -> list[str | Path]:
 
 def message_count(stderr: str) -> int:
     """Return the number of messages that recording stops."""
-    return stderr.count("recording stops, the program goes on")
+    return stderr.count("recording stops, the program continues")
 
 
 @pytest.mark.parametrize("way", WAYS)

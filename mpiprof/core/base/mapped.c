@@ -59,7 +59,7 @@ void mapped_set_message(const char *folder, const char *file)
     if (!recorder.options.quiet)
         snprintf(lost_line, sizeof lost_line,
                  "mpiprof: rank %d: another process has truncated %s/%s.log; recording stops, the "
-                 "program goes on\n",
+                 "program continues\n",
                  recorder.rank, folder, file);
 }
 

@@ -75,11 +75,11 @@ static const char *ticks_start(void)
     if (main_thread == NULL || syscall(SYS_gettid) != getpid())
         return "MPI_Init was not called on Python's main thread";
     if (strstr(py.Py_GetVersion(), "free-threading") != NULL)
-        return "a Python without its lock";
+        return "a Python build without the GIL";
     if (py.PyThreadState_GetFrame == NULL || py.PyGILState_Check == NULL ||
         py.PyEval_SaveThread == NULL || py.PyEval_RestoreThread == NULL ||
         !python_site_at_exit(ticks_stop))
-        return "Python has other threads already, or can't be asked";
+        return "Python already has other threads, or its thread states cannot be read";
     ticker_of = getpid();
     atomic_store(&ticking, true);
     sigfillset(&all); /* the program's signals must not be delivered to this thread */

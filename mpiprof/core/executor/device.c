@@ -256,7 +256,7 @@ bool device_holds(const void *buffer)
 
     lock_release(&lock);
     if (holds && !atomic_exchange(&said, true) && recorder.rank == 0)
-        recorder_print("a buffer is on a device, which was not in use when its communicator was "
-                       "first switched: it goes through the host's memory");
+        recorder_print("a buffer is on a device that was not in use when algorithms were first "
+                       "selected on its communicator: the data goes through host memory");
     return holds;
 }

@@ -106,10 +106,9 @@ void bootstrap_report_memory(int64_t harmed, int64_t ranks)
     const char *const foreign = symbol_lookup_other_tool();
 
     if (foreign != NULL && !lacks_memory())
-        recorder_print(
-            "the program has its own %s, so that we can't know its communicators: it runs "
-            "unrecorded; where a profiler in it is the reason, leave that out",
-            foreign);
+        recorder_print("the program has its own %s, which hides its communicators, so it runs "
+                       "unrecorded: if it contains another MPI profiler, remove that profiler",
+                       foreign);
     else
         recorder_print(
             "%lld of %lld ranks have less than %d MB of address space left (ulimit -v), or "
@@ -243,19 +242,18 @@ static void silent_report(const struct meeting *m)
     if (all->silent > NAMED)
         text_add(&list, ", ...");
     if (all->heard + all->silent < m->size)
-        text_add(&list, "; the others answer through them");
+        text_add(&list, "; other ranks answer through them");
     const char *const ranks = list.bytes != NULL ? list.bytes : "";
 
     if (all->begun) {
         if (!atomic_load(&rank_is_silent))
-            recorder_print("%lld of %d ranks of a communicator have not answered for 2 s (%s): "
-                           "nothing is switched on it, or on others like it",
+            recorder_print("%lld of %d ranks of a communicator have not answered for 2 s (%s): no "
+                           "algorithm is selected on it, or on communicators with the same history",
                            missing, m->size, ranks);
     } else {
-        recorder_print(
-            "%lld of %d ranks have not answered for 10 s (%s): clocks stay unsynchronised; "
-            "if they run without mpiprof, give --partial",
-            missing, m->size, ranks);
+        recorder_print("%lld of %d ranks have not answered for 10 s (%s), so clocks are not "
+                       "synchronised: if they run without mpiprof, pass --partial",
+                       missing, m->size, ranks);
         snprintf(recorder.note, sizeof recorder.note, "%lld of %d ranks have not answered: %s",
                  missing, m->size, ranks);
     }
@@ -292,8 +290,8 @@ static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v
     m->answer = LEAVES;
     parent_send(m, &m->answer, sizeof m->answer);
     if (m->rank == 1 && !m->own.begun)
-        recorder_print("rank 0 has not answered for 10 s: clocks stay unsynchronised; if it runs "
-                       "without mpiprof, give --partial");
+        recorder_print("rank 0 has not answered for 10 s, so clocks are not synchronised: if it "
+                       "runs without mpiprof, pass --partial");
     atomic_store(&rank_is_silent, true);
     v->together = 0;
     return false;

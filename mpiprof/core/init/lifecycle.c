@@ -85,10 +85,11 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
     if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
         recorder_print("cannot read the machine table %s: %s", file, strerror(errno));
     if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
-        text_add(skipped, recorder.size < 2 ? "\"machine table: one rank\""
-                          : recorder.begun_apart
-                              ? "\"clocks and machine table: others had begun before\""
-                              : "\"clocks and machine table: partial run\"");
+        text_add(skipped,
+                 recorder.size < 2 ? "\"machine table: one rank\""
+                 : recorder.begun_apart
+                     ? "\"clocks and machine table: other ranks had called MPI_Init earlier\""
+                     : "\"clocks and machine table: partial run\"");
         return;
     }
     if (!make_private(comm)) {
@@ -156,8 +157,8 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         recorder.passive = true;
         bus_error_uninstall();
         if (reason != EEXIST)
-            recorder_print("rank %d cannot write to %s: %s; it runs unrecorded", recorder.rank,
-                           recorder.folder, folder_error(reason));
+            recorder_print("rank %d cannot write to %s: %s; the rank runs unrecorded",
+                           recorder.rank, recorder.folder, folder_error(reason));
     }
     record_start_up();
     callsite_start();
@@ -182,7 +183,7 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         fatal_signal_install();
     presite_sample_start();
     if (recorder.options.summary && recorder.options.sample > 1)
-        file_write_note("--sample: --record summary sums up every call, not one in %u",
+        file_write_note("--sample: --record summary counts every call, not one in %u",
                         recorder.options.sample);
     atomic_store(&recorder.active, true);
     return true;

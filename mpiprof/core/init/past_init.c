@@ -26,7 +26,6 @@ __attribute__((destructor)) static void end(void)
         return;
     *(void **)&initialised = symbol_lookup_address("PMPI_Initialized");
     if (initialised != NULL && initialised(&flag) == MPI_SUCCESS && flag)
-        recorder_print(
-            "the program has its own MPI_Init, past which nothing can be recorded: there is "
-            "no trace; where a profiler in it is the reason, leave that out");
+        recorder_print("the program has its own MPI_Init, which bypasses the recorder, so there is "
+                       "no trace: if it contains another MPI profiler, remove that profiler");
 }

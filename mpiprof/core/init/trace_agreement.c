@@ -57,13 +57,13 @@ static void make_folder(struct verdict *v)
     v->state = (v->state & ~RECORDING) | (made ? RECORDING : 0);
     v->job = hash_mix((uint64_t)time(NULL) << 20 ^ (uint64_t)getpid(), (uint64_t)now_ns());
     if (!made && !o->unrecorded)
-        recorder_print("cannot make the trace folder %s: %s; the program runs unrecorded",
+        recorder_print("cannot create the trace folder %s: %s; the program runs unrecorded",
                        v->folder, folder_error(reason));
     if (made && !o->partial && !is_ours(v->folder)) {
         v->state &= ~RECORDING;
-        recorder_print("another job writes to %s: the program runs unrecorded; name another folder "
-                       "with -o",
-                       v->folder);
+        recorder_print(
+            "another job writes to %s, so the program runs unrecorded: name another folder with -o",
+            v->folder);
     }
     if ((v->state & RECORDING) && is_taken(v->folder))
         v->state |= TAKEN;
@@ -148,8 +148,7 @@ bool trace_agreement_repeat(MPI_Comm comm)
 void trace_agreement_report(void)
 {
     if (by_itself && recorder.speaks)
-        recorder_print(
-            "this launch has several parts, of which some may run without mpiprof: nothing "
-            "is sent between processes (clocks stay unsynchronised, nothing is switched); "
-            "if all run with it, give each of them --together");
+        recorder_print("this launch has several parts, and some may run without mpiprof, so the "
+                       "recorders send no messages (clocks are not synchronised, no algorithm is "
+                       "selected): if all parts run with mpiprof, pass --together to each of them");
 }

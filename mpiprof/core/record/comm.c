@@ -116,8 +116,9 @@ static bool has_table_space(void)
 
     recorder_unlock();
     if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
-        recorder_print("more than %d communicators: calls on later ones are not recorded",
-                       MOST_COMMUNICATORS);
+        recorder_print(
+            "more than %d communicators: calls on further communicators are not recorded",
+            MOST_COMMUNICATORS);
     return room;
 }
 

@@ -133,7 +133,7 @@ void presite_sample_left(void)
 static const char *sampling_start(void)
 {
     if (record_is_summed())
-        return "--record summary keeps none";
+        return "--record summary stores no samples";
     owner = &self;
     left_ns = now_ns();
     pairs = memory_allocate(MOST_PAIRS * sizeof *pairs);

@@ -28,10 +28,9 @@ static bool has_table_space(void)
         return true;
     atomic_fetch_sub(&entry_count, 1);
     if (!atomic_exchange(&said, true))
-        file_write_note(
-            "more than %d windows, files and communicators that have them: calls on later "
-            "ones are not recorded",
-            MOST_HANDLES);
+        file_write_note("more than %d windows, files and communicators that have them: calls on "
+                        "further ones are not recorded",
+                        MOST_HANDLES);
     return false;
 }
 

@@ -322,7 +322,8 @@ void clock_synchronise(const char *when, int64_t deadline)
             there = comparison_start(&partners[round], when, deadline);
     }
     if (!there)
-        file_write_note("clocks were not compared at %s: another node did not answer", when);
+        file_write_note("clocks were not compared at %s, because another node did not answer",
+                        when);
 }
 
 /* Distribute the leaders' offsets in batches of nodes, so that no rank needs memory for all. */

@@ -47,8 +47,8 @@ static atomic_uint window_count;
 static void say_stopped(const char *what, int reason)
 {
     if (!atomic_exchange(&recorder.stopped, true))
-        recorder_print("rank %d: %s: %s; recording stops, the program goes on", recorder.rank, what,
-                       strerror(reason));
+        recorder_print("rank %d: %s: %s; recording stops, the program continues", recorder.rank,
+                       what, strerror(reason));
 }
 
 /* Write a text to a file other than the trace's logs. */
@@ -202,8 +202,8 @@ bool file_is_full(void)
     file_write_line(&t);
     text_free(&t);
     if (recorder.rank == 0)
-        recorder_print("the log has reached its limit of %lld bytes a rank: later calls are only "
-                       "summed up; --limit sets it",
+        recorder_print("the log has reached its limit of %lld bytes for each rank, so later calls "
+                       "are only in the totals: raise it with --limit",
                        (long long)limit);
     return true;
 }

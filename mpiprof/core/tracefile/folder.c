@@ -40,8 +40,8 @@ static mode_t file_mode(void)
 /* Return the message for an errno of this file. */
 const char *folder_error(int reason)
 {
-    return reason == NOT_PLAIN  ? "it, or a file in it, is a link"
-           : reason == NOT_MINE ? "it, or a file in it, belongs to another user"
+    return reason == NOT_PLAIN  ? "the folder or a file in it is a link"
+           : reason == NOT_MINE ? "the folder or a file in it belongs to another user"
                                 : strerror(reason);
 }
 

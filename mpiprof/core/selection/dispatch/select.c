@@ -71,12 +71,12 @@ static const char *selection_obstacle(void)
     if (!pmpi.can_switch)
         return "this MPI library is too old";
     if (!memory_reserve_exists())
-        return "there is no memory for it";
+        return "there is not enough memory";
     if (!recorder.agreed && !recorder.sessions)
-        return "the ranks were given different options, or run different versions of mpiprof";
+        return "the ranks have different options or different versions of mpiprof";
     if (pmpi_survives_failures())
-        return "the MPI library was told to survive failures of processes, and a switched call "
-               "would not";
+        return "the MPI library is configured to survive failures of processes, but an algorithm "
+               "of mpiprof would not";
     return NULL;
 }
 
@@ -87,10 +87,9 @@ static void library_algorithms_start(void)
 
     mpi_t_algorithm_start();
     if (wanted != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
-        recorder_print(
-            "--switch %s: this MPI library is not one that can be told its own algorithms "
-            "(MPICH 5.0 and Open MPI 5.0 can): such choices are left out",
-            wanted);
+        recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
+                       "Open MPI 5.0 have), so these items are ignored",
+                       wanted);
 }
 
 void select_start(void)
@@ -104,7 +103,8 @@ void select_start(void)
 
     if (why_not != NULL) {
         if (recorder.rank == 0)
-            recorder_print("nothing is switched, nor are arrivals summed up: %s", why_not);
+            recorder_print("no algorithm is selected, and no arrival statistics are computed: %s",
+                           why_not);
         return;
     }
     const bool random = choice_is_random(text);

@@ -56,13 +56,14 @@ void auto_start(bool chooses)
     /* Only under Sessions: the first communicators may have no node leader in common. */
     if (recorder.private == MPI_COMM_NULL && recorder.size > 1) {
         if (chooses && recorder.rank == 0)
-            recorder_print(
-                "nothing is chosen automatically under Sessions: they have no common clock");
+            recorder_print("no algorithm is selected automatically under Sessions, which have no "
+                           "common clock");
         return;
     }
     if (!can_reduce()) {
         if (recorder.rank == 0)
-            recorder_print("no statistics and no choice of algorithms: MPI has no memory for them");
+            recorder_print(
+                "no statistics and no selection of algorithms: MPI has no memory for them");
         return;
     }
     auto_chooses = chooses;
@@ -225,7 +226,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         if (planned && (first->native || fits))
             begin_with(s, e, &v, "from the plan");
         else if (inherits && fits)
-            begin_with(s, e, &v, "from the communicator that this one duplicates");
+            begin_with(s, e, &v, "inherited from the parent communicator");
     }
     if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
         list_and_predict(s, e);

@@ -203,8 +203,9 @@ static void default_restore(struct selection *s, const struct reference_instance
         s->observed.native_ns == 0 ||
         rank_test_median_of(now->scores, now->count) <= s->observed.native_ns)
         return;
-    current_choice_choose(&s->choice, NATIVE,
-                          "it changed too soon to probe again, and was slower than this");
+    current_choice_choose(
+        &s->choice, NATIVE,
+        "the pattern changed too soon to probe again, and the algorithm was slower than this one");
 }
 
 /* Record why a new phase is due, also during probing. A phase may wait long for its budget, and its

@@ -167,8 +167,8 @@ static void write_choice(struct selection *s, const struct event *e)
     if (e->current == NATIVE || !operation_reduces(s->log->operation) || e->state != STATE_HOLD)
         return;
     if (!atomic_exchange(&warned, true))
-        recorder_print("%s now runs on %s: floating-point results may round differently; "
-                       "--reproducible leaves reductions to the library",
+        recorder_print("%s now runs on %s, so floating-point results may round differently: "
+                       "--reproducible keeps the library's algorithm for reductions",
                        operation_names[s->log->operation], name_of(&s->list[e->current]));
 }
 

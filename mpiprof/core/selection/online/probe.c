@@ -343,7 +343,7 @@ static const char *nothing_faster(const struct selection *s, int than)
 {
     for (int i = 0; i < s->count; i++)
         if (s->list[i].seen > 0 && rank_test_median(&s->list[i]) < rank_test_median(&s->list[than]))
-            return "nothing was faster by more than the noise";
+            return "no algorithm was faster by more than the noise";
     return "nothing was faster";
 }
 
@@ -372,7 +372,7 @@ bool probe_step(struct selection *s)
         current_choice_conclude(&s->choice, s->choice.current, "faster by more than the noise");
     } else {
         current_choice_conclude(&s->choice, fallback_choice(s),
-                                "nothing was faster by more than the noise");
+                                "no algorithm was faster by more than the noise");
     }
     return true;
 }

@@ -62,7 +62,7 @@ void window_length_set(struct selection *s)
         if (++s->window_cost.strikes == 3) {
             current_choice_abandon(&s->choice);
             current_choice_choose(&s->choice, NATIVE,
-                                  "some ranks run far ahead: statistics would hold them back");
+                                  "some ranks run far ahead: statistics would delay them");
         }
     } else {
         s->window_cost.strikes = 0;

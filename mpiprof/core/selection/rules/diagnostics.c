@@ -102,14 +102,14 @@ static void say_sharing(const struct sharing *s)
             text_add(&also, also.length > 0 ? ", " : "");
             site_name(s->sites[i], &also);
         } else if (strcmp(other->variant.label, r->variant.label) != 0) {
-            say("%s=%s gives way to %s=%s, which was named first: as the members of the "
-                "communicator see it these call sites (%s) are one",
+            say("%s=%s yields to %s=%s, which comes first: these call sites (%s) share one history "
+                "on their communicator, so they share one algorithm",
                 other->site, other->variant.label, r->site, r->variant.label, s->operation);
         }
     }
     if (also.length > 0)
-        say("%s=%s switched %s as well: as the members of the communicator see it these call sites "
-            "(%s) are one",
+        say("%s=%s also applies to %s: these call sites (%s) share one history on their "
+            "communicator, so they share one algorithm",
             r->site, r->variant.label, also.bytes, s->operation);
     text_free(&also);
 }
@@ -138,7 +138,7 @@ static void add_needs(struct text *t, const struct rule *r)
         if (own->needs >> i & 1)
             text_add(t, "%s%s", t->length > 0 ? ", " : "", texts[i]);
     if (own != NULL && operation_reduces(own->operation))
-        text_add(t, "%san operation of MPI's own", t->length > 0 ? ", " : "");
+        text_add(t, "%sa predefined reduction operation", t->length > 0 ? ", " : "");
     if (own != NULL && own->segmented)
         text_add(t, "%sseveral segments", t->length > 0 ? ", " : "");
 }
@@ -155,13 +155,14 @@ static void say_rule(struct rule *r)
         why = needs.bytes;
     }
     if (left > 0)
-        say("%s=%s: %llu call%s left to the library, as it does not apply to %s%s%s%s", what,
-            r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
-            left > 1 ? "them" : "it", why != NULL ? " (it needs " : "", why != NULL ? why : "",
+        say("%s=%s: %llu call%s left to the library, because the algorithm does not apply to "
+            "%s%s%s%s",
+            what, r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
+            left > 1 ? "them" : "it", why != NULL ? " (it requires " : "", why != NULL ? why : "",
             why != NULL ? ")" : "");
     else if (atomic_load(&r->applied) == 0 && r->site != NULL && recorder.rank == 0)
-        say("%s=%s ran on no communicator that rank 0 leads: rank 0 called nothing from there that "
-            "could run on it",
+        say("%s=%s: no applicable call by rank 0 of a communicator that it leads came from that "
+            "call site",
             what, r->variant.label);
     text_free(&needs);
 }
@@ -170,18 +171,18 @@ static void say_obstacle(enum obstacle why)
 {
     const int calls = library_algorithm_obstacle_count(why);
     static const char *const reasons[OBSTACLES] = {
-        [OBSTACLE_INTERFACE] = "it can't be told its own algorithms",
-        [OBSTACLE_THREADS] = "several threads may call it (MPI_THREAD_MULTIPLE), and what it is "
-                             "told holds for all of them: start the program with a lower level, "
-                             "mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
-        [OBSTACLE_SESSIONS] = "without MPI_Init its thread level is not known",
+        [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
+        [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call "
+                             "MPI (MPI_THREAD_MULTIPLE): start the program with "
+                             "MPI_THREAD_SERIALIZED, mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
+        [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
         [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is "
                               "set: leave them at their defaults",
-        [OBSTACLE_NOT_ASKED] = "not all members were asked for its own algorithms",
-        [OBSTACLE_FIXED] = "it takes this setting only when it starts, or has none",
-        [OBSTACLE_DUPLICATE] = "there was no communicator to be had for it: others had the private "
-                               "ones that a process may have, 64 at a time, or MPI_Comm_idup "
-                               "was called",
+        [OBSTACLE_NOT_ASKED] = "not all members have the same --switch",
+        [OBSTACLE_FIXED] =
+            "the library reads this setting only at its start, or has no such setting",
+        [OBSTACLE_DUPLICATE] = "no private communicator was available: a process has at most 64 of "
+                               "them at a time, and MPI_Comm_idup makes none",
         [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
 
     if (calls > 0)
@@ -194,14 +195,16 @@ static void say_refused(enum refusal why)
 {
     const int communicators = private_comm_refused(why);
     static const char *const reasons[REFUSALS] = {
-        [REFUSED_FULL] = "others had the private ones that a process may have, 64 at a time",
+        [REFUSED_FULL] =
+            "other communicators use the 64 private communicators that a process may have",
         [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
-        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes a node",
-        [REFUSED_BY_MPI] = "MPI had none more for a private one",
-        [REFUSED_UNSURE] = "its members made several at once, in different threads, and cannot "
-                           "tell them apart: give MPI_Intercomm_create different tags",
-        [REFUSED_BUSY] = "whenever they would have got a private one, another thread was making "
-                         "one"};
+        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes on each node",
+        [REFUSED_BY_MPI] = "MPI could not create another private communicator",
+        [REFUSED_UNSURE] =
+            "several threads created communicators with the same members at once, which cannot be "
+            "distinguished: pass different tags to MPI_Intercomm_create",
+        [REFUSED_BUSY] =
+            "another thread was creating a communicator at each attempt to create a private one"};
 
     if (communicators > 0)
         say("%d communicator%s left to the library: %s", communicators,
@@ -226,14 +229,14 @@ static void say_scratch(void)
 
     if (n.bytes == 0)
         return;
-    snprintf(what, sizeof what, "%s=%s and the like were left out %llu time%s",
+    snprintf(what, sizeof what, "%s=%s and its variants did not run %llu time%s",
              n.algorithm->operation, n.algorithm->name, (unsigned long long)n.times,
              n.times > 1 ? "s" : "");
     if (n.bytes > n.limit)
-        say("%s: it needs %.1f MB a process, --scratch %s allows so much", what, mb,
+        say("%s: they require %.1f MB for each process, but the limit is --scratch %s", what, mb,
             size_of(n.bytes, size));
     else
-        say("%s: some process could not have another %.1f MB, of --scratch %s for all "
+        say("%s: a process could not allocate another %.1f MB, within --scratch %s for all "
             "communicators",
             what, mb, size_of(n.limit, size));
 }
@@ -248,8 +251,8 @@ void diagnostics_end(void)
     for (int i = 0; i < OBSTACLES; i++)
         say_obstacle((enum obstacle)i);
     if (memory_is_short())
-        say("memory is short: from then on the library's own routines ran, where all members could "
-            "be told");
+        say("memory is exhausted: after that the library's algorithms ran, where all members could "
+            "be informed");
     say_scratch();
     for (int i = 0; i < sharing_count; i++)
         say_sharing(&sharings[i]);
