@@ -151,11 +151,11 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate is not None:
         if args.study in (*LOOPS, PROGRAMS):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
-        from mpiprof.bench.harness.runner import run_simulated
+        from mpiprof.bench.harness.runner import simulate_study
 
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
-        run_simulated(args.study, options, args.simulate)
+        simulate_study(args.study, options, args.simulate)
         print(f"next: {command('bench', args.study, '--cluster', '16x100mbit')}")
         return 0
     if rank_in(environment) is not None:
@@ -229,7 +229,7 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
         return ()
     if args.study not in ONLY:
         raise UsageError(f"--only requires one of the studies {', '.join(ONLY)}")
-    known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").names()
+    known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").option_names()
     wanted = tuple(word.strip() for word in args.only.split(","))
     unknown = [word for word in wanted if word not in known]
     if unknown:
@@ -262,7 +262,7 @@ def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     from mpiprof.bench.cluster import network as cluster
 
     shape = cluster.parse(args.cluster)
-    with cluster.endings_as_exceptions(), cluster.Cluster(shape) as made:
+    with cluster.raise_on_termination(), cluster.Cluster(shape) as made:
         print(f"emulated cluster of {shape}, {mpi.family}", flush=True)
 
         def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
@@ -273,7 +273,7 @@ def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
 
 def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
-    from mpiprof.bench.cluster.network import endings_as_exceptions
+    from mpiprof.bench.cluster.network import raise_on_termination
 
     if args.ranks < 2:
         raise UsageError(f"-n {args.ranks}: a study requires at least two ranks")
@@ -281,7 +281,7 @@ def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int
     def start(words: Sequence[str], inside: Mapping[str, str]) -> int:
         return ranks.start(mpi, args.ranks, words, inside)
 
-    with endings_as_exceptions():
+    with raise_on_termination():
         place = f"one machine, {mpi.family}"
         return start_study(args, mpi, options, start, args.ranks, place)
 
@@ -314,7 +314,7 @@ def take_part(args: argparse.Namespace, options: Options) -> int:
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
         ranks.become_ready(words_of(args), mpi, record(args.study), ranks.one_thread())
-    from mpiprof.bench.harness.runner import run_ranks
+    from mpiprof.bench.harness.runner import run_study
 
-    run_ranks(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
+    run_study(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
     return ranks.leave()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.checks import Row, store
 from benchmarks.jobs import compiler
-from mpiprof.bench.harness.selector import lines_of, noted
+from mpiprof.bench.harness.selector import parse_lines, read_log
 from mpiprof.errors import MpiprofError
 
 HERE = Path(__file__).parent
@@ -61,7 +61,7 @@ def recorded(argv: Sequence[str], folder: Path, *options: str) -> tuple[Cost, st
     """Measure a loop under mpiprof, with what its selector noted; the trace is removed."""
     trace = folder / "trace"
     words = [sys.executable, "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--", *argv]
-    cost, notes = measure(words), noted(trace)
+    cost, notes = measure(words), read_log(trace)
     shutil.rmtree(trace)
     return cost, notes
 
@@ -89,7 +89,7 @@ def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost,
 
 def holds(notes: str, operation: str) -> str:
     """Return what the selector held for an operation in the end, "?" where it noted nothing."""
-    told = list(lines_of(notes.splitlines()))
+    told = list(parse_lines(notes.splitlines()))
     keys = {t.get("key") for t in told if t.get("operation") == operation}
     ends = [t for t in told if t.get("kind") == "end" and t.get("key") in keys]
     most = max(ends, key=lambda t: int(t.get("instances", 0)), default={})

@@ -89,7 +89,7 @@ def nothing_left(
 ) -> Iterator[None]:
     """Give a test's clusters a separate state folder, and check afterwards that all are removed."""
     state, prefix = tmp_path / "state", f"mpiprof-test-{secrets.token_hex(3)}-"
-    monkeypatch.setattr(cluster, "STATE", state)
+    monkeypatch.setattr(cluster, "STATE_FOLDER", state)
     monkeypatch.setattr(cluster, "PREFIX", prefix)
     monkeypatch.setenv("STATE", str(state))
     monkeypatch.setenv("PREFIX", prefix)
@@ -100,12 +100,12 @@ def nothing_left(
 def remains() -> set[str]:
     """Return the names of namespaces and folders of this test's clusters."""
     names = {p.name for p in cluster.NETNS.glob(f"{cluster.PREFIX}*")}
-    return names | {p.name for p in cluster.STATE.glob("*") if p.is_dir()}
+    return names | {p.name for p in cluster.STATE_FOLDER.glob("*") if p.is_dir()}
 
 
 def test_what_a_cluster_is_called() -> None:
-    assert cluster.parse("16x100mbit") == cluster.Shape(16, 10**8, 1)
-    assert cluster.parse("2x1.5Gbitx4") == cluster.Shape(2, 15 * 10**8, 4)
+    assert cluster.parse("16x100mbit") == cluster.ClusterShape(16, 10**8, 1)
+    assert cluster.parse("2x1.5Gbitx4") == cluster.ClusterShape(2, 15 * 10**8, 4)
     assert cluster.parse("2x1.5Gbitx4").ranks == 8
     for wrong in ("16", "16x100", "x100mbit", "1x100mbit", "16x100mbitx0", "4x9kbit", "300x1mbit"):
         with pytest.raises(UsageError, match="--cluster"):
@@ -172,9 +172,9 @@ def test_two_clusters_don_t_collide(capfd: pytest.CaptureFixture[str]) -> None:
     with cluster.Cluster(shape) as first:
         with cluster.Cluster(shape) as second:
             assert first.prefix != second.prefix
-            assert len(first.sent_bytes()) == len(second.sent_bytes()) == 2
+            assert len(first.count_sent_bytes()) == len(second.count_sent_bytes()) == 2
         assert "run on this machine" in capfd.readouterr().err
-        assert len(first.sent_bytes()) == 2
+        assert len(first.count_sent_bytes()) == 2
 
 
 def test_every_port_has_the_rate_of_the_cluster() -> None:
@@ -191,12 +191,12 @@ def test_clusters_of_others_are_left_alone(
 ) -> None:
     shape = cluster.parse("2x100mbit")
     with cluster.Cluster(shape) as first, monkeypatch.context() as patched:
-        patched.setattr(cluster, "STATE", tmp_path / "others")
+        patched.setattr(cluster, "STATE_FOLDER", tmp_path / "others")
         patched.setattr(cluster, "PREFIX", f"{cluster.PREFIX}others-")
         with cluster.Cluster(shape) as second:
-            assert len(first.sent_bytes()) == len(second.sent_bytes()) == 2
+            assert len(first.count_sent_bytes()) == len(second.count_sent_bytes()) == 2
         assert "run on this machine" not in capfd.readouterr().err
-        assert len(first.sent_bytes()) == 2
+        assert len(first.count_sent_bytes()) == 2
 
 
 def test_an_exception_takes_the_cluster_down() -> None:

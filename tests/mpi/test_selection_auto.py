@@ -21,7 +21,7 @@ from support.trace_tables import table_rows
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.model.problem_spec import algorithms
 from mpiprof.tune.model_correction import lesson_of
@@ -139,7 +139,9 @@ def test_the_trace_states_the_purpose_of_every_instance_on_2_ranks(
     assert counted.get("probe", 0) == end["probes"]
     assert end["instances"] == 3996  # earlier instances have a shorter history
     began = tuple(4 + line["instance"] for line in selection(trace) if line["kind"] == "phase")
-    each_phase = Selection(choices=tuple(reported["choice"].astype(str)), phases=began).probes()
+    each_phase = Behaviour(
+        choices=tuple(reported["choice"].astype(str)), phases=began
+    ).probes_by_phase()
     assert 0 < max(each_phase) <= 40
     trials = [line for line in selection(trace) if line["kind"] == "trial"]
     assert not [line for line in trials if line["instances"] < 3 and "error_ns" in line]

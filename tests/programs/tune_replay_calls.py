@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from mpiprof.bench.harness.calls import CALLS, check, mpi4py
+from mpiprof.bench.harness.calls import CALL_MAKERS, check, import_mpi
 from mpiprof.bench.harness.case import Case
 from mpiprof.model.schedule import Problem
 
-comm = mpi4py().COMM_WORLD
+comm = import_mpi().COMM_WORLD
 p = comm.size
 counts = tuple(8 * (i + 1) if i != 1 else 0 for i in range(p))
 rows = tuple(tuple(i + 2 * j for j in range(p)) for i in range(p))
 sized = Problem(p, 24, root=1, unit=8)
-for operation in CALLS:
+for operation in CALL_MAKERS:
     problem = sized
     if operation in ("allgatherv", "gatherv", "scatterv", "reduce_scatter"):
         problem = replace(sized, bytes=0, counts=counts)
@@ -19,8 +19,8 @@ for operation in CALLS:
         problem = Problem(p, rows=rows)
     for unit in (8, 4, 2, 1):
         case = Case({}, operation, "native", replace(problem, unit=unit))
-        call = CALLS[operation](case, comm)
+        call = CALL_MAKERS[operation](case, comm)
         call.run()
         check(case, call)
 if comm.rank == 0:
-    print("right:", len(CALLS))
+    print("right:", len(CALL_MAKERS))

@@ -46,16 +46,16 @@ def result(case: Case, *ms: float) -> Result:
 
 def test_contributions_add_up() -> None:
     c = 1 << 16
-    for name in allgatherv.names():
+    for name in allgatherv.option_names():
         total = c if name in ("broadcast", "spike") else 16 * c
-        assert sum(allgatherv.contributions(name, 16, c)) == pytest.approx(total, rel=0.001)
-    assert all(m % 8 == 0 for m in allgatherv.contributions("geometric", 16, c, 8))
+        assert sum(allgatherv.make_contributions(name, 16, c)) == pytest.approx(total, rel=0.001)
+    assert all(m % 8 == 0 for m in allgatherv.make_contributions("geometric", 16, c, 8))
 
 
 def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
     """Figure 7: time over the processes at constant c, for the requested distributions."""
     requested = Options(sizes=(1 << 12,), processes=(4, 8), only=("geometric", "spike"))
-    cases = allgatherv.cases(Setup(16, requested, MACHINE, "mpich"))
+    cases = allgatherv.make_cases(Setup(16, requested, MACHINE, "mpich"))
     found = {(c.labels["distribution"], c.labels["processes"], c.labels["bytes"]) for c in cases}
     assert found == {
         ("geometric", 4, 4 << 12), ("geometric", 8, 8 << 12),
@@ -66,7 +66,7 @@ def test_sizes_are_the_papers_c_at_any_number_of_processes() -> None:
 
 @pytest.mark.parametrize(("study", "name"), [(reduction, "reduce"), (impact, "bcast")])
 def test_only_some_operations(study: Any, name: str) -> None:
-    cases = study.cases(Setup(8, Options(only=(name,)), MACHINE, "mpich"))
+    cases = study.make_cases(Setup(8, Options(only=(name,)), MACHINE, "mpich"))
     assert cases and {c.operation for c in cases} == {name}
 
 
@@ -78,21 +78,23 @@ def test_the_paper_s_limits(number: int) -> None:
 
 
 def test_orders_of_a_ring() -> None:
-    sizes = allgatherv.contributions("half_full", 16, 1 << 20)
-    assert allgatherv.choices(SETUP, sizes, ())[-1].endswith(", spread")
+    sizes = allgatherv.make_contributions("half_full", 16, 1 << 20)
+    assert allgatherv.make_choices(SETUP, sizes, ())[-1].endswith(", spread")
     several = Setup(16, Options(), MACHINE, "mpich", shared_nodes=True)
-    assert "order=both" in allgatherv.choices(several, sizes, ())[-1]
-    alone = allgatherv.contributions("broadcast", 16, 1 << 20)
-    assert not any("order" in c for c in allgatherv.choices(SETUP, alone, ()))
+    assert "order=both" in allgatherv.make_choices(several, sizes, ())[-1]
+    alone = allgatherv.make_contributions("broadcast", 16, 1 << 20)
+    assert not any("order" in c for c in allgatherv.make_choices(SETUP, alone, ()))
 
 
 def test_numbers_of_processes() -> None:
-    assert reduction.numbers(16) == (16, 15, 12, 9)
-    assert reduction.numbers(3) == (3, 2)
+    assert reduction.process_counts(16) == (16, 15, 12, 9)
+    assert reduction.process_counts(3) == (3, 2)
 
 
 def test_patterns_are_the_same_for_all_algorithms_and_bounded() -> None:
-    cases = [c for c in impact.cases(SETUP) if c.labels["MAX_IF"] == 9 and c.labels["bytes"] > 1]
+    cases = [
+        c for c in impact.make_cases(SETUP) if c.labels["MAX_IF"] == 9 and c.labels["bytes"] > 1
+    ]
     late = {tuple(lateness_ns(c, 3, rank) for rank in range(16)) for c in cases}
     (pattern,) = late
     message = cases[0].arrivals[1]
@@ -107,8 +109,10 @@ def test_intervals_are_over_patterns() -> None:
     laps = (call[:, None] + pattern).reshape(-1)
     assert impact.by_pattern(laps).tolist() == pattern.tolist()
     assert impact.by_pattern(laps[:5]).tolist() == laps[:5].tolist()
-    made = [c for c in impact.cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"][:1]
-    (row,) = impact.report([result(made[0], *laps)], Setup(16, Options(), laps=3200)).rows
+    made = [c for c in impact.make_cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"][
+        :1
+    ]
+    (row,) = impact.make_report([result(made[0], *laps)], Setup(16, Options(), laps=3200)).rows
     mean, half = study.mean_interval(pattern)
     assert (row["mean ms"], row["± ms"]) == pytest.approx((mean, half))
 
@@ -116,8 +120,8 @@ def test_intervals_are_over_patterns() -> None:
 def test_a_rule_has_the_format_of_the_library() -> None:
     choice = "pipelined_ring:block_size=4096:order=spread:blocks=equal"
     case = Case({}, "allgatherv", choice, Problem(4, counts=(1, 2, 3, 4)))
-    assert case.rule() == f"allgatherv {choice} 0 -1"
-    assert Case({}, "bcast", "native", Problem(4, 8)).rule() == ""
+    assert case.recorder_rule() == f"allgatherv {choice} 0 -1"
+    assert Case({}, "bcast", "native", Problem(4, 8)).recorder_rule() == ""
 
 
 # ---- numbers
@@ -136,19 +140,19 @@ def test_the_interval_of_a_mean() -> None:
 
 
 def test_laps_fit_the_time_limit() -> None:
-    assert study.laps_within(SETUP, 15, lap_s=1) == 15
-    assert study.laps_within(SETUP, 15, lap_s=100) == 8
-    assert study.laps_within(SETUP, 15, lap_s=1000) == study.LEAST_LAPS
-    assert study.laps_within(Setup(4, Options(laps=40)), 15, lap_s=1000) == 40
+    assert study.fit_laps(SETUP, 15, lap_s=1) == 15
+    assert study.fit_laps(SETUP, 15, lap_s=100) == 8
+    assert study.fit_laps(SETUP, 15, lap_s=1000) == study.MIN_LAPS
+    assert study.fit_laps(Setup(4, Options(laps=40)), 15, lap_s=1000) == 40
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_less_than_twenty_minutes(name: str) -> None:
-    from mpiprof.bench.harness.runner import study_of, wanted_laps
+    from mpiprof.bench.harness.runner import import_study, requested_laps
 
-    module = study_of(name)
-    lap_s = study.lap_seconds(module.cases(SETUP), SETUP)
-    laps = study.laps_within(SETUP, wanted_laps(module, SETUP.options), lap_s)
+    module = import_study(name)
+    lap_s = study.estimate_lap_s(module.make_cases(SETUP), SETUP)
+    laps = study.fit_laps(SETUP, requested_laps(module, SETUP.options), lap_s)
     assert lap_s * (laps + 1) < 20 * 60
 
 
@@ -191,10 +195,10 @@ def test_a_map_has_one_colour_for_each_name() -> None:
 def test_bandwidths_over_processes() -> None:
     """Figure 5 of Rabenseifner and Adamidis: 32 KB in 2, 4 and 8 ms; two points are no curve."""
     results = [
-        result(reduction.case_of("allreduce", "sum", p, size, "ring", 16), p / 2)
+        result(reduction.make_case("allreduce", "sum", p, size, "ring", 16), p / 2)
         for p, size in ((8, 32_000), (2, 64_000), (4, 32_000), (16, 32_000), (4, 64_000))
     ]
-    report = reduction.report(results, SETUP)
+    report = reduction.make_report(results, SETUP)
     (lines,) = [one for one in report.figures if "Figure 5" in one.title]
     assert isinstance(lines, figures.Lines)
     assert lines.series == [figures.Series("ring", [4, 8, 16], [16, 8, 4])]
@@ -252,7 +256,7 @@ def test_nodes_in_simulated_studies() -> None:
     between, within = 1000 + 4000 * 2.0, 100 + 4000 * 0.25
     for per_node, last in ((2, between + within), (1, 2 * between)):
         setup = Setup(4, Options(), machine, simulated=True, per_node=per_node)
-        (found,) = simulated_cases.simulated([case], setup, lambda: None)
+        (found,) = simulated_cases.simulate_cases([case], setup, lambda: None)
         assert found.total.tolist() == [last]
 
 
@@ -295,15 +299,15 @@ def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""
-    trial = catalogue.find("allgather", "ring"), simulated_cases.RING_TRIAL
+    trial = catalogue.find("allgather", "ring"), simulated_cases.RING_TRIAL_PROBLEM
     monkeypatch.setattr(
-        simulated_cases, "_seconds", lambda *_: ring_fast_path.work(*trial) * 1.5e-9
+        simulated_cases, "_time_simulation", lambda *_: ring_fast_path.work(*trial) * 1.5e-9
     )
-    monkeypatch.setattr(simulated_cases, "_work_of", lambda *_: pytest.fail("the long way"))
+    monkeypatch.setattr(simulated_cases, "_simulation_cost", lambda *_: pytest.fail("the long way"))
     setup = Setup(65536, Options(), simulated=True)
-    made = [allgatherv.case_of("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
+    made = [allgatherv.make_case("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
     rounds = 10 * 65535 * (65536 + ring_fast_path.ROUND)
-    assert simulated_cases.seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
+    assert simulated_cases.estimate_seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
 
 
 @SLOW_WITH_MPICH

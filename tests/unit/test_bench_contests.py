@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mpiprof.bench.harness.case import AUTO, Case
-from mpiprof.bench.harness.loop import Loop, Looped, Phase
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import adaptive, contest, robust
 from mpiprof.model.machine import uniform
@@ -25,14 +25,14 @@ def case(choice: str) -> Case:
     return Case({}, "alltoall", choice, Problem(2, 64 << 10))
 
 
-def looped(choices: dict[str, list[float]], **more: object) -> Looped:
+def looped(choices: dict[str, list[float]], **more: object) -> LoopTimes:
     """Return a loop on two ranks that arrive together, from the ms of each choice's instances."""
     cases = tuple(replace(case(c), labels=dict(more)) for c in choices)
     exits = np.array([[[int(ms * MS)] * 2 for ms in several] for several in choices.values()])
     laps = exits.shape[1]
     phases = (Phase(0, (0, 0)), Phase(laps // 2, (0, 1)))
     none = np.zeros_like(exits)
-    return Looped(Loop(dict(more), cases, laps, phases=phases), none, none, exits)
+    return LoopTimes(Loop(dict(more), cases, laps, phases=phases), none, none, exits)
 
 
 def a_contest(held_ms: float, **labels: object) -> contest.Contest:
@@ -43,9 +43,9 @@ def a_contest(held_ms: float, **labels: object) -> contest.Contest:
     fixed = {"native": [100.0] * 10, "ring": [80.0] * 10, "pair": [130.0] * 10}
     auto = looped({AUTO: [120.0] * 40 + [held_ms] * 260}, **labels)
     choices = ("probe",) * 40 + ("hold",) * 260
-    chose = Selection(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
+    chose = Behaviour(("native",) * 40 + ("ring",) * 260, choices, (0,), (8,))
     parts = [looped(fixed, **labels), auto, looped(fixed, **labels)]
-    (found,) = contest.contests(parts, [Selection(), chose, Selection()])
+    (found,) = contest.contests(parts, [Behaviour(), chose, Behaviour()])
     return found
 
 
@@ -62,8 +62,8 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
     drift = np.linspace(1, 2, 300)
     auto = looped({AUTO: list(110 * drift), "native": list(100 * drift)})
     fixed = looped({"native": [90.0] * 10, "ring": [95.0] * 10})
-    held = Selection(("pair",) * 300, ("hold",) * 300)
-    (found,) = contest.contests([fixed, auto, fixed], [Selection(), held, Selection()])
+    held = Behaviour(("pair",) * 300, ("hold",) * 300)
+    (found,) = contest.contests([fixed, auto, fixed], [Behaviour(), held, Behaviour()])
     assert found.against("native", contest.after_last) == pytest.approx((100 / 110,) * 3)
     assert found.best() == "native"
     assert found.against_best() == pytest.approx((1.1,) * 3)
@@ -72,23 +72,26 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
 
 def test_choices_before_a_change_do_not_count_after_it() -> None:
     found = a_contest(81)
-    assert found.selection.held(300) == slice(40, 300)
+    assert found.selection.chosen_instances(300) == slice(40, 300)
     # The arrivals of `looped` change after half of the instances.
     assert found.held == slice(150, 300)
 
 
 def test_the_line_of_a_robust_setting() -> None:
     labels = {"operation": "alltoall", "bytes": 64 << 10, "computation ms": 50, "MAX_IF": 1}
-    row = robust.row_of(a_contest(81, **labels))
+    row = robust.make_row(a_contest(81, **labels))
     assert row["native ms"] == 100 and row["auto ms"] == 81 and row["best ms"] == 80
     assert (row["algorithm"], row["best"], row["probes"]) == ("ring", "ring", "40")
     assert row["native / auto"] == pytest.approx(100 / 81) and row["holds"] == "NO: best, probes"
-    assert robust.row_of(a_contest(80.5, **labels))["holds"] == "NO: probes"
+    assert robust.make_row(a_contest(80.5, **labels))["holds"] == "NO: probes"
 
 
 def test_the_goals_over_all_settings() -> None:
     """Native takes 100 ms; auto 40 times 120 and then 80.5 or 90, and the best choice 80."""
-    near, median = robust.goals([a_contest(80.5), a_contest(90)]), f"{(80.5 + 90) / 2 / 80:.3g}"
+    near, median = (
+        robust.overall_rows([a_contest(80.5), a_contest(90)]),
+        f"{(80.5 + 90) / 2 / 80:.3g}",
+    )
     after = "after probing at most 1.01 of the best: 1 of 2 settings, surely not 1; median "
     assert near[0] == after + median
     least = 300 * 100 / (40 * 120 + 260 * 90)
@@ -131,18 +134,18 @@ def test_requirements_of_a_robust_setting(
     laps: int,
     expected: str,
 ) -> None:
-    assert robust.holds(number, ratio, low, whole, probes, laps) == expected
+    assert robust.judge_row(number, ratio, low, whole, probes, laps) == expected
 
 
 def test_the_lines_of_an_adaptive_case() -> None:
-    rows = adaptive.lines(a_contest(81, name="late", title="t"), "openmpi")
+    rows = adaptive.make_rows(a_contest(81, name="late", title="t"), "openmpi")
     found = {row["compared"].partition(":")[0]: row for row in rows}
     assert found["native / auto"]["took"] == "30.0 s / 25.9 s"
     assert found["native / auto"]["measured"] == pytest.approx(300 * 100 / 25860)
     assert found["pair / auto"]["holds"] == "yes" and found["pair / auto"]["asked"].endswith("1.3")
     assert found["after probing"]["measured"] == pytest.approx(81 / 80)
     assert found["probing instances"]["measured"] == 40
-    slow = adaptive.lines(a_contest(130, name="intergroup", title="t"), "mpich")
+    slow = adaptive.make_rows(a_contest(130, name="intergroup", title="t"), "mpich")
     assert slow[0]["asked"] == "at least 4" and slow[0]["holds"] == "NO"
 
 
@@ -160,15 +163,17 @@ def test_when_a_change_was_noticed(
     phases: tuple[int, ...], windows: tuple[int, ...], measured: float | None, holds: str
 ) -> None:
     one = a_contest(81, name="ends", title="t")
-    row = adaptive.noticed(replace(one, selection=Selection(phases=phases, windows=windows)))
+    row = adaptive.detection_row(replace(one, selection=Behaviour(phases=phases, windows=windows)))
     assert row["holds"] == holds
     assert np.isnan(row["measured"]) if measured is None else row["measured"] == measured
 
 
 def test_the_arrivals_of_the_adaptive_cases() -> None:
     setup = replace(SETUP, laps=300)
-    autos = {one.labels["name"]: one for one in adaptive.loops(setup) if one.labels["part"] == AUTO}
-    assert set(autos) == set(adaptive.names())
+    autos = {
+        one.labels["name"]: one for one in adaptive.make_loops(setup) if one.labels["part"] == AUTO
+    }
+    assert set(autos) == set(adaptive.option_names())
     message = 60e3 + 64 * 1024 * 83.9
     late = {name: np.array([p.late_ns for p in one.phases]) for name, one in autos.items()}
     assert late["late"].sum() == pytest.approx(4 * message, rel=1e-6)
@@ -176,7 +181,7 @@ def test_the_arrivals_of_the_adaptive_cases() -> None:
     for name in ("ends", "late_ends"):
         assert late[name][1].sum() == 0 < late[name][0].sum()
     assert int(late["late_reduce"][0].argmax()) == 15
-    first = next(one for one in adaptive.loops(setup) if one.labels["name"] == "late_reduce")
+    first = next(one for one in adaptive.make_loops(setup) if one.labels["name"] == "late_reduce")
     assert "late_last:late=15" in [case.choice for case in first.cases]
     assert autos["moves"].phases[1].since == 150
     assert autos["intergroup"].cases[0].members == "8+8"

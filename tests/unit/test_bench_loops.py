@@ -17,10 +17,10 @@ from support.mpis import Mpi
 from mpiprof.bench.harness import loop, selector, study
 from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.loop import Loop, Looped, Phase
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.runner import fitted
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.runner import fit_time_limit
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import LoopStudy, Setup
 from mpiprof.bench.studies import adaptive, arrival, robust
 from mpiprof.commands import bench
@@ -67,10 +67,10 @@ def test_lateness_changes_with_the_phase() -> None:
 
 
 def test_a_pattern_is_the_same_for_all_and_below_max_if() -> None:
-    late = loop.pattern(10, 1000, 16)
-    assert late == loop.pattern(10, 1000, 16)
+    late = loop.lateness_pattern(10, 1000, 16)
+    assert late == loop.lateness_pattern(10, 1000, 16)
     assert max(late) <= 9000 and len(set(late)) > 4 and all(ns % 1000 == 0 for ns in late)
-    assert loop.pattern(1, 1000, 4) == (0, 0, 0, 0)
+    assert loop.lateness_pattern(1, 1000, 4) == (0, 0, 0, 0)
 
 
 def test_imbalance_of_exits_computation_and_arrivals() -> None:
@@ -78,7 +78,7 @@ def test_imbalance_of_exits_computation_and_arrivals() -> None:
     begins = np.array([[[0, 0], [0, 10]]])
     arrivals = np.array([[[100, 120], [100, 140]]])
     exits = np.array([[[200, 205], [200, 215]]])
-    row = arrival.row_of([Looped(one, begins, arrivals, exits)], message_ns=10)
+    row = arrival.row_of([LoopTimes(one, begins, arrivals, exits)], message_ns=10)
     assert row["instances"] == 2
     assert row["exit ω/T"] == pytest.approx(1.0)  # 0.5 and 1.5
     assert row["computation ω/T"] == pytest.approx(2.5)  # 20 and 30
@@ -111,12 +111,12 @@ def test_what_drifts_is_less_certain_than_it_seems() -> None:
 def test_probing_instances_are_counted_by_phase() -> None:
     choices = ("observe", "probe", "probe", "hold", "hold", "probe", "hold", "hold")
     ran = ("native", "ring", "pair", "ring", "ring", "pair", "pair", "pair")
-    both = Selection(ran, choices, phases=(0, 5), windows=(0, 2))
-    assert both.probes() == [2, 1]
-    assert both.held(8) == slice(6, 8) and both.chosen(8) == "pair"
-    assert Selection(ran, choices).probes() == [3]
-    unknown = Selection(ran)
-    assert unknown.probes() == [] and unknown.held(10) == slice(4, 10)
+    both = Behaviour(ran, choices, phases=(0, 5), windows=(0, 2))
+    assert both.probes_by_phase() == [2, 1]
+    assert both.chosen_instances(8) == slice(6, 8) and both.chosen_algorithm(8) == "pair"
+    assert Behaviour(ran, choices).probes_by_phase() == [3]
+    unknown = Behaviour(ran)
+    assert unknown.probes_by_phase() == [] and unknown.chosen_instances(10) == slice(4, 10)
 
 
 def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
@@ -128,7 +128,7 @@ def test_what_the_selector_noted_is_read_past_a_cut_line() -> None:
         json.dumps({"kind": "phase", "key": "a", "phase": 1, "instance": 0, "why": "start"}),
         '{"kind": "phase", "key": "a", "ins',
     ]
-    assert selector.phases(lines, "bcast") == ((0, 160), (0, 8))
+    assert selector.find_phases(lines, "bcast") == ((0, 160), (0, 8))
 
 
 def test_the_final_choice_is_that_of_the_longest_key() -> None:
@@ -146,8 +146,8 @@ def test_the_final_choice_is_that_of_the_longest_key() -> None:
 
 def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
     begins = np.array([[[10, 10], [26, 26]], [[18, 18], [36, 36]]])  # alternating after one lap
-    both = Loop({}, (case(AUTO), case("native")), 2, turns=1)
-    one = Looped(both, begins, begins, begins + 6, span_ns=(10, 42))
+    both = Loop({}, (case(AUTO), case("native")), 2, alternating=1)
+    one = LoopTimes(both, begins, begins, begins + 6, span_ns=(10, 42))
     events = pd.DataFrame(
         {
             "rank": [0, 0, 0, 0, 1, 0, 0],
@@ -157,16 +157,18 @@ def test_the_selector_s_records_are_found_by_time_rank_and_operation() -> None:
             "choice": ["", "hold", "", "probe", "probe", "", ""],
         }
     )
-    found = selector.of_loop(events, one)
+    found = selector.loop_behaviour(events, one)
     assert found.algorithms == ("pair", "ring") and found.choices == ("probe", "hold")
-    assert selector.of_loop(events.drop(columns="choice"), one).choices == ()
+    assert selector.loop_behaviour(events.drop(columns="choice"), one).choices == ()
 
 
 def test_cases_run_in_sequence_or_alternately() -> None:
     one = Loop({}, (case(AUTO), case("native")), 5)
-    assert list(one.order()) == [(0, range(5)), (1, range(5))]
+    assert list(one.running_order()) == [(0, range(5)), (1, range(5))]
     rows = (range(2), range(2, 4), range(4, 5))
-    assert list(replace(one, turns=2).order()) == [(i, row) for row in rows for i in (0, 1)]
+    assert list(replace(one, alternating=2).running_order()) == [
+        (i, row) for row in rows for i in (0, 1)
+    ]
 
 
 # ---- duration
@@ -174,15 +176,15 @@ def test_cases_run_in_sequence_or_alternately() -> None:
 
 @pytest.mark.parametrize("module", [arrival, robust, adaptive], ids=lambda m: m.TITLE)
 def test_a_study_takes_less_than_twenty_minutes(module: LoopStudy) -> None:
-    setup = fitted(module, SETUP)
-    assert setup.laps >= module.LEAST_LAPS
-    assert loop.seconds(module.loops(setup), MACHINE, 16) < 20 * 60
-    full = fitted(module, replace(SETUP, options=Options(laps=7)))
+    setup = fit_time_limit(module, SETUP)
+    assert setup.laps >= module.MIN_LAPS
+    assert loop.estimate_seconds(module.make_loops(setup), MACHINE, 16) < 20 * 60
+    full = fit_time_limit(module, replace(SETUP, options=Options(laps=7)))
     assert full.laps == 7
 
 
 def test_the_full_grid_is_the_paper_s() -> None:
-    full = robust.settings(replace(SETUP, options=Options(full=True, only=("alltoall",))))
+    full = robust.make_settings(replace(SETUP, options=Options(full=True, only=("alltoall",))))
     shapes = {(s.computation_ms, s.most) for s in full}
     assert shapes == {(50, 1), (100, 1), (200, 1), (400, 1), (200, 10), (200, 50), (200, 100)}
     assert {s.bytes for s in full} >= {1, 64 << 10, 256 << 10} and len(full) == 49
@@ -196,9 +198,9 @@ def test_both_factors_of_each_instance_are_drawn() -> None:
     for ms, late in ((50, 8), (200, 16), (200, 80)):
         arrivals = np.array([[[0, late * MS], [late * MS, 0], [0, 0]]])
         one = Loop({"computation ms": ms, "bytes": 64 << 10}, (case("native"),), 3, agreed=False)
-        results.append(Looped(one, arrivals - ms * MS, arrivals, arrivals + 9 * MS))
+        results.append(LoopTimes(one, arrivals - ms * MS, arrivals, arrivals + 9 * MS))
     (lines,) = [
-        one for one in arrival.report(results, [], setup).figures if "Figure 5" in one.title
+        one for one in arrival.make_report(results, [], setup).figures if "Figure 5" in one.title
     ]
     assert isinstance(lines, Lines)
     assert lines.series == [

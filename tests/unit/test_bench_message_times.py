@@ -12,10 +12,10 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 
 from mpiprof.bench.harness import message_times
-from mpiprof.bench.harness.loop import Loop, Looped
-from mpiprof.bench.harness.message_times import ROUNDS, SIZES, link_of
+from mpiprof.bench.harness.loop import Loop, LoopTimes
+from mpiprof.bench.harness.message_times import MESSAGE_SIZES, REPETITIONS, fit_link
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.runner import measured_machine
+from mpiprof.bench.harness.runner import find_machine
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
@@ -23,23 +23,23 @@ from mpiprof.model.machine import DEFAULT, uniform
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import fault
 
-STEADY = np.array(SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(ROUNDS)
+STEADY = np.array(MESSAGE_SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(REPETITIONS)
 CLEAN = np.ones(STEADY.shape, np.bool_)
 
 
 def test_a_steady_link() -> None:
-    link = link_of(STEADY, CLEAN)
+    link = fit_link(STEADY, CLEAN)
     assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
-    assert link["undisturbed_rounds"] == [ROUNDS] * 3 and link["spread"] == [1.0] * 3
+    assert link["undisturbed_rounds"] == [REPETITIONS] * 3 and link["spread"] == [1.0] * 3
     assert fault({"within": link}) == ""
 
 
 def test_disturbed_rounds_are_left_out() -> None:
     times, clean = STEADY.copy(), CLEAN.copy()
     times[:, ::2], clean[:, ::2] = 9e6, False
-    link = link_of(times, clean)
+    link = fit_link(times, clean)
     assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
-    assert link["undisturbed_rounds"] == [ROUNDS // 2] * 3 and fault({"within": link}) == ""
+    assert link["undisturbed_rounds"] == [REPETITIONS // 2] * 3 and fault({"within": link}) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,21 @@ def test_disturbed_rounds_are_left_out() -> None:
         ),  # once clamped to 0.001 ns
         (STEADY[[0, 2, 1]], CLEAN, "large messages are not slower than small ones"),
         (STEADY, ~CLEAN, "used the cores in all of the repetitions"),
-        (STEADY * np.where(np.arange(ROUNDS) % 2, 2.0, 1.0), CLEAN, ""),
-        (STEADY * np.where(np.arange(ROUNDS) > 3, 2.0, 1.0), CLEAN, "differ by a factor of 2.0"),
+        (STEADY * np.where(np.arange(REPETITIONS) % 2, 2.0, 1.0), CLEAN, ""),
+        (
+            STEADY * np.where(np.arange(REPETITIONS) > 3, 2.0, 1.0),
+            CLEAN,
+            "differ by a factor of 2.0",
+        ),
         (STEADY * 20, CLEAN, "60.0 µs for an empty message"),
     ],
 )
 def test_the_recorder_s_gate_judges_a_study_s_times(
     times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = {"within": link_of(times, clean)}
+    table = {"within": fit_link(times, clean)}
     monkeypatch.setattr("mpiprof.bench.harness.runner.message_table", lambda _: table)
-    machine, found = measured_machine(Ranks.__new__(Ranks), None)
+    machine, found = find_machine(Ranks.__new__(Ranks), None)
     assert why in found and bool(why) == bool(found)
     assert (machine == DEFAULT) == bool(why)
 
@@ -71,11 +75,11 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
     arrivals = np.arange(20).reshape(1, 10, 2) * 1_000_000
     labels = {"computation ms": 200, "bytes": 65536}
     loop = Loop(labels, (), 10, 200_000_000, agreed=False)
-    looped = Looped(loop, arrivals - 5, arrivals, arrivals + 100)
+    looped = LoopTimes(loop, arrivals - 5, arrivals, arrivals + 100)
     sound = Setup(2, Options(), uniform(1000.0, 1.0), "mpich")
-    (row,) = arrival.report([looped], [], sound).rows
+    (row,) = arrival.make_report([looped], [], sound).rows
     assert row["arrival ω/T"] == pytest.approx(1e6 / 66_536) and row["arrival ω ms"] == 1.0
-    found = arrival.report([looped], [], replace(sound, fault="2 of 3"))
+    found = arrival.make_report([looped], [], replace(sound, fault="2 of 3"))
     (row,) = found.rows
     assert np.isnan(row["arrival ω/T"]) and np.isnan(row["exit ±"]) and row["arrival ω ms"] == 1.0
     assert "64 KB take –" in found.notes[0] and not found.figures

@@ -19,8 +19,8 @@ from pathlib import Path
 from mpiprof.errors import MpiprofError
 
 # Each rank has a session, and so a separate scheduling group, which this command favours.
-FAVOURED = ("/bin/sh", "-c", 'echo -10 >/proc/self/autogroup; exec "$@"', "sh")
-TCP = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+PRIORITISED_SHELL = ("/bin/sh", "-c", 'echo -10 >/proc/self/autogroup; exec "$@"', "sh")
+TCP_VARIABLES = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
 
 
 def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
@@ -51,14 +51,14 @@ def launcher_words(abi: str, agent: str, hosts: str) -> list[str]:
 
 def rank_environment(abi: str, environment: Mapping[str, str], ppn: int) -> dict[str, str]:
     """Return the environment of the ranks; libraries that are already preloaded remain."""
-    preload = [environment.get("LD_PRELOAD", ""), str(build_wait())]
+    preload = [environment.get("LD_PRELOAD", ""), str(build_wait_library())]
     more = {"LD_PRELOAD": ":".join(filter(None, preload))}
     # Messages through shared memory do not wake a blocked rank.
     more["MPIPROF_WAIT_US"] = "200" if ppn > 1 else "500"
-    return dict(environment) | more | (TCP if abi != "openmpi" else {})
+    return dict(environment) | more | (TCP_VARIABLES if abi != "openmpi" else {})
 
 
-def build_wait() -> Path:
+def build_wait_library() -> Path:
     """Return the library built from wait.c, which is compiled once into the user's cache folder."""
     source = Path(__file__).with_name("wait.c")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -28,12 +28,12 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from mpiprof.bench.cluster.mpi import FAVOURED, launcher_words, rank_environment
+from mpiprof.bench.cluster.mpi import PRIORITISED_SHELL, launcher_words, rank_environment
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import Mpi
 
-STATE = Path("/run/mpiprof")  # one folder per cluster, locked by its creator
+STATE_FOLDER = Path("/run/mpiprof")  # one folder per cluster, locked by its creator
 PREFIX = "mpiprof-"  # of the names of namespaces; an identity follows
 NETNS = Path("/run/netns")
 MTU = 1500
@@ -41,12 +41,12 @@ QUEUE_BYTES = 64 << 20
 PACKETS_PER_SECOND = 8000  # of all nodes together, as many as two processors can handle
 SWITCH_PERCENT = 104  # so that the bridge's shaper only delays if several senders meet
 UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
-MOST_NODES = 200
+MAX_NODES = 200
 # A race between PRRTE and the agent's exec, without consequences.
-HARMLESS = re.compile(rb"^.*plm:ssh: Warning: setpgid.*\n?", re.MULTILINE)
+HARMLESS_OUTPUT = re.compile(rb"^.*plm:ssh: Warning: setpgid.*\n?", re.MULTILINE)
 
 # Hydra and PRRTE call the agent as ssh: [-x ...] HOST WORDS..., which a shell joins.
-AGENT = """#!/bin/sh
+AGENT_SCRIPT = """#!/bin/sh
 while :; do case $1 in -l|-p|-o) shift 2;; -*) shift;; *) break;; esac; done
 host=$1; shift
 exec {ip} netns exec {prefix}$host {unshare} --uts /bin/sh -c \\
@@ -55,7 +55,7 @@ exec {ip} netns exec {prefix}$host {unshare} --uts /bin/sh -c \\
 
 
 @dataclass(frozen=True)
-class Shape:
+class ClusterShape:
     """Description of a cluster, `16x100mbit[xPPN]`: nodes, bit/s of a port, ranks per node."""
 
     nodes: int
@@ -72,17 +72,17 @@ class Shape:
         return f"{self.nodes} nodes at {self.rate / 1e6:g} Mbit/s{per}"
 
 
-def parse(text: str) -> Shape:
+def parse(text: str) -> ClusterShape:
     """Parse a cluster's description; raises UsageError if it is invalid."""
     match = re.fullmatch(r"(\d+)x(\d+(?:\.\d+)?)([kmg])bit(?:x(\d+))?", text.lower())
     if match is None:
         raise UsageError(
             f"--cluster {text}: not nodes x rate [x ranks per node], such as 16x100mbit"
         )
-    shape = Shape(int(match[1]), int(float(match[2]) * UNITS[match[3]]), int(match[4] or 1))
-    if not 2 <= shape.nodes <= MOST_NODES or shape.ppn < 1 or shape.rate < 10**5:
+    shape = ClusterShape(int(match[1]), int(float(match[2]) * UNITS[match[3]]), int(match[4] or 1))
+    if not 2 <= shape.nodes <= MAX_NODES or shape.ppn < 1 or shape.rate < 10**5:
         raise UsageError(
-            f"--cluster {text}: 2 to {MOST_NODES} nodes, 100kbit or more, 1 rank or more"
+            f"--cluster {text}: 2 to {MAX_NODES} nodes, 100kbit or more, 1 rank or more"
         )
     return shape
 
@@ -96,15 +96,15 @@ def find_tool(name: str, package: str) -> str:
     return found
 
 
-def _call(words: Sequence[str], text: str | None = None) -> None:
+def _run_tool(words: Sequence[str], text: str | None = None) -> None:
     """Run a tool with an input; raises MpiprofError with the tool's message."""
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-        raise MpiprofError(f"--cluster: `{' '.join(words)}` failed: {said[0]}")
+        output = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise MpiprofError(f"--cluster: `{' '.join(words)}` failed: {output[0]}")
 
 
-def _packet_bytes(shape: Shape) -> int:
+def _packet_bytes(shape: ClusterShape) -> int:
     """Return the largest packet, limited by the processors' packet rate and to about 1 ms."""
     wanted = max(shape.rate // 8 * shape.nodes // PACKETS_PER_SECOND, shape.rate // 8000, 2 * MTU)
     return min(wanted, 65536)
@@ -113,7 +113,7 @@ def _packet_bytes(shape: Shape) -> int:
 class Cluster:
     """An emulated cluster; a resource: `with Cluster(parse("16x100mbit")) as cluster`."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: ClusterShape) -> None:
         self.shape = shape
         self.names = [f"node{i:02d}" for i in range(shape.nodes)]
         self.folder = Path()
@@ -129,7 +129,7 @@ class Cluster:
             raise MpiprofError(
                 "--cluster creates network namespaces, which requires root: use sudo"
             )
-        self._claim()
+        self._claim_identity()
         try:
             self._build()
         except BaseException:
@@ -142,12 +142,12 @@ class Cluster:
 
     # ---- setting up
 
-    def _claim(self) -> None:
+    def _claim_identity(self) -> None:
         """Take a new identity, and remove what killed runs have left."""
-        STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (STATE / "lock").open("w") as everybody:
+        STATE_FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (STATE_FOLDER / "lock").open("w") as everybody:
             fcntl.flock(everybody, fcntl.LOCK_EX)
-            alive = sweep(self._ip)
+            alive = remove_abandoned(self._ip)
             if alive:
                 print(
                     (
@@ -157,7 +157,7 @@ class Cluster:
                     file=sys.stderr,
                 )
             identity = secrets.token_hex(3)
-            self.prefix, self.folder = f"{PREFIX}{identity}-", STATE / identity
+            self.prefix, self.folder = f"{PREFIX}{identity}-", STATE_FOLDER / identity
             self.folder.mkdir(mode=0o700)
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -170,7 +170,9 @@ class Cluster:
         (self.folder / "tmp").mkdir()
         agent = self.folder / "agent"
         agent.write_text(
-            AGENT.format(ip=self._ip, unshare=self._unshare, prefix=self.prefix, folder=self.folder)
+            AGENT_SCRIPT.format(
+                ip=self._ip, unshare=self._unshare, prefix=self.prefix, folder=self.folder
+            )
         )
         agent.chmod(0o700)
         try:
@@ -181,8 +183,8 @@ class Cluster:
                 f"({str(error).rpartition(': ')[2]}): start the container with "
                 "--privileged"
             ) from None
-        self._in("switch", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
-        self._in(
+        self._run_in_node("switch", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
+        self._run_in_node(
             "switch",
             "for f in /proc/sys/net/bridge/*; do echo 0 >$f; done 2>/dev/null",
             check=False,
@@ -190,16 +192,16 @@ class Cluster:
         bridge = "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         self._ip_batch("switch", [bridge, f"link set br0 mtu {MTU} up"])
         for number, name in enumerate(addresses):
-            self._node(number, name, addresses)
+            self._build_node(number, name, addresses)
 
-    def _node(self, number: int, name: str, addresses: Mapping[str, str]) -> None:
+    def _build_node(self, number: int, name: str, addresses: Mapping[str, str]) -> None:
         packet = _packet_bytes(self.shape)
         socket = max(8 * packet, 131072)
         port = f"port{number}"
         self._ip_batch(
             None,
             [
-                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address {_hardware(number)} "
+                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address {_hardware_address(number)} "
                 f"type veth peer name {port} netns {self.prefix}switch mtu {MTU}"
             ],
         )
@@ -213,9 +215,9 @@ class Cluster:
             "tcp_wmem": f"4096 {socket} {socket}",
         }
         script = "".join(f"echo {v} >/proc/sys/net/ipv4/{k}; " for k, v in settings.items())
-        self._in(name, f"set -e; {script}")
-        self._in(name, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
-        self._in(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control", check=False)
+        self._run_in_node(name, f"set -e; {script}")
+        self._run_in_node(name, "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6", check=False)
+        self._run_in_node(name, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control", check=False)
         own = addresses[name]
         lines = [
             "link set lo up",
@@ -225,35 +227,35 @@ class Cluster:
             f"route replace 10.77.0.0/24 dev eth0 src {own} initcwnd 100 initrwnd 100 rto_min 10ms",
         ]
         lines += [
-            f"neigh replace {address} lladdr {_hardware(i)} dev eth0 nud permanent"
+            f"neigh replace {address} lladdr {_hardware_address(i)} dev eth0 nud permanent"
             for i, address in enumerate(addresses.values())
             if address != own
         ]
         self._ip_batch(name, lines)
         if name != "head":
-            self._shape(name, "eth0", 100, packet)
-            self._shape("switch", port, SWITCH_PERCENT, packet)
+            self._limit_rate(name, "eth0", 100, packet)
+            self._limit_rate("switch", port, SWITCH_PERCENT, packet)
 
-    def _shape(self, name: str, device: str, percent: int, packet: int) -> None:
+    def _limit_rate(self, name: str, device: str, percent: int, packet: int) -> None:
         rate = self.shape.rate * percent // 100
         burst = (packet + packet // 16 + 2 * MTU) * percent // 100
         words = f"qdisc add dev {device} root tbf rate {rate}bit burst {burst} limit {QUEUE_BYTES}"
-        _call([self._tc, "-n", self.prefix + name, *words.split()])
+        _run_tool([self._tc, "-n", self.prefix + name, *words.split()])
 
     def _ip_batch(self, name: str | None, lines: Sequence[str]) -> None:
         inside = ["-n", self.prefix + name] if name else []
-        _call([self._ip, *inside, "-batch", "-"], "\n".join(lines) + "\n")
+        _run_tool([self._ip, *inside, "-batch", "-"], "\n".join(lines) + "\n")
 
-    def _in(self, name: str, script: str, check: bool = True) -> None:
+    def _run_in_node(self, name: str, script: str, check: bool = True) -> None:
         words = [self._ip, "netns", "exec", self.prefix + name, "/bin/sh", "-c", script]
         if check:
-            _call(words)
+            _run_tool(words)
         else:
             subprocess.run(words, capture_output=True, check=False)
 
     # ---- running
 
-    def sent_bytes(self) -> list[int]:
+    def count_sent_bytes(self) -> list[int]:
         """Return the bytes sent by each node so far, as proof that messages use the network."""
         counts = []
         for name in self.names:
@@ -263,7 +265,7 @@ class Cluster:
             counts.append(int(done.stdout))
         return counts
 
-    def words(self, mpi: Mpi, ranks: int, environment: Mapping[str, str]) -> list[str]:
+    def launcher_command(self, mpi: Mpi, ranks: int, environment: Mapping[str, str]) -> list[str]:
         """Return the words before a program's command line; `environment` is for the ranks."""
         launcher = mpiexec.find(mpi, os.environ)
         hosts = self.names[: -(-ranks // self.shape.ppn)]
@@ -275,7 +277,7 @@ class Cluster:
         head += launcher_words(launcher.abi, agent, listed)
         inside = rank_environment(launcher.abi, environment, self.shape.ppn)
         pairs = [f"{name}={value}" for name, value in inside.items()]
-        return [*head, "-n", str(ranks), "env", *pairs, *FAVOURED]
+        return [*head, "-n", str(ranks), "env", *pairs, *PRIORITISED_SHELL]
 
     def run(
         self, mpi: Mpi, ranks: int, command: Sequence[str], environment: Mapping[str, str]
@@ -284,13 +286,13 @@ class Cluster:
         if ranks > self.shape.ranks:
             raise UsageError(f"{ranks} ranks on {self.shape}: the cluster has {self.shape.ranks}")
         process = subprocess.Popen(
-            [*self.words(mpi, ranks, environment), *command],
+            [*self.launcher_command(mpi, ranks, environment), *command],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=dict(os.environ) | {"TMPDIR": str(self.folder / "tmp")},
             start_new_session=True,
         )
-        relay = threading.Thread(target=_relay, args=(process.stderr,), daemon=True)
+        relay = threading.Thread(target=_relay_output, args=(process.stderr,), daemon=True)
         relay.start()
         try:
             return process.wait()
@@ -312,13 +314,13 @@ class Cluster:
         self.prefix, self._lock = "", None
 
 
-def _hardware(number: int) -> str:
+def _hardware_address(number: int) -> str:
     return f"02:77:00:00:00:{number:02x}"
 
 
-def _relay(source: IO[bytes] | None) -> None:
+def _relay_output(source: IO[bytes] | None) -> None:
     while source is not None and (part := os.read(source.fileno(), 65536)):
-        sys.stderr.write(HARMLESS.sub(b"", part).decode(errors="replace"))
+        sys.stderr.write(HARMLESS_OUTPUT.sub(b"", part).decode(errors="replace"))
         sys.stderr.flush()
 
 
@@ -327,7 +329,7 @@ def take_down(ip: str, identity: str) -> None:
     names = list(NETNS.glob(f"{PREFIX}{identity}-*")) if NETNS.is_dir() else []
     inside = {(s.st_dev, s.st_ino) for s in (path.stat() for path in names)}
     for _ in range(50):
-        living = [pid for pid in _processes() if _namespace(pid) in inside]
+        living = [pid for pid in _list_processes() if _network_namespace(pid) in inside]
         for pid in living:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -336,13 +338,13 @@ def take_down(ip: str, identity: str) -> None:
         time.sleep(0.05)
     for path in names:
         subprocess.run([ip, "netns", "del", path.name], capture_output=True, check=False)
-    shutil.rmtree(STATE / identity, ignore_errors=True)
+    shutil.rmtree(STATE_FOLDER / identity, ignore_errors=True)
 
 
-def sweep(ip: str) -> int:
+def remove_abandoned(ip: str) -> int:
     """Take down clusters whose creators are gone, and return the number of clusters in use."""
     alive = 0
-    for folder in [path for path in STATE.iterdir() if path.is_dir()]:
+    for folder in [path for path in STATE_FOLDER.iterdir() if path.is_dir()]:
         with contextlib.suppress(FileNotFoundError), (folder / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -353,11 +355,11 @@ def sweep(ip: str) -> int:
     return alive
 
 
-def _processes() -> list[int]:
+def _list_processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def _namespace(pid: int) -> tuple[int, int] | None:
+def _network_namespace(pid: int) -> tuple[int, int] | None:
     try:
         found = Path(f"/proc/{pid}/ns/net").stat()
     except OSError:
@@ -366,7 +368,7 @@ def _namespace(pid: int) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def endings_as_exceptions() -> Iterator[None]:
+def raise_on_termination() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end this process as Ctrl-C does, so that the cluster is taken down."""
 
     def end(number: int, _: FrameType | None) -> None:

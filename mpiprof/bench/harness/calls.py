@@ -15,7 +15,7 @@ from mpiprof.errors import MpiprofError
 GAP_BYTES = 8  # data in an element of the type with gaps, which is twice as long
 
 
-def mpi4py() -> Any:
+def import_mpi() -> Any:
     """Import mpi4py's MPI, which initialises MPI, so only when a study runs."""
     from mpi4py import MPI
 
@@ -40,7 +40,7 @@ def _displacements(counts: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(counts[:-1]).tolist()]
 
 
-def _spread(values: NDArray[np.uint8], gaps: bool) -> NDArray[np.uint8]:
+def _insert_gaps(values: NDArray[np.uint8], gaps: bool) -> NDArray[np.uint8]:
     """Return data as laid out in a buffer; with gaps, as many zeros follow each element."""
     if not gaps:
         return values
@@ -54,7 +54,7 @@ def _gathered(sizes: Sequence[int]) -> NDArray[np.uint8]:
 
 
 def _allgatherv(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, mpi4py()
+    p, mpi = case.problem, import_mpi()
     own, others = list(p.counts), list(p.remote_counts if p.remote_size else p.counts)
     if p.remote_size and not _in_first(case, comm):
         own, others = others, own
@@ -64,7 +64,7 @@ def _allgatherv(case: Case, comm: Any) -> Call:
         kind.Commit()
         size = GAP_BYTES
     data = np.full(own[comm.rank], comm.rank + 1, np.uint8)
-    sent, expected = _spread(data, case.gaps), _spread(_gathered(others), case.gaps)
+    sent, expected = _insert_gaps(data, case.gaps), _insert_gaps(_gathered(others), case.gaps)
     received = np.full(len(expected), 0, np.uint8)  # touches its pages
     counts = [n // size for n in others]
     into = [received, counts, _displacements(counts), kind]
@@ -75,11 +75,11 @@ def _allgatherv(case: Case, comm: Any) -> Call:
 def _in_first(case: Case, comm: Any) -> bool:
     """Return True if this rank is in the first group, by its rank in the world."""
     first = int(case.members.partition("+")[0])
-    return int(mpi4py().COMM_WORLD.rank) < first and comm.Is_inter()
+    return int(import_mpi().COMM_WORLD.rank) < first and comm.Is_inter()
 
 
 def _allgather(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, mpi4py()
+    p, mpi = case.problem, import_mpi()
     own, other, number = p.bytes, p.bytes, p.size
     if p.remote_size:
         own, other, number = p.bytes, p.remote_bytes, p.remote_size
@@ -97,7 +97,7 @@ def _allgather(case: Case, comm: Any) -> Call:
 
 
 def _alltoall(case: Case, comm: Any) -> Call:
-    n, mpi = case.problem.bytes, mpi4py()
+    n, mpi = case.problem.bytes, import_mpi()
     sent = np.full(n * comm.size, comm.rank + 1, np.uint8)
     received = np.full(n * comm.size, 0, np.uint8)
     out, into = [sent, n, mpi.BYTE], [received, n, mpi.BYTE]
@@ -105,7 +105,7 @@ def _alltoall(case: Case, comm: Any) -> Call:
 
 
 def _bcast(case: Case, comm: Any) -> Call:
-    n, root, mpi = case.problem.bytes, case.problem.root, mpi4py()
+    n, root, mpi = case.problem.bytes, case.problem.root, import_mpi()
     message = np.full(n, 7 if comm.rank == root else 0, np.uint8)
     return Call(
         lambda: comm.Bcast([message, n, mpi.BYTE], root), message, message, np.full(n, 7, np.uint8)
@@ -113,7 +113,7 @@ def _bcast(case: Case, comm: Any) -> Call:
 
 
 def _reduction(case: Case, comm: Any) -> Call:
-    mpi, unit, root = mpi4py(), case.problem.unit, case.problem.root
+    mpi, unit, root = import_mpi(), case.problem.unit, case.problem.root
     count = case.problem.bytes // unit
     if case.maxloc:
         layout = np.dtype([("value", np.float64), ("place", np.int32)], align=True)
@@ -123,7 +123,7 @@ def _reduction(case: Case, comm: Any) -> Call:
         expected["value"], expected["place"] = comm.size - 1, comm.size - 1
         kind, op = mpi.DOUBLE_INT, mpi.MAXLOC
     else:
-        number, kind = _numbers(unit)
+        number, kind = _number_types(unit)
         sent = np.full(count, comm.rank + 1, number)
         expected = np.full(count, comm.size * (comm.size + 1) // 2).astype(number)
         op = mpi.SUM
@@ -135,22 +135,22 @@ def _reduction(case: Case, comm: Any) -> Call:
     return Call(lambda: comm.Allreduce(out, into, op), sent, received, expected)
 
 
-def _numbers(unit: int) -> tuple[Any, Any]:
+def _number_types(unit: int) -> tuple[Any, Any]:
     """Return the types with elements of so many bytes, for NumPy and for MPI."""
-    mpi = mpi4py()
+    mpi = import_mpi()
     kinds = {8: (np.float64, mpi.DOUBLE), 4: (np.float32, mpi.FLOAT), 2: (np.uint16, mpi.UINT16_T)}
     return kinds.get(unit, (np.uint8, mpi.UINT8_T))
 
 
 def _reduce_scatter(case: Case, comm: Any) -> Call:
     p = case.problem
-    number, kind = _numbers(p.unit)
+    number, kind = _number_types(p.unit)
     counts = [n // p.unit for n in p.counts or [p.bytes] * comm.size]
     own = counts[comm.rank]
     sent = np.full(sum(counts), comm.rank + 1, number)
     received = np.zeros(own, number)
     expected = np.full(own, comm.size * (comm.size + 1) // 2).astype(number)
-    out, into, op = [sent, sum(counts), kind], [received, own, kind], mpi4py().SUM
+    out, into, op = [sent, sum(counts), kind], [received, own, kind], import_mpi().SUM
     if p.counts:
         return Call(lambda: comm.Reduce_scatter(out, into, counts, op), sent, received, expected)
     return Call(
@@ -159,7 +159,7 @@ def _reduce_scatter(case: Case, comm: Any) -> Call:
 
 
 def _alltoallv(case: Case, comm: Any) -> Call:
-    mpi, rows = mpi4py(), case.problem.rows
+    mpi, rows = import_mpi(), case.problem.rows
     to, of = list(rows[comm.rank]), [row[comm.rank] for row in rows]
     sent = np.full(sum(to), comm.rank + 1, np.uint8)
     received = np.full(sum(of), 0, np.uint8)
@@ -168,7 +168,7 @@ def _alltoallv(case: Case, comm: Any) -> Call:
 
 
 def _gather(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, mpi4py()
+    p, mpi = case.problem, import_mpi()
     counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
     sent = np.full(counts[comm.rank], comm.rank + 1, np.uint8)
     received = np.full(sum(counts) if at_root else 0, 0, np.uint8)
@@ -182,7 +182,7 @@ def _gather(case: Case, comm: Any) -> Call:
 
 
 def _scatter(case: Case, comm: Any) -> Call:
-    p, mpi = case.problem, mpi4py()
+    p, mpi = case.problem, import_mpi()
     counts, at_root = list(p.counts or [p.bytes] * comm.size), comm.rank == p.root
     own = counts[comm.rank]
     sent = _gathered(counts) if at_root else np.zeros(0, np.uint8)
@@ -200,8 +200,8 @@ def _barrier(_: Case, comm: Any) -> Call:
     return Call(comm.Barrier, nothing, nothing, None)
 
 
-def _line(case: Case, comm: Any) -> Call:
-    n, mpi, last = case.problem.bytes, mpi4py(), comm.size - 1
+def _linear_broadcast(case: Case, comm: Any) -> Call:
+    n, mpi, last = case.problem.bytes, import_mpi(), comm.size - 1
     message = np.full(n, 7 if comm.rank == 0 else 0, np.uint8)
 
     def run() -> None:
@@ -213,7 +213,7 @@ def _line(case: Case, comm: Any) -> Call:
     return Call(run, message, message, None)
 
 
-CALLS: dict[str, Callable[[Case, Any], Call]] = {
+CALL_MAKERS: dict[str, Callable[[Case, Any], Call]] = {
     "allgather": _allgather,
     "allgatherv": _allgatherv,
     "alltoall": _alltoall,
@@ -228,7 +228,7 @@ CALLS: dict[str, Callable[[Case, Any], Call]] = {
     "scatter": _scatter,
     "scatterv": _scatter,
     "allreduce": _reduction,
-    LINE: _line,
+    LINE: _linear_broadcast,
 }
 
 

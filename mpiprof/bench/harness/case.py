@@ -45,7 +45,7 @@ class Case:
         """True for the library's own choice, and for one of the library's algorithms by name."""
         return self.name == "native"
 
-    def rule(self) -> str:
+    def recorder_rule(self) -> str:
         """Return the choice as the recorder reads it; "" for the library's own."""
         if self.choice == "native" or self.operation == LINE:
             return ""
@@ -54,6 +54,6 @@ class Case:
         return f"{self.operation} {self.choice} 0 -1"
 
 
-def parameters_of(case: Case) -> Problem:
+def problem_with_parameters(case: Case) -> Problem:
     """Return a case's problem with the parameters of its choice."""
     return Variant.read(case.choice).apply(case.problem)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-TRIPS = 20
+ROUND_TRIPS = 20
 MONOTONIC, ABSOLUTE = 1, 1
 
 
@@ -25,9 +25,9 @@ class Clock:
         self.error_ns = 0  # bound on the error of the offset
         self._world = world
         self._sleep = ctypes.CDLL(None).clock_nanosleep
-        self.shared = len(set(world.allgather(identity()))) == 1
+        self.shared = len(set(world.allgather(clock_identity()))) == 1
 
-    def now(self) -> int:
+    def now_ns(self) -> int:
         """Return the joint time in ns."""
         return time.monotonic_ns() + self.offset_ns
 
@@ -46,33 +46,33 @@ class Clock:
             return
         for rank in range(1, self._world.size):
             if self._world.rank == 0:
-                self._answer(rank)
+                self._answer_rank(rank)
             elif self._world.rank == rank:
-                self.offset_ns = self._ask()
+                self.offset_ns = self._measure_offset()
             self._world.Barrier()
 
-    def _answer(self, rank: int) -> None:
+    def _answer_rank(self, rank: int) -> None:
         told = np.zeros(1, np.int64)
-        for _ in range(TRIPS):
+        for _ in range(ROUND_TRIPS):
             self._world.Recv(told, rank)
             told[0] = time.monotonic_ns()
             self._world.Send(told, rank)
 
-    def _ask(self) -> int:
-        told = np.zeros(1, np.int64)
+    def _measure_offset(self) -> int:
+        remote_ns = np.zeros(1, np.int64)
         best, offset = 1 << 62, 0
-        for _ in range(TRIPS):
+        for _ in range(ROUND_TRIPS):
             began = time.monotonic_ns()
-            self._world.Send(told, 0)
-            self._world.Recv(told, 0)
+            self._world.Send(remote_ns, 0)
+            self._world.Recv(remote_ns, 0)
             ended = time.monotonic_ns()
             if ended - began < best:
-                best, offset = ended - began, int(told[0]) - (began + ended) // 2
+                best, offset = ended - began, int(remote_ns[0]) - (began + ended) // 2
         self.error_ns = best // 2
         return offset
 
 
-def identity() -> str:
+def clock_identity() -> str:
     """Return an identity that is equal on ranks that share a monotonic clock."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     space = Path("/proc/self/ns/time")

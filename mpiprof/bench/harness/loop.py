@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
 from mpiprof.bench.harness.case import AUTO, AUTO_AGAIN, Case
-from mpiprof.bench.harness.clock import identity
-from mpiprof.bench.harness.study import guess_ns
+from mpiprof.bench.harness.clock import clock_identity
+from mpiprof.bench.harness.study import estimate_case_ns
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int, Ranks
 from mpiprof.metrics.algorithm_score import score
 from mpiprof.model.machine import Machine
@@ -58,11 +58,11 @@ class Loop:
     computation_ns: int = 0
     phases: tuple[Phase, ...] = ()
     agreed: bool = True
-    turns: int = 0
+    alternating: int = 0
 
-    def order(self) -> Iterator[tuple[int, range]]:
+    def running_order(self) -> Iterator[tuple[int, range]]:
         """Yield the cases in running order, each with its laps."""
-        row = self.turns or self.laps
+        row = self.alternating or self.laps
         for first in range(0, self.laps, row):
             for i in range(len(self.cases)):
                 yield i, range(first, min(first + row, self.laps))
@@ -77,7 +77,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Looped:
+class LoopTimes:
     """Times of a loop on the joint clock, ns: cases x laps x ranks; empty if a case did not apply.
 
     arrivals, exits: of each call. begins: of the computation before the call. span_ns: of the whole
@@ -89,9 +89,9 @@ class Looped:
     arrivals: Int
     exits: Int
     span_ns: tuple[int, int] = (0, 0)
-    lines: tuple[str, ...] = field(default=())
+    log_lines: tuple[str, ...] = field(default=())
 
-    def index(self, choice: str) -> int:
+    def case_index(self, choice: str) -> int:
         """Return the index of a choice among the cases, or -1 if it did not run."""
         names = [case.choice for case in self.loop.cases]
         return names.index(choice) if choice in names else -1
@@ -114,9 +114,9 @@ def score_ns(case: Case, arrivals: Int, exits: Int) -> NDArray[np.float64]:
     return score(case.operation, *by_rank, case.problem)
 
 
-def pattern(most: int, message_ns: int, size: int) -> tuple[int, ...]:
+def lateness_pattern(max_imbalance: int, message_ns: int, size: int) -> tuple[int, ...]:
     """Return Figure 11's imbalance: for each rank the time of 0 to MAX_IF - 1 messages."""
-    drawn = np.random.default_rng((11, most)).integers(0, most, size)
+    drawn = np.random.default_rng((11, max_imbalance)).integers(0, max_imbalance, size)
     return tuple(int(r) * message_ns for r in drawn)
 
 
@@ -128,14 +128,14 @@ def lead_ns(size: int) -> int:
     return LEAD_NS + LEAD_RANK_NS * size
 
 
-def case_ns(case: Case, machine: Machine) -> float:
+def estimate_call_ns(case: Case, machine: Machine) -> float:
     """Return the approximate time of a call in ns."""
     if case.is_native or case.choice == AUTO:
         return LIBRARY_GUESS * lower_bound(case.operation, case.problem, machine)
-    return guess_ns(case, machine)
+    return estimate_case_ns(case, machine)
 
 
-def seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
+def estimate_seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
     """Return the approximate time of loops in s, including the agreements on starts."""
     total = 0.0
     for loop in loops:
@@ -144,21 +144,23 @@ def seconds(loops: Sequence[Loop], machine: Machine, size: int) -> float:
             between += max(loop.computation_ns, lead_ns(size)) + 4 * machine.alpha
         else:
             between += loop.computation_ns
-        total += loop.laps * sum(case_ns(case, machine) + between for case in loop.cases)
+        total += loop.laps * sum(estimate_call_ns(case, machine) + between for case in loop.cases)
     return total / 1e9
 
 
 # ---- computation
 
 
-class Work:
+class Computation:
     """Computation, equal on all ranks; a timer if ranks outnumber processors."""
 
     def __init__(self, ranks: Ranks) -> None:
         self._clock = ranks.clock
-        here = identity()
+        here = clock_identity()
         mine = ranks.world.allgather(here).count(here)
-        self.timer = bool(ranks.world.allreduce(mine > len(os.sched_getaffinity(0)), mpi4py().LOR))
+        self.timer = bool(
+            ranks.world.allreduce(mine > len(os.sched_getaffinity(0)), import_mpi().LOR)
+        )
         self._a, self._b = np.zeros(CHUNK), np.full(CHUNK, 3.0)
         self._chunk_ns = 1.0
         if not self.timer:
@@ -175,24 +177,24 @@ class Work:
             np.multiply(self._b, 2.0, out=self._a)
             np.subtract(self._b, self._a, out=self._a)
 
-    def spend(self, ns: int) -> None:
+    def compute_for(self, ns: int) -> None:
         """Do work of about `ns`, the same on all ranks even if some take longer."""
         if self.timer:
-            self._clock.wait_until(self._clock.now() + ns)
+            self._clock.wait_until(self._clock.now_ns() + ns)
         else:
             self._compute(round(ns / self._chunk_ns))
 
 
-def agree(ranks: Ranks, ahead_ns: int) -> int:
+def agree_start(ranks: Ranks, ahead_ns: int) -> int:
     """Agree on a future time: the latest of all ranks' proposals, spread in log2(p) rounds."""
     world = ranks.world
-    mine = np.array([ranks.clock.now() + ahead_ns], np.int64)
-    told = np.zeros(1, np.int64)
+    mine = np.array([ranks.clock.now_ns() + ahead_ns], np.int64)
+    received = np.zeros(1, np.int64)
     distance = 1
     while distance < world.size:
         to, source = (world.rank + distance) % world.size, (world.rank - distance) % world.size
-        world.Sendrecv(mine, to, TAG, told, source, TAG)
-        np.maximum(mine, told, out=mine)
+        world.Sendrecv(mine, to, TAG, received, source, TAG)
+        np.maximum(mine, received, out=mine)
         distance *= 2
     return int(mine[0])
 
@@ -201,52 +203,54 @@ def agree(ranks: Ranks, ahead_ns: int) -> int:
 
 
 def run(
-    ranks: Ranks, work: Work, loop: Loop, notes: Callable[[], str], step: Callable[[], None]
-) -> Looped | None:
+    ranks: Ranks, work: Computation, loop: Loop, notes: Callable[[], str], step: Callable[[], None]
+) -> LoopTimes | None:
     """Run a loop; rank 0 returns its times, other ranks None.
 
     `notes` returns the selector's log so far.
     """
     comm = ranks.communicator(loop.cases[0].members)
-    call = CALLS[loop.cases[0].operation](loop.cases[0], comm)
-    own = np.zeros((3, len(loop.cases), loop.laps), np.int64)
+    call = CALL_MAKERS[loop.cases[0].operation](loop.cases[0], comm)
+    own_times = np.zeros((3, len(loop.cases), loop.laps), np.int64)
     ranks.clock.synchronise()
     before = len(notes()) if ranks.rank == 0 else 0
-    agree(ranks, 0)
-    began = ranks.clock.now()
-    for i, laps in loop.order():
-        rule = loop.cases[i].rule()
+    agree_start(ranks, 0)
+    began = ranks.clock.now_ns()
+    for i, laps in loop.running_order():
+        rule = loop.cases[i].recorder_rule()
         ranks.choose(AUTO_AGAIN if rule == AUTO and laps.start else rule)
         for lap in laps:
-            own[:, i, lap] = _instance(ranks, work, loop, call, lap)
+            own_times[:, i, lap] = _run_instance(ranks, work, loop, call, lap)
             step()
     ranks.choose("")
-    ended = ranks.clock.now()
+    ended = ranks.clock.now_ns()
     for case in loop.cases:
         check(case, call)
-    every = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
-    ranks.world.Gather(own, every, 0)
+    every = np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own_times, every, 0)
     if every is None:
         return None
     begins, arrivals, exits = np.moveaxis(every, 0, -1)
-    lines = tuple(notes()[before:].splitlines())
-    return Looped(loop, begins, arrivals, exits, (began, ended), lines)
+    log_lines = tuple(notes()[before:].splitlines())
+    return LoopTimes(loop, begins, arrivals, exits, (began, ended), log_lines)
 
 
-def _instance(ranks: Ranks, work: Work, loop: Loop, call: Call, lap: int) -> tuple[int, int, int]:
+def _run_instance(
+    ranks: Ranks, work: Computation, loop: Loop, call: Call, lap: int
+) -> tuple[int, int, int]:
     """Compute and call once; returns this rank's begin, arrival and exit."""
     late = loop.late_ns(lap, ranks.rank)
     lead = lead_ns(ranks.world.size)
     if loop.agreed and work.timer:  # one timer for both, so that the rank wakes up only once
-        start = agree(ranks, max(lead, loop.computation_ns))
+        start = agree_start(ranks, max(lead, loop.computation_ns))
         begin = start - loop.computation_ns
         ranks.clock.wait_until(start + late)
     else:
         if loop.agreed:
-            ranks.clock.wait_until(agree(ranks, lead))
-        begin = ranks.clock.now()
+            ranks.clock.wait_until(agree_start(ranks, lead))
+        begin = ranks.clock.now_ns()
         if loop.computation_ns + late:
-            work.spend(loop.computation_ns + late)
-    arrival = ranks.clock.now()
+            work.compute_for(loop.computation_ns + late)
+    arrival = ranks.clock.now_ns()
     call.run()
-    return begin, arrival, ranks.clock.now()
+    return begin, arrival, ranks.clock.now_ns()

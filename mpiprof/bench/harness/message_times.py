@@ -14,43 +14,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import mpi4py
+from mpiprof.bench.harness.calls import import_mpi
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.trace.machine import FEWEST_ROUNDS
 
 Times = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-SIZES = (
+MESSAGE_SIZES = (
     0,
     65536,
     262144,
 )  # two large sizes determine the slope, because an idle port sends its first bytes at once
-ROUNDS = 16
+REPETITIONS = 16
 EXCHANGES = 3  # per round; the shortest counts
-PARTS = 8  # parts of the rounds, in order of time
-MOST_NS = 3_000_000_000  # if ranks outnumber cores, an exchange may take 100 ms
+SPREAD_PARTS = 8  # parts of the rounds, in order of time
+MAX_DURATION_NS = 3_000_000_000  # if ranks outnumber cores, an exchange may take 100 ms
 
 
-def message_table(ranks: Ranks) -> dict[str, Any]:
+def measure_message_times(ranks: Ranks) -> dict[str, Any]:
     """Return the machine table of these ranks; collective over all ranks, with equal results.
 
     On several nodes, the times are from the ranks that send to another node.
     """
     world = ranks.world
-    times, clean = _rounds(world)
+    times, clean = _measure_rounds(world)
     every_time = np.zeros((world.size, *times.shape))
     every_clean = np.zeros((world.size, *clean.shape), np.bool_)
     world.Allgather(times, every_time)
     world.Allgather(clean, every_clean)
-    nodes = _nodes(world)
+    nodes = _first_rank_of_nodes(world)
     sending = [r for r in range(world.size) if nodes[r] != nodes[(r + 1) % world.size]]
     chosen = every_time[sending] if sending else every_time
-    link = link_of(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
+    link = fit_link(np.median(chosen, axis=0), np.asarray(every_clean.all(axis=0)))
     return {"source": "bench", "between" if sending else "within": link}
 
 
-def link_of(times: Times, clean: Flags) -> dict[str, Any]:
+def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
     """Return the link of a machine table from times in ns, SIZES x rounds.
 
     clean: the rounds in which all ranks stayed on their cores.
@@ -59,8 +59,8 @@ def link_of(times: Times, clean: Flags) -> dict[str, Any]:
     small, middle, large = (took for took, _ in found)
     return {
         "alpha_ns": small,
-        "beta_ns_per_byte": (large - middle) / (SIZES[2] - SIZES[1]),
-        "sizes": list(SIZES),
+        "beta_ns_per_byte": (large - middle) / (MESSAGE_SIZES[2] - MESSAGE_SIZES[1]),
+        "sizes": list(MESSAGE_SIZES),
         "undisturbed_rounds": clean.sum(axis=1).tolist(),
         "spread": [spread for _, spread in found],
     }
@@ -71,44 +71,49 @@ def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
     count = int(clean.sum())
     kept = times[clean == (count >= FEWEST_ROUNDS or count >= len(times) - count)]
     took = float(np.sort(kept)[len(kept) // 10])
-    shortest = sorted(float(part.min()) for part in np.array_split(kept, min(PARTS, len(kept))))
+    shortest = sorted(
+        float(part.min()) for part in np.array_split(kept, min(SPREAD_PARTS, len(kept)))
+    )
     return took, max(shortest[len(shortest) // 2] / took, 1.0)
 
 
-def _rounds(world: Any) -> tuple[Times, Flags]:
+def _measure_rounds(world: Any) -> tuple[Times, Flags]:
     """Return this rank's times in ns, and whether it stayed on its core, SIZES x rounds.
 
     The first exchange of a round synchronises the ranks; the first round makes the connections.
     """
-    byte, largest = mpi4py().BYTE, max(SIZES)
+    byte, largest = import_mpi().BYTE, max(MESSAGE_SIZES)
     buffer, into = np.zeros(largest, np.uint8), np.zeros(largest, np.uint8)
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
-    times, clean = np.zeros((len(SIZES), ROUNDS)), np.zeros((len(SIZES), ROUNDS), np.bool_)
+    times, clean = (
+        np.zeros((len(MESSAGE_SIZES), REPETITIONS)),
+        np.zeros((len(MESSAGE_SIZES), REPETITIONS), np.bool_),
+    )
     start, count = time.monotonic_ns(), 0
-    for number in range(-1, ROUNDS):
-        late = time.monotonic_ns() - start > MOST_NS
+    for number in range(-1, REPETITIONS):
+        late = time.monotonic_ns() - start > MAX_DURATION_NS
         if world.bcast(late and number >= FEWEST_ROUNDS):
             break
         count = number + 1
-        for i, n in enumerate(SIZES):
-            before, took = _switches(), []
+        for i, n in enumerate(MESSAGE_SIZES):
+            before, took = _context_switches(), []
             for _ in range(EXCHANGES):
                 began = time.monotonic_ns()
                 world.Sendrecv([buffer, n, byte], right, 0, [into, n, byte], left, 0)
                 took.append(time.monotonic_ns() - began)
-            times[i, number], clean[i, number] = min(took), _switches() == before
+            times[i, number], clean[i, number] = min(took), _context_switches() == before
     return times[:, :count], clean[:, :count]
 
 
-def _switches() -> int:
+def _context_switches() -> int:
     """Return how often this thread has left its core."""
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_nvcsw + used.ru_nivcsw
 
 
-def _nodes(world: Any) -> Sequence[int]:
+def _first_rank_of_nodes(world: Any) -> Sequence[int]:
     """Return for each rank the first rank of its node."""
-    node = world.Split_type(mpi4py().COMM_TYPE_SHARED)
-    first = int(node.allreduce(world.rank, mpi4py().MIN))
+    node = world.Split_type(import_mpi().COMM_TYPE_SHARED)
+    first = int(node.allreduce(world.rank, import_mpi().MIN))
     node.Free()
     return [int(rank) for rank in world.allgather(first)]

@@ -12,18 +12,18 @@ import numpy as np
 
 from mpiprof.bench.harness import loop, simulated_cases, timing
 from mpiprof.bench.harness.case import AUTO, Case
-from mpiprof.bench.harness.loop import Loop, Looped
-from mpiprof.bench.harness.message_times import message_table
+from mpiprof.bench.harness.loop import Loop, LoopTimes
+from mpiprof.bench.harness.message_times import measure_message_times
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.selector import noted, selections
+from mpiprof.bench.harness.selector import read_behaviour, read_log
 from mpiprof.bench.harness.study import (
     LoopStudy,
     Report,
     Result,
     Setup,
     Study,
-    lap_seconds,
-    laps_within,
+    estimate_lap_s,
+    fit_laps,
     print_table,
     write,
 )
@@ -35,12 +35,12 @@ from mpiprof.model.machine import DEFAULT, Machine, asked, of_table, read
 from mpiprof.trace.machine import fault
 
 
-def study_of(name: str) -> Study:
+def import_study(name: str) -> Study:
     """Import a study's module."""
     return cast(Study, importlib.import_module(f"mpiprof.bench.studies.{name}"))
 
 
-def wanted_laps(study: Study, options: Options) -> int:
+def requested_laps(study: Study, options: Options) -> int:
     """Return the number of laps of a study without a time limit."""
     name, usual = ("QUICK_LAPS", 3) if options.quick else ("LAPS", 7)
     return options.laps or int(getattr(study, name, usual))
@@ -49,43 +49,43 @@ def wanted_laps(study: Study, options: Options) -> int:
 # ---- inside MPI
 
 
-def run_ranks(name: str, options: Options, library: str, *, in_loops: bool) -> None:
+def run_study(name: str, options: Options, library: str, *, in_loops: bool) -> None:
     """Take part in a study as one MPI rank; rank 0 prints and writes."""
     try:
-        ranks = timing.begin()
-        setup = _setup(ranks, options, library)
+        ranks = timing.begin_study()
+        setup = _make_setup(ranks, options, library)
         if in_loops:
-            _run_loops(loop_study_of(name), ranks, setup)
+            _run_loops(import_loop_study(name), ranks, setup)
         else:
-            _run_calls(study_of(name), ranks, setup)
+            _run_calls(import_study(name), ranks, setup)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
 
 
-def _setup(ranks: Ranks, options: Options, library: str) -> Setup:
+def _make_setup(ranks: Ranks, options: Options, library: str) -> Setup:
     if ranks.world.size < 2:
         raise MpiprofError("a study requires at least two ranks: `bench NAME -n 8`")
-    machine, why = measured_machine(ranks, options.machine)
-    shared = timing.shared_nodes(ranks)
+    machine, why = find_machine(ranks, options.machine)
+    shared = timing.has_shared_nodes(ranks)
     return Setup(ranks.world.size, options, machine, library, shared, fault=why)
 
 
-def measured_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
+def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
     """Return the machine of --machine or of these ranks, or an assumed one and the reason."""
     if path is not None:
         return read(path, fault), ""
-    table = message_table(ranks)
+    table = measure_message_times(ranks)
     why = fault(table)
     return (DEFAULT, why) if why else (of_table(table, "these ranks"), "")
 
 
 def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
-    cases = study.cases(setup)
+    cases = study.make_cases(setup)
     for case in cases:
         ranks.communicator(case.members)
-    lap_s = lap_seconds(cases, setup)
-    setup = replace(setup, laps=laps_within(setup, wanted_laps(study, setup.options), lap_s))
+    lap_s = estimate_lap_s(cases, setup)
+    setup = replace(setup, laps=fit_laps(setup, requested_laps(study, setup.options), lap_s))
     chief = ranks.rank == 0
     if chief:
         _announce(
@@ -93,17 +93,17 @@ def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
         )
     samples = _measure(ranks, cases, setup, chief)
     if chief:
-        conclude(study, [_result(s) for s in samples], setup)
+        publish_results(study, [_make_result(s) for s in samples], setup)
 
 
-def _result(s: timing.Sample) -> Result:
+def _make_result(s: timing.Sample) -> Result:
     spread = s.arrivals.max(axis=1) - s.arrivals.min(axis=1)
     total = s.total_ns.astype(np.float64)
     return Result(s.case, total, s.elapsed_ns, spread.astype(np.float64))
 
 
 def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
-    times = f"; messages take {setup.message_times}" if not setup.fault else ""
+    times = f"; messages take {setup.describe_message_times}" if not setup.fault else ""
     lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
     lines += [setup.warning] * bool(setup.fault)
     print("\n".join([*lines, f"This will take about {span(seconds)}."]), flush=True)
@@ -111,77 +111,83 @@ def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
 
 def _measure(ranks: Ranks, cases: list[Case], setup: Setup, chief: bool) -> list[timing.Sample]:
     progress = Progress(len(cases) * (setup.laps + 1), chief)
-    kept = _first_lap(ranks, cases, progress)
-    progress.steps -= (len(cases) - len(kept)) * setup.laps
-    return timing.measure(ranks, kept, setup.laps, progress.step)
+    applicable = _run_first_lap(ranks, cases, progress)
+    progress.steps -= (len(cases) - len(applicable)) * setup.laps
+    return timing.measure(ranks, applicable, setup.laps, progress.step)
 
 
-def _first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
-    kept = timing.first_lap(ranks, cases, progress.step)
-    if ranks.rank == 0 and len(kept) < len(cases):
-        left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in kept})
+def _run_first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
+    applicable = timing.run_first_lap(ranks, cases, progress.step)
+    if ranks.rank == 0 and len(applicable) < len(cases):
+        left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in applicable})
         print(f"Not measured, because the library cannot run them here: {', '.join(left)}")
-    return kept
+    return applicable
 
 
 # ---- loops inside MPI
 
 
-def loop_study_of(name: str) -> LoopStudy:
+def import_loop_study(name: str) -> LoopStudy:
     """Import the module of a loop study."""
     return cast(LoopStudy, importlib.import_module(f"mpiprof.bench.studies.{name}"))
 
 
-def fitted(study: LoopStudy, setup: Setup) -> Setup:
+def fit_time_limit(study: LoopStudy, setup: Setup) -> Setup:
     """Return the set-up with as many instances as requested, or as the time limit allows."""
     options = setup.options
     wanted = options.laps or (study.QUICK_LAPS if options.quick else study.LAPS)
     setup = replace(setup, laps=wanted)
     if options.laps or options.full:
         return setup
-    part = options.minutes * 60 / loop.seconds(study.loops(setup), setup.machine, setup.ranks)
-    least = min(study.LEAST_LAPS, wanted)
+    part = (
+        options.minutes
+        * 60
+        / loop.estimate_seconds(study.make_loops(setup), setup.machine, setup.ranks)
+    )
+    least = min(study.MIN_LAPS, wanted)
     return replace(setup, laps=max(min(wanted, int(wanted * part)), least))
 
 
 def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
-    setup = fitted(study, setup)
-    loops = study.loops(setup)
+    setup = fit_time_limit(study, setup)
+    loops = study.make_loops(setup)
     for one in loops:
         ranks.communicator(one.cases[0].members)
     if ranks.rank == 0:
-        took = loop.seconds(loops, setup.machine, setup.ranks)
+        took = loop.estimate_seconds(loops, setup.machine, setup.ranks)
         _announce(study.TITLE, setup, f"{len(loops)} loops, {setup.laps} instances", took)
-    work = loop.Work(ranks)
+    work = loop.Computation(ranks)
     if ranks.rank == 0 and work.timer:
         print("Ranks outnumber processors, so computation is replaced by a timer.", flush=True)
-    fixed = {_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
+    fixed = {_case_identity(c): c for one in loops for c in one.cases if c.choice != AUTO}
     progress = Progress(
         len(fixed) + sum(one.laps * len(one.cases) for one in loops), ranks.rank == 0
     )
-    kept = {_identity(c) for c in _first_lap(ranks, list(fixed.values()), progress)}
-    loops = [_without(one, kept) for one in loops]
+    applicable = {_case_identity(c) for c in _run_first_lap(ranks, list(fixed.values()), progress)}
+    loops = [_drop_cases(one, applicable) for one in loops]
     progress.steps = len(fixed) + sum(one.laps * len(one.cases) for one in loops)
-    folder = trace_folder()
-    found: list[Looped] = []
+    folder = find_trace_folder()
+    found: list[LoopTimes] = []
     for one in loops:
-        looped = loop.run(ranks, work, one, lambda: noted(folder), progress.step)
+        looped = loop.run(ranks, work, one, lambda: read_log(folder), progress.step)
         found += [looped] if looped is not None else []
     if ranks.rank == 0:
-        publish(study.report(found, selections(folder, found), setup), study.TITLE, setup)
+        publish_report(
+            study.make_report(found, read_behaviour(folder, found), setup), study.TITLE, setup
+        )
 
 
-def _identity(case: Case) -> tuple[object, ...]:
+def _case_identity(case: Case) -> tuple[object, ...]:
     return case.operation, case.choice, case.problem, case.members
 
 
-def _without(one: Loop, kept: set[tuple[object, ...]]) -> Loop:
+def _drop_cases(one: Loop, applicable: set[tuple[object, ...]]) -> Loop:
     """Return a loop without the cases that do not apply here."""
-    cases = tuple(c for c in one.cases if c.choice == AUTO or _identity(c) in kept)
+    cases = tuple(c for c in one.cases if c.choice == AUTO or _case_identity(c) in applicable)
     return replace(one, cases=cases)
 
 
-def trace_folder() -> Path | None:
+def find_trace_folder() -> Path | None:
     """Return the trace folder of this process, or None if it is not recorded."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.partition("/")[1] + line.partition("/")[2])
@@ -193,29 +199,29 @@ def trace_folder() -> Path | None:
 # ---- simulated
 
 
-def run_simulated(name: str, options: Options, processes: int) -> None:
+def simulate_study(name: str, options: Options, processes: int) -> None:
     """Simulate a study for so many processes."""
-    study = study_of(name)
+    study = import_study(name)
     machine = asked(options.machine, options.per_node, fault, node_port=options.node_port)
     # Simulated times are exact, so more laps are needed only for different patterns.
-    laps = min(wanted_laps(study, options), timing.PATTERNS) if name == "impact" else 1
+    laps = min(requested_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     per_node = options.per_node
     setup = Setup(
         processes, options, machine, "", per_node > 1, simulated=True, laps=laps, per_node=per_node
     )
-    cases = study.cases(setup)
+    cases = study.make_cases(setup)
     print(
         f"{study.TITLE}: {len(cases)} cases, {processes} processes, "
-        f"{_machine_text(machine, per_node)}.\n"
-        f"This will take about {span(simulated_cases.seconds(cases, setup))}.",
+        f"{_describe_machine(machine, per_node)}.\n"
+        f"This will take about {span(simulated_cases.estimate_seconds(cases, setup))}.",
         flush=True,
     )
     progress = Progress(len(cases), shown=True)
-    results = simulated_cases.simulated(cases, setup, progress.step)
-    conclude(study, results, setup)
+    results = simulated_cases.simulate_cases(cases, setup, progress.step)
+    publish_results(study, results, setup)
 
 
-def _machine_text(machine: Machine, per_node: int) -> str:
+def _describe_machine(machine: Machine, per_node: int) -> str:
     def message(alpha: float, beta: float) -> str:
         return f"{duration(alpha)} and {beta:.3g} ns a byte"
 
@@ -227,16 +233,16 @@ def _machine_text(machine: Machine, per_node: int) -> str:
     return f"{text}, {within} within nodes of {per_node} processes{port}"
 
 
-def conclude(study: Study, results: list[Result], setup: Setup) -> None:
+def publish_results(study: Study, results: list[Result], setup: Setup) -> None:
     """Print and write the results."""
-    found: Report = study.report(results, setup)
+    found: Report = study.make_report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
         found.notes.append(f"Ranks started within {duration(float(np.median(starts)))} (median).")
-    publish(found, study.TITLE, setup)
+    publish_report(found, study.TITLE, setup)
 
 
-def publish(found: Report, title: str, setup: Setup) -> None:
+def publish_report(found: Report, title: str, setup: Setup) -> None:
     """Print a report, and write it if an output was requested."""
     found.notes += [setup.warning] * bool(setup.fault)
     print()

@@ -15,15 +15,15 @@ import numpy as np
 
 import mpiprof
 from mpiprof.bench.harness.case import AUTO
-from mpiprof.bench.harness.loop import Looped
+from mpiprof.bench.harness.loop import LoopTimes
 from mpiprof.errors import MpiprofError
 
-NOTES = "selection.jsonl"
-HELD_SHARE = 0.6  # of the instances, from the end; the paper reports the last 120 of 200
+LOG_FILE = "selection.jsonl"
+CHOSEN_SHARE = 0.6  # of the instances, from the end; the paper reports the last 120 of 200
 
 
 @dataclass(frozen=True)
-class Selection:
+class Behaviour:
     """Algorithm and choice (observe, probe, hold) of each instance of a loop.
 
     choices: empty if the trace has none. phases: first instance of each phase, from the selector's
@@ -35,80 +35,80 @@ class Selection:
     phases: tuple[int, ...] = ()
     windows: tuple[int, ...] = ()
 
-    def probes(self) -> list[int]:
+    def probes_by_phase(self) -> list[int]:
         """Return the number of probing instances in each phase; [] if the trace has no choices."""
         if not any(self.choices):
             return []
         edges = [0, *(p for p in self.phases if p > 0), len(self.choices)]
         return [self.choices[first:last].count("probe") for first, last in pairwise(edges)]
 
-    def held(self, instances: int) -> slice:
+    def chosen_instances(self, instances: int) -> slice:
         """Return the instances after the last probe; if there are no choices, the last 60 %."""
         if "hold" not in self.choices:
-            return slice(instances - max(round(HELD_SHARE * instances), 1), instances)
+            return slice(instances - max(round(CHOSEN_SHARE * instances), 1), instances)
         last = max((i for i, c in enumerate(self.choices) if c == "probe"), default=-1)
         return slice(min(max(last + 1, self.choices.index("hold")), instances - 1), instances)
 
-    def chosen(self, instances: int) -> str:
+    def chosen_algorithm(self, instances: int) -> str:
         """Return the most frequent algorithm of the held instances."""
-        found = Counter(self.algorithms[self.held(instances)])
+        found = Counter(self.algorithms[self.chosen_instances(instances)])
         return found.most_common(1)[0][0] if found else ""
 
 
-def noted(folder: Path | None) -> str:
+def read_log(folder: Path | None) -> str:
     """Return the selector's log so far."""
     if folder is None:
         return ""
     try:
-        return (folder / NOTES).read_text()
+        return (folder / LOG_FILE).read_text()
     except OSError:
         return ""
 
 
-def lines_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+def parse_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the parsed lines of the selector's log, without a cut line."""
     for line in lines:
         with contextlib.suppress(ValueError):
             yield json.loads(line)
 
 
-def phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def find_phases(lines: Sequence[str], operation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the first instance of each phase of an operation's keys, and its window length.
 
     A key without a key line counts as a key of the operation.
     """
     operations: dict[str, str] = {}
     found: list[tuple[int, int]] = []
-    for told in lines_of(lines):
-        key = str(told.get("key"))
-        if told.get("kind") == "key":
-            operations[key] = str(told.get("operation"))
-        if told.get("kind") == "phase" and operations.get(key, operation) == operation:
-            found.append((int(told.get("instance", 0)), int(told.get("window", 0))))
+    for entry in parse_lines(lines):
+        key = str(entry.get("key"))
+        if entry.get("kind") == "key":
+            operations[key] = str(entry.get("operation"))
+        if entry.get("kind") == "phase" and operations.get(key, operation) == operation:
+            found.append((int(entry.get("instance", 0)), int(entry.get("window", 0))))
     found.sort()
     return tuple(i for i, _ in found), tuple(w for _, w in found)
 
 
-def selections(folder: Path | None, loops: Sequence[Looped]) -> list[Selection]:
+def read_behaviour(folder: Path | None, loops: Sequence[LoopTimes]) -> list[Behaviour]:
     """Return the selector's behaviour in each loop, from rank 0's records in the trace."""
     try:
         events = mpiprof.open(folder).events if folder is not None else None
     except MpiprofError:
         events = None
-    return [of_loop(events, looped) for looped in loops]
+    return [loop_behaviour(events, looped) for looped in loops]
 
 
-def of_loop(events: Any, looped: Looped) -> Selection:
+def loop_behaviour(events: Any, looped: LoopTimes) -> Behaviour:
     """Return the selector's behaviour in one loop; `events` is None without a trace."""
-    operation, own = looped.loop.cases[0].operation, looped.index(AUTO)
-    began, windows = phases(looped.lines, operation)
-    if events is None or own < 0:
-        return Selection(phases=began, windows=windows)
+    operation, is_first_rank = looped.loop.cases[0].operation, looped.case_index(AUTO)
+    began, windows = find_phases(looped.log_lines, operation)
+    if events is None or is_first_rank < 0:
+        return Behaviour(phases=began, windows=windows)
     enter = events["enter_ns"].to_numpy(np.int64)
-    begins, exits = looped.begins[own, :, 0], looped.exits[own, :, 0]
+    begins, exits = looped.begins[is_first_rank, :, 0], looped.exits[is_first_rank, :, 0]
     lap = np.searchsorted(begins, enter, "right") - 1
     inside = (lap >= 0) & (enter <= exits[lap])  # not in another case's laps
     inside &= (events["rank"] == 0) & (events["operation"] == operation)
     mine = events[inside].sort_values("enter_ns")
     choices = tuple(map(str, mine["choice"])) if "choice" in mine else ()
-    return Selection(tuple(map(str, mine["algorithm"])), choices, began, windows)
+    return Behaviour(tuple(map(str, mine["algorithm"])), choices, began, windows)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
 from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.errors import MpiprofError
@@ -20,28 +20,28 @@ from mpiprof.model.simulate import runs_as_ring, simulate
 
 # Cost of a simulation in units of one round of one process: a round of all processes, and a message
 # that is simulated individually. Measured with 2 to 2048 processes.
-ROUND = 500
-MESSAGE = 100
+ROUND_COST = 500
+MESSAGE_COST = 100
 # Simulations that measure the present speed of this machine.
-TRIAL, RING_TRIAL = Problem(256, 8), Problem(1024, 8)
+TRIAL_PROBLEM, RING_TRIAL_PROBLEM = Problem(256, 8), Problem(1024, 8)
 
 
-def simulated(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
+def simulate_cases(cases: Sequence[Case], setup: Setup, step: Callable[[], None]) -> list[Result]:
     """Return the results of all applicable cases from the simulator."""
     results = []
     for case in cases:
-        result = _simulated(case, setup)
+        result = _simulate_case(case, setup)
         results += [result] if result is not None else []
         step()
     return results
 
 
-def _simulated(case: Case, setup: Setup) -> Result | None:
+def _simulate_case(case: Case, setup: Setup) -> Result | None:
     """Return the simulated result, or None if the algorithm does not apply."""
     if case.operation == LINE:
         took = np.array([setup.machine.alpha + case.problem.bytes * setup.machine.beta])
         return Result(case, took, took, np.zeros(1))
-    algorithm, problem = _known(case), _problem(case, setup)
+    algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
     if algorithm is None:
         return None
     size = problem.size + problem.remote_size
@@ -58,7 +58,7 @@ def _simulated(case: Case, setup: Setup) -> Result | None:
     return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
 
 
-def _known(case: Case) -> Algorithm | None:
+def _find_algorithm(case: Case) -> Algorithm | None:
     inter = case.problem.remote_size > 0
     wanted = (case.operation, case.name, inter)
     found = (
@@ -67,18 +67,20 @@ def _known(case: Case) -> Algorithm | None:
     return next(found, None)
 
 
-def _problem(case: Case, setup: Setup) -> Problem:
-    problem = replace(parameters_of(case), alpha=setup.machine.alpha, beta=setup.machine.beta)
+def _case_problem(case: Case, setup: Setup) -> Problem:
+    problem = replace(
+        problem_with_parameters(case), alpha=setup.machine.alpha, beta=setup.machine.beta
+    )
     if setup.per_node == 1:
         return problem
     return replace(problem, nodes=tuple(nodes_of(problem.size, 0, setup.per_node)))
 
 
-def seconds(cases: Sequence[Case], setup: Setup) -> float:
+def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
     """Return the approximate time of `simulated` in s, scaled by the time of trials."""
     in_rings, others = 0.0, 0.0
     for case in cases:
-        algorithm, problem = _known(case), _problem(case, setup)
+        algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
         if algorithm is None:
             continue
         nodes = np.array(nodes_of(problem.size, problem.remote_size, setup.per_node), np.int64)
@@ -86,27 +88,33 @@ def seconds(cases: Sequence[Case], setup: Setup) -> float:
             in_rings += ring_fast_path.work(algorithm, problem)
             continue
         with contextlib.suppress(MpiprofError):  # not applicable
-            others += _work_of(algorithm, problem, one_by_one=setup.machine.node_port)
+            others += _simulation_cost(algorithm, problem, one_by_one=setup.machine.node_port)
     took = 0.0
     if in_rings:
         ring = catalogue.find("allgather", "ring")
-        took += in_rings / ring_fast_path.work(ring, RING_TRIAL) * _seconds(ring, RING_TRIAL)
+        took += (
+            in_rings
+            / ring_fast_path.work(ring, RING_TRIAL_PROBLEM)
+            * _time_simulation(ring, RING_TRIAL_PROBLEM)
+        )
     if others:
         ring = catalogue.find("alltoall", "ring")
-        took += others / _work_of(ring, TRIAL) * _seconds(ring, TRIAL)
+        took += (
+            others / _simulation_cost(ring, TRIAL_PROBLEM) * _time_simulation(ring, TRIAL_PROBLEM)
+        )
     return took * setup.laps
 
 
-def _seconds(algorithm: Algorithm, problem: Problem) -> float:
+def _time_simulation(algorithm: Algorithm, problem: Problem) -> float:
     """Return the present time of a simulation in s."""
     began = time.perf_counter()
     simulate(algorithm, problem)
     return time.perf_counter() - began
 
 
-def _work_of(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:
+def _simulation_cost(algorithm: Algorithm, problem: Problem, *, one_by_one: bool = False) -> float:
     """Return the cost of a simulation: rounds of all, and the last rank's steps for each."""
     size = problem.size + problem.remote_size
     with Schedule(algorithm, problem, problem.size - 1) as schedule:
         rounds, steps = schedule.rounds, len(schedule.steps(0, schedule.rounds))
-    return float(size * steps * MESSAGE if one_by_one else rounds * ROUND + size * steps)
+    return float(size * steps * MESSAGE_COST if one_by_one else rounds * ROUND_COST + size * steps)

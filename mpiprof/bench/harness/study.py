@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.case import LINE, Case, parameters_of
+from mpiprof.bench.harness.case import LINE, Case, problem_with_parameters
 from mpiprof.bench.harness.figures import Figure, draw, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
@@ -30,9 +30,9 @@ from mpiprof.model.simulate import lower_bound, port_bytes, simulate
 
 Values = NDArray[np.float64]
 Row = dict[str, Any]
-RESAMPLES = 1000
-LEAST_LAPS = 3
-NATIVE_GUESS = 4  # times the bound: assumed time of a library that was not yet measured
+RESAMPLE_COUNT = 1000
+MIN_LAPS = 3
+NATIVE_MESSAGES = 4  # times the bound: assumed time of a library that was not yet measured
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Setup:
     fault: str = ""
 
     @property
-    def message_times(self) -> str:
+    def describe_message_times(self) -> str:
         """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
         return f"{duration(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
 
@@ -64,7 +64,7 @@ class Setup:
         if not self.fault:
             return ""
         return (
-            f"Message times are not usable: {self.fault}. {self.message_times} are assumed for "
+            f"Message times are not usable: {self.fault}. {self.describe_message_times} are assumed for "
             "block sizes and for how late ranks come, and there are no factors. Measure with "
             "`calibrate -o FILE` on a quiet machine, and repeat with --machine FILE."
         )
@@ -73,7 +73,9 @@ class Setup:
         """Return T of so many bytes in ns; NaN if the message times are not usable."""
         return np.nan if self.fault else self.machine.alpha + size * self.machine.beta
 
-    def choices(self, operation: str, wanted: Sequence[str], *, inter: bool = False) -> list[str]:
+    def find_choices(
+        self, operation: str, wanted: Sequence[str], *, inter: bool = False
+    ) -> list[str]:
         """Return the wanted choices that exist; native only with a library."""
         known = {
             a.name
@@ -99,7 +101,7 @@ class Result:
         return float(np.median(self.total)) / 1e6
 
     @property
-    def least_ms(self) -> float:
+    def min_ms(self) -> float:
         """Minimum over the laps."""
         return float(self.total.min()) / 1e6
 
@@ -119,10 +121,10 @@ class Study(Protocol):
 
     TITLE: str
 
-    def cases(self, setup: Setup) -> list[Case]:
+    def make_cases(self, setup: Setup) -> list[Case]:
         """Return the cases to measure."""
 
-    def report(self, results: Sequence[Result], setup: Setup) -> Report:
+    def make_report(self, results: Sequence[Result], setup: Setup) -> Report:
         """Return the report of the results."""
 
 
@@ -132,12 +134,12 @@ class LoopStudy(Protocol):
     TITLE: str
     LAPS: int
     QUICK_LAPS: int
-    LEAST_LAPS: int
+    MIN_LAPS: int
 
-    def loops(self, setup: Setup) -> list[Any]:
+    def make_loops(self, setup: Setup) -> list[Any]:
         """Return the loops to measure; `setup.laps` is the number of instances."""
 
-    def report(self, results: Sequence[Any], selected: Sequence[Any], setup: Setup) -> Report:
+    def make_report(self, results: Sequence[Any], selected: Sequence[Any], setup: Setup) -> Report:
         """Return the report of the results."""
 
 
@@ -161,18 +163,18 @@ def ratio_interval(
     if min(len(above), len(below)) < 2:
         return value, value, value
     random = np.random.default_rng(0)
-    places = _drawn(random, len(above), row)
-    others = places if paired else _drawn(random, len(below), row)
-    over, under = statistic(above[places], axis=1), statistic(below[others], axis=1)
+    indices = _draw_indices(random, len(above), row)
+    others = indices if paired else _draw_indices(random, len(below), row)
+    over, under = statistic(above[indices], axis=1), statistic(below[others], axis=1)
     low, high = np.percentile(over / under, (2.5, 97.5))
     return value, float(low), float(high)
 
 
-def _drawn(random: np.random.Generator, count: int, row: int) -> Int:
+def _draw_indices(random: np.random.Generator, count: int, row: int) -> Int:
     """Return RESAMPLES times `count` indices, drawn in rows; the last index is followed by 0."""
-    starts = random.integers(0, count, (RESAMPLES, -(-count // row), 1))
-    places: Int = (starts + np.arange(row)).reshape(RESAMPLES, -1)[:, :count] % count
-    return places
+    starts = random.integers(0, count, (RESAMPLE_COUNT, -(-count // row), 1))
+    indices: Int = (starts + np.arange(row)).reshape(RESAMPLE_COUNT, -1)[:, :count] % count
+    return indices
 
 
 def mean_interval(values: Values) -> tuple[float, float]:
@@ -188,9 +190,9 @@ def mean_interval(values: Values) -> tuple[float, float]:
 # ---- expected duration
 
 
-def guess_ns(case: Case, machine: Machine) -> float:
+def estimate_case_ns(case: Case, machine: Machine) -> float:
     """Return the approximate time of a case in ns."""
-    problem = replace(parameters_of(case), alpha=machine.alpha, beta=machine.beta)
+    problem = replace(problem_with_parameters(case), alpha=machine.alpha, beta=machine.beta)
     if case.operation == LINE:
         return machine.alpha + problem.bytes * machine.beta
     late = (case.arrivals[0] - 1) * case.arrivals[1] * 0.95
@@ -199,24 +201,24 @@ def guess_ns(case: Case, machine: Machine) -> float:
         with contextlib.suppress(MpiprofError):
             known = catalogue.find(case.operation, case.name, intercommunicator=inter)
             return late + simulate(known, problem, machine).last
-    return late + NATIVE_GUESS * lower_bound(case.operation, problem, machine)
+    return late + NATIVE_MESSAGES * lower_bound(case.operation, problem, machine)
 
 
-def lap_seconds(cases: Iterable[Case], setup: Setup) -> float:
+def estimate_lap_s(cases: Iterable[Case], setup: Setup) -> float:
     """Return the approximate time of a lap of all cases in s, with the agreements on starts."""
     start = 1.5 * LEAD_NS + 2 * LEAD_RANK_NS * setup.ranks + 4 * setup.machine.alpha
-    return sum(guess_ns(case, setup.machine) + start for case in cases) / 1e9
+    return sum(estimate_case_ns(case, setup.machine) + start for case in cases) / 1e9
 
 
-def laps_within(setup: Setup, wanted: int, lap_s: float) -> int:
+def fit_laps(setup: Setup, wanted: int, lap_s: float) -> int:
     """Return the requested number of laps, or as many of `wanted` as the time limit allows."""
     if setup.options.laps:
         return setup.options.laps
     most = int(setup.options.minutes * 60 / lap_s) - 1  # one lap is untimed
-    return max(min(wanted, most), LEAST_LAPS)
+    return max(min(wanted, most), MIN_LAPS)
 
 
-def busy_ms(case: Case, machine: Machine) -> float:
+def port_busy_ms(case: Case, machine: Machine) -> float:
     """Return the mean time in ms that a member's port is busy with the bytes that it must move."""
     moved = port_bytes(case.operation, case.problem)
     return float(moved.mean()) * machine.beta / 1e6
@@ -227,7 +229,7 @@ def busy_ms(case: Case, machine: Machine) -> float:
 
 def print_table(report: Report) -> None:
     """Print a report's table and notes."""
-    cells = [[_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
+    cells = [[_format_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
     widths = [
         max(len(c), *(len(line[i]) for line in cells)) if cells else len(c)
         for i, c in enumerate(report.columns)
@@ -245,7 +247,7 @@ def print_table(report: Report) -> None:
         print(f"\n{note}")
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if np.isnan(value) else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return str(value)
@@ -260,7 +262,7 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
         writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
         writer.writeheader()
         writer.writerows(report.rows)
-    write_whole(page, _page(report, title))
+    write_whole(page, _make_page(report, title))
     files = [table, page]
     for number, figure in enumerate(report.figures, 1):
         for form in forms:
@@ -270,10 +272,10 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
     return files
 
 
-def _page(report: Report, title: str) -> str:
+def _make_page(report: Report, title: str) -> str:
     import pandas as pd
 
-    cells = [[_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
+    cells = [[_format_cell(row.get(c, "")) for c in report.columns] for row in report.rows]
     table = pd.DataFrame(cells, columns=list(report.columns)).to_html(index=False, border=0)
     notes = "".join(f"<pre>{escape(note)}</pre>" for note in report.notes)
     style = (

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.clock import Clock
 from mpiprof.errors import MpiprofError
@@ -56,7 +56,7 @@ class Ranks:
     world: Any
     choose: Callable[[str], int]
     clock: Clock
-    made: dict[str, Any] = field(default_factory=dict)
+    communicators: dict[str, Any] = field(default_factory=dict)
 
     @property
     def rank(self) -> int:
@@ -65,12 +65,12 @@ class Ranks:
 
     def communicator(self, members: str) -> Any:
         """Return the communicator of a case, or None if this rank is no member."""
-        if members not in self.made:
-            self.made[members] = self._make(members)
-        return self.made[members]
+        if members not in self.communicators:
+            self.communicators[members] = self._make(members)
+        return self.communicators[members]
 
     def _make(self, members: str) -> Any:
-        world, null = self.world, mpi4py().COMM_NULL
+        world, null = self.world, import_mpi().COMM_NULL
         if members == "world":
             return world.Dup()
         if members == "permuted":
@@ -81,7 +81,7 @@ class Ranks:
             if first + second > world.size:
                 raise MpiprofError(f"{members} ranks required, but the job has {world.size}")
             side = 0 if world.rank < first else 1 if world.rank < first + second else None
-            local = world.Split(mpi4py().UNDEFINED if side is None else side, world.rank)
+            local = world.Split(import_mpi().UNDEFINED if side is None else side, world.rank)
             if side is None:
                 return None
             return local.Create_intercomm(0, world, first if side == 0 else 0, 7)
@@ -89,13 +89,13 @@ class Ranks:
             inside = world.rank in (0, world.size - 1)
         else:
             inside = world.rank < (world.size - 1 if members == "partial" else int(members))
-        part = world.Split(0 if inside else mpi4py().UNDEFINED, world.rank)
+        part = world.Split(0 if inside else import_mpi().UNDEFINED, world.rank)
         return None if part == null else part
 
 
-def begin() -> Ranks:
+def begin_study() -> Ranks:
     """Initialise MPI; raises MpiprofError if the recorder is not preloaded."""
-    world = mpi4py().COMM_WORLD
+    world = import_mpi().COMM_WORLD
     function = getattr(ctypes.CDLL(None), "mpiprof_study_choose", None)
     if function is None:
         raise MpiprofError("the recorder is not preloaded, so no algorithm can be selected")
@@ -131,56 +131,56 @@ def lateness_ns(case: Case, lap: int, rank: int) -> int:
     )
 
 
-def agreed_start(ranks: Ranks) -> int:
+def agree_start(ranks: Ranks) -> int:
     """Return a future time on the joint clock in ns; collective over all ranks."""
     ranks.world.Barrier()
     lead = LEAD_NS + LEAD_RANK_NS * ranks.world.size
-    mine = np.array([ranks.clock.now() + lead], np.int64)
+    mine = np.array([ranks.clock.now_ns() + lead], np.int64)
     agreed = np.zeros(1, np.int64)
-    ranks.world.Allreduce(mine, agreed, mpi4py().MAX)
+    ranks.world.Allreduce(mine, agreed, import_mpi().MAX)
     return int(agreed[0])
 
 
-def once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
+def run_once(ranks: Ranks, case: Case, call: Call | None, late_ns: int) -> tuple[int, int]:
     """Run one case once; returns this rank's arrival and exit, 0 if it does not take part."""
-    start = agreed_start(ranks)
-    ranks.choose(case.rule())  # the same on all ranks
+    start = agree_start(ranks)
+    ranks.choose(case.recorder_rule())  # the same on all ranks
     if call is None:
         ranks.choose("")
         return 0, 0
     ranks.clock.wait_until(start + late_ns)
-    arrival = ranks.clock.now()
+    arrival = ranks.clock.now_ns()
     call.run()
-    exit_ = ranks.clock.now()
+    exit_ = ranks.clock.now_ns()
     call.switched += ranks.choose("")
     return arrival, exit_
 
 
-def call_of(ranks: Ranks, case: Case) -> Call | None:
+def make_call(ranks: Ranks, case: Case) -> Call | None:
     """Prepare a case on this rank, None if it does not take part; collective over all ranks."""
     comm = ranks.communicator(case.members)
-    return None if comm is None else CALLS[case.operation](case, comm)
+    return None if comm is None else CALL_MAKERS[case.operation](case, comm)
 
 
-def first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> list[Case]:
+def run_first_lap(ranks: Ranks, cases: Sequence[Case], step: Callable[[], None]) -> list[Case]:
     """Run every case once, untimed, and return the cases that run as chosen.
 
     A case is dropped if the library's routine replaced an algorithm that does not apply.
     """
     run = np.zeros(len(cases), np.int64)
     for i, case in enumerate(cases):
-        call = call_of(ranks, case)
-        once(ranks, case, call, 0)
+        call = make_call(ranks, case)
+        run_once(ranks, case, call, 0)
         if call is not None:
             check(case, call)
-            run[i] = call.switched > 0 or not case.rule()
+            run[i] = call.switched > 0 or not case.recorder_rule()
         step()
     everybody = np.zeros_like(run)
-    ranks.world.Allreduce(run, everybody, mpi4py().MAX)
+    ranks.world.Allreduce(run, everybody, import_mpi().MAX)
     return [case for case, right in zip(cases, everybody, strict=True) if right]
 
 
-def lap_of(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], None]) -> Int:
+def run_lap(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], None]) -> Int:
     """Run every case once; returns this rank's arrivals and exits, cases x 2.
 
     The order differs each time, because a case's remaining traffic affects the next case.
@@ -188,8 +188,8 @@ def lap_of(ranks: Ranks, cases: Sequence[Case], lap: int, step: Callable[[], Non
     ranks.clock.synchronise()
     times = np.zeros((len(cases), 2), np.int64)
     for i in np.random.default_rng(lap).permutation(len(cases)):
-        call = call_of(ranks, cases[i])
-        times[i] = once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))
+        call = make_call(ranks, cases[i])
+        times[i] = run_once(ranks, cases[i], call, lateness_ns(cases[i], lap, ranks.rank))
         step()
     return times
 
@@ -198,9 +198,11 @@ def measure(
     ranks: Ranks, cases: Sequence[Case], laps: int, step: Callable[[], None]
 ) -> list[Sample]:
     """Run all laps; rank 0 returns the samples, other ranks []."""
-    own = np.stack([lap_of(ranks, cases, lap, step) for lap in range(laps)])
-    everybody = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
-    ranks.world.Gather(own, everybody, 0)
+    own_times = np.stack([run_lap(ranks, cases, lap, step) for lap in range(laps)])
+    everybody = (
+        np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
+    )
+    ranks.world.Gather(own_times, everybody, 0)
     if everybody is None:
         return []
     samples = []
@@ -211,9 +213,9 @@ def measure(
     return samples
 
 
-def shared_nodes(ranks: Ranks) -> bool:
+def has_shared_nodes(ranks: Ranks) -> bool:
     """Return True if there are several nodes, and some have more than one rank."""
-    world, mpi = ranks.world, mpi4py()
+    world, mpi = ranks.world, import_mpi()
     mine = world.Split_type(mpi.COMM_TYPE_SHARED)
     most = int(world.allreduce(mine.size, mpi.MAX))
     mine.Free()
@@ -223,4 +225,4 @@ def shared_nodes(ranks: Ranks) -> bool:
 def abort_on_error(error: BaseException) -> None:
     """Print the error and end all ranks, because the other ranks would wait for ever."""
     print(f"mpiprof: {error}", file=sys.stderr, flush=True)
-    mpi4py().COMM_WORLD.Abort(getattr(error, "exit_code", 1))
+    import_mpi().COMM_WORLD.Abort(getattr(error, "exit_code", 1))

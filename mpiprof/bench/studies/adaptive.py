@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.bench.harness.loop import Loop, Looped, Phase
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Report, Row, Setup, ratio_interval
 from mpiprof.bench.studies.cases import at_least, at_most
 from mpiprof.bench.studies.contest import (
@@ -39,16 +39,16 @@ from mpiprof.model.schedule import Problem
 TITLE = "What auto must hold"
 LAPS = 300
 QUICK_LAPS = 60
-LEAST_LAPS = 300  # the requirements apply to so many instances
+MIN_LAPS = 300  # the requirements apply to so many instances
 MB = 1 << 20
 LATE_MESSAGES = 4
 ASKED_RANKS = 16
-LEAST_LATE = 1.3
+MIN_LATE_FACTOR = 1.3
 COLUMNS = ("case", "compared", "took", "measured", "95 %", "asked", "holds")
 
 
 @dataclass(frozen=True)
-class Kind:
+class CaseType:
     """A case: its title, with the message size as a field, and whether the arrivals change."""
 
     title: str
@@ -56,35 +56,35 @@ class Kind:
     changes: bool = False
 
 
-KINDS = {
-    "allgatherv": Kind("allgatherv, {total} at rank 0", "allgatherv"),
-    "intergroup": Kind("allgather between groups, {total} each", "allgather"),
-    "late": Kind("alltoall {message}, one rank late", "alltoall"),
-    "moves": Kind("alltoall {message}, the late rank moves", "alltoall", changes=True),
-    "moves_bcast": Kind("bcast {quarter}, the late rank moves", "bcast", changes=True),
-    "ends": Kind("alltoall {message}, lateness ends", "alltoall", changes=True),
-    "late_reduce": Kind("reduce {message}, one rank late", "reduce"),
-    "late_allreduce": Kind("allreduce {message}, one rank late", "allreduce"),
-    "late_ends": Kind("allreduce {message}, lateness ends", "allreduce", changes=True),
+CASE_TYPES = {
+    "allgatherv": CaseType("allgatherv, {total} at rank 0", "allgatherv"),
+    "intergroup": CaseType("allgather between groups, {total} each", "allgather"),
+    "late": CaseType("alltoall {message}, one rank late", "alltoall"),
+    "moves": CaseType("alltoall {message}, the late rank moves", "alltoall", changes=True),
+    "moves_bcast": CaseType("bcast {quarter}, the late rank moves", "bcast", changes=True),
+    "ends": CaseType("alltoall {message}, lateness ends", "alltoall", changes=True),
+    "late_reduce": CaseType("reduce {message}, one rank late", "reduce"),
+    "late_allreduce": CaseType("allreduce {message}, one rank late", "allreduce"),
+    "late_ends": CaseType("allreduce {message}, lateness ends", "allreduce", changes=True),
 }
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
-    return tuple(KINDS)
+    return tuple(CASE_TYPES)
 
 
-def loops(setup: Setup) -> list[Loop]:
+def make_loops(setup: Setup) -> list[Loop]:
     """Return all contests' loops."""
     found: list[Loop] = []
     total = setup.options.sizes[0] if setup.options.sizes else MB
-    for name in setup.options.only or KINDS:
+    for name in setup.options.only or CASE_TYPES:
         found += _loops(setup, name, total)
     return found
 
 
 def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
-    p, kind = setup.ranks, KINDS[name]
+    p, kind = setup.ranks, CASE_TYPES[name]
     message = max(total // p // (2 if name == "late_ends" else 1), 1)
     sizes = {"total": total, "message": message, "quarter": max(total // 4, 1)}
     texts = {k: round_size(n) for k, n in sizes.items()}
@@ -124,7 +124,7 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
 # ---- the table
 
 
-def _line(
+def _make_row(
     contest: Contest, compared: str, measured: float, asked: str, holds: bool | None, more: Row
 ) -> Row:
     return {
@@ -136,36 +136,36 @@ def _line(
     } | more
 
 
-def _interval(low: float, high: float) -> str:
+def _format_interval(low: float, high: float) -> str:
     return f"{low:.3g} to {high:.3g}"
 
 
-def whole(contest: Contest, choice: str, least: float | None) -> Row:
+def fixed_choice_row(contest: Contest, choice: str, least: float | None) -> Row:
     """Return the row of a fixed choice's sum over auto's."""
     measure = score if contest.operation == "bcast" else after_last
     value, low, high = contest.against(choice, measure)
-    ours = contest.own(measure)
-    sums = (contest.rival(choice, measure).mean() * len(ours), ours.sum())
+    measured_auto = contest.own(measure)
+    sums = (contest.rival(choice, measure).mean() * len(measured_auto), measured_auto.sum())
     holds: Callable[[float], bool] = at_least(least or 0)
-    return _line(
+    return _make_row(
         contest,
         f"{choice} / auto",
         value,
         f"at least {least:g}" if least else "(Open MPI only)",
         holds(value) if least else None,
-        {"took": " / ".join(map(duration, sums)), "95 %": _interval(low, high)},
+        {"took": " / ".join(map(duration, sums)), "95 %": _format_interval(low, high)},
     )
 
 
-def after_probing(contest: Contest) -> Row:
+def after_probing_row(contest: Contest) -> Row:
     """Return the row of auto's held instances over the best fixed choice."""
-    only_after = KINDS[contest.labels["name"]].changes
+    only_after = CASE_TYPES[contest.labels["name"]].changes
     best = contest.best(only_after=only_after)
     value, low, high = contest.against_best(only_after=only_after)
     rival = contest.rival(best, score, contest.held, only_after=only_after)
     times = (contest.own(score, contest.held), rival)
-    chosen = contest.selection.chosen(contest.auto.loop.laps) or "auto"
-    return _line(
+    chosen = contest.selection.chosen_algorithm(contest.auto.loop.laps) or "auto"
+    return _make_row(
         contest,
         f"after probing: {chosen} / {best}".replace("block_size=", ""),
         value,
@@ -173,12 +173,12 @@ def after_probing(contest: Contest) -> Row:
         at_most(WITHIN)(value),
         {
             "took": " / ".join(duration(float(np.median(t))) for t in times),
-            "95 %": _interval(low, high),
+            "95 %": _format_interval(low, high),
         },
     )
 
 
-def joining_last(contest: Contest) -> Row:
+def joining_last_row(contest: Contest) -> Row:
     """Return the row of the best other fixed choice over the one that the late rank joins last."""
     choices = [case.choice for case in contest.after.loop.cases]
     taken = {choice: contest.fixed(choice, after_last) for choice in choices}
@@ -186,29 +186,29 @@ def joining_last(contest: Contest) -> Row:
     others = [choice for choice in choices if choice != joins]
     best = min(others, key=lambda choice: float(np.median(taken[choice])))
     value, low, high = ratio_interval(taken[best], taken[joins])
-    return _line(
+    return _make_row(
         contest,
         f"{best} / {joins}",
         value,
-        f"at least {LEAST_LATE:g}",
-        at_least(LEAST_LATE)(value),
+        f"at least {MIN_LATE_FACTOR:g}",
+        at_least(MIN_LATE_FACTOR)(value),
         {
             "took": " / ".join(duration(float(np.median(taken[c]))) for c in (best, joins)),
-            "95 %": _interval(low, high),
+            "95 %": _format_interval(low, high),
         },
     )
 
 
-def probing(contest: Contest) -> Row:
+def probing_row(contest: Contest) -> Row:
     """Return the row of the phase with most probing instances."""
-    probes = contest.selection.probes()
+    probes = contest.selection.probes_by_phase()
     most = float(max(probes)) if probes else np.nan
     text = "probing instances" + (f" ({'+'.join(map(str, probes))})" if len(probes) > 1 else "")
     asked = f"at most {PROBES} a phase"
-    return _line(contest, text, most, asked, most <= PROBES if probes else None, {})
+    return _make_row(contest, text, most, asked, most <= PROBES if probes else None, {})
 
 
-def noticed(contest: Contest) -> Row:
+def detection_row(contest: Contest) -> Row:
     """Return the row of the instance at which the change was detected."""
     change = contest.auto.loop.phases[-1].since
     s = contest.selection
@@ -219,34 +219,36 @@ def noticed(contest: Contest) -> Row:
     if s.phases and not later:
         holds = False
     measured = float(instance) if later else np.nan
-    return _line(contest, f"change at {change} noticed at", measured, asked, holds, {})
+    return _make_row(contest, f"change at {change} noticed at", measured, asked, holds, {})
 
 
-def lines(contest: Contest, library: str) -> list[Row]:
+def make_rows(contest: Contest, library: str) -> list[Row]:
     """Return all rows of one case."""
     name, openmpi = contest.labels["name"], library == "openmpi"
     if name == "allgatherv":
-        rows = [whole(contest, "native", 2.5 if openmpi else LEAST_WHOLE)]
+        rows = [fixed_choice_row(contest, "native", 2.5 if openmpi else LEAST_WHOLE)]
     else:
-        rows = [whole(contest, "native", 4.0 if name == "intergroup" else LEAST_WHOLE)]
-    if name == "late" and contest.after.index("pair") >= 0:
-        rows.append(whole(contest, "pair", 1.3 if openmpi else None))
+        rows = [fixed_choice_row(contest, "native", 4.0 if name == "intergroup" else LEAST_WHOLE)]
+    if name == "late" and contest.after.case_index("pair") >= 0:
+        rows.append(fixed_choice_row(contest, "pair", 1.3 if openmpi else None))
     if name in ("late_reduce", "late_allreduce"):
-        rows.append(joining_last(contest))
-    if KINDS[name].changes:
-        rows.append(noticed(contest))
-    return [*rows, after_probing(contest), probing(contest)]
+        rows.append(joining_last_row(contest))
+    if CASE_TYPES[name].changes:
+        rows.append(detection_row(contest))
+    return [*rows, after_probing_row(contest), probing_row(contest)]
 
 
-def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setup) -> Report:
+def make_report(
+    results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
+) -> Report:
     """Return the table of requirements and measurements."""
     found = contests(results, selected)
-    rows = [row for contest in found for row in lines(contest, setup.library)]
+    rows = [row for contest in found for row in make_rows(contest, setup.library)]
     if setup.ranks != ASKED_RANKS or setup.laps < LAPS or setup.options.sizes:
         for row in rows:
             row |= {"asked": f"({row['asked'].strip('()')}, at {ASKED_RANKS})", "holds": ""}
     medians = "\n".join(
-        f"{c.labels['title']}: {medians_text(c, only_after=KINDS[c.labels['name']].changes)}"
+        f"{c.labels['title']}: {medians_text(c, only_after=CASE_TYPES[c.labels['name']].changes)}"
         for c in found
     )
     return Report(COLUMNS, rows, [f"Median scores (ms):\n{medians}"])

@@ -23,7 +23,7 @@ import numpy as np
 from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.study import Report, Result, Setup, busy_ms
+from mpiprof.bench.harness.study import Report, Result, Setup, port_busy_ms
 from mpiprof.interface.format_units import round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.pipeline_formulas import best_ring_block, ring_block_size
@@ -49,16 +49,16 @@ COLUMNS = (
 )
 
 
-def contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:
+def make_contributions(distribution: str, size: int, base: int, unit: int = 1) -> tuple[int, ...]:
     """Return m_i of a distribution of the paper's c bytes, in multiples of a unit."""
     return tuple(m // unit * unit for m in DISTRIBUTIONS[distribution](base, size))
 
 
-def case_of(
+def make_case(
     distribution: str, base: int, size: int, choice: str, members: str, gaps: bool = False
 ) -> Case:
     """Return one case; a label after "@" in the choice names the source of its block size."""
-    sizes = contributions(distribution, size, base, GAP_BYTES if gaps else 1)
+    sizes = make_contributions(distribution, size, base, GAP_BYTES if gaps else 1)
     choice, _, label = choice.partition("@")
     labels = {
         "distribution": distribution,
@@ -71,7 +71,7 @@ def case_of(
     return Case(labels, "allgatherv", choice, Problem(size, counts=sizes), members, gaps)
 
 
-def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[str]:
+def make_choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[str]:
     """Return native, the linear ring, and the pipelined ring at each block size and at (2)."""
     own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
     wanted = ["native", "linear_ring"]
@@ -85,29 +85,29 @@ def choices(setup: Setup, sizes: Sequence[int], blocks: Sequence[int]) -> list[s
         wanted.append(f"{best}:order=both@{label}, by node")
     elif 0 < sizes.count(0) < len(sizes) - 1:
         wanted.append(f"{best}:order=spread@{label}, spread")
-    return setup.choices("allgatherv", wanted)
+    return setup.find_choices("allgatherv", wanted)
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
     return tuple(DISTRIBUTIONS)
 
 
-def cases(setup: Setup) -> list[Case]:
+def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all distributions, sizes and numbers of processes."""
     options = setup.options
     bases = options.sizes or (SIZES[-1:] if options.quick else SIZES)
-    wanted = options.only or names()
+    wanted = options.only or option_names()
     blocks = options.blocks or (BLOCKS[:1] if options.quick else BLOCKS)
     made = []
     for size in options.processes or (setup.ranks,):
         members = "world" if size == setup.ranks else str(size)
         for distribution in wanted:
             for base in bases:
-                sizes = contributions(distribution, size, base)
+                sizes = make_contributions(distribution, size, base)
                 made += [
-                    case_of(distribution, base, size, choice, members)
-                    for choice in choices(setup, sizes, blocks)
+                    make_case(distribution, base, size, choice, members)
+                    for choice in make_choices(setup, sizes, blocks)
                 ]
     if not setup.simulated and not options.processes and setup.ranks > 2:
         for members, size, gaps in (
@@ -115,28 +115,28 @@ def cases(setup: Setup) -> list[Case]:
             ("partial", setup.ranks - 1, True),
         ):
             for distribution in [d for d in ("broadcast", "geometric") if d in wanted]:
-                sizes = contributions(distribution, size, bases[-1], GAP_BYTES)
+                sizes = make_contributions(distribution, size, bases[-1], GAP_BYTES)
                 made += [
-                    case_of(distribution, bases[-1], size, choice, members, gaps)
-                    for choice in choices(setup, sizes, ())
+                    make_case(distribution, bases[-1], size, choice, members, gaps)
+                    for choice in make_choices(setup, sizes, ())
                 ]
     return made
 
 
-def _group(result: Result) -> tuple[object, ...]:
+def _group_labels(result: Result) -> tuple[object, ...]:
     labels = result.case.labels
     return tuple(labels[c] for c in ("distribution", "c", "processes", "communicator"))
 
 
-def report(results: Sequence[Result], setup: Setup) -> Report:
+def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and a plot over the size for each distribution."""
     rows = []
-    for _, several in groupby(results, _group):
+    for _, several in groupby(results, _group_labels):
         group = list(several)
         medians = {r.case.labels["algorithm"]: r.median_ms for r in group}
         for r in group:
-            busy = np.nan if setup.fault else busy_ms(r.case, setup.machine)
-            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            busy = np.nan if setup.fault else port_busy_ms(r.case, setup.machine)
+            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
             for name, other in (("native", "native"), ("linear ring", "linear_ring")):
                 row[f"{name} / this"] = medians.get(other, np.nan) / r.median_ms
             row["communication ms"] = busy
@@ -156,7 +156,7 @@ def _figures(results: Sequence[Result]) -> list[Lines]:
             if labels["distribution"] == distribution and not r.case.gaps:
                 # The block size differs from point to point.
                 name = re.sub(r": \d+", "", labels["algorithm"])
-                lines.setdefault(name, []).append((labels[over], r.least_ms))
+                lines.setdefault(name, []).append((labels[over], r.min_ms))
         series = [
             Series(name, *map(list, zip(*sorted(points), strict=True)))
             for name, points in lines.items()

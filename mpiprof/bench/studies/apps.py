@@ -26,7 +26,7 @@ import mpiprof
 from mpiprof.bench.harness.case import AUTO
 from mpiprof.bench.harness.figures import Bars, Figure
 from mpiprof.bench.harness.options import Options
-from mpiprof.bench.harness.runner import publish
+from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import share, span
@@ -118,7 +118,7 @@ class Run:
     fault: str = ""
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
     return tuple(APPS)
 
@@ -139,7 +139,7 @@ def samples_folder() -> Path:
 def run(options: Options, start: Start, ranks: int, place: str) -> None:
     """Run the programs, and print and write the results."""
     samples = samples_folder()
-    chosen = options.only or names()
+    chosen = options.only or option_names()
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
     times = "a minute" if options.quick else f"{span(took)}, on 16 nodes at 100 Mbit/s"
     print(
@@ -174,7 +174,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
         figures.append(Bars(FIGURE, RANGE_NAMES, shares, "of the instances", share))
     else:
         notes.append(without_figure(list(first.values())))
-    publish(Report(COLUMNS, rows, notes, figures), TITLE, Setup(ranks, options))
+    publish_report(Report(COLUMNS, rows, notes, figures), TITLE, Setup(ranks, options))
 
 
 def calibrated(start: Start, folder: Path) -> Path:

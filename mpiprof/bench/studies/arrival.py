@@ -16,8 +16,8 @@ import numpy as np
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.loop import Loop, Looped, elapsed_ns
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.loop import Loop, LoopTimes, elapsed_ns
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import (
     Report,
     Row,
@@ -33,7 +33,7 @@ from mpiprof.model.schedule import Problem
 TITLE = "Arrivals after balanced computation"
 LAPS = 1000
 QUICK_LAPS = 10
-LEAST_LAPS = 10
+MIN_LAPS = 10
 EXPERIMENTS = 5
 BYTES = 64 << 10
 COMPUTATION_MS = (50, 100, 200, 400, 800)
@@ -59,7 +59,7 @@ COLUMNS = (
 )
 
 
-def loops(setup: Setup) -> list[Loop]:
+def make_loops(setup: Setup) -> list[Loop]:
     """Return the loops of all experiments; each experiment has every computation time."""
     several = min(EXPERIMENTS, setup.laps)
     found = []
@@ -73,7 +73,7 @@ def loops(setup: Setup) -> list[Loop]:
     return found
 
 
-def row_of(results: Sequence[Looped], message_ns: float) -> Row:
+def row_of(results: Sequence[LoopTimes], message_ns: float) -> Row:
     """Return the row of one computation time, from its experiments."""
 
     def spread(times: Int) -> Values:
@@ -94,7 +94,7 @@ def row_of(results: Sequence[Looped], message_ns: float) -> Row:
     return row
 
 
-def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> Report:
+def make_report(results: Sequence[LoopTimes], _: Sequence[Behaviour], setup: Setup) -> Report:
     """Return a row for each computation time, beside the paper's two clusters."""
     rows = []
     for labels in dict.fromkeys(tuple(r.loop.labels.items()) for r in results):
@@ -117,16 +117,16 @@ def report(results: Sequence[Looped], _: Sequence[Selection], setup: Setup) -> R
     return Report(COLUMNS, rows, notes, figures)
 
 
-def _typical(results: Sequence[Looped]) -> list[Looped]:
+def _typical(results: Sequence[LoopTimes]) -> list[LoopTimes]:
     """Return the first experiment of each size with Figure 5's computation time."""
-    found: dict[int, Looped] = {}
+    found: dict[int, LoopTimes] = {}
     for one in results:
         if one.loop.labels["computation ms"] == FIGURE_MS:
             found.setdefault(one.loop.labels["bytes"], one)
     return list(found.values())
 
 
-def _instances(found: Looped, setup: Setup) -> Lines:
+def _instances(found: LoopTimes, setup: Setup) -> Lines:
     """Plot both factors of each instance (Figure 5)."""
     number = found.loop.labels["bytes"]
     message_ns = setup.message_ns(number)

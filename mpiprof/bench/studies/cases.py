@@ -17,8 +17,8 @@ import numpy as np
 
 from mpiprof.bench.harness.case import LINE, Case
 from mpiprof.bench.harness.study import Report, Result, Row, Setup, ratio_interval
-from mpiprof.bench.studies.allgatherv import contributions
-from mpiprof.bench.studies.reduction import case_of as reduction_case
+from mpiprof.bench.studies.allgatherv import make_contributions
+from mpiprof.bench.studies.reduction import make_case as reduction_case
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
@@ -34,18 +34,18 @@ ASKED_RANKS, ASKED_OF_32 = 16, "at least 18"
 RATE = Case({}, LINE, "rate", Problem(2, MB))
 
 
-def cases(setup: Setup) -> list[Case]:
+def make_cases(setup: Setup) -> list[Case]:
     """Return all cases that the table's rows compare."""
     made = [Case({"part": f"line {n}"}, LINE, "native", Problem(2, n * MB), "ends") for n in (1, 5)]
     for distribution in ("broadcast", HALVING, "geometric", "regular"):
         made += _allgatherv(setup, distribution)
     half = setup.ranks // 2
-    for choice in setup.choices("allgather", ("native", "kang"), inter=True):
+    for choice in setup.find_choices("allgather", ("native", "kang"), inter=True):
         problem = Problem(half, MB // half, remote_size=half, remote_bytes=MB // half)
         made.append(Case({"part": "inter"}, "allgather", choice, problem, f"{half}+{half}"))
     protocols = [a.name for a in catalogue() if a.operation == "allreduce"]
     for size in {min(setup.ranks, n): None for n in REDUCTION_SIZES}:
-        for choice in setup.choices("allreduce", ["native", *protocols]):
+        for choice in setup.find_choices("allreduce", ["native", *protocols]):
             case = reduction_case("allreduce", "sum", size, MB, choice, setup.ranks)
             made.append(replace(case, labels={"part": f"allreduce {size}"}))
     made += _bcast(setup)
@@ -57,14 +57,14 @@ def _allgatherv(setup: Setup, distribution: str) -> list[Case]:
         halves = [MB >> i + 1 for i in range(setup.ranks - 1)]
         sizes = (*halves, MB - sum(halves))
     else:
-        sizes = contributions(distribution, setup.ranks, MB)
+        sizes = make_contributions(distribution, setup.ranks, MB)
     own = ring_block_size(sizes, setup.machine.alpha, setup.machine.beta)
     blocks = [own] if distribution == "regular" else sorted({own, *BLOCKS})
     wanted = ["native", "linear_ring", *(f"pipelined_ring:block_size={b}" for b in blocks)]
     problem = Problem(setup.ranks, counts=sizes)
     return [
         Case({"part": distribution}, "allgatherv", choice, problem)
-        for choice in setup.choices("allgatherv", wanted)
+        for choice in setup.find_choices("allgatherv", wanted)
     ]
 
 
@@ -75,7 +75,7 @@ def _bcast(setup: Setup) -> list[Case]:
         wanted += [f"{name}:block_size={b}" for b in sorted({own, 4 << 10, *BLOCKS})]
     return [
         Case({"part": "bcast"}, "bcast", choice, Problem(setup.ranks, MB))
-        for choice in setup.choices("bcast", wanted)
+        for choice in setup.find_choices("bcast", wanted)
     ]
 
 
@@ -205,7 +205,7 @@ def _reductions(found: Found) -> list[Row]:
     return rows
 
 
-def report(results: Sequence[Result], setup: Setup) -> Report:
+def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return the table of requirements and measurements."""
     parts: dict[str, list[Result]] = {}
     for r in results:

@@ -17,8 +17,8 @@ import numpy as np
 
 from mpiprof import libraries
 from mpiprof.bench.harness.case import AUTO, Case
-from mpiprof.bench.harness.loop import Loop, Looped, Phase, elapsed_ns, score_ns, total_ns
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, score_ns, total_ns
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup, Values, ratio_interval
 from mpiprof.model.catalogue import catalogue, parameters_of
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
@@ -111,7 +111,7 @@ def contest_loops(
     first, last = (tuple(Phase(0, p.late_ns) for p in part) for part in (phases[:1], phases[-1:]))
     return [
         Loop(labels | {"part": "before"}, rivals[::-1], fixed, computation_ns, first),
-        Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases, turns=ROW),
+        Loop(labels | {"part": AUTO}, auto, setup.laps, computation_ns, phases, alternating=ROW),
         Loop(labels | {"part": "after"}, rivals, fixed, computation_ns, last),
     ]
 
@@ -120,10 +120,10 @@ def contest_loops(
 class Contest:
     """Results of one contest."""
 
-    before: Looped
-    auto: Looped
-    after: Looped
-    selection: Selection
+    before: LoopTimes
+    auto: LoopTimes
+    after: LoopTimes
+    selection: Behaviour
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -163,17 +163,17 @@ class Contest:
         return self.fixed(choice, measure, only_after=only_after)
 
     def _takes_turns(self, choice: str) -> bool:
-        return self.auto.index(choice) >= 0
+        return self.auto.case_index(choice) >= 0
 
     def _beside(self, choice: str, measure: Measure) -> Values:
-        i = self.auto.index(choice)
+        i = self.auto.case_index(choice)
         return measure(self.auto.loop.cases[i], self.auto.arrivals[i], self.auto.exits[i])
 
     @property
     def held(self) -> slice:
         """The selector's instances after probing, and after the last change of the arrivals."""
         loop = self.auto.loop
-        held = self.selection.held(loop.laps)
+        held = self.selection.chosen_instances(loop.laps)
         change = max((phase.since for phase in loop.phases), default=0)
         return slice(max(held.start, change), held.stop)
 
@@ -213,7 +213,7 @@ class Contest:
         return ratio_interval(rival, self.own(measure), np.mean, ROW, paired=paired)
 
 
-def contests(results: Sequence[Looped], selections: Sequence[Selection]) -> list[Contest]:
+def contests(results: Sequence[LoopTimes], selections: Sequence[Behaviour]) -> list[Contest]:
     """Return the contests of loops, in the order in which `contest_loops` made them."""
     parts = (results[::3], results[1::3], results[2::3], selections[1::3])
     return [Contest(*several) for several in zip(*parts, strict=True)]

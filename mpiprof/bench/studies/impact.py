@@ -35,17 +35,17 @@ CHOICES = {
 COLUMNS = ("operation", "bytes", "MAX_IF", "algorithm", "mean ms", "± ms", "fastest")
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
     return tuple(CHOICES)
 
 
-def cases(setup: Setup) -> list[Case]:
+def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, sizes, factors and algorithms."""
     options = setup.options
     made = []
-    for operation in options.only or names():
-        chosen = setup.choices(operation, CHOICES[operation])
+    for operation in options.only or option_names():
+        chosen = setup.find_choices(operation, CHOICES[operation])
         if setup.ranks & (setup.ranks - 1):
             chosen = [c for c in chosen if c != "pair"]
         for n in options.sizes or SIZES:
@@ -75,7 +75,7 @@ def by_pattern(laps: Values) -> Values:
     return np.array([laps[i::PATTERNS].mean() for i in range(min(PATTERNS, len(laps)))])
 
 
-def report(results: Sequence[Result], setup: Setup) -> Report:
+def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and a plot over MAX_IF for each operation and size."""
     rows = []
     for _, several in groupby(

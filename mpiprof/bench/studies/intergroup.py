@@ -99,7 +99,7 @@ def limit(problem: Problem) -> float:
     return (max(own, other) + 3 * own + 3 * other) / max(own, other)
 
 
-def cases(setup: Setup) -> list[Case]:
+def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all settings, sizes and algorithms."""
     options = setup.options
     sizes = options.sizes or (SIZES[-1:] if options.quick else SIZES)
@@ -112,7 +112,7 @@ def cases(setup: Setup) -> list[Case]:
                 operation = "allgatherv" if SETTINGS[number].irregular else "allgather"
                 groups = f"{problem.size}+{problem.remote_size}"
                 smaller, larger = sorted((problem.size, problem.remote_size))
-                for choice in setup.choices(operation, wanted, inter=True):
+                for choice in setup.find_choices(operation, wanted, inter=True):
                     if choice == "kang_teams" and larger % smaller == 0:
                         continue
                     labels = {
@@ -125,19 +125,19 @@ def cases(setup: Setup) -> list[Case]:
     return made
 
 
-def _group(result: Result) -> tuple[object, ...]:
+def _group_labels(result: Result) -> tuple[object, ...]:
     return tuple(result.case.labels[c] for c in ("setting", "groups", "bytes"))
 
 
-def report(results: Sequence[Result], setup: Setup) -> Report:
+def make_report(results: Sequence[Result], setup: Setup) -> Report:
     """Return a row for each case, and the improvement over the size for each setting."""
     rows = []
     curves: dict[int, list[tuple[float, float]]] = {}
-    for _, several in groupby(results, _group):
+    for _, several in groupby(results, _group_labels):
         group = list(several)
         medians = {r.case.choice: r.median_ms for r in group}
         for r in group:
-            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
             for name, other in (
                 ("native", "native"),
                 ("root gathering", "root_gathering_sequential"),

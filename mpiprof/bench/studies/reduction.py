@@ -38,14 +38,14 @@ COLUMNS = (
 )
 
 
-def numbers(ranks: int) -> tuple[int, ...]:
+def process_counts(ranks: int) -> tuple[int, ...]:
     """Return a power of two, one less, and two between that distinguish binary blocks."""
     top = 1 << ranks.bit_length() - 1
     several = {ranks, top, top - 1, top * 3 // 4, top // 2 + 1}
     return tuple(sorted((p for p in several if 2 <= p <= ranks), reverse=True))
 
 
-def case_of(operation: str, operand: str, size: int, total: int, choice: str, world: int) -> Case:
+def make_case(operation: str, operand: str, size: int, total: int, choice: str, world: int) -> Case:
     """Return one case on the first `size` processes."""
     unit = UNITS[operand]
     labels = {
@@ -60,16 +60,18 @@ def case_of(operation: str, operand: str, size: int, total: int, choice: str, wo
     return Case(labels, operation, choice, problem, members, maxloc=operand == "maxloc")
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
     return OPERATIONS
 
 
-def cases(setup: Setup) -> list[Case]:
+def make_cases(setup: Setup) -> list[Case]:
     """Return the cases of all operations, operands, sizes and process counts."""
     options = setup.options
     totals = options.sizes or (SIZES[1::2] if options.quick else SIZES)
-    sizes = options.processes or ((setup.ranks,) if setup.simulated else numbers(setup.ranks))
+    sizes = options.processes or (
+        (setup.ranks,) if setup.simulated else process_counts(setup.ranks)
+    )
     made = []
     for operation in options.only or (OPERATIONS[:1] if options.quick else OPERATIONS):
         wanted = ["native"] + [
@@ -79,27 +81,27 @@ def cases(setup: Setup) -> list[Case]:
             for size in sizes:
                 for total in totals:
                     made += [
-                        case_of(operation, operand, size, total, choice, setup.ranks)
-                        for choice in setup.choices(operation, wanted)
+                        make_case(operation, operand, size, total, choice, setup.ranks)
+                        for choice in setup.find_choices(operation, wanted)
                     ]
     return made
 
 
-def _group(result: Result) -> tuple[object, ...]:
+def _group_labels(result: Result) -> tuple[object, ...]:
     return tuple(result.case.labels[c] for c in ("operation", "operand", "processes", "bytes"))
 
 
-def report(results: Sequence[Result], _: Setup) -> Report:
+def make_report(results: Sequence[Result], _: Setup) -> Report:
     """Return a row for each case, and the maps."""
     rows = []
     best: dict[tuple[str, str], dict[tuple[int, int], tuple[str, float]]] = {}
-    for key, several in groupby(results, _group):
+    for key, several in groupby(results, _group_labels):
         group = list(several)
         native = next((r for r in group if r.case.choice == "native"), None)
         ours = [r for r in group if r is not native]
         fastest = min(ours, key=lambda r: r.median_ms) if ours else None
         for r in group:
-            row = dict(r.case.labels) | {"least ms": r.least_ms, "median ms": r.median_ms}
+            row = dict(r.case.labels) | {"least ms": r.min_ms, "median ms": r.median_ms}
             row["native / this"] = native.median_ms / r.median_ms if native else np.nan
             row["fastest"] = "*" if r is fastest else ""
             rows.append(row)
@@ -116,10 +118,10 @@ def report(results: Sequence[Result], _: Setup) -> Report:
         title = f"{operation}, {operand}: the fastest of ours by processes and size"
         notes.append(_map_text(title, cells))
         figures.append(_map(title, cells))
-    return Report(COLUMNS, rows, notes, [*figures, *_bandwidths(results)])
+    return Report(COLUMNS, rows, notes, [*figures, *_plot_bandwidths(results)])
 
 
-def _bandwidths(results: Sequence[Result]) -> list[Lines]:
+def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
     """Draw the vector's bytes over the time, by processes, for each algorithm (Figure 5)."""
     found: dict[tuple[object, ...], dict[str, list[tuple[int, float]]]] = {}
     for r in results:
@@ -139,12 +141,12 @@ def _bandwidths(results: Sequence[Result]) -> list[Lines]:
     return figures
 
 
-def _edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
+def _map_edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[int], list[int]]:
     return sorted({p for p, _ in cells}), sorted({n for _, n in cells})
 
 
 def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
-    sizes, totals = _edges(cells)
+    sizes, totals = _map_edges(cells)
     lines = [title, "    p" + "".join(f"{round_size(n):>26}" for n in totals)]
     for p in sizes:
         line = f"{p:5}"
@@ -156,6 +158,6 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
 
 
 def _map(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> Map:
-    sizes, totals = _edges(cells)
+    sizes, totals = _map_edges(cells)
     rows = [(f"p = {p}", [cells.get((p, n), ("-", 0.0))[0] for n in totals]) for p in sizes]
     return Map(title, [round_size(n) for n in totals], rows)

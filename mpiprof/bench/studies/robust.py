@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from mpiprof.bench.harness.figures import Lines, Series
-from mpiprof.bench.harness.loop import Loop, Looped, Phase, pattern
-from mpiprof.bench.harness.selector import Selection
+from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, lateness_pattern
+from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Report, Row, Setup, mean_interval
 from mpiprof.bench.studies.contest import (
     LEAST_WHOLE,
@@ -39,7 +39,7 @@ from mpiprof.model.schedule import Problem
 TITLE = "Robustness of auto"
 LAPS = 300
 QUICK_LAPS = 60
-LEAST_LAPS = 60  # 40 may be probes
+MIN_LAPS = 60  # 40 may be probes
 ASKED_LAPS = 300
 OPERATIONS = ("alltoall", "bcast", "allgatherv", "allreduce")
 SIZES = (1, 16 << 10, 64 << 10)
@@ -48,7 +48,7 @@ QUICK_SIZES = (16 << 10,)
 TABLE_SIZE = 64 << 10  # of Tables 9 and 10
 NETWORK_BYTES = 16 << 10  # from this size on, the network is the bound
 BALANCED_MS = (50, 100, 200, 400)
-MOST = (10, 50, 100)
+MAX_IMBALANCES = (10, 50, 100)
 COLUMNS = (
     "operation",
     "bytes",
@@ -81,12 +81,12 @@ class Setting:
     most: int
 
 
-def settings(setup: Setup) -> list[Setting]:
+def make_settings(setup: Setup) -> list[Setting]:
     """Return the settings of the grid: usual, `quick` or `full`."""
     o = setup.options
     operations = o.only or OPERATIONS
     if o.full:
-        shapes = [(ms, 1) for ms in BALANCED_MS] + [(200, most) for most in MOST]
+        shapes = [(ms, 1) for ms in BALANCED_MS] + [(200, most) for most in MAX_IMBALANCES]
         sizes = o.sizes or FULL_SIZES
         return [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     shapes = [(50, 1), (50, 10)]
@@ -94,16 +94,16 @@ def settings(setup: Setup) -> list[Setting]:
     found = [Setting(op, n, ms, most) for op in operations for n in sizes for ms, most in shapes]
     if "alltoall" in operations and TABLE_SIZE in sizes and not o.quick:
         found += [Setting("alltoall", TABLE_SIZE, ms, 1) for ms in BALANCED_MS[1:]]
-        found += [Setting("alltoall", TABLE_SIZE, 50, most) for most in MOST[1:]]
+        found += [Setting("alltoall", TABLE_SIZE, 50, most) for most in MAX_IMBALANCES[1:]]
     return found
 
 
-def names() -> tuple[str, ...]:
+def option_names() -> tuple[str, ...]:
     """Return the names that `--only` accepts."""
     return OPERATIONS
 
 
-def problem_of(operation: str, size: int, number: int) -> Problem:
+def make_problem(operation: str, size: int, number: int) -> Problem:
     """Return a problem with messages of so many bytes."""
     if operation == "allgatherv":
         return Problem(size, counts=decreasing(max(number, 1), size))
@@ -112,10 +112,10 @@ def problem_of(operation: str, size: int, number: int) -> Problem:
     return Problem(size, number)
 
 
-def loops(setup: Setup) -> list[Loop]:
+def make_loops(setup: Setup) -> list[Loop]:
     """Return all contests' loops."""
     found = []
-    for s in settings(setup):
+    for s in make_settings(setup):
         message_ns = int(setup.machine.alpha + s.bytes * setup.machine.beta)
         labels = {
             "operation": s.operation,
@@ -127,15 +127,15 @@ def loops(setup: Setup) -> list[Loop]:
             setup,
             labels,
             s.operation,
-            problem_of(s.operation, setup.ranks, s.bytes),
+            make_problem(s.operation, setup.ranks, s.bytes),
             computation_ns=s.computation_ms * 1_000_000,
-            phases=(Phase(0, pattern(s.most, message_ns, setup.ranks)),),
+            phases=(Phase(0, lateness_pattern(s.most, message_ns, setup.ranks)),),
             own=True,
         )
     return found
 
 
-def row_of(contest: Contest) -> Row:
+def make_row(contest: Contest) -> Row:
     """Return a contest's row."""
     best = contest.best()
     values = contest.own(elapsed, contest.held) / 1e6
@@ -143,14 +143,14 @@ def row_of(contest: Contest) -> Row:
     native, native_half = mean_interval(contest.rival("native", elapsed, contest.held) / 1e6)
     ratio, low, high = contest.over_best
     whole, least, most = contest.whole_run
-    probes = contest.selection.probes()
+    probes = contest.selection.probes_by_phase()
     return dict(contest.labels) | {
         "native ms": native,
         "native ±": native_half,
         "auto ms": auto,
         "auto ±": auto_half,
         "native / auto": native / auto,
-        "algorithm": contest.selection.chosen(contest.auto.loop.laps),
+        "algorithm": contest.selection.chosen_algorithm(contest.auto.loop.laps),
         "best": best.replace("block_size=", ""),
         "best ms": float(contest.rival(best, elapsed, contest.held).mean()) / 1e6,
         "auto / best": ratio,
@@ -158,11 +158,13 @@ def row_of(contest: Contest) -> Row:
         "whole run": whole,
         "whole 95 %": f"{least:.3g} to {most:.3g}",
         "probes": "+".join(map(str, probes)) or "unknown",
-        "holds": holds(contest.labels["bytes"], ratio, low, whole, probes, contest.auto.loop.laps),
+        "holds": judge_row(
+            contest.labels["bytes"], ratio, low, whole, probes, contest.auto.loop.laps
+        ),
     }
 
 
-def holds(
+def judge_row(
     number: int, ratio: float, low: float, whole: float, probes: Sequence[int], laps: int
 ) -> str:
     """Return `yes`, or the missed requirements.
@@ -181,30 +183,33 @@ def holds(
     return f"NO: {', '.join(missed)}" if missed else "yes"
 
 
-def report(results: Sequence[Looped], selected: Sequence[Selection], setup: Setup) -> Report:
+def make_report(
+    results: Sequence[LoopTimes], selected: Sequence[Behaviour], setup: Setup
+) -> Report:
     """Return a row for each setting, all medians, and a plot over sizes for each imbalance."""
     found = contests(results, selected)
-    rows = [row_of(c) for c in found]
+    rows = [make_row(c) for c in found]
     ran = f"{setup.laps} instances under auto"
     if setup.laps < ASKED_LAPS:
         ran += f"; whole runs are judged from {ASKED_LAPS} on (--repetitions {ASKED_LAPS})"
     lines = [
-        f"{_title(c.labels)}, {round_size(c.labels['bytes'])}: {medians_text(c)}" for c in found
+        f"{_format_title(c.labels)}, {round_size(c.labels['bytes'])}: {medians_text(c)}"
+        for c in found
     ]
     return Report(
         COLUMNS,
         rows,
-        [ran, *goals(found), "Median scores (ms):\n" + "\n".join(lines)],
+        [ran, *overall_rows(found), "Median scores (ms):\n" + "\n".join(lines)],
         _figures(rows),
     )
 
 
-def goals(found: Sequence[Contest]) -> list[str]:
+def overall_rows(found: Sequence[Contest]) -> list[str]:
     """Return the requirements on all settings together, each with the measurement."""
     ratios = [contest.over_best for contest in found]
     near = sum(ratio <= WITHIN for ratio, _, _ in ratios)
     surely = sum(low > WITHIN for _, low, _ in ratios)
-    probes = [max(p) for contest in found if (p := contest.selection.probes())]
+    probes = [max(p) for contest in found if (p := contest.selection.probes_by_phase())]
     whole = [contest.whole_run for contest in found]
     slowest, low, high = min(whole)
     good = sum(w >= LEAST_WHOLE for w, _, _ in whole)
@@ -221,15 +226,15 @@ def goals(found: Sequence[Contest]) -> list[str]:
     return lines
 
 
-def _title(labels: dict[str, Any]) -> str:
+def _format_title(labels: dict[str, Any]) -> str:
     computed = f"{labels['computation ms']} ms of computation"
     return f"{labels['operation']}, {computed}, MAX_IF {labels['MAX_IF']}"
 
 
 def _figures(rows: Sequence[Row]) -> list[Lines]:
     figures = []
-    for title in dict.fromkeys(map(_title, rows)):
-        mine = sorted((r for r in rows if _title(r) == title), key=lambda r: int(r["bytes"]))
+    for title in dict.fromkeys(map(_format_title, rows)):
+        mine = sorted((r for r in rows if _format_title(r) == title), key=lambda r: int(r["bytes"]))
         if len(mine) < 2:
             continue
         across = [r["bytes"] for r in mine]

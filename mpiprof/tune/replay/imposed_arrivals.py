@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.bench.harness.calls import CALLS, Call, check, mpi4py
+from mpiprof.bench.harness.calls import CALL_MAKERS, Call, check, import_mpi
 from mpiprof.bench.harness.case import Case
-from mpiprof.bench.harness.timing import Ranks, agreed_start
+from mpiprof.bench.harness.timing import Ranks, agree_start
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
 from mpiprof.metrics.algorithm_score import score
@@ -118,21 +118,23 @@ class Outcome:
 def prepare(ranks: Ranks, tasks: Sequence[Task]) -> None:
     """Create the communicators of all tasks, and set the timer slack of sleeping ranks to 1 ns."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
-    undefined = mpi4py().UNDEFINED
+    undefined = import_mpi().UNDEFINED
     for task in tasks:
         if task.problems[0].remote_size:
             ranks.communicator(task.members)
-        elif task.members not in ranks.made:
+        elif task.members not in ranks.communicators:
             inside = ranks.rank in task.ranks
             key = task.ranks.index(ranks.rank) if inside else 0
             made = ranks.world.Split(0 if inside else undefined, key)
-            ranks.made[task.members] = made if inside else None
+            ranks.communicators[task.members] = made if inside else None
 
 
 def spins(world: Any) -> int:
     """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
-    beside = world.Split_type(mpi4py().COMM_TYPE_SHARED)
-    crowded = int(world.allreduce(int(beside.size > len(os.sched_getaffinity(0))), mpi4py().MAX))
+    beside = world.Split_type(import_mpi().COMM_TYPE_SHARED)
+    crowded = int(
+        world.allreduce(int(beside.size > len(os.sched_getaffinity(0))), import_mpi().MAX)
+    )
     beside.Free()
     return 0 if crowded else SPIN_NS
 
@@ -144,17 +146,17 @@ def once(
 
     The three values are 0 if this rank has no call.
     """
-    start = agreed_start(ranks)
-    ranks.choose(case.rule())  # the same on all ranks
+    start = agree_start(ranks)
+    ranks.choose(case.recorder_rule())  # the same on all ranks
     if call is None:
         ranks.choose("")
         return 0, 0, 0
     wanted = start + late_ns
     ranks.clock.wait_until(wanted - spin_ns)
-    while (arrival := ranks.clock.now()) < wanted:
+    while (arrival := ranks.clock.now_ns()) < wanted:
         pass
     call.run()
-    exit_ = ranks.clock.now()
+    exit_ = ranks.clock.now_ns()
     call.switched += ranks.choose("")
     return wanted, arrival, exit_
 
@@ -163,7 +165,7 @@ def run_one(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -
     """Run a choice under a pattern, and return this rank's target arrival, arrival and exit."""
     case = Case({}, task.operation, choice, task.problems[pattern], task.members)
     comm = ranks.communicator(task.members)
-    call = None if comm is None else CALLS[task.operation](case, comm)
+    call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
     late = int(task.arrivals[pattern][place(ranks, task)]) if call is not None else 0
     return np.array(once(ranks, case, call, late, spin_ns), np.int64)
 
@@ -182,13 +184,13 @@ def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
         for i, choice in enumerate(task.choices):
             case = Case({}, task.operation, choice, task.problems[0], task.members)
             comm = ranks.communicator(task.members)
-            call = None if comm is None else CALLS[task.operation](case, comm)
+            call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
             once(ranks, case, call, 0, 0)
             if call is not None:
                 check(case, call)
                 right[i] = call.switched > 0 or choice == NATIVE
         everybody = np.zeros_like(right)
-        ranks.world.Allreduce(right, everybody, mpi4py().MAX)
+        ranks.world.Allreduce(right, everybody, import_mpi().MAX)
         alive = [c for c, ok in zip(task.choices, everybody.tolist(), strict=True) if ok]
         late = max(float(a.max()) for a in task.arrivals) / 1e9
         cost = (time.monotonic() - began) / len(task.choices) + late
@@ -290,5 +292,5 @@ def _outcome(ranks: Ranks, replayed: list[Replayed], laps: int) -> Outcome | Non
     error = world.gather(ranks.clock.error_ns)
     if ranks.rank:
         return None
-    version = mpi4py().Get_library_version().split("\n")[0]
+    version = import_mpi().Get_library_version().split("\n")[0]
     return Outcome(replayed, version, sorted(set(hosts)), world.size, max(error), laps)

@@ -174,7 +174,7 @@ def start(asked: Asked) -> Replayed | int:
     shape = cluster.parse(asked.cluster) if asked.cluster else None
     ranks = shape.ranks if shape is not None else asked.ranks or 0
     trace, works = prepared(asked, ranks)
-    with cluster.endings_as_exceptions(), tempfile.TemporaryDirectory(prefix="mpiprof-tune-") as t:
+    with cluster.raise_on_termination(), tempfile.TemporaryDirectory(prefix="mpiprof-tune-") as t:
         folder = Path(t)
         file = folder / "works"
         file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
@@ -205,7 +205,7 @@ def take_part(asked: Asked) -> Replayed | int:
         become_ready(asked)
     tasks: list[Any] | MpiprofError
     try:
-        ranks = timing.begin()
+        ranks = timing.begin_study()
         rank = ranks.rank
         file = os.environ.get(WORKS)
         tasks = ranks.world.bcast(pickle.loads(Path(file).read_bytes()) if file else None)
