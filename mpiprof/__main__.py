@@ -34,7 +34,7 @@ VERBS = (
 PROGRAM = "python -m mpiprof"
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser that reports wrong use on one line, with the nearest option or value."""
 
     def error(self, message: str) -> NoReturn:
@@ -65,10 +65,10 @@ class Parser(argparse.ArgumentParser):
                     f"no option {name}; {nearest(name, options)}; see `{self.prog} --help`"
                 )
         if left:
-            raise UsageError(self._too_many(args, left))
+            raise UsageError(self._surplus_message(args, left))
         return args
 
-    def _too_many(self, args: argparse.Namespace, left: Sequence[str]) -> str:
+    def _surplus_message(self, args: argparse.Namespace, left: Sequence[str]) -> str:
         """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
             return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
@@ -77,12 +77,12 @@ class Parser(argparse.ArgumentParser):
         return f"{one}; `{line}` shows what changed between them"
 
 
-def command(verb: str) -> ModuleType:
+def import_command(verb: str) -> ModuleType:
     """Import the module of one verb only."""
     return importlib.import_module(f"mpiprof.commands.{verb}")
 
 
-def overview() -> str:
+def command_help() -> str:
     """Return the help of the whole command."""
     lines = [
         f"usage: {PROGRAM} VERB [options]",
@@ -92,24 +92,24 @@ def overview() -> str:
         "",
     ]
     for verb in VERBS:
-        first = (command(verb).__doc__ or "").strip().splitlines()[0]
+        first = (import_command(verb).__doc__ or "").strip().splitlines()[0]
         lines.append(f"  {verb:<10} {first}")
     lines += ["", f"Help for one verb: {PROGRAM} VERB --help.  Version: {PROGRAM} --version."]
     return "\n".join(lines)
 
 
-def dispatch(words: Sequence[str]) -> int:
+def run_verb(words: Sequence[str]) -> int:
     """Run the verb in `words` and return its exit code; raises MpiprofError."""
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
+        print(command_help())
         return 0 if words else UsageError.exit_code
     if words[0] in ("-V", "--version"):
         print(f"mpiprof {__version__}")
         return 0
-    refuse_misspelt(words[0])
+    reject_misspelt(words[0])
     verb, rest = (words[0], words[1:]) if words[0] in VERBS else ("run", words)
-    module = command(verb)
-    verb_parser = Parser(prog=f"{PROGRAM} {verb}", **described(module))
+    module = import_command(verb)
+    verb_parser = CommandParser(prog=f"{PROGRAM} {verb}", **described(module))
     module.add_arguments(verb_parser)
     args = verb_parser.parse(rest)
     args.workers = None
@@ -130,7 +130,7 @@ def described(module: ModuleType) -> dict[str, Any]:
     }
 
 
-def parser() -> Parser:
+def parser() -> CommandParser:
     """Return a parser of all verbs, for shell completion (shtab) and man pages.
 
     `dispatch` builds the parser of one verb instead, because importing all verbs is slow.
@@ -139,10 +139,12 @@ def parser() -> Parser:
         from shtab import FILE
     except ImportError:  # man pages need no completion of files
         FILE = {}  # noqa: N806 (name of shtab)
-    whole = Parser("mpiprof", description=overview().split("\n\n")[1], allow_abbrev=False)
+    whole = CommandParser(
+        "mpiprof", description=command_help().split("\n\n")[1], allow_abbrev=False
+    )
     verbs = whole.add_subparsers(title="verbs", metavar="VERB")
     for verb in VERBS:
-        module = command(verb)
+        module = import_command(verb)
         first = (module.__doc__ or "").strip().splitlines()[0]
         verb_parser = verbs.add_parser(verb, help=first, **described(module))
         module.add_arguments(verb_parser)
@@ -152,7 +154,7 @@ def parser() -> Parser:
     return whole
 
 
-def refuse_misspelt(word: str) -> None:
+def reject_misspelt(word: str) -> None:
     """Raise UsageError for a word that is nearly a verb, and no program."""
     if word in VERBS or os.path.lexists(word) or shutil.which(word):
         return
@@ -173,7 +175,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; errors become one line on standard error."""
     ascii_fallback.prepare()
     try:
-        code = dispatch(sys.argv[1:] if words is None else words)
+        code = run_verb(sys.argv[1:] if words is None else words)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code

@@ -79,8 +79,8 @@ def verbs() -> str:
     """Return a section per verb: its help, arguments and options."""
     parts = []
     for verb in command_line.VERBS:
-        module = command_line.command(verb)
-        parser = command_line.Parser(prog=f"{command_line.PROGRAM} {verb}", add_help=False)
+        module = command_line.import_command(verb)
+        parser = command_line.CommandParser(prog=f"{command_line.PROGRAM} {verb}", add_help=False)
         module.add_arguments(parser)
         parts += [f"## {verb}", described(module.__doc__ or "")]
         rows = [row_of(a) for a in parser._actions if a.help != SUPPRESS]

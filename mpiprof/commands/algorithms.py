@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mpiprof.model.simulate import Timing
 
 TEXT_LIMIT, PAGE_LIMIT = 64, 512
-SETTING = ("processes", "draw", "simulate")
+PROBLEM_OPTIONS = ("processes", "draw", "simulate")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     if args.name:
         chosen = problem_spec.named(args.operation, args.name)
     if args.prove:
-        return prove(args, chosen)
+        return print_proofs(args, chosen)
     if args.draw or args.output:
-        draw(args)
+        print_diagram(args)
         return 0
     if args.simulate or args.processes:
-        simulate(args)
+        print_predictions(args)
         return 0
     rows = [problem_spec.row_of(a) for a in chosen]
     for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
+def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
     from mpiprof.interface.progress import bar
     from mpiprof.model.catalogue import applies
@@ -139,7 +139,7 @@ def prove(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     return int(any(one.failure for one in found))
 
 
-def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
+def problem_from_options(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     """Return the problem that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
     from mpiprof.model.problem_spec import Setting, nodes_of
@@ -163,14 +163,14 @@ def asked(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
     return made, arrivals(args.arrivals, args.processes + args.remote), nodes
 
 
-def simulate(args: argparse.Namespace) -> None:
+def print_predictions(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or for the named algorithm."""
     from mpiprof.interface.progress import working
     from mpiprof.model import problem_spec
     from mpiprof.model.simulate import lower_bound
     from mpiprof.reports import algorithm_tables
 
-    made, begin, nodes = asked(args)
+    made, begin, nodes = problem_from_options(args)
     groups = bool(args.remote)
     if args.name:
         algorithms = [problem_spec.algorithm(args.operation, args.name, groups=groups)]
@@ -184,7 +184,7 @@ def simulate(args: argparse.Namespace) -> None:
     rows, left_out = [], []
     for a in algorithms:
         with working(f"simulating {a.name}"):
-            timing = attempt(args, a, made, begin, nodes, trace=False)
+            timing = simulate_if_applicable(args, a, made, begin, nodes, trace=False)
         if isinstance(timing, str):
             left_out.append((a.name, timing))
         else:
@@ -197,7 +197,7 @@ def simulate(args: argparse.Namespace) -> None:
         return
     print(
         algorithm_tables.title(args.operation, "", vars(args)),
-        f"\n  {of_machine(args, made.machine)}\n",
+        f"\n  {describe_machine(args, made.machine)}\n",
         sep="",
     )
     print(algorithm_tables.predictions(result))
@@ -208,7 +208,7 @@ def simulate(args: argparse.Namespace) -> None:
         print(f"\nnext: {command('algorithms', *words, '--draw')}")
 
 
-def attempt(
+def simulate_if_applicable(
     args: argparse.Namespace,
     a: Algorithm,
     made: Setting,
@@ -232,13 +232,13 @@ def attempt(
     return simulate(a, problem, made.machine, begin, nodes, trace=trace)
 
 
-def draw(args: argparse.Namespace) -> None:
+def print_diagram(args: argparse.Namespace) -> None:
     """Print a diagram, or write it into a file."""
     from mpiprof.model import draw, problem_spec
     from mpiprof.reports import algorithm_tables
     from mpiprof.reports.table import terminal_width
 
-    made, begin, nodes = asked(args)
+    made, begin, nodes = problem_from_options(args)
     if args.name is None:
         raise UsageError(f"name an algorithm to draw; `algorithms {args.operation}` lists them")
     count, limit = len(nodes), PAGE_LIMIT if args.output else TEXT_LIMIT
@@ -246,12 +246,12 @@ def draw(args: argparse.Namespace) -> None:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
         raise UsageError(f"-p {count}: a drawing shows at most {limit} processes{hint}")
     a = problem_spec.algorithm(args.operation, args.name, groups=bool(args.remote))
-    timing = attempt(args, a, made, begin, nodes, trace=True)
+    timing = simulate_if_applicable(args, a, made, begin, nodes, trace=True)
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
     names = draw.names_of(args.processes, args.remote)
     title = algorithm_tables.title(args.operation, args.name, vars(args))
-    machine = of_machine(args, made.machine)
+    machine = describe_machine(args, made.machine)
     times = algorithm_tables.times(timing.finish.max(), timing.last)
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
@@ -265,7 +265,7 @@ def draw(args: argparse.Namespace) -> None:
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 
 
-def of_machine(args: argparse.Namespace, machine: Machine) -> str:
+def describe_machine(args: argparse.Namespace, machine: Machine) -> str:
     """Return a description of the assumed machine parameters."""
     from mpiprof.reports import algorithm_tables
 

@@ -42,16 +42,16 @@ STUDIES = {
     "adaptive": "goals for `auto` on an emulated cluster, required and measured",
     "apps": "the samples with the library's algorithms and with `auto`; imbalance factors",
 }
-LOOPS = ("arrival", "robust", "adaptive")  # too many calls for the simulator
+LOOP_STUDIES = ("arrival", "robust", "adaptive")  # too many calls for the simulator
 PROGRAMS = "apps"  # starts programs, so it cannot run inside a job
-ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
-FULL = "robust"
+STUDIES_WITH_ONLY = ("robust", "adaptive", PROGRAMS, "allgatherv", "reduction", "impact")
+STUDY_WITH_FULL = "robust"
 TABLES = ("cases", "adaptive")  # studies without figures
-PLACE = "MPIPROF_STUDY_PLACE"
+LOCATION_VARIABLE = "MPIPROF_STUDY_PLACE"
 Start = Callable[[Sequence[str], Mapping[str, str]], int]  # runs a command on all ranks
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_numbers(text: str) -> tuple[int, ...]:
     """Convert 4,8-10 to 4, 8, 9, 10."""
     found: list[int] = []
     for word in text.split(","):
@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--processes",
-        type=numbers,
+        type=parse_numbers,
         default=(),
         metavar="2-32",
         help="numbers of processes to measure",
@@ -146,10 +146,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Start the study that the options select, or take part in it as a rank."""
-    options = checked_options(args)
+    options = check_options(args)
     environment = dict(os.environ)
     if args.simulate is not None:
-        if args.study in (*LOOPS, PROGRAMS):
+        if args.study in (*LOOP_STUDIES, PROGRAMS):
             raise UsageError(f"{args.study} cannot be simulated: pass -n or --cluster 16x100mbit")
         from mpiprof.bench.harness.runner import simulate_study
 
@@ -165,19 +165,19 @@ def run(args: argparse.Namespace) -> int:
             )
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
-        return take_part(args, options)
+        return run_rank(args, options)
     mpi = ranks.this_mpi(environment)
     if args.cluster:
-        return on_cluster(args, mpi, options)
+        return run_on_cluster(args, mpi, options)
     if args.ranks is None:
         raise UsageError(
             f"no ranks to measure: use `{command('bench', args.study, ranks=8)}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
-    return on_this_machine(args, mpi, options)
+    return run_on_this_machine(args, mpi, options)
 
 
-def checked_options(args: argparse.Namespace) -> Options:
+def check_options(args: argparse.Namespace) -> Options:
     """Return the study's options; raises UsageError before any process starts."""
     if args.output is not None and args.output.is_dir():
         raise UsageError(
@@ -202,8 +202,10 @@ def checked_options(args: argparse.Namespace) -> Options:
         )
     if args.repetitions < 0 or args.minutes <= 0:
         raise UsageError("--repetitions and --minutes must be above 0")
-    if args.full and args.study != FULL:
-        raise UsageError(f"--full requires the study {FULL}: other studies have one grid")
+    if args.full and args.study != STUDY_WITH_FULL:
+        raise UsageError(
+            f"--full requires the study {STUDY_WITH_FULL}: other studies have one grid"
+        )
     if args.full and args.quick:
         raise UsageError("--full and --quick contradict each other: pass one of them")
     return Options(
@@ -216,19 +218,19 @@ def checked_options(args: argparse.Namespace) -> Options:
         args.output,
         args.machine,
         args.full,
-        only(args),
+        parse_only(args),
         args.per_node,
         args.node_port,
         args.figures,
     )
 
 
-def only(args: argparse.Namespace) -> tuple[str, ...]:
+def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the selected parts of a study, empty for all; raises UsageError."""
     if args.only is None:
         return ()
-    if args.study not in ONLY:
-        raise UsageError(f"--only requires one of the studies {', '.join(ONLY)}")
+    if args.study not in STUDIES_WITH_ONLY:
+        raise UsageError(f"--only requires one of the studies {', '.join(STUDIES_WITH_ONLY)}")
     known = importlib.import_module(f"mpiprof.bench.studies.{args.study}").option_names()
     wanted = tuple(word.strip() for word in args.only.split(","))
     unknown = [word for word in wanted if word not in known]
@@ -240,7 +242,7 @@ def only(args: argparse.Namespace) -> tuple[str, ...]:
 # ---- starting ranks
 
 
-def words_of(args: argparse.Namespace) -> list[str]:
+def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
     words = verb_words("bench", args.study)
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
@@ -257,7 +259,7 @@ def words_of(args: argparse.Namespace) -> list[str]:
     return words
 
 
-def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
+def run_on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on an emulated cluster, which is always removed afterwards."""
     from mpiprof.bench.cluster import network as cluster
 
@@ -271,7 +273,7 @@ def on_cluster(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
         return start_study(args, mpi, options, start, shape.ranks, f"{shape}, {mpi.family}")
 
 
-def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
+def run_on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int:
     """Run the study on ranks of this machine."""
     from mpiprof.bench.cluster.network import raise_on_termination
 
@@ -282,39 +284,39 @@ def on_this_machine(args: argparse.Namespace, mpi: Mpi, options: Options) -> int
         return ranks.start(mpi, args.ranks, words, inside)
 
     with raise_on_termination():
-        place = f"one machine, {mpi.family}"
-        return start_study(args, mpi, options, start, args.ranks, place)
+        location = f"one machine, {mpi.family}"
+        return start_study(args, mpi, options, start, args.ranks, location)
 
 
 def start_study(
-    args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, number: int, place: str
+    args: argparse.Namespace, mpi: Mpi, options: Options, start: Start, number: int, location: str
 ) -> int:
     """Start the ranks of a study, or the programs that it measures."""
     if args.study == PROGRAMS:
         from mpiprof.bench.studies import apps
 
-        apps.run(options, start, number, place)
+        apps.run(options, start, number, location)
         return 0
-    words = words_of(args)
+    words = rank_command(args)
     with tempfile.TemporaryDirectory(prefix=ranks.PREFIX) as folder:
-        inside = ranks.inside(words, mpi, Path(folder, "trace"), record(args.study))
-        return start(words, inside | ranks.one_thread() | {PLACE: place})
+        inside = ranks.inside(words, mpi, Path(folder, "trace"), recording_level(args.study))
+        return start(words, inside | ranks.one_thread() | {LOCATION_VARIABLE: location})
 
 
-def record(study: str) -> str:
+def recording_level(study: str) -> str:
     """Return the recording level for a study: all events if probing instances are counted."""
-    return "events" if study in LOOPS else "summary"
+    return "events" if study in LOOP_STUDIES else "summary"
 
 
 # ---- one rank
 
 
-def take_part(args: argparse.Namespace, options: Options) -> int:
+def run_rank(args: argparse.Namespace, options: Options) -> int:
     """Run one rank of the study; under a bare mpiexec, first preload the library before MPI."""
     mpi = ranks.this_mpi(os.environ)
     if not ranks.is_ready():
-        ranks.become_ready(words_of(args), mpi, record(args.study), ranks.one_thread())
+        ranks.become_ready(rank_command(args), mpi, recording_level(args.study), ranks.one_thread())
     from mpiprof.bench.harness.runner import run_study
 
-    run_study(args.study, options, mpi.abi, in_loops=args.study in LOOPS)
+    run_study(args.study, options, mpi.abi, in_loops=args.study in LOOP_STUDIES)
     return ranks.leave()

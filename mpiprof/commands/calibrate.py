@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
             "calibrate requires at least two ranks: "
             f"`{command('calibrate', '-o', args.output, ranks=8)}`"
         )
-    measure(find_mpi(args.mpi, environment), args.output)
+    run_measurement(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
         from mpiprof.trace.machine import fault
 
-        table = written(args.output)
+        table = read_written_table(args.output)
         why = fault(table)
         print(describe(args.output, table, why))
         line = command("run", "--machine", args.output, "app.py", ranks=8)
@@ -82,16 +82,16 @@ def find_mpi(wanted: str | None, environment: dict[str, str]) -> Mpi:
     return found
 
 
-def measure(mpi: Mpi, output: Path) -> None:
+def run_measurement(mpi: Mpi, output: Path) -> None:
     """Run the measurement of the recorder library on this MPI; raises MpiprofError if it fails."""
     import ctypes
 
     from mpiprof.launch import library
 
     ctypes.CDLL(str(mpi.library), mode=ctypes.RTLD_GLOBAL)
-    ours = ctypes.CDLL(str(library.our_library(mpi)), mode=ctypes.RTLD_GLOBAL)
-    ours.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
-    code = ours.mpiprof_calibrate(os.fsencode(output.absolute()))
+    recorder = ctypes.CDLL(str(library.our_library(mpi)), mode=ctypes.RTLD_GLOBAL)
+    recorder.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
+    code = recorder.mpiprof_calibrate(os.fsencode(output.absolute()))
     if code == 2:
         raise UsageError(
             "calibrate requires at least two ranks of one job: start it with the mpiexec "
@@ -101,7 +101,7 @@ def measure(mpi: Mpi, output: Path) -> None:
         raise MpiprofError(f"calibration failed with code {code}; {output} was not written")
 
 
-def written(output: Path) -> dict[str, Any]:
+def read_written_table(output: Path) -> dict[str, Any]:
     """Return the written machine table; raises MpiprofError if it cannot be read."""
     try:
         table: dict[str, Any] = json.loads(output.read_text())

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.text(reports.as_data(traces, to, table)))
     else:
-        parts = [paragraph(line, 0) for line in repeated([*args.traces, *args.to])]
+        parts = [paragraph(line, 0) for line in find_repeated([*args.traces, *args.to])]
         first = len(parts)
         for other, (_, words) in reports.verdicts(traces, to, table).items():
             parts.append("\n".join(paragraph(text, 0) for text in words))
@@ -119,16 +119,16 @@ def run(args: argparse.Namespace) -> int:
     return max(codes)
 
 
-def repeated(paths: Sequence[Path]) -> list[str]:
+def find_repeated(paths: Sequence[Path]) -> list[str]:
     """Return a sentence for each trace that is named more than once."""
-    said: list[str] = []
+    sentences: list[str] = []
     known: dict[Path, int] = {}
     for number, path in enumerate(paths):
         first = known.setdefault(path.resolve(), number)
         if first != number:
             both = " and ".join(chr(ord("A") + n) for n in (first, number))
-            said.append(
+            sentences.append(
                 f"{both} are the same trace ({path}), so no difference is possible. Name "
                 "another trace to compare with."
             )
-    return said
+    return sentences

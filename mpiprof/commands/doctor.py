@@ -37,7 +37,7 @@ from mpiprof.libraries import can_be_told
 TIMEOUT_S = 60
 
 # A minimal MPI program in Python without mpi4py; its calls go through the preloaded library.
-PROBE = """
+CLOCK_PROBE = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 every = ctypes.CDLL(None)
@@ -76,22 +76,24 @@ def run(args: argparse.Namespace) -> int:
     """Print all checks; returns 1 if no MPI can be recorded, otherwise 0."""
     del args
     failed: list[Check] = []
-    for check in chain(python(), tools(), libraries(), clocks(), mpi4py()):
+    for check in chain(
+        check_python(), check_tools(), check_libraries(), check_clocks(), check_mpi4py()
+    ):
         print(check.line(), flush=True)
         failed += [] if check.good else [check]
     found: list[Check] = []
     works = False
-    for good, check in launchers():
+    for good, check in check_launchers():
         print(check.line(), flush=True)
         found.append(check)
         works = works or good
     # If any MPI works, only the first one counts: it belongs to this Python, and `run -n` uses it.
     failed += [check for check in (found[:1] if works else found) if not check.good]
-    print(f"next: {next_step(failed, works=works)}")
+    print(f"next: {choose_next_step(failed, works=works)}")
     return 0 if works else 1
 
 
-def next_step(failed: Sequence[Check], *, works: bool) -> str:
+def choose_next_step(failed: Sequence[Check], *, works: bool) -> str:
     """Return the remedy of the first failed check that matters, or how to record."""
     needed = next((check for check in failed if check.needed), None)
     if needed is None and not works:
@@ -101,7 +103,7 @@ def next_step(failed: Sequence[Check], *, works: bool) -> str:
     return command("run", "-n", 4, "app.py")
 
 
-def python() -> Iterator[Check]:
+def check_python() -> Iterator[Check]:
     """Check the interpreter and the packages that the reports need."""
     import importlib.metadata
 
@@ -123,7 +125,7 @@ def python() -> Iterator[Check]:
         yield Check(False, text, f"{remove}, then `{reinstall_command()}`", True)
 
 
-def tools() -> Iterator[Check]:
+def check_tools() -> Iterator[Check]:
     """Check the compiler and addr2line, which only some features need."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
     if compiler:
@@ -141,7 +143,7 @@ def tools() -> Iterator[Check]:
     )
 
 
-def libraries() -> Iterator[Check]:
+def check_libraries() -> Iterator[Check]:
     """Check that the recorder libraries exist."""
     try:
         folder = library.library_folder()
@@ -154,7 +156,7 @@ def libraries() -> Iterator[Check]:
         yield Check(False, f"{folder} has a space or colon", "install mpiprof elsewhere", True)
 
 
-def clocks() -> Iterator[Check]:
+def check_clocks() -> Iterator[Check]:
     """Check that the clock is continuous from process to process."""
     ask = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
     times = []
@@ -182,7 +184,7 @@ def clocks() -> Iterator[Check]:
         )
 
 
-def mpi4py() -> Iterator[Check]:
+def check_mpi4py() -> Iterator[Check]:
     """Check which MPI mpi4py would load."""
     try:
         found = library.mpi_of_python(library.this_interpreter(), os.environ)
@@ -196,14 +198,14 @@ def mpi4py() -> Iterator[Check]:
         yield Check(True, f"{found.reason} ({found.family})")
 
 
-def launchers() -> Iterator[tuple[bool, Check]]:
+def check_launchers() -> Iterator[tuple[bool, Check]]:
     """Check every MPI found: in this environment, in PATH, and Debian's two."""
     seen: set[tuple[Path, str]] = set()
     for path in mpiexec.candidates(None, os.environ):
         known = mpiexec.identify(path)
         if known is None:
             continue
-        mpi = mpi_beside(known)
+        mpi = find_mpi_of_launcher(known)
         key = (path if mpi is None or mpi.library is None else mpi.library.resolve(), known.version)
         if key in seen:
             continue
@@ -212,7 +214,7 @@ def launchers() -> Iterator[tuple[bool, Check]]:
             text = f"{path} ({FAMILIES[known.abi]} {known.version})"
             yield False, Check(False, text, "its shared libmpi was not found beside it")
             continue
-        problem, fault = preload(known, mpi)
+        problem, fault = try_recording(known, mpi)
         text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
@@ -230,32 +232,32 @@ def launchers() -> Iterator[tuple[bool, Check]]:
         yield False, Check(False, "no MPI found", remedy, True)
 
 
-def mpi_beside(known: Mpiexec) -> Mpi | None:
+def find_mpi_of_launcher(known: Mpiexec) -> Mpi | None:
     """Return the MPI that an mpiexec starts: the nearest library in the file system."""
     prefix = known.path.resolve().parent.parent
     beside = known.path.parent.parent
-    own = elf.read(Path(sys.executable).resolve())
+    this_folder = elf.read(Path(sys.executable).resolve())
     folders = tuple(
         str(folder) for root in (beside, prefix) for folder in (root / "lib", root / "lib64")
     )
     for name in library.LOADED_NAMES[known.abi]:
-        found = elf.find_library(name, {}, before=folders, like=own)
+        found = elf.find_library(name, {}, before=folders, like=this_folder)
         if found is not None:
             return Mpi(known.abi, found, f"beside {known.path}")
     return None
 
 
-def preload(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
+def try_recording(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
     """Record a tiny program on two ranks; returns the failure, and the fault of T.
 
     T is the message time. Both are empty on success.
     """
     with tempfile.TemporaryDirectory() as folder:
-        problem = record(known, mpi, Path(folder, "trace"))
-        return problem, "" if problem else fault_of(Path(folder, "trace", "meta.json"))
+        problem = record_tiny_program(known, mpi, Path(folder, "trace"))
+        return problem, "" if problem else read_machine_fault(Path(folder, "trace", "meta.json"))
 
 
-def fault_of(meta: Path) -> str:
+def read_machine_fault(meta: Path) -> str:
     """Return why the message times of a trace are unusable, or "" if they are usable."""
     try:
         from mpiprof.trace.machine import fault
@@ -265,14 +267,14 @@ def fault_of(meta: Path) -> str:
         return ""
 
 
-def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
+def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     """Record a tiny program on two ranks in a folder; returns the failure, or "" on success."""
     if known.abi == "openmpi" and os.geteuid() == 0 and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         return (
             "Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or use another user"
         )
-    argv = (sys.executable, "-c", PROBE, str(mpi.library), mpi.abi)
+    argv = (sys.executable, "-c", CLOCK_PROBE, str(mpi.library), mpi.abi)
     program = Program("doctor", argv, ("doctor",), None, None)
     options = Recording(folder=trace, quiet=True)
     try:
@@ -289,7 +291,7 @@ def record(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"a job of two ranks did not end within {TIMEOUT_S} s"
     if answer.returncode:
-        said = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
-        return f"exit code {answer.returncode}: {said[0] if said else 'no output'}"
+        output = [line for line in answer.stderr.splitlines() if line.strip("-= ")]
+        return f"exit code {answer.returncode}: {output[0] if output else 'no output'}"
     logs = list(trace.glob("*.log"))
     return "" if len(logs) == 2 else f"the run wrote {len(logs)} logs, but 2 were expected"

@@ -27,7 +27,7 @@ from mpiprof.interface.shell_hints import command
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-ENDINGS = {
+FILE_ENDINGS = {
     "html": ".html",
     "perfetto": ".json",
     "pftrace": ".pftrace",
@@ -37,7 +37,7 @@ ENDINGS = {
     "otf2": "-otf2",  # of a folder
     "dataset": "-dataset",  # of a folder
 }
-NEXT = {
+NEXT_STEPS = {
     "html": "open it in a browser; no network is required",
     "perfetto": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
     "pftrace": "open it at https://ui.perfetto.dev (the file stays inside the browser)",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="a trace folder")
-    add("--to", choices=tuple(ENDINGS), required=True, help="output format")
+    add("--to", choices=tuple(FILE_ENDINGS), required=True, help="output format")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("-o", dest="output", type=Path, metavar="FILE", help="output file or folder")
 
@@ -69,15 +69,15 @@ def run(args: argparse.Namespace) -> int:
 
     trace = open_trace(chosen(args.trace), machine=given(args.machine, fault))
     refuse_empty(trace, args.to)
-    place = folder_of if args.to in ("otf2", "dataset") else stem_of
-    stem = place(args.output, trace, args.to)
-    writer = WRITERS.get(args.to, tables)
-    with bar("exporting", 2 * records_of(trace)) as step:
-        written = writer(trace, stem, ENDINGS[args.to], step)
+    destination = output_folder if args.to in ("otf2", "dataset") else output_stem
+    stem = destination(args.output, trace, args.to)
+    writer = WRITERS.get(args.to, write_tables)
+    with bar("exporting", 2 * estimate_records(trace)) as step:
+        written = writer(trace, stem, FILE_ENDINGS[args.to], step)
     for path, what in written.items():
-        print(f"{path}: {what}, {size_of(path)}")
+        print(f"{path}: {what}, {format_size_on_disk(path)}")
     first = next(iter(written))
-    hint = NEXT[args.to].format(first, report=command("report", first))
+    hint = NEXT_STEPS[args.to].format(first, report=command("report", first))
     if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
         hint = (
             f"too large for Perfetto's page (2 GB): use `{command('view')}` or Perfetto's "
@@ -95,19 +95,19 @@ def refuse_empty(trace: Trace, to: str) -> None:
         )
 
 
-def stem_of(output: Path | None, trace: Trace, to: str) -> Path:
+def output_stem(output: Path | None, trace: Trace, to: str) -> Path:
     """Return the output path without its ending; raises UsageError if it cannot be written."""
-    ending = ENDINGS[to]
+    ending = FILE_ENDINGS[to]
     if output is None:  # two formats end in .json
         return Path(trace.path.resolve().name + ("-caliper" if to == "caliper" else ""))
     check_output("-o", output, f"{output / 'trace'}{ending}", replaced=True)
     return output.with_suffix("") if output.suffix == ending else output
 
 
-def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
+def output_folder(output: Path | None, trace: Trace, to: str) -> Path:
     """Return the output folder; raises UsageError if it cannot be created."""
     if output is None:
-        output = Path(trace.path.resolve().name + ENDINGS[to])
+        output = Path(trace.path.resolve().name + FILE_ENDINGS[to])
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise UsageError(f"{output} already exists: name a new folder with -o")
     if not output.parent.is_dir():
@@ -115,73 +115,83 @@ def folder_of(output: Path | None, trace: Trace, to: str) -> Path:
     return output
 
 
-def records_of(trace: Trace) -> int:
+def estimate_records(trace: Trace) -> int:
     """Return the capacity of the logs in records, an estimate of the amount to read."""
     threads = (thread for rank in range(trace.ranks) for thread in trace.threads_of(rank))
     return sum(chunk.log.layout.records for thread in threads for chunk in thread)
 
 
-def with_ending(stem: Path, ending: str) -> Path:
+def append_ending(stem: Path, ending: str) -> Path:
     """Return a path with an ending appended; dots in the name are preserved."""
     return stem.with_name(stem.name + ending)
 
 
-def page(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_page(
+    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write the page; returns the files and their descriptions."""
     from mpiprof.hang import verdict_text
     from mpiprof.reports import html
 
-    path = with_ending(stem, ending)
+    path = append_ending(stem, ending)
     text = html.page(trace, verdict_text.line(trace), step)
     write_whole(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
-def perfetto(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_perfetto(
+    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write the file for Perfetto; returns the files and their descriptions."""
     from mpiprof.formats import perfetto_json
     from mpiprof.interface.format_units import count
 
-    path = with_ending(stem, ending)
+    path = append_ending(stem, ending)
     with finished(path) as unfinished:
-        calls = perfetto_json.write(unfinished, trace, facts_of(trace), step)
+        calls = perfetto_json.write(unfinished, trace, run_facts(trace), step)
     return {path: f"{count(calls)} calls"}
 
 
-def pftrace(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_pftrace(
+    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write the file in Perfetto's native format; returns the files and their descriptions."""
     from mpiprof.formats import perfetto_protobuf
     from mpiprof.interface.format_units import count
 
-    path = with_ending(stem, ending)
+    path = append_ending(stem, ending)
     with finished(path) as unfinished:
-        calls = perfetto_protobuf.write(unfinished, trace, facts_of(trace), step)
+        calls = perfetto_protobuf.write(unfinished, trace, run_facts(trace), step)
     return {path: f"{count(calls)} calls"}
 
 
-def caliper(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_caliper(
+    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write the sums of each rank at each call site; returns the files and their descriptions."""
     from mpiprof.formats import caliper
 
-    path = with_ending(stem, ending)
+    path = append_ending(stem, ending)
     with finished(path) as unfinished:
-        rows = caliper.write(unfinished, trace, facts_of(trace))
-    step(2 * records_of(trace))
+        rows = caliper.write(unfinished, trace, run_facts(trace))
+    step(2 * estimate_records(trace))
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
 
 
-def otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write an OTF2 archive into a folder; returns the files and their descriptions."""
     from mpiprof.formats.otf2 import export
     from mpiprof.interface.format_units import count
 
     with finished(folder) as unfinished:
         unfinished.mkdir()
-        events = export.write(unfinished, trace, facts_of(trace), step)
+        events = export.write(unfinished, trace, run_facts(trace), step)
     return {folder / f"{export.NAME}.otf2": f"{count(events)} events"}
 
 
-def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_dataset(
+    trace: Trace, folder: Path, _: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write a data set into a folder; returns the files and their descriptions."""
     import mpiprof
     from mpiprof.formats import dataset
@@ -195,7 +205,9 @@ def dataset(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> 
     return {folder: f"{count(calls)} calls"}
 
 
-def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -> dict[Path, str]:
+def write_tables(
+    trace: Trace, stem: Path, ending: str, step: Callable[[int], None]
+) -> dict[Path, str]:
     """Write events and instances as tables; returns the files and their descriptions."""
     from mpiprof.formats import csv, export_columns, parquet
     from mpiprof.interface.format_units import count
@@ -211,7 +223,7 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
             lambda p: int(p["size"].sum()),
         ),
     ):
-        path = with_ending(stem, f"-{name}{ending}")
+        path = append_ending(stem, f"-{name}{ending}")
 
         def told(piece: Any, done: Callable[[Any], int] = done) -> None:
             step(done(piece))
@@ -220,22 +232,22 @@ def tables(trace: Trace, stem: Path, ending: str, step: Callable[[int], None]) -
             if ending == ".csv":
                 rows = csv.write(unfinished, pieces, told)
             else:
-                rows = parquet.write(unfinished, pieces, meanings, facts_of(trace), told)
+                rows = parquet.write(unfinished, pieces, meanings, run_facts(trace), told)
         written[path] = f"{count(rows)} {name}"
     return written
 
 
 WRITERS = {
-    "html": page,
-    "perfetto": perfetto,
-    "pftrace": pftrace,
-    "caliper": caliper,
-    "otf2": otf2,
-    "dataset": dataset,
+    "html": write_page,
+    "perfetto": write_perfetto,
+    "pftrace": write_pftrace,
+    "caliper": write_caliper,
+    "otf2": write_otf2,
+    "dataset": write_dataset,
 }
 
 
-def facts_of(trace: Trace) -> dict[str, Any]:
+def run_facts(trace: Trace) -> dict[str, Any]:
     """Return the facts of the run that are written into the file."""
     from mpiprof import __version__
     from mpiprof.reports.json import plain
@@ -253,7 +265,7 @@ def facts_of(trace: Trace) -> dict[str, Any]:
     }
 
 
-def size_of(path: Path) -> str:
+def format_size_on_disk(path: Path) -> str:
     """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
     from mpiprof.interface.format_units import size
 

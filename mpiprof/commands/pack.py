@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mpiprof.trace.files import Plain
     from mpiprof.trace.records import Records
 
-QUIET_S = 120  # a job on another machine counts as ended if its files are unchanged for this time
+MIN_AGE_S = 120  # a job on another machine counts as ended if its files are unchanged for this time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
         pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
         print(f"{packed}: already packed, {size(packed.stat().st_size)}")
         return 0
-    before = [state(file) for file in files]
+    before = [file_state(file) for file in files]
     refuse_running(trace, before)
     total = sum(of for of, _ in before)
     threads = sum(len(trace.threads_of(rank)) for rank in range(trace.ranks))
     with bar("packing", total) as step:
         pack_writer.write(folder, files, threads, step)
-    if before != [state(file) for file in files]:
+    if before != [file_state(file) for file in files]:
         packed.unlink()
         raise TraceError(
             f"{folder}: the job has written to it during packing: pack it after the job has ended"
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def state(file: Plain) -> tuple[int, int]:
+def file_state(file: Plain) -> tuple[int, int]:
     """Return the size and modification time of a file, which change on every write."""
     status = file.path.stat()
     return status.st_size, status.st_mtime_ns
@@ -75,7 +75,7 @@ def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     """Raise TraceError if the job may still write; `states` has the state of each file."""
     from mpiprof.hang.processes import alive
 
-    recent = any(time.time_ns() - at < QUIET_S * 10**9 for _, at in states)
+    recent = any(time.time_ns() - at < MIN_AGE_S * 10**9 for _, at in states)
     ended, living = trace.tables.ends, alive(trace)
     for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
         pid = trace.tables.processes[rank]["pid"]
@@ -86,6 +86,6 @@ def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     if recent and any(r not in ended and r not in living for r in known):
         raise TraceError(
             f"{trace.path}: its job may still run on another machine, because not all "
-            f"ranks have ended and the last write was less than {QUIET_S} s ago: pack it "
+            f"ranks have ended and the last write was less than {MIN_AGE_S} s ago: pack it "
             "after the job has ended"
         )

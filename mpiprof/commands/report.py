@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
-Named = tuple[Path, ...]  # the trace as the user named it, or empty
-MOST_FINDINGS = 8
-MOST_KEYS = 8
-ENDINGS = (".md", ".html", ".json")
-SIMULATING_S = 3.0
+TracePaths = tuple[Path, ...]  # the trace as the user named it, or empty
+MAX_FINDINGS = 8
+MAX_KEYS = 8
+FILE_ENDINGS = (".md", ".html", ".json")
+SIMULATION_BUDGET_S = 3.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import fail_on
 
     wanted = None if args.fail_on is None else fail_on.parse(args.fail_on)
-    args.sort = column_of(args.sort)
-    to = ending_of(args)
+    args.sort = sort_column(args.sort)
+    to = output_ending(args)
     from mpiprof.hang import verdict_text
     from mpiprof.interface.progress import working
     from mpiprof.model.machine import given
@@ -80,29 +80,29 @@ def run(args: argparse.Namespace) -> int:
     with working("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
-        callsites = sort(trace.callsites, args.sort)
+        callsites = sort_callsites(trace.callsites, args.sort)
     refuse_unread(trace)
     if args.site:
-        callsites = matching(callsites, args.site)
+        callsites = select_callsites(callsites, args.site)
     found = []
     if args.json or to or (args.by == "callsite" and not args.site):
         with working("looking for causes"):
             from mpiprof.tune.gains import gains
 
-            found = trace.findings(gains(trace, SIMULATING_S))
+            found = trace.findings(gains(trace, SIMULATION_BUDGET_S))
     wrong = verdict_text.line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{paragraph(wrong, 0)}\n")
     if args.json or to:
-        write(document(args, to, trace, callsites, found), args.output)
+        write(make_document(args, to, trace, callsites, found), args.output)
     elif args.site:
-        print(one_site(trace, callsites, args.top, named))
+        print(report_one_callsite(trace, callsites, args.top, named))
     elif args.by == "rank":
-        print(by_rank(trace, args.top, named))
+        print(report_by_rank(trace, args.top, named))
     elif args.by == "routine":
-        print(by_routine(trace, named))
+        print(report_by_routine(trace, named))
     else:
-        print(by_callsite(trace, callsites, found, args, named))
+        print(report_by_callsite(trace, callsites, found, args, named))
     if wanted is None:
         return 0
     if not args.incomplete:
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     return fail_on.judge(args.fail_on, wanted, rows, run_)
 
 
-def document(
+def make_document(
     args: argparse.Namespace, to: str, trace: Trace, callsites: Any, found: list[Finding]
 ) -> str:
     """Return a report as JSON, Markdown or a page, selected by the ending of its name."""
@@ -122,7 +122,7 @@ def document(
         from mpiprof.reports import markdown
 
         return markdown.page(
-            trace, verdict_text.line(trace), callsites, found, args.top, MOST_FINDINGS
+            trace, verdict_text.line(trace), callsites, found, args.top, MAX_FINDINGS
         )
     if to == ".html":
         from mpiprof.interface.progress import working
@@ -132,23 +132,23 @@ def document(
             return html.page(trace, verdict_text.line(trace), lambda _: None)
     from mpiprof.reports import json, rank_times, selector_report
 
-    verdict, told = verdict_text.of_trace(trace)
+    verdict, sentences = verdict_text.of_trace(trace)
     data = json.report(trace, callsites, found) | {
         "selection": selector_report.keys(trace),
         "times": rank_times.as_json(trace),
-        "hang": verdict_text.as_json(trace, verdict, told) if verdict.is_bad else None,
+        "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
     }
-    return json.text(with_causes(trace, callsites, data) if args.site else data)
+    return json.text(add_causes(trace, callsites, data) if args.site else data)
 
 
-def ending_of(args: argparse.Namespace) -> str:
+def output_ending(args: argparse.Namespace) -> str:
     """Return the ending of the output file, or "" without -o; raises UsageError."""
     if args.output is None:
         return ""
     ending = str(args.output.suffix.lower())
-    if ending not in ENDINGS:
+    if ending not in FILE_ENDINGS:
         raise UsageError(
-            f"-o {args.output}: unknown file type: end the name with one of {', '.join(ENDINGS)}"
+            f"-o {args.output}: unknown file type: end the name with one of {', '.join(FILE_ENDINGS)}"
         )
     if args.json and ending != ".json":
         raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")
@@ -169,7 +169,7 @@ def write(text: str, path: Path | None) -> None:
     print(f"{path}: the report")
 
 
-def column_of(name: str) -> str:
+def sort_column(name: str) -> str:
     """Return the column that --sort names; raises UsageError if there is none."""
     from mpiprof.metrics import columns
     from mpiprof.reports.fail_on import by_name
@@ -181,7 +181,7 @@ def column_of(name: str) -> str:
     return known[name]
 
 
-def sort(callsites: Any, column: str) -> Any:
+def sort_callsites(callsites: Any, column: str) -> Any:
     """Return call sites sorted by a column: numbers largest first, texts alphabetically."""
     from mpiprof.metrics import columns
 
@@ -189,7 +189,7 @@ def sort(callsites: Any, column: str) -> Any:
     return callsites.sort_values(column, ascending=ascending, kind="stable", na_position="last")
 
 
-def matching(callsites: Any, pattern: str) -> Any:
+def select_callsites(callsites: Any, pattern: str) -> Any:
     """Return the call sites that match a pattern; raises UsageError if none does."""
     from mpiprof.reports.site_labels import matches, places
 
@@ -202,7 +202,7 @@ def matching(callsites: Any, pattern: str) -> Any:
     return callsites[found]
 
 
-def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, Any]:
+def add_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Add causes and phases to the call sites of a report's data; a summary has none."""
     from mpiprof.reports import json
 
@@ -213,20 +213,20 @@ def with_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str,
     return data
 
 
-def by_callsite(
-    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: Named
+def report_by_callsite(
+    trace: Trace, callsites: Any, found: list[Finding], args: argparse.Namespace, named: TracePaths
 ) -> str:
     """Return the whole report, call site by call site."""
     from mpiprof.reports import callsite_table, selector_report, sentences, text
     from mpiprof.reports.table import paragraph
 
-    parts, top, column = [verdict_on(trace, found)], args.top, args.sort
+    parts, top, column = [verdict_and_facts(trace, found)], args.top, args.sort
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
         if found:
-            told = [sentences.finding(trace, one) for one in found[:MOST_FINDINGS]]
-            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(told, 1)]
+            problems = [sentences.finding(trace, one) for one in found[:MAX_FINDINGS]]
+            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
         left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
@@ -244,14 +244,14 @@ def by_callsite(
         if beyond:
             what = "Totals of all calls" if trace.totalled else text.SUMMED
             parts.append(f"{what}; time of all ranks\n{beyond}")
-        chosen = selector_report.section(trace, min(top, MOST_KEYS), named)
+        chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
         if chosen:
             parts.append(f"Algorithms chosen\n{chosen}")
     parts.append(text.suggestion(named, callsites))
     return "\n\n".join(parts)
 
 
-def verdict_on(trace: Trace, found: list[Finding]) -> str:
+def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
     """Return the program, the verdict and the facts of the run."""
     from mpiprof.diagnosis.verdict import verdict
     from mpiprof.reports import conclusion, text
@@ -264,7 +264,7 @@ def verdict_on(trace: Trace, found: list[Finding]) -> str:
     return "\n".join([title, "", *lines, "", facts])
 
 
-def by_routine(trace: Trace, named: Named) -> str:
+def report_by_routine(trace: Trace, named: TracePaths) -> str:
     """Return counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
@@ -280,7 +280,7 @@ def by_routine(trace: Trace, named: Named) -> str:
     return "\n\n".join(parts)
 
 
-def by_rank(trace: Trace, top: int, named: Named) -> str:
+def report_by_rank(trace: Trace, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI."""
     from mpiprof.reports import rank_times, text
 
@@ -289,7 +289,7 @@ def by_rank(trace: Trace, top: int, named: Named) -> str:
     return "\n\n".join(parts)
 
 
-def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
+def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePaths) -> str:
     """Return the first of the given call sites over its instances."""
     from mpiprof.reports import callsite_report, callsite_table, conclusion, phrases
     from mpiprof.reports.table import paragraph
@@ -312,7 +312,7 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
 
         series = trace.series(callsite)[callsite]
         totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
-        parts.append(why(trace, callsite, top))
+        parts.append(report_causes(trace, callsite, top))
         parts.append(f"How long its instances take\n{callsite_report.quantile_table(row)}")
         first = first_number(trace, callsite)
         over = callsite_report.instance_table(series, int(row["instances"]), top, first)
@@ -323,7 +323,7 @@ def one_site(trace: Trace, callsites: Any, top: int, named: Named) -> str:
     return "\n\n".join(parts)
 
 
-def why(trace: Trace, callsite: int, top: int) -> str:
+def report_causes(trace: Trace, callsite: int, top: int) -> str:
     """Return why the ranks arrive at a call site at different times, and its phases."""
     from mpiprof.reports import callsite_report, phrases
     from mpiprof.reports.table import paragraph

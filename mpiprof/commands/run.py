@@ -77,14 +77,14 @@ def run(args: argparse.Namespace) -> NoReturn:
     """
     environment = dict(os.environ)
     try:
-        start(args, environment)
+        check_and_start(args, environment)
     except MpiprofError as error:
         job.others_may_speak(environment)
         atexit.register(job.end, error.exit_code, environment)  # after the error is printed
         raise
 
 
-def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
+def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     """Check the options and replace this process by the program or mpiexec; raises MpiprofError."""
     try:
         Path.cwd()
@@ -102,11 +102,11 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
         raise UsageError("--partial and --together contradict each other: pass one of them")
     if args.record.startswith("ring"):
         check_ring(args)
-    check_watch(args)
+    check_hang_options(args)
     if args.force:
         check_force(args, environment)
     recording = recording_of(args)
-    plan = usable_plan(args, program, environment)
+    plan = read_plan_or_none(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
     if args.record == "off":
@@ -114,19 +114,19 @@ def start(args: argparse.Namespace, environment: dict[str, str]) -> NoReturn:
     mpi = find_mpi(program, args.mpi, environment)
     unrecorded = args.unrecorded
     if not args.named:
-        unrecorded = is_without_place(args, program, environment)
+        unrecorded = must_run_bare(args, program, environment)
         if args.folder is not None and not unrecorded and not args.force:
             check_folder(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = selection_option.fitted(args, plan, mpi, environment)
-        recording = with_plan(args, recording, plan)
+        recording = add_plan(args, recording, plan)
         recording = replace(recording, learned=selection_option.learned(args, mpi))
     prepared = recorder_environment(program, mpi, recording, environment)
-    warn_of_mixture(program, mpi, environment)
+    warn_of_mixed_mpis(program, mpi, environment)
     if not unrecorded:
         replace_trace(args)
-        look_after(args, prepared)
+        start_agent(args, prepared)
     become(program.argv, prepared)
 
 
@@ -167,13 +167,13 @@ def check_ring(args: argparse.Namespace) -> None:
         raise UsageError("--record ring:SIZE already limits the log: leave out --limit")
 
 
-def check_watch(args: argparse.Namespace) -> None:
+def check_hang_options(args: argparse.Namespace) -> None:
     """Raise UsageError if the trace could not show that the job hangs."""
     if args.on_hang is not None and args.watch is None:
         raise UsageError(
             "--on-hang requires --watch: pass a time without any call, such as --watch 60s"
         )
-    check_summary(args)
+    check_summary_path(args)
     if args.on_hang is not None and not rank_in(os.environ):  # runs on rank 0's node
         check_command(args.on_hang)
     if args.watch is None:
@@ -195,13 +195,13 @@ def check_command(text: str) -> None:
     shell, first = "/bin/sh", text.split()[0]
     if subprocess.run([shell, "-n", "-c", text], capture_output=True, check=False).returncode:
         raise UsageError(f"--on-hang {text!r}: {shell} reports a syntax error")
-    asked = [shell, "-c", 'command -v "$1"', shell, first]
+    action = [shell, "-c", 'command -v "$1"', shell, first]
     plain = re.fullmatch(r"[\w./+-]+", first) is not None
-    if plain and subprocess.run(asked, capture_output=True, check=False).returncode:
+    if plain and subprocess.run(action, capture_output=True, check=False).returncode:
         raise UsageError(f"--on-hang {text!r}: {first} was not found on this node: pass its path")
 
 
-def check_summary(args: argparse.Namespace) -> None:
+def check_summary_path(args: argparse.Namespace) -> None:
     """Raise UsageError if a job's summary cannot be computed or written."""
     path = args.summary_to
     if path is None:
@@ -213,14 +213,14 @@ def check_summary(args: argparse.Namespace) -> None:
     check_output("--summary-to", path, "summary.json", replaced=True)
 
 
-def is_looked_after(args: argparse.Namespace) -> bool:
+def needs_agent(args: argparse.Namespace) -> bool:
     """Return whether the options require an agent process beside the job."""
     return args.watch is not None or args.summary_to is not None
 
 
-def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
+def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     """Start the agent process that watches the job and writes its summary, if requested."""
-    if not is_looked_after(args):
+    if not needs_agent(args):
         return
     from mpiprof.hang import spawn as beside
 
@@ -239,7 +239,7 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
     try:
         beside.beside(task)
     except OSError as error:
-        say_once(
+        print_once(
             (
                 f"the agent process could not be started ({error.strerror}), so --watch and "
                 "--summary-to have no effect"
@@ -248,7 +248,7 @@ def look_after(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         )
 
 
-def usable_plan(
+def read_plan_or_none(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> Plan | None:
     """Return the plan of --switch, or None if it cannot be read and --or-bare permits that."""
@@ -257,14 +257,12 @@ def usable_plan(
     except MpiprofError as error:
         if not args.or_bare or args.switch is None:
             raise
-        say_once(f"{error}; the program runs without selection (--or-bare)", environment)
+        print_once(f"{error}; the program runs without selection (--or-bare)", environment)
         selection_option.forget(args)
         return None
 
 
-def is_without_place(
-    args: argparse.Namespace, program: Program, environment: dict[str, str]
-) -> bool:
+def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[str, str]) -> bool:
     """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
     folder = args.folder or Path(base_name(program))
     ranks = args.ranks or job.local_ranks_in(environment) or 1
@@ -274,12 +272,12 @@ def is_without_place(
         if not args.or_bare:
             remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
             raise MpiprofError(f"{error}: {remedy}") from error
-        say_once(f"{error}; the program runs unrecorded (--or-bare)", environment)
+        print_once(f"{error}; the program runs unrecorded (--or-bare)", environment)
         return True
     return False
 
 
-def say_once(text: str, environment: dict[str, str]) -> None:
+def print_once(text: str, environment: dict[str, str]) -> None:
     """Print a line on standard error in the first rank of a job."""
     if not rank_in(environment):
         print(f"mpiprof: {text}", file=sys.stderr)
@@ -293,17 +291,17 @@ def check_machine(path: Path) -> None:
         )
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
-    model_of(path)
+    read_model(path)
 
 
-def with_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
+def add_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
     """Return a recording with the checked text of the plan; raises UsageError."""
     return replace(
-        recording, switch=plan.text() or None, switch_model=model_of(args.machine), auto=plan.auto
+        recording, switch=plan.text() or None, switch_model=read_model(args.machine), auto=plan.auto
     )
 
 
-def model_of(machine: Path | None) -> str | None:
+def read_model(machine: Path | None) -> str | None:
     """Return alpha and beta in ns, from which some algorithms compute their block size.
 
     Returns None if they cannot be used. The algorithms then use their default block sizes.
@@ -349,11 +347,11 @@ def start_ranks(
     folder = args.folder
     if folder is None:
         folder = Path(dated_name(program))
-    unrecorded = args.record != "off" and is_without_place(args, program, environment)
+    unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
         check_folder(folder, {})
     words = launcher.words(args.ranks, environment)
-    if args.record != "off" and plan is None and is_the_same_for_all(args, program, environment):
+    if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
         together = args.together or (mpi.shown and not args.partial)
         recording = replace(
             recording_of(args), folder=folder, unrecorded=unrecorded, together=together
@@ -372,7 +370,7 @@ def start_ranks(
     become([*words, "--", *program_words(args)], environment)
 
 
-def is_the_same_for_all(
+def is_equal_on_all_ranks(
     args: argparse.Namespace, program: Program, environment: dict[str, str]
 ) -> bool:
     """Return whether no rank of `run -n` must determine or start anything by itself."""
@@ -380,7 +378,7 @@ def is_the_same_for_all(
 
     elsewhere = any(name in environment for name in mpiexec.MANAGERS)
     # `env` would read a program name that contains "=" as a variable.
-    return not elsewhere and not is_looked_after(args) and "=" not in program.argv[0]
+    return not elsewhere and not needs_agent(args) and "=" not in program.argv[0]
 
 
 def program_words(args: argparse.Namespace) -> list[str]:
@@ -389,7 +387,7 @@ def program_words(args: argparse.Namespace) -> list[str]:
     return words[1:] if words[:1] == ["--"] else words
 
 
-def warn_of_mixture(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
+def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
     """Warn if the launcher belongs to another MPI: each process will then be a separate job."""
     launcher = library.mpi_of_launcher(environment)
     if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or rank_in(environment):

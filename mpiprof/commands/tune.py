@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mpiprof.tune.export_rules.targets import Target
     from mpiprof.tune.result import Result, Verdict
 
-TOP = 15
+TOP_WORKS = 15
 LIBRARIES = ("openmpi", "mpich", "intel")
 
 
@@ -83,9 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--top",
         type=parse_units.number(1, 10**6),
-        default=TOP,
+        default=TOP_WORKS,
         metavar="N",
-        help=f"show at most N rows ({TOP})",
+        help=f"show at most N rows ({TOP_WORKS})",
     )
     add("--json", action="store_true", help="print JSON")
     dask_workers.add_argument(parser)
@@ -96,20 +96,20 @@ def run(args: argparse.Namespace) -> int:
     """Read the trace, try the candidates, print the results and write the plan."""
     check(args)
     if args.plan is not None:
-        return of_plan(args)
+        return export_plan_file(args)
     if args.replay:
         return replay(args)
-    trace, name = opened(args)
+    trace, name = open_named_trace(args)
     if args.found:
-        return from_selection(args, trace, name)
+        return plan_from_selector(args, trace, name)
     from mpiprof.interface.progress import bar
     from mpiprof.tune import predict, tasks
 
     works = tasks.chosen(trace, predict.patterns_for(trace.ranks), args.site)
-    machine = machine_of(args, trace)
+    machine = machine_to_simulate(args, trace)
     with bar("simulating", len(works)) as step:
         results = predict.predict(works, machine, args.budget, lambda: step(1))
-    return conclude(args, trace, name, results, recorded_origin(trace, "model"))
+    return print_results(args, trace, name, results, recorded_origin(trace, "model"))
 
 
 def check(args: argparse.Namespace) -> None:
@@ -138,7 +138,7 @@ def check(args: argparse.Namespace) -> None:
         check_output("-o", args.output, "plan.json")
 
 
-def opened(args: argparse.Namespace) -> tuple[Trace, str]:
+def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
     from mpiprof.interface.progress import working
     from mpiprof.model.machine import given
@@ -153,7 +153,7 @@ def opened(args: argparse.Namespace) -> tuple[Trace, str]:
     return trace, str(folder)
 
 
-def machine_of(args: argparse.Namespace, trace: Trace) -> Machine:
+def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
     """Return the machine to simulate; raises UsageError if none is known."""
     from mpiprof.model import machine
 
@@ -186,9 +186,9 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.launch.program import verb_words
     from mpiprof.tune.replay import jobs as replayed
 
-    words = tuple(verb_words(*rank_words(args)))
-    asked = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
-    done = replayed.run(asked)
+    words = tuple(verb_words(*rank_command(args)))
+    request = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
+    done = replayed.run(request)
     if isinstance(done, int):
         return done
 
@@ -211,9 +211,9 @@ def replay(args: argparse.Namespace) -> int:
         "near_share": float((errors <= NEAR_NS).mean()),
         "clock_error_ns": outcome.clock_error_ns,
     }
-    place = f" on {done.where}" if done.where else ""
+    environment = f" on {done.where}" if done.where else ""
     head = (
-        f"Replayed{place} with {outcome.ranks} ranks of {facts['mpi']}: "
+        f"Replayed{environment} with {outcome.ranks} ranks of {facts['mpi']}: "
         f"{len(errors)} instances in {outcome.laps} laps\n"
         f"  arrivals imposed within {duration(facts['arrival_error_median_ns'])} (median), "
         f"{duration(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
@@ -222,10 +222,12 @@ def replay(args: argparse.Namespace) -> int:
     if outcome.clock_error_ns:
         head += f"\n  clocks of the ranks are right within {duration(outcome.clock_error_ns)}"
     origin = plan_entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
-    return conclude(args, done.trace, str(done.trace.path), done.results, origin, [head], facts)
+    return print_results(
+        args, done.trace, str(done.trace.path), done.results, origin, [head], facts
+    )
 
 
-def rank_words(args: argparse.Namespace) -> list[str]:
+def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of this verb for one rank."""
     words = ["tune", "--replay", "--budget", f"{args.budget}s", "--top", str(args.top)]
     if args.trace is not None:
@@ -242,7 +244,7 @@ def rank_words(args: argparse.Namespace) -> list[str]:
 # ---- results
 
 
-def conclude(
+def print_results(
     args: argparse.Namespace,
     trace: Trace,
     name: str,
@@ -259,12 +261,12 @@ def conclude(
     verdicts = [result.judge(one, total) for one in results]
     found = [result_rows.row(v) for v in verdicts]
     plan = result_rows.plan(verdicts, origin)
-    handed = hand_over(args, plan, trace)
-    if args.output is not None and handed is None:
+    export = export_found_plan(args, plan, trace)
+    if args.output is not None and export is None:
         write_plan(args.output, plan, origin)
     if args.json:
-        print_json(args, trace, found, result_rows.summary(trace, verdicts), plan, facts, handed)
-        return code_of(handed)
+        print_json(args, trace, found, result_rows.summary(trace, verdicts), plan, facts, export)
+        return exit_code(export)
     parts = [text.facts(trace), *head]
     if args.summary:
         parts.append(tuning_report.summary(result_rows.summary(trace, verdicts)))
@@ -272,9 +274,9 @@ def conclude(
         parts.append(tuning_report.works(found, args.top))
     else:
         parts.append(tuning_report.nothing(trace))
-    parts.append(ending(args, trace, name, verdicts, plan, handed))
+    parts.append(closing_lines(args, trace, name, verdicts, plan, export))
     print("\n\n".join(parts))
-    return code_of(handed)
+    return exit_code(export)
 
 
 def write_plan(path: Path, plan: Sequence[dict[str, Any]], origin: Mapping[str, Any]) -> None:
@@ -293,7 +295,7 @@ def print_json(
     summary: Sequence[Mapping[str, Any]],
     plan: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any] | None = None,
-    handed: Mapping[str, Any] | None = None,
+    export: Mapping[str, Any] | None = None,
 ) -> None:
     """Print all results as JSON; unknown values are null."""
     from mpiprof.reports import json
@@ -306,98 +308,98 @@ def print_json(
         "works": list(works),
         "summary": list(summary),
         "plan": list(plan),
-        "written": None if args.output is None or code_of(handed) else str(args.output),
-        "handover": handed,
+        "written": None if args.output is None or exit_code(export) else str(args.output),
+        "handover": export,
     }
-    print(json.text(known(data)))
+    print(json.text(replace_nan(data)))
 
 
-def known(value: Any) -> Any:
+def replace_nan(value: Any) -> Any:
     """Return data with null in place of numbers that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: known(one) for name, one in value.items()}
-    return [known(one) for one in value] if isinstance(value, list) else value
+        return {name: replace_nan(one) for name, one in value.items()}
+    return [replace_nan(one) for one in value] if isinstance(value, list) else value
 
 
-def ending(
+def closing_lines(
     args: argparse.Namespace,
     trace: Trace,
     name: str,
     verdicts: Sequence[Verdict],
     plan: Sequence[Mapping[str, Any]],
-    handed: Mapping[str, Any] | None,
+    export: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
     from mpiprof.reports import export_rules
     from mpiprof.tune.result import DOUBTFUL
 
-    if handed is not None:
-        return export_rules.text(handed)
-    said = []
+    if export is not None:
+        return export_rules.text(export)
+    lines = []
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        said.append(
+        lines.append(
             f"{args.output}: {many}" + ("" if plan else ", because no change is certain to gain")
         )
     if any("reduce" in one["operation"] for one in plan):
-        said.append("Floating-point reductions may round differently.")
+        lines.append("Floating-point reductions may round differently.")
     again = ["tune", Path(name), *(["--replay"] if args.replay else [])]
     doubtful = any(v.worth == DOUBTFUL for v in verdicts)
     if args.output is not None and plan:
         program = trace.program if trace.program != "?" else "app.py"
         words = ("run", "--switch", args.output, Path(program))
-        said.append(f"next: {command(*words, ranks=trace.ranks)}")
+        lines.append(f"next: {command(*words, ranks=trace.ranks)}")
     elif doubtful and not args.replay:
         line = command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
-        said.append(f"next: {line}   (measure the prediction)")
+        lines.append(f"next: {line}   (measure the prediction)")
     elif plan:
-        said.append(f"next: {command(*again, '-o', 'plan.json')}")
+        lines.append(f"next: {command(*again, '-o', 'plan.json')}")
     else:
         line = command("report", Path(name))
-        said.append(f"next: {line}   (which ranks are late)")
-    return "\n".join(said)
+        lines.append(f"next: {line}   (which ranks are late)")
+    return "\n".join(lines)
 
 
-def from_selection(args: argparse.Namespace, trace: Trace, name: str) -> int:
+def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int:
     """Write the plan of the choices that a program's selector made."""
     from mpiprof.tune import from_selector
 
     found = from_selector.read(trace.path)
     plan = from_selector.to_entries(found, recorded_origin(trace, "auto"))
-    handed = hand_over(args, plan, trace)
-    if args.output is not None and handed is None:
+    export = export_found_plan(args, plan, trace)
+    if args.output is not None and export is None:
         write_plan(args.output, plan, recorded_origin(trace, "auto"))
     if args.json:
-        print_json(args, trace, [], [], plan, None, handed)
-        return code_of(handed)
+        print_json(args, trace, [], [], plan, None, export)
+        return exit_code(export)
     print(f"{len(found)} groups of calls chose for themselves, {len(plan)} entries of a plan")
     for one in plan:
         where = ", ".join(one.get("call_sites", [])) or "at all call sites"
         print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
-    print(ending(args, trace, name, [], plan, handed))
-    return code_of(handed)
+    print(closing_lines(args, trace, name, [], plan, export))
+    return exit_code(export)
 
 
 # ---- export to the library's configuration
 
 
-def of_plan(args: argparse.Namespace) -> int:
+def export_plan_file(args: argparse.Namespace) -> int:
     """Export a plan from its file; its call sites can be exported only with a TRACE."""
     from mpiprof.reports import export_rules, json
     from mpiprof.tune.export_rules import targets
 
-    trace = opened(args)[0] if args.trace is not None else None
-    handed = targets.of_plan(args.plan, target(args), trace, args.ranks)
+    trace = open_named_trace(args)[0] if args.trace is not None else None
+    export = targets.of_plan(args.plan, export_target(args), trace, args.ranks)
     if args.json:
-        print(json.text({"version": 1, "handover": handed}))
+        print(json.text({"version": 1, "handover": export}))
     else:
-        print(export_rules.text(handed))
-    return code_of(handed)
+        print(export_rules.text(export))
+    return exit_code(export)
 
 
-def hand_over(
+def export_found_plan(
     args: argparse.Namespace, plan: Sequence[dict[str, Any]], trace: Trace
 ) -> dict[str, Any] | None:
     """Return the exported part of a plan that was found here, or None without --to."""
@@ -405,16 +407,16 @@ def hand_over(
         return None
     from mpiprof.tune.export_rules import targets
 
-    return targets.of_entries(plan, target(args), trace)
+    return targets.of_entries(plan, export_target(args), trace)
 
 
-def target(args: argparse.Namespace) -> Target:
+def export_target(args: argparse.Namespace) -> Target:
     """Return the target of the export."""
     from mpiprof.tune.export_rules.targets import Target
 
     return Target(args.to, args.output, args.commutative)
 
 
-def code_of(handed: Mapping[str, Any] | None) -> int:
+def exit_code(export: Mapping[str, Any] | None) -> int:
     """Return the exit code: 1 if nothing could be exported and nothing was written, else 0."""
-    return int(handed is not None and handed["written"] is None)
+    return int(export is not None and export["written"] is None)

@@ -28,22 +28,22 @@ from mpiprof.interface.optional_dependencies import missing, part
 from mpiprof.interface.shell_hints import command
 from mpiprof.store import dask_workers
 
-NEEDED = (
+REQUIRED_MODULES = (
     "dash", "dash_ag_grid", "dash_mantine_components", "flask_compress", "plotly", "waitress",
 )  # fmt: skip
-BACKLOG = 128  # requests that may wait until the pages are ready
-PORT = 8765
-LOCAL = "127.0.0.1"
+LISTEN_BACKLOG = 128  # requests that may wait until the pages are ready
+DEFAULT_PORT = 8765
+LOCALHOST = "127.0.0.1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this verb."""
     add = parser.add_argument
     add("traces", nargs="*", type=Path, metavar="TRACE", help="trace folders")
-    add("--port", type=int, metavar="P", help=f"port to listen on ({PORT}, or a free port)")
+    add("--port", type=int, metavar="P", help=f"port to listen on ({DEFAULT_PORT}, or a free port)")
     add(
         "--host",
-        default=LOCAL,
+        default=LOCALHOST,
         metavar="H",
         help="address to listen on (default: this machine only)",
     )
@@ -64,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
 
     The address is printed before any large import or read. Requests wait until both are done.
     """
-    require(NEEDED)
+    require_modules(REQUIRED_MODULES)
     from mpiprof.model.machine import given
     from mpiprof.trace.machine import fault
 
-    paths, allowed = folders(args.traces), sources(args.source)
+    paths, allowed = trace_folders(args.traces), source_folders(args.source)
     machine = given(args.machine, fault)
     if args.workers is not None:
         from mpiprof.store.cached_trace import refuse_plain
@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
         for path in paths:
             refuse_plain(path)
     token = secrets.token_urlsafe(24)
-    with listening(args.host, args.port) as listener:
+    with open_listener(args.host, args.port) as listener:
         port = listener.getsockname()[1]
-        address = f"http://{shown_host(args.host)}:{port}/?token={token}"
+        address = f"http://{browsable_host(args.host)}:{port}/?token={token}"
         announce(address, args.host, port)
         if not args.no_browser and has_browser():
             webbrowser.open(address)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def require(modules: tuple[str, ...]) -> None:
+def require_modules(modules: tuple[str, ...]) -> None:
     """Raise MpiprofError for the first module that is not installed."""
     for name in modules:
         if importlib.util.find_spec(name) is None:
@@ -112,7 +112,7 @@ def read(context: Any, name: str) -> None:
             data.prepare()
 
 
-def folders(named: list[Path]) -> list[Path]:
+def trace_folders(named: list[Path]) -> list[Path]:
     """Return the trace folders to show; raises TraceError for a folder without a trace."""
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.folder import files_of
@@ -123,7 +123,7 @@ def folders(named: list[Path]) -> list[Path]:
     return found
 
 
-def sources(named: list[Path] | None) -> list[Path]:
+def source_folders(named: list[Path] | None) -> list[Path]:
     """Return the folders from which source files may be shown; raises UsageError."""
     for path in named or []:
         if not path.is_dir():
@@ -131,15 +131,15 @@ def sources(named: list[Path] | None) -> list[Path]:
     return named or [Path.cwd()]
 
 
-def listening(host: str, port: int | None) -> socket.socket:
+def open_listener(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens on `port`, or on the default port or any free port if None."""
     if port is not None and not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: ports range from 0 to 65535")
     try:
         if port is None:
             with contextlib.suppress(OSError):
-                return bound(host, PORT)
-        return bound(host, port or 0)
+                return bind_socket(host, DEFAULT_PORT)
+        return bind_socket(host, port or 0)
     except OSError as error:
         why = error.strerror or str(error)
     hint = (
@@ -147,18 +147,18 @@ def listening(host: str, port: int | None) -> socket.socket:
         if port
         else "check that --host is an address of this machine"
     )
-    raise MpiprofError(f"cannot listen on {host} port {port or PORT}: {why}; {hint}")
+    raise MpiprofError(f"cannot listen on {host} port {port or DEFAULT_PORT}: {why}; {hint}")
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens on a port of a host; raises OSError."""
     family, *_, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    return socket.create_server(address[:2], family=family, backlog=LISTEN_BACKLOG)
 
 
-def shown_host(host: str) -> str:
+def browsable_host(host: str) -> str:
     """Return the host in the form for an address that this machine can open."""
     if host in ("0.0.0.0", "::", ""):
         return "localhost"
@@ -169,9 +169,11 @@ def announce(address: str, host: str, port: int) -> None:
     """Print the address of the pages, and how to reach them from other machines."""
     print(f"{address}\n")
     machine = socket.gethostname()
-    if host in (LOCAL, "localhost", "::1"):
+    if host in (LOCALHOST, "localhost", "::1"):
         print("  reachable only from this machine; from another machine:")
-        print(f"    ssh -L {port}:localhost:{port} {user()}@{machine}     then open the address")
+        print(
+            f"    ssh -L {port}:localhost:{port} {user_name()}@{machine}     then open the address"
+        )
     else:
         print(
             f"  from other machines: replace the host by {machine}; without https the token can be"
@@ -181,7 +183,7 @@ def announce(address: str, host: str, port: int) -> None:
     print(f"next: {command('report')}   (the same in the terminal)", flush=True)
 
 
-def user() -> str:
+def user_name() -> str:
     """Return the user's name for the ssh line."""
     try:
         return getpass.getuser()

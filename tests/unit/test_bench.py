@@ -33,7 +33,7 @@ from mpiprof.model.schedule import Problem
 
 MACHINE = uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
-STUDIES = tuple(n for n in bench.STUDIES if n not in (*bench.LOOPS, bench.PROGRAMS))
+STUDIES = tuple(n for n in bench.STUDIES if n not in (*bench.LOOP_STUDIES, bench.PROGRAMS))
 
 
 def result(case: Case, *ms: float) -> Result:

@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 from support.wait_until import HANG_S
 
 import mpiprof
-from mpiprof.__main__ import VERBS, command, main
+from mpiprof.__main__ import VERBS, import_command, main
 from mpiprof.commands import doctor
 from mpiprof.interface.installation import DISTRIBUTION, pip_install
 from mpiprof.interface.shell_hints import command as suggested
@@ -29,12 +29,12 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for verb in VERBS:
         assert f"  {verb} " in text
-        assert (command(verb).__doc__ or "").splitlines()[0] in text
+        assert (import_command(verb).__doc__ or "").splitlines()[0] in text
 
 
 def test_every_file_in_commands_that_is_a_verb_is_listed() -> None:
     files = {path.stem for path in (ROOT / "mpiprof" / "commands").glob("*.py")}
-    verbs = {name for name in files if hasattr(command(name), "add_arguments")}
+    verbs = {name for name in files if hasattr(import_command(name), "add_arguments")}
     assert verbs == set(VERBS)
 
 
@@ -43,7 +43,7 @@ def test_help_of_a_verb_is_its_docstring(verb: str, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as ended:
         main([verb, "--help"])
     assert ended.value.code == 0
-    assert (command(verb).__doc__ or "").strip() in capsys.readouterr().out
+    assert (import_command(verb).__doc__ or "").strip() in capsys.readouterr().out
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,15 +129,17 @@ def test_doctor_repeats_the_remedy_of_failed_checks(
     remedy = "set OMPI_ALLOW_RUN_AS_ROOT=1"
     failed = doctor.Check(False, "/x/mpiexec, preloading fails", remedy, needed=True)
     unusable = doctor.Check(False, "/y/mpiexec", "its shared libmpi was not found beside it")
-    monkeypatch.setattr(doctor, "launchers", lambda: iter([(False, unusable), (False, failed)]))
+    monkeypatch.setattr(
+        doctor, "check_launchers", lambda: iter([(False, unusable), (False, failed)])
+    )
     assert main(["doctor"]) == 1
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"next: {remedy}; then `{suggested('doctor')}` again"
     works = doctor.Check(True, "/z/mpiexec, preloading works")
-    monkeypatch.setattr(doctor, "launchers", lambda: iter([(False, failed), (True, works)]))
+    monkeypatch.setattr(doctor, "check_launchers", lambda: iter([(False, failed), (True, works)]))
     assert main(["doctor"]) == 0  # but `run -n` starts the first
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"next: {remedy}; then ")
-    monkeypatch.setattr(doctor, "launchers", lambda: iter([(True, works), (False, failed)]))
+    monkeypatch.setattr(doctor, "check_launchers", lambda: iter([(True, works), (False, failed)]))
     assert main(["doctor"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"next: {suggested('run', '-n', 4, 'app.py')}"

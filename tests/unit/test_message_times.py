@@ -13,7 +13,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.commands.run import model_of
+from mpiprof.commands.run import read_model
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import fault
 from mpiprof.tune.gains import gains
@@ -128,6 +128,6 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
         printed = capsys.readouterr().err
         assert "its message times are not usable, one way takes 14 times" in printed
         assert "repeat `mpiexec -n 4 " in printed and "-m mpiprof calibrate -o" in printed
-    assert model_of(file) is None
+    assert read_model(file) is None
     file.write_text(json.dumps(machine()))
-    assert model_of(file) == "10000.0 1.0"
+    assert read_model(file) == "10000.0 1.0"

@@ -15,7 +15,7 @@ from support.mpis import Mpi
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.__main__ import Parser, main
+from mpiprof.__main__ import CommandParser, main
 from mpiprof.interface.shell_hints import command
 from mpiprof.launch.folder import dated_name
 from mpiprof.launch.options import add_options
@@ -216,6 +216,6 @@ def test_compare_names_a_trace_that_is_given_twice(
 
 
 def test_np_is_n() -> None:
-    parser = Parser()
+    parser = CommandParser()
     add_options(parser)
     assert parser.parse(["-np", "2"]) == parser.parse(["-n", "2"])

@@ -10,7 +10,7 @@ import pytest
 from support import ROOT
 
 from mpiprof import __version__
-from mpiprof.__main__ import Parser, command
+from mpiprof.__main__ import CommandParser, import_command
 
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = re.findall(
@@ -46,8 +46,8 @@ VERBS = [line.partition("python -m mpiprof ")[2] for line in COMMANDS if "-m mpi
 @pytest.mark.parametrize("line", VERBS)
 def test_each_command_is_understood(line: str) -> None:
     verb, *words = shlex.split(line)
-    parser = Parser(prog=verb, allow_abbrev=False)
-    command(verb).add_arguments(parser)
+    parser = CommandParser(prog=verb, allow_abbrev=False)
+    import_command(verb).add_arguments(parser)
     parser.parse(words)
 
 
