@@ -22,33 +22,33 @@ from . import components
 from . import url_state as states
 from .figures import algorithms as figures
 
-KEYS = ("of", "name", "p", "bytes", "late")
-MOST_PROCESSES, MOST_ROUNDS = 32, 4000
+STATE_KEYS = ("of", "name", "p", "bytes", "late")
+MAX_PROCESSES, MAX_ROUNDS = 32, 4000
 SIZES = (8, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
 LATE = ("nobody late", "the last rank late", "ranks late one after the other")
 
 
-def layout(state: states.State) -> Component:
+def make_layout(state: states.PageState) -> Component:
     """Return the catalogue's controls and the containers of their results."""
-    shown = asked(state)
+    shown = view_state(state)
     processes, remote = shown["p"], " + remote group" * shown["algorithm"].intercommunicator
     controls = [
-        _select("catalogue-of", "Operation", problem_spec.operations(), shown["of"]),
-        _select("catalogue-name", "Algorithm", _names(shown["of"]), shown["name"]),
+        _make_select("catalogue-of", "Operation", problem_spec.operations(), shown["of"]),
+        _make_select("catalogue-name", "Algorithm", _algorithm_names(shown["of"]), shown["name"]),
         dmc.NumberInput(
             id="catalogue-p", label=f"Processes{remote}", value=processes, min=2,
-            max=MOST_PROCESSES, debounce=300, className="choice narrow",
+            max=MAX_PROCESSES, debounce=300, className="choice narrow",
         ),
-        _select(
+        _make_select(
             "catalogue-bytes", "Data",
             [{"value": str(n), "label": size(n)} for n in SIZES], str(shown["bytes"]),
         ),
-        _select(
+        _make_select(
             "catalogue-late", "Arrivals",
             [{"value": str(i), "label": text} for i, text in enumerate(LATE)], str(shown["late"]),
         ),
     ]  # fmt: skip
-    return components.card(
+    return components.make_card(
         "Catalogue",
         html.Div(controls, className="controls"),
         html.Div(id="catalogue-entry"),
@@ -59,21 +59,21 @@ def layout(state: states.State) -> Component:
     )
 
 
-def _select(name: str, label: str, data: Any, value: str) -> Component:
+def _make_select(name: str, label: str, data: Any, value: str) -> Component:
     return dmc.Select(
         id=name, label=label, data=data, value=value, allowDeselect=False, searchable=True,
         className="choice",
     )  # fmt: skip
 
 
-def _names(operation: str) -> list[dict[str, str]]:
+def _algorithm_names(operation: str) -> list[dict[str, str]]:
     return [
         {"value": a.name, "label": a.name + " (inter-communicator)" * a.intercommunicator}
         for a in {a.name: a for a in problem_spec.algorithms(operation)}.values()
     ]
 
 
-def asked(state: states.State) -> dict[str, Any]:
+def view_state(state: states.PageState) -> dict[str, Any]:
     """Return the catalogue state of the URL; invalid values are replaced by valid ones."""
     operation = state.get("of")
     if operation not in problem_spec.operations():
@@ -81,22 +81,22 @@ def asked(state: states.State) -> dict[str, Any]:
     known = {a.name: a for a in problem_spec.algorithms(operation)}
     name = state.get("name")
     algorithm = known.get(name) or next(iter(known.values()))
-    wanted = state.number("bytes", 1 << 13)
+    wanted = state.get_number("bytes", 1 << 13)
     return {
         "of": operation,
         "name": algorithm.name,
         "algorithm": algorithm,
-        "p": min(max(state.number("p", 8), 2), MOST_PROCESSES),
+        "p": min(max(state.get_number("p", 8), 2), MAX_PROCESSES),
         "bytes": wanted if wanted in SIZES else 1 << 13,
-        "late": min(max(state.number("late"), 0), len(LATE) - 1),
+        "late": min(max(state.get_number("late"), 0), len(LATE) - 1),
     }
 
 
-def entry(state: states.State) -> list[Component]:
+def make_entry(state: states.PageState) -> list[Component]:
     """Return an algorithm's facts and its space-time diagram."""
-    shown = asked(state)
+    shown = view_state(state)
     a: Algorithm = shown["algorithm"]
-    facts = components.facts(
+    facts = components.fact_list(
         [
             ("needs", a.restrictions or "nothing"),
             ("cost", a.cost),
@@ -104,18 +104,22 @@ def entry(state: states.State) -> list[Component]:
             ("source", a.source),
         ]
     )
-    found = _timing(a, shown)
+    found = _simulate_timing(a, shown)
     if isinstance(found, str):
         return [facts, html.P(found, className="note")]
     remote = shown["p"] // 2 if a.intercommunicator else 0
     names = draw.names_of(shown["p"], remote)
-    told = f"The last process ends at {duration(float(found.finish.max()))}"
+    details = f"The last process ends at {duration(float(found.finish.max()))}"
     if shown["late"]:
-        told += f", {duration(found.last)} after the last arrival"
-    return [facts, html.P(told + "."), components.graph(figures.space_time(found, names), state)]
+        details += f", {duration(found.last)} after the last arrival"
+    return [
+        facts,
+        html.P(details + "."),
+        components.make_graph(figures.draw_space_time(found, names), state),
+    ]
 
 
-def _timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
+def _simulate_timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
     """Return the simulated times, or the reason why the simulation is impossible."""
     remote = shown["p"] // 2 if a.intercommunicator else 0
     made = problem_spec.Setting(shown["p"], remote, shown["bytes"])
@@ -133,9 +137,9 @@ def _timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
         return str(error)
 
 
-def register(app: dash.Dash) -> None:
+def register_callbacks(app: dash.Dash) -> None:
     """Add the callbacks of the catalogue."""
-    controls = [f"catalogue-{key}" for key in KEYS]
+    controls = [f"catalogue-{key}" for key in STATE_KEYS]
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -146,11 +150,11 @@ def register(app: dash.Dash) -> None:
     def choose(*values: Any) -> str:
         """Write the chosen values into the URL."""
         state = states.parse(values[-1])
-        chosen = dict(zip(KEYS, values[:-1], strict=True))
-        new = state.with_own(**chosen)
-        if asked(new) == asked(state):
+        chosen = dict(zip(STATE_KEYS, values[:-1], strict=True))
+        new = state.set_keys(**chosen)
+        if view_state(new) == view_state(state):
             raise PreventUpdate
-        return new.query()
+        return new.format_query()
 
     @app.callback(
         Output("catalogue-entry", "children"),
@@ -162,6 +166,6 @@ def register(app: dash.Dash) -> None:
     def show(search: str, scheme: str) -> Any:
         """Show the algorithm that the URL names."""
         state = states.parse(search, dark=scheme == "dark")
-        shown = asked(state)
-        made = components.guarded("an algorithm", lambda: entry(state))
-        return made, _names(shown["of"]), shown["name"]
+        shown = view_state(state)
+        made = components.make_or_message("an algorithm", lambda: make_entry(state))
+        return made, _algorithm_names(shown["of"]), shown["name"]

@@ -13,8 +13,8 @@ from flask import request
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
 from . import auth, compression, layout, skeleton
-from .pages import pages
-from .trace_data import Context
+from .pages import list_pages
+from .trace_data import TraceContext
 
 TITLE = "mpiprof"
 THREADS = 8
@@ -31,10 +31,10 @@ class App(dash.Dash):
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """Return the HTML page that the scripts fill in."""
         index: str = super().interpolate_index(**parts)  # type: ignore[no-untyped-call]
-        return index.replace("{%skeleton%}", skeleton.outline(pages(), request.path))
+        return index.replace("{%skeleton%}", skeleton.make_outline(list_pages(), request.path))
 
 
-def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
+def make(context: TraceContext, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
     """Return the app; `hosts` are the server's host names besides localhost."""
     app = App(
         __name__,
@@ -49,14 +49,14 @@ def make(context: Context, token: str, hosts: Sequence[str] = ()) -> dash.Dash:
         ],
         index_string=PAGE,
     )
-    app.layout = layout.layout(context)
-    layout.register(app, context)
+    app.layout = layout.make_layout(context)
+    layout.register_callbacks(app, context)
     auth.protect(app.server, token, hosts, app.csp_hashes())
-    compression.deliver(app.server)
+    compression.compress_responses(app.server)
     return app
 
 
-def server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseWSGIServer:
+def make_server(app: dash.Dash, listener: socket.socket) -> MultiSocketServer | BaseWSGIServer:
     """Return a server on a listening socket; its `run` serves until the server is closed."""
     # Hide the warning that requests wait for a thread, which does not help the user.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)

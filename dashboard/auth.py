@@ -39,19 +39,19 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
 
     @server.before_request
     def check() -> Answer | None:
-        host = host_of(request.host)
+        host = parse_host(request.host)
         if host not in names and not is_address(host):
-            return refuse("unknown host name: use the address that `view` printed")
-        if not same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
-            return refuse("the request comes from another site")
+            return refuse_request("unknown host name: use the address that `view` printed")
+        if not is_same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
+            return refuse_request("the request comes from another site")
         cookie = cookie_name(request.host)
         given = request.args.get("token")
         if given is not None:
-            if not matches(given, token):
-                return refuse("wrong token: use the address that `view` printed")
-            return let_in(cookie, token)
-        if not matches(request.cookies.get(cookie, ""), token):
-            return refuse("open the address that `view` printed, with its token")
+            if not is_correct_token(given, token):
+                return refuse_request("wrong token: use the address that `view` printed")
+            return set_cookie_and_redirect(cookie, token)
+        if not is_correct_token(request.cookies.get(cookie, ""), token):
+            return refuse_request("open the address that `view` printed, with its token")
         return None
 
     @server.after_request
@@ -62,17 +62,17 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
         return response
 
 
-def matches(given: str, token: str) -> bool:
+def is_correct_token(given: str, token: str) -> bool:
     """Return whether a token is correct, compared in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-def refuse(why: str) -> Answer:
+def refuse_request(why: str) -> Answer:
     """Return a 403 response with one line of text."""
     return make_response(Response(f"403: {why}\n", 403, mimetype="text/plain"))
 
 
-def let_in(cookie: str, token: str) -> Answer:
+def set_cookie_and_redirect(cookie: str, token: str) -> Answer:
     """Return a redirect that sets the cookie and leads to the same URL without the token."""
     rest = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
     path = "/" + quote(request.path.lstrip("/\\"))
@@ -87,7 +87,7 @@ def cookie_name(host: str) -> str:
     return f"mpiprof-{port if port.isdigit() else 'token'}"
 
 
-def host_of(header: str) -> str:
+def parse_host(header: str) -> str:
     """Return the host of a Host header without port and brackets; empty if it is malformed."""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
@@ -104,7 +104,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-def same_site(origin: str | None, fetch_site: str | None) -> bool:
+def is_same_site(origin: str | None, fetch_site: str | None) -> bool:
     """Return whether a request comes from the dashboard's own pages or is typed by the user."""
     if origin is not None and origin != f"{request.scheme}://{request.host}":
         return False

@@ -21,32 +21,38 @@ from mpiprof.reports.site_labels import place
 from . import components, explanations, filtered_tables, source_excerpt, trace_figures
 from . import url_state as states
 from .figures import callsite as figures
-from .trace_data import Context, Data
+from .trace_data import TraceContext, TraceData
 
-MOST_PLACES = 4
+MAX_SOURCE_SITES = 4
 TITLE = ("operation", "sites", "algorithm")  # columns that the title or a longer column replaces
-MOST_OF = 1.2  # limit of a band's instances over its nominal number, if many have equal values
-MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
+MAX_WINDOW_FACTOR = (
+    1.2  # limit of a band's instances over its nominal number, if many have equal values
+)
+WINDOW_MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
 
 
-def key(state: states.State) -> str:
+def view_key(state: states.PageState) -> str:
     """Return a text that changes when the detail view must be rebuilt."""
-    kept = state.with_own(instance=None, sort=None, where=None)
-    return f"{state.dark} {kept.query()}"
+    relevant = state.set_keys(instance=None, sort=None, where=None)
+    return f"{state.dark} {relevant.format_query()}"
 
 
-def layout(context: Context, state: states.State, callsite: int) -> Component:
+def make_layout(context: TraceContext, state: states.PageState, callsite: int) -> Component:
     """Return the detail view of a call site; callbacks fill in the slow parts."""
-    data = context.data(state)
+    data = context.latest_data(state)
     found = data.callsites[data.callsites["callsite"] == callsite]
     if not len(found):
         raise UsageError(f"no call site {callsite} in this trace")
-    row = filtered_tables.records(found)[0]
+    row = filtered_tables.table_records(found)[0]
     head = [
         html.H1(
-            [row["operation"], " at ", filtered_tables.text_of(place((row["sites"] or [{}])[0]))]
+            [
+                row["operation"],
+                " at ",
+                filtered_tables.shorten_text(place((row["sites"] or [{}])[0])),
+            ]
         ),
-        components.facts(facts(row)),
+        components.fact_list(callsite_facts(row)),
     ]
     if row["total_wait_ns"] > 0:
         head.insert(1, html.P(phrases.sentence(row, data.trace.process_time_ns), className="lead"))
@@ -54,62 +60,69 @@ def layout(context: Context, state: states.State, callsite: int) -> Component:
         head.append(
             html.P("Recorded as summary: totals, but no single instances.", className="note")
         )
-        return html.Div([*head, source(context, row)], className="stack")
-    instances = filtered_tables.instances_of(data, callsite, state)
+        return html.Div([*head, source_card(context, row)], className="stack")
+    instances = filtered_tables.filtered_instances(data, callsite, state)
     if not len(instances):
-        way = [_bands(data, state, callsite)] if state.get("band") else []
-        return html.Div([*head, components.empty("No instance passes the filters", ""), *way])
+        way = [_band_links(data, state, callsite)] if state.get("band") else []
+        return html.Div([*head, components.empty_state("No instance passes the filters", ""), *way])
     return html.Div(
         [
             html.Div(head, className="detail-head"),
-            components.columns(
-                source(context, row),
-                components.card("One instance", components.later("callsite-instance")),
+            components.side_by_side(
+                source_card(context, row),
+                components.make_card(
+                    "One instance", components.deferred_container("callsite-instance")
+                ),
             ),
-            _by_imbalance(data, state, callsite),
-            _over_instances(data, state, callsite),
-            components.columns(*_over_ranks(data, state, callsite)),
-            components.columns(
-                components.later("callsite-causes"), components.later("callsite-algorithms")
+            _imbalance_card(data, state, callsite),
+            _instances_card(data, state, callsite),
+            components.side_by_side(*_ranks_card(data, state, callsite)),
+            components.side_by_side(
+                components.deferred_container("callsite-causes"),
+                components.deferred_container("callsite-algorithms"),
             ),
         ],
         className="stack",
     )
 
 
-def facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
+def callsite_facts(row: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the metrics of a call site as pairs of name and text: the headed columns."""
     return [
-        (column.meaning, filtered_tables.text_of(column.text(row)))
+        (column.meaning, filtered_tables.shorten_text(column.text(row)))
         for column in columns.recorded()
         if column.heading and column.name not in TITLE and column.informs([row])
     ]
 
 
-def source(context: Context, row: dict[str, Any]) -> Component:
+def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
     """Return the source lines around a call site, if its files exist and are allowed."""
     parts: list[Component] = []
-    for site in row["sites"][:MOST_PLACES]:
-        for frame in [site, *site.get("stack", [])[:MOST_PLACES]]:
-            parts.append(html.H3(filtered_tables.text_of(place(frame))))
+    for site in row["sites"][:MAX_SOURCE_SITES]:
+        for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
+            parts.append(html.H3(filtered_tables.shorten_text(place(frame))))
             file, line = frame.get("file"), frame.get("line")
-            found = source_excerpt.excerpt(str(file), int(line), context.sources) if line else None
+            found = (
+                source_excerpt.read_excerpt(str(file), int(line), context.sources) if line else None
+            )
             if found is not None:
-                parts.append(components.code(found))
+                parts.append(components.source_lines(found))
             elif line:
                 parts.append(
-                    html.P(["not below --source: ", html.Code(filtered_tables.text_of(file))])
+                    html.P(["not below --source: ", html.Code(filtered_tables.shorten_text(file))])
                 )
-    if len(row["sites"]) > MOST_PLACES:
-        parts.append(html.P(f"and {len(row['sites']) - MOST_PLACES} more places"))
-    return components.card("Source", *parts or [html.P("The location is unknown.")])
+    if len(row["sites"]) > MAX_SOURCE_SITES:
+        parts.append(html.P(f"and {len(row['sites']) - MAX_SOURCE_SITES} more places"))
+    return components.make_card("Source", *parts or [html.P("The location is unknown.")])
 
 
-def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
-    return components.card(
+def _imbalance_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
+    return components.make_card(
         "Imbalance of its instances",
-        _bands(data, state, callsite),
-        components.graph(trace_figures.spread(data, state, callsite), state, id="callsite-spread"),
+        _band_links(data, state, callsite),
+        components.make_graph(
+            trace_figures.draw_spread(data, state, callsite), state, id="callsite-spread"
+        ),
         note=(
             "Drag over a range of bars, or click one: the figures on this page then show "
             "only the instances in that range."
@@ -117,13 +130,13 @@ def _by_imbalance(data: Data, state: states.State, callsite: int) -> Component:
     )
 
 
-def _bands(data: Data, state: states.State, callsite: int) -> Component:
+def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return links to common bands and to all instances, and the current band."""
-    every = filtered_tables.instances_of(data, callsite, state.with_own(band=None))
+    every = filtered_tables.filtered_instances(data, callsite, state.set_keys(band=None))
     values = every["worst_imbalance_ns"].dropna().to_numpy(np.float64)
     parts: list[Component] = []
     if len(values) > 1:
-        parts.append(dcc.Link("all instances", href=_with_band(state, None)))
+        parts.append(dcc.Link("all instances", href=_set_band(state, None)))
         ordered = np.sort(values).astype(np.int64)
         tenth, half = max(len(ordered) // 10, 1), len(ordered) // 2
         for name, low, high, wanted in (
@@ -131,60 +144,61 @@ def _bands(data: Data, state: states.State, callsite: int) -> Component:
             ("the smaller half", ordered[0], ordered[half - 1] + 1, half),
         ):
             held = int(((values >= low) & (values < high)).sum())
-            if held <= MOST_OF * wanted:  # many equal values make the band too large
-                parts.append(dcc.Link(name, href=_with_band(state, f"{low}-{high}")))
-    if (band := filtered_tables.band_of(state)) is not None:
+            if held <= MAX_WINDOW_FACTOR * wanted:  # many equal values make the band too large
+                parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
+    if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
-        told = f"{count(shown)} of {count(len(values))} instances, ω from {duration(band[0])} to "
-        parts.append(html.B(told + duration(band[1])))
+        label = f"{count(shown)} of {count(len(values))} instances, ω from {duration(band[0])} to "
+        parts.append(html.B(label + duration(band[1])))
     return html.Nav(parts, className="steps")
 
 
-def _with_band(state: states.State, band: str | None) -> str:
-    return "/callsites" + state.with_own(band=band, instance=None).query()
+def _set_band(state: states.PageState, band: str | None) -> str:
+    return "/callsites" + state.set_keys(band=band, instance=None).format_query()
 
 
-def _over_instances(data: Data, state: states.State, callsite: int) -> Component:
-    lines = trace_figures.factors(data, state, callsite)
-    heat = trace_figures.arrivals(data, state, callsite)
-    return components.card(
+def _instances_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
+    lines = trace_figures.draw_factors(data, state, callsite)
+    heat = trace_figures.draw_arrivals(data, state, callsite)
+    return components.make_card(
         "Over its instances",
-        components.graph(lines, state, id="callsite-factors"),
+        components.make_graph(lines, state, id="callsite-factors"),
         html.H3("Lateness of each rank after the first rank of the instance"),
-        _orders(state),
-        components.graph(heat, state, id="callsite-heat"),
+        _order_links(state),
+        components.make_graph(heat, state, id="callsite-heat"),
         html.P(
-            figures.heat_note(*trace_figures.lateness_of(data, state, callsite)), className="note"
+            figures.heat_map_note(*trace_figures.heat_map_lateness(data, state, callsite)),
+            className="note",
         ),
         note="Click an instance in either figure to see it in full.",
     )
 
 
-def _orders(state: states.State) -> Component:
+def _order_links(state: states.PageState) -> Component:
     """Return links that sort the ranks of the heat map, and the link back to all ranks."""
-    late = trace_figures.by_lateness(state)
+    late = trace_figures.sorts_by_lateness(state)
     links: list[Component] = [
         html.Span(name, className="off") if chosen else dcc.Link(name, href="/callsites" + query)
         for name, chosen, query in (
-            ("by rank", not late, state.with_own(order=None).query()),
-            ("latest first", late, state.with_own(order="late").query()),
+            ("by rank", not late, state.set_keys(order=None).format_query()),
+            ("latest first", late, state.set_keys(order="late").format_query()),
         )
     ]
     if state.ranks:
-        every = states.changed(state, {"ranks": ""})
-        links.append(dcc.Link("all ranks", href="/callsites" + every.query()))
+        every = states.change_filters(state, {"ranks": ""})
+        links.append(dcc.Link("all ranks", href="/callsites" + every.format_query()))
     return html.Nav(links, className="steps")
 
 
-def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Component]:
+def _ranks_card(data: TraceData, state: states.PageState, callsite: int) -> list[Component]:
     return [
-        components.card(
+        components.make_card(
             "Share of instances in which a rank is last",
-            components.graph(trace_figures.late_ranks(data, state, callsite), state),
+            components.make_graph(trace_figures.draw_late_ranks(data, state, callsite), state),
         ),
-        components.card(
+        components.make_card(
             "Imbalance against the balanced limit",
-            components.graph(trace_figures.distribution(data, state, callsite), state),
+            components.make_graph(trace_figures.draw_distribution(data, state, callsite), state),
             note=(
                 "Left of the line all ranks arrive within the time of one message (Faraj, "
                 "Figure 2)."
@@ -193,64 +207,66 @@ def _over_ranks(data: Data, state: states.State, callsite: int) -> list[Componen
     ]
 
 
-def instance(data: Data, state: states.State, callsite: int) -> list[Component]:
+def instance_card(data: TraceData, state: states.PageState, callsite: int) -> list[Component]:
     """Return one instance as in the paper's Figure 1, with links to its neighbours."""
-    table = filtered_tables.instances_of(data, callsite, state)
+    table = filtered_tables.filtered_instances(data, callsite, state)
     if not len(table):
         return [html.P("No instance passes the filters.")]
-    wanted = state.number("instance", -1)
+    wanted = state.get_number("instance", -1)
     at = (
-        int(np.searchsorted(table["number"], wanted)) if wanted >= 0 else trace_figures.worst(table)
+        int(np.searchsorted(table["number"], wanted))
+        if wanted >= 0
+        else trace_figures.find_worst(table)
     )
     at = min(at, len(table) - 1)
-    row = filtered_tables.records(table.iloc[[at]])[0]
-    figure = trace_figures.instance(data, state, callsite, row)
+    row = filtered_tables.table_records(table.iloc[[at]])[0]
+    figure = trace_figures.draw_instance(data, state, callsite, row)
     return [
-        html.P(_told(row), className="note"),
-        _steps(table, at, state, data, row),
-        components.graph(figure, state, id="callsite-instance-figure"),
+        html.P(_instance_note(row), className="note"),
+        _neighbour_links(table, at, state, data, row),
+        components.make_graph(figure, state, id="callsite-instance-figure"),
     ]
 
 
-def _told(row: dict[str, Any]) -> str:
+def _instance_note(row: dict[str, Any]) -> str:
     last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} arrived last"
     wait = row["wait_ns"]
     waited = "" if np.isnan(wait) else f"; {duration(wait)} of waiting"
     return f"instance {count(row['number'])} on {row['algorithm']}{last}{waited}"
 
 
-def _steps(
-    table: pd.DataFrame, at: int, state: states.State, data: Data, row: dict[str, Any]
+def _neighbour_links(
+    table: pd.DataFrame, at: int, state: states.PageState, data: TraceData, row: dict[str, Any]
 ) -> Component:
     numbers = table["number"].to_numpy()
 
     def to(name: str, index: int) -> Component:
         if not 0 <= index < len(numbers):
             return html.Span(name, className="off")
-        query = state.with_own(instance=int(numbers[index])).query()
+        query = state.set_keys(instance=int(numbers[index])).format_query()
         return dcc.Link(name, href="/callsites" + query)
 
     begin = int(row["first_arrival_ns"]) - int(data.trace.started_ns)
     end = row["last_exit_ns"]
     length = 1_000_000 if pd.isna(end) else int(end) - int(row["first_arrival_ns"])
-    margin = int(MARGIN * length) + 1
+    margin = int(WINDOW_MARGIN * length) + 1
     named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
     window = {"from": max(begin - margin, 0), "to": begin + length + margin}
-    there = state.shared().with_own(callsite=row["callsite"], instance=named, **window)
+    there = state.without_page_keys().set_keys(callsite=row["callsite"], instance=named, **window)
     return html.Nav(
         [
             to("‹ previous", at - 1),
             to("next ›", at + 1),
-            to("the worst", trace_figures.worst(table)),
-            dcc.Link("in the timeline", href="/timeline" + there.query()),
+            to("the worst", trace_figures.find_worst(table)),
+            dcc.Link("in the timeline", href="/timeline" + there.format_query()),
         ],
         className="steps",
     )
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the detail view."""
-    explanations.register(app, context)
+    explanations.register_callbacks(app, context)
 
     @app.callback(
         Output("callsite-instance", "children"), Input("url", "search"), State("scheme", "data")
@@ -258,11 +274,11 @@ def register(app: dash.Dash, context: Context) -> None:
     def show_instance(search: str, scheme: str) -> Any:
         """Show the instance that the URL names, or else the worst instance."""
         state = states.parse(search, dark=scheme == "dark")
-        callsite = state.number("callsite", -1)
+        callsite = state.get_number("callsite", -1)
         if callsite < 0:
             raise PreventUpdate
-        make = partial(instance, context.data(state), state, callsite)
-        return components.guarded("an instance", make)
+        make = partial(instance_card, context.latest_data(state), state, callsite)
+        return components.make_or_message("an instance", make)
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -280,7 +296,7 @@ def register(app: dash.Dash, context: Context) -> None:
             low, high = min(a for a, _ in ends), max(b for _, b in ends)
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
-        return states.parse(search).with_own(band=f"{low}-{high}", instance=None).query()
+        return states.parse(search).set_keys(band=f"{low}-{high}", instance=None).format_query()
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -300,7 +316,9 @@ def register(app: dash.Dash, context: Context) -> None:
             raise PreventUpdate from None
         state = states.parse(search)
         if band:
-            data, callsite = context.data(state), state.number("callsite", -1)
-            number = trace_figures.latest_in_cell(data, state, callsite, number, band)
-        state = state.with_own(instance=number)
-        return (states.changed(state, {"ranks": band}) if "-" in band else state).query()
+            data, callsite = context.latest_data(state), state.get_number("callsite", -1)
+            number = trace_figures.find_latest_in_cell(data, state, callsite, number, band)
+        state = state.set_keys(instance=number)
+        return (
+            states.change_filters(state, {"ranks": band}) if "-" in band else state
+        ).format_query()

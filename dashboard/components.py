@@ -20,8 +20,8 @@ from mpiprof.reports import colours, sentences
 
 from . import theme
 from .source_excerpt import Excerpt
-from .trace_data import Data
-from .url_state import State
+from .trace_data import TraceData
+from .url_state import PageState
 
 log = logging.getLogger(__name__)
 CONFIG: Any = {
@@ -31,43 +31,45 @@ CONFIG: Any = {
 }
 
 
-def aria(**names: str) -> dict[str, Any]:
+def aria_attributes(**names: str) -> dict[str, Any]:
     """Return aria attributes, such as label, as keyword arguments of a component."""
     return {f"aria-{name}": value for name, value in names.items()}
 
 
-def graph(figure: go.Figure, state: State, **more: Any) -> Component:
+def make_graph(figure: go.Figure, state: PageState, **more: Any) -> Component:
     """Return a graph of a figure in the user's theme; `more` (such as an id) goes to dcc.Graph."""
-    figure.update_layout(template=theme.template(dark=state.dark))
+    figure.update_layout(template=theme.make_template(dark=state.dark))
     height = figure.layout.height or 300
     return dcc.Graph(
         figure=figure, config=CONFIG, className="graph", style={"height": f"{height}px"}, **more
     )
 
 
-def card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
+def make_card(title: str, *children: Any, note: str = "", **more: Any) -> Component:
     """Return a titled card; `note` is one line below the title."""
     head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
     return dmc.Paper([*head, *children], **{"className": "card", "withBorder": True, **more})
 
 
-def empty(title: str, why: str) -> Component:
+def empty_state(title: str, why: str) -> Component:
     """Return the replacement for missing content: the reason and the remedy."""
     return html.Div([html.H2(title), html.P(why)], className="empty")
 
 
-def guarded(name: str, make: Callable[[], Any]) -> Any:
+def make_or_message(name: str, make: Callable[[], Any]) -> Any:
     """Return `make()`, or a message if `make` fails, so that the rest of the page still works."""
     try:
         return make()
     except MpiprofError as error:
-        return empty("This cannot be shown", str(error)[:1000])
+        return empty_state("This cannot be shown", str(error)[:1000])
     except Exception:
         log.exception("%s failed", name)
-        return empty("This failed", "The terminal of `view` shows the error; please report it.")
+        return empty_state(
+            "This failed", "The terminal of `view` shows the error; please report it."
+        )
 
 
-def later(name: str, **more: Any) -> Component:
+def deferred_container(name: str, **more: Any) -> Component:
     """Return a container that a callback fills; before that it shows an outline or old content."""
     target: Any = {name: "children"}  # only the container: nested components load separately
     classes = f"later {more.pop('className', '')}".strip()
@@ -81,12 +83,12 @@ def later(name: str, **more: Any) -> Component:
     )
 
 
-def warning(line: str) -> Component:
+def warning_line(line: str) -> Component:
     """Return a warning line."""
     return html.P(line[:1000], className="warning", role="note")
 
 
-def legend(entries: Sequence[tuple[str, str, str]]) -> Component:
+def make_legend(entries: Sequence[tuple[str, str, str]]) -> Component:
     """Return a legend of colours, names and values, which wraps on narrow pages."""
     items = [
         html.Li([html.Span(className="swatch", style={"background": colour}), name, html.B(value)])
@@ -95,30 +97,36 @@ def legend(entries: Sequence[tuple[str, str, str]]) -> Component:
     return html.Ul(items, className="legend")
 
 
-def columns(*children: Any, least: str = "420px") -> Component:
-    """Return children side by side in columns at least `least` wide."""
-    return html.Div(list(children), className="columns", style={"--least": least})
+def side_by_side(*children: Any, min_width: str = "420px") -> Component:
+    """Return children side by side in columns at least `min_width` wide."""
+    return html.Div(list(children), className="columns", style={"--least": min_width})
 
 
-def facts(pairs: list[tuple[str, Any]]) -> Component:
+def fact_list(pairs: list[tuple[str, Any]]) -> Component:
     """Return a list of names and values."""
     rows = [html.Div([html.Dt(name), html.Dd(value)]) for name, value in pairs]
     return html.Dl(rows, className="facts")
 
 
-def bar_link(name: str, kind: str, told: str, length: float, colour: str, href: str) -> Component:
+def make_bar_link(
+    name: str, bar_class: str, value_text: str, length: float, colour: str, href: str
+) -> Component:
     """Return a bar with a length between 0 and 1, as a link to `href`."""
     bar = html.Div(
         className="bar", style={"width": f"{100 * max(length, 0.003):.2f}%", "background": colour}
     )
-    words = [html.Span(name, className="name"), html.Span(kind, className="kind"), html.B(told)]
+    words = [
+        html.Span(name, className="name"),
+        html.Span(bar_class, className="kind"),
+        html.B(value_text),
+    ]
     return dcc.Link([html.Div(words, className="words"), bar], href=href, className="bar-link")
 
 
-def finding(data: Data, found: Any, state: State) -> Component:
+def finding_card(data: TraceData, found: Any, state: PageState) -> Component:
     """Return the card of a finding, as a link to the finding's first call site."""
     first = found.callsites[0] if found.callsites else None
-    href = "/callsites" + state.shared().with_own(callsite=first).query()
+    href = "/callsites" + state.without_page_keys().set_keys(callsite=first).format_query()
     head = html.Div([html.B(duration(float(found.cost_ns))), html.Span(share(found.share))])
     return dcc.Link(
         [
@@ -131,10 +139,12 @@ def finding(data: Data, found: Any, state: State) -> Component:
     )
 
 
-def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
+def make_table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
     """Return a table of columns (name, heading); the suffix of the name selects the format."""
     body = [
-        html.Tr([html.Td(shown(name, value)) for name, value in zip(names, row, strict=True)])
+        html.Tr(
+            [html.Td(format_value(name, value)) for name, value in zip(names, row, strict=True)]
+        )
         for names in [[name for name, _ in columns]]
         for row in rows[names].itertuples(index=False)
     ]
@@ -142,7 +152,7 @@ def table(rows: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Component:
     return html.Table([head, html.Tbody(body)], className="table")
 
 
-def shown(name: str, value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
     """Return a column's value as formatted text: times if named _ns, percent if named _share."""
     quantity = quantity_of(name)
     if quantity in ("duration", "share"):
@@ -150,7 +160,7 @@ def shown(name: str, value: Any) -> str:
     return str(value)[:300]
 
 
-def code(found: Excerpt) -> Component:
+def source_lines(found: Excerpt) -> Component:
     """Return source lines with their numbers, and mark the line of the call."""
     lines = [
         html.Div(
@@ -162,7 +172,7 @@ def code(found: Excerpt) -> Component:
     return html.Pre(lines, className="source", tabIndex=0)
 
 
-def or_else(make: Callable[[], Any], otherwise: Any) -> Any:
+def make_or_else(make: Callable[[], Any], otherwise: Any) -> Any:
     """Return `make()`, or `otherwise` if the data are unavailable."""
     try:
         return make()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from flask import Flask, Request, Response, request
 from flask_compress import Compress
 
-SUITES = "/_dash-component-suites/"
-ASSETS = "/assets/"
-ICON = "/_favicon.ico"
-YEAR_S = 31_536_000
-LEAST_BYTES = 500
+SUITES_PATH = "/_dash-component-suites/"
+ASSETS_PATH = "/assets/"
+FAVICON_PATH = "/_favicon.ico"
+CACHE_LIFETIME_S = 31_536_000
+MIN_BYTES = 500
 
 
-class Kept:
+class ScriptCache:
     """Cache of the compressed scripts of packages. Other responses differ and are not cached."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Kept:
             self._of[key] = content
 
 
-def file_of(asked: Request) -> str:
+def package_file(request_path: Request) -> str:
     """Return the path of a package's file, or an empty string for other requests."""
-    return asked.path if asked.path.startswith(SUITES) else ""
+    return request_path.path if request_path.path.startswith(SUITES_PATH) else ""
 
 
-def deliver(server: Flask) -> None:
+def compress_responses(server: Flask) -> None:
     """Compress responses and set their caching rules. Call this after security.protect.
 
     Flask runs the last registered handler first. Responses without a rule here get the no-store
@@ -47,22 +47,24 @@ def deliver(server: Flask) -> None:
     server.config.update(
         COMPRESS_ALGORITHM=["br", "gzip"],
         COMPRESS_STREAMS=False,
-        COMPRESS_MIN_SIZE=LEAST_BYTES,
-        COMPRESS_CACHE_BACKEND=Kept,
-        COMPRESS_CACHE_KEY=file_of,
+        COMPRESS_MIN_SIZE=MIN_BYTES,
+        COMPRESS_CACHE_BACKEND=ScriptCache,
+        COMPRESS_CACHE_KEY=package_file,
     )
 
     @server.after_request
     def keep(response: Response) -> Response:
         path = request.path
-        if response.status_code not in (200, 304) or not path.startswith((SUITES, ASSETS, ICON)):
+        if response.status_code not in (200, 304) or not path.startswith(
+            (SUITES_PATH, ASSETS_PATH, FAVICON_PATH)
+        ):
             return response
         cache = response.cache_control
-        versioned = "m" in request.args or "v" in request.args or cache.max_age == YEAR_S
+        versioned = "m" in request.args or "v" in request.args or cache.max_age == CACHE_LIFETIME_S
         cache.no_cache = None if versioned else True
         cache.private, cache.public = True, False
         if versioned:
-            cache.max_age, cache.immutable = YEAR_S, True
+            cache.max_age, cache.immutable = CACHE_LIFETIME_S, True
         return response
 
     Compress(server)

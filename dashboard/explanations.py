@@ -28,11 +28,11 @@ from . import components, filtered_tables, predictions, selection_history
 from . import url_state as states
 from .figures import algorithms as pictures
 from .figures import callsite as figures
-from .trace_data import Context, Data
+from .trace_data import TraceContext, TraceData
 
-MOST_RANKS, MOST_ORIGINS, MOST_TRIED = 8, 6, 12
-LONGEST = 1000  # characters of a command
-NAMES = {
+MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 8, 6, 12
+MAX_TEXT = 1000  # characters of a command
+SHARE_NAMES = {
     "inherited": "already late at the end of the previous collective",
     "outside": "delayed since then, outside MPI collectives",
     "point_to_point": "delayed since then, in point-to-point calls",
@@ -44,30 +44,30 @@ WHERE = ("inherited", "outside", "point_to_point")
 WHO = ("by_rank", "by_node", "random")
 
 
-def why(data: Data, state: states.State, callsite: int) -> Component:
+def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the card on the causes of a call site's arrival pattern."""
     found: Causes = data.derive("causes", callsite)
     if not found.instances:
-        return components.card("Why they are late", note="No complete instance.")
+        return components.make_card("Why they are late", note="No complete instance.")
     row = dict(data.trace.callsites.loc[callsite])
     parts: list[Component] = [html.P(line) for line in conclusion.callsite(data.trace, row)]
     parts.append(html.Ul([html.Li(line) for line in phrases.causes(found)], className="told"))
     for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
-            components.graph(figures.shares(share_table(found, names)), state),
+            components.make_graph(figures.draw_shares(share_table(found, names)), state),
         ]
-    ranks = found.ranks[found.ranks["late_ns"] > 0].head(MOST_RANKS)
-    ranks = ranks.assign(where=[data.where(int(rank)) for rank in ranks["rank"]])
+    ranks = found.ranks[found.ranks["late_ns"] > 0].head(MAX_RANKS)
+    ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
     columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
     parts += [
         html.H3("Ranks that arrive after the median of the others"),
-        components.table(ranks, columns),
+        components.make_table(ranks, columns),
     ]
     if len(found.chain):
-        parts += [html.H3("Origin of their lateness"), chain(found.chain, state)]
+        parts += [html.H3("Origin of their lateness"), origin_list(found.chain, state)]
     looked = f"From {found.instances} of {found.complete_instances} complete instances."
-    return components.card("Why they are late", *parts, note=looked)
+    return components.make_card("Why they are late", *parts, note=looked)
 
 
 def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
@@ -75,30 +75,32 @@ def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
     rows = []
     for name in names:
         estimate = getattr(found, name)
-        rows.append((NAMES[name], estimate.value, estimate.low, estimate.high))
+        rows.append((SHARE_NAMES[name], estimate.value, estimate.low, estimate.high))
     return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
 
 
-def chain(table: pd.DataFrame, state: states.State) -> Component:
+def origin_list(table: pd.DataFrame, state: states.PageState) -> Component:
     """Return the origins of lateness as a list with links to their call sites."""
     items = []
-    for row in filtered_tables.records(table.head(MOST_ORIGINS)):
-        text = f"rank {row['rank']} at {filtered_tables.text_of(row['site'])}"
+    for row in filtered_tables.table_records(table.head(MAX_ORIGINS)):
+        text = f"rank {row['rank']} at {filtered_tables.shorten_text(row['site'])}"
         where: Any = text
         if row["callsite"] >= 0:
-            there = state.shared().with_own(callsite=row["callsite"])
-            where = dcc.Link(text, href="/callsites" + there.query())
-        after = f" after {filtered_tables.text_of(row['after_site'])}" if row["after"] >= 0 else ""
+            there = state.without_page_keys().set_keys(callsite=row["callsite"])
+            where = dcc.Link(text, href="/callsites" + there.format_query())
+        after = (
+            f" after {filtered_tables.shorten_text(row['after_site'])}" if row["after"] >= 0 else ""
+        )
         hops = f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
-        told = f": {share(row['share'])} of instances, late by {duration(row['late_ns'])}"
-        items.append(html.Li([where, f"{after}{hops}{told}"]))
+        origin_text = f": {share(row['share'])} of instances, late by {duration(row['late_ns'])}"
+        items.append(html.Li([where, f"{after}{hops}{origin_text}"]))
     return html.Ul(items, className="told")
 
 
-def other_algorithms(data: Data, state: states.State, callsite: int) -> Component:
+def algorithms_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the card on the algorithms tried at a call site, and on the simulated candidates."""
     title = "Algorithms"
-    tried = selection_history.tried(data, callsite)
+    tried = selection_history.callsite_trials(data, callsite)
     parts: list[Component] = []
     if len(tried):
         columns = [
@@ -108,30 +110,31 @@ def other_algorithms(data: Data, state: states.State, callsite: int) -> Componen
             ("score_ns", "score"),
             ("error_ns", "±"),
         ]
-        parts += [components.table(tried.head(MOST_TRIED), columns)]
-    asked = predictions.at_callsite(data, callsite)
-    if asked is None:
+        parts += [components.make_table(tried.head(MAX_TRIED), columns)]
+    work = predictions.work_at_callsite(data, callsite)
+    if work is None:
         note = "There is no other algorithm for this operation, or its sizes are unknown."
-        return components.card(title, *parts, note=note)
+        return components.make_card(title, *parts, note=note)
     try:
-        found = predictions.simulated(data, asked)
+        found = predictions.simulate_work(data, work)
     except UsageError as error:
-        return components.card(title, *parts, note=f"{error}.")
-    table = predictions.table(found)
+        return components.make_card(title, *parts, note=f"{error}.")
+    table = predictions.prediction_table(found)
     parts += [
         html.H3("Simulated under the recorded arrivals"),
-        components.graph(pictures.race(table.head(MOST_TRIED)), state),
-        html.P(expectation(predictions.verdict(data, found)), className="note"),
+        components.make_graph(pictures.draw_scores(table.head(MAX_TRIED)), state),
+        html.P(expectation_text(predictions.judge_prediction(data, found)), className="note"),
         dcc.Link(
             "the whole comparison, also on more processes",
-            href="/algorithms" + state.shared().with_own(callsite=callsite).query(),
+            href="/algorithms"
+            + state.without_page_keys().set_keys(callsite=callsite).format_query(),
         ),
     ]
     note = "Score: mean time in the call after the last arrival that the rank must wait for."
-    return components.card(title, *parts, note=note)
+    return components.make_card(title, *parts, note=note)
 
 
-def expectation(verdict: result.Verdict) -> Any:
+def expectation_text(verdict: result.Verdict) -> Any:
     """Return the verdict of the simulation as text, with the command that tries the algorithm."""
     if verdict.worth == result.NO:
         return f"Not worth a change: {verdict.reason or UNKNOWN}."
@@ -140,43 +143,45 @@ def expectation(verdict: result.Verdict) -> Any:
     sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
     where = (work.sites or (work.operation,))[0]
     line = command("run", "--switch", switched(where, verdict.best), "PROGRAM")
-    said = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
+    sentence = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
     # Show the whole command or none: an unclosed quotation would swallow the user's next input.
-    return [f"{said} Try: ", html.Code(line)] if len(line) < LONGEST else said
+    return [f"{sentence} Try: ", html.Code(line)] if len(line) < MAX_TEXT else sentence
 
 
-def findings(data: Data, state: states.State, most: int) -> Component:
-    """Return the verdict and the cards of the `most` costliest findings."""
+def findings_cards(data: TraceData, state: states.PageState, max_findings: int) -> Component:
+    """Return the verdict and the cards of the `max_findings` costliest findings."""
     found = data.derive("findings")
     lines = conclusion.verdict(data.trace, verdict(data.trace, found))
-    said = html.Div([html.P(line) for line in lines], className="verdict")
-    return html.Div([said, _cards(data, state, found, most)], className="stack")
+    sentence = html.Div([html.P(line) for line in lines], className="verdict")
+    return html.Div([sentence, _finding_cards(data, state, found, max_findings)], className="stack")
 
 
-def gains(data: Data, state: states.State, most: int) -> Component | None:
+def gain_cards(data: TraceData, state: states.PageState, max_gains: int) -> Component | None:
     """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
-    found = data.derive("findings", tuple(predictions.gains(data)))
-    return _cards(data, state, [one for one in found if one.cause == "algorithm"], most)
+    found = data.derive("findings", tuple(predictions.find_gains(data)))
+    return _finding_cards(
+        data, state, [one for one in found if one.cause == "algorithm"], max_gains
+    )
 
 
-def _cards(
-    data: Data, state: states.State, found: Sequence[Finding], most: int
+def _finding_cards(
+    data: TraceData, state: states.PageState, found: Sequence[Finding], most: int
 ) -> Component | None:
-    ranks = {int(rank) for rank in data.ranks(state)}
+    ranks = {int(rank) for rank in data.filtered_ranks(state)}
     shown = [one for one in found if not one.ranks or ranks & set(one.ranks)]
-    sites = set(filtered_tables.by_callsite(data, state)["callsite"])
+    sites = set(filtered_tables.filtered_callsites(data, state)["callsite"])
     shown = [one for one in shown if not one.callsites or sites & set(one.callsites)]
-    cards = [components.finding(data, one, state) for one in shown[:most]]
-    return components.columns(*cards, least="320px") if cards else None
+    cards = [components.finding_card(data, one, state) for one in shown[:most]]
+    return components.side_by_side(*cards, min_width="320px") if cards else None
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks that fill the cards."""
-    for name, make in (("causes", why), ("algorithms", other_algorithms)):
-        fill(app, context, f"callsite-{name}", make)
+    for name, make in (("causes", causes_card), ("algorithms", algorithms_card)):
+        register_card(app, context, f"callsite-{name}", make)
 
 
-def fill(app: dash.Dash, context: Context, where: str, make: Any) -> None:
+def register_card(app: dash.Dash, context: TraceContext, where: str, make: Any) -> None:
     """Add the callback that fills one card of the detail view when the card appears."""
 
     @app.callback(
@@ -187,7 +192,9 @@ def fill(app: dash.Dash, context: Context, where: str, make: Any) -> None:
     )
     def show(_: Any, search: str, scheme: str) -> Any:
         state = states.parse(search, dark=scheme == "dark")
-        callsite = state.number("callsite", -1)
+        callsite = state.get_number("callsite", -1)
         if callsite < 0:
             raise PreventUpdate
-        return components.guarded(where, partial(make, context.data(state), state, callsite))
+        return components.make_or_message(
+            where, partial(make, context.latest_data(state), state, callsite)
+        )

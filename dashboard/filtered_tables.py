@@ -12,18 +12,18 @@ from mpiprof.reports.phrases import lacks_ranks
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.types import Float, Int
 
-from .trace_data import Data
-from .url_state import State
+from .trace_data import TraceData
+from .url_state import PageState
 
-SUMS = ["elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last"]
-PARTS = ("outside", "point to point", "work", "waiting", "other collectives")
-SPARKS = 40  # points of a sparkline
+SUM_COLUMNS = ["elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns", "last"]
+TIME_PARTS = ("outside", "point to point", "work", "waiting", "other collectives")
+SPARKLINE_PARTS = 40  # points of a sparkline
 
 
-def totals(data: Data, state: State) -> pd.DataFrame:
+def filtered_totals(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return the rows of `rank_totals` that pass all filters; a summary has no wait time."""
     if data.trace.record == "summary":
-        table = data.once("totals", lambda: _of_summary(data))
+        table = data.compute_once("totals", lambda: _summary_totals(data))
     else:
         table = data.derive("rank_totals")
     good = np.ones(len(table), np.bool_)
@@ -32,11 +32,11 @@ def totals(data: Data, state: State) -> pd.DataFrame:
     if state.operations:
         good &= table["operation"].isin(state.operations).to_numpy()
     if state.nodes or state.ranks:
-        good &= table["rank"].isin(data.ranks(state)).to_numpy()
+        good &= table["rank"].isin(data.filtered_ranks(state)).to_numpy()
     return table[good]
 
 
-def _of_summary(data: Data) -> pd.DataFrame:
+def _summary_totals(data: TraceData) -> pd.DataFrame:
     summary = data.trace.summary
     table = pd.DataFrame(
         {
@@ -48,43 +48,43 @@ def _of_summary(data: Data) -> pd.DataFrame:
             "elapsed_ns": summary["total_ns"],
         }
     )
-    for name in SUMS[1:]:
+    for name in SUM_COLUMNS[1:]:
         table[name] = 0
     return table
 
 
-def by_rank(data: Data, state: State) -> pd.DataFrame:
+def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return one row per passing rank: rank, where (host, processors), SUMS, point_to_point_ns."""
-    ranks = data.ranks(state)
-    sums = totals(data, state).groupby("rank")[SUMS].sum()
+    ranks = data.filtered_ranks(state)
+    sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
     between = data.derive("point_to_point")
     table["point_to_point_ns"] = between[ranks]
-    table["where"] = [data.where(rank) for rank in ranks.tolist()]
+    table["where"] = [data.describe_location(rank) for rank in ranks.tolist()]
     return table
 
 
-def time_parts(data: Data, state: State) -> pd.DataFrame:
+def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return the composition of the passing ranks' time: part (of PARTS), ns; sums to their time.
 
     Collectives that the filters by operation or communicator exclude are a part of their own.
     Point-to-point time is limited to the time outside collectives.
     """
-    ranks = by_rank(data, state)
-    everything = by_rank(data, State(ranks=state.ranks, nodes=state.nodes))
+    ranks = totals_by_rank(data, state)
+    everything = totals_by_rank(data, PageState(ranks=state.ranks, nodes=state.nodes))
     whole = float(data.trace.process_time_ns) * len(ranks) / max(data.trace.ranks, 1)
     elapsed, wait = float(ranks["elapsed_ns"].sum()), float(ranks["total_wait_ns"].sum())
     if data.trace.record == "summary":
-        wait = min(float(by_callsite(data, state)["total_wait_ns"].sum()), elapsed)
+        wait = min(float(filtered_callsites(data, state)["total_wait_ns"].sum()), elapsed)
     collective = float(everything["elapsed_ns"].sum())
     outside = max(whole - collective, 0.0)
     between = min(float(ranks["point_to_point_ns"].sum()), outside)
     values = [outside - between, between, elapsed - wait, wait, collective - elapsed]
-    names = ["unknown" if p == "work" and lacks_ranks(data.trace) else p for p in PARTS]
+    names = ["unknown" if p == "work" and lacks_ranks(data.trace) else p for p in TIME_PARTS]
     return pd.DataFrame({"part": names, "ns": values})
 
 
-def by_callsite(data: Data, state: State) -> pd.DataFrame:
+def filtered_callsites(data: TraceData, state: PageState) -> pd.DataFrame:
     """Return the `callsites` that pass the filters, costliest first, with `place` and `wait_share`.
 
     total_wait_ns and total_elapsed_ns cover the data that pass the filters. wait_share is the wait
@@ -92,7 +92,9 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
     summary has no wait time per rank.
     """
     sums = (
-        totals(data, state).groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]].sum()
+        filtered_totals(data, state)
+        .groupby("callsite")[["elapsed_ns", "total_wait_ns", "caused_ns"]]
+        .sum()
     )
     table = data.callsites[data.callsites["callsite"].isin(sums.index)].copy()
     at = sums.reindex(table["callsite"])
@@ -105,20 +107,20 @@ def by_callsite(data: Data, state: State) -> pd.DataFrame:
         table["total_wait_low_ns"] = table["total_wait_high_ns"] = table["total_wait_ns"]
     table["place"] = [places(sites)[:400] for sites in table["sites"]]
     every = data.trace.process_time_ns / max(data.trace.ranks, 1)
-    whole = max(every * len(data.ranks(state)), 1.0)
+    whole = max(every * len(data.filtered_ranks(state)), 1.0)
     table["wait_share"] = table["total_wait_ns"] / whole
     order = ["total_wait_ns", "total_elapsed_ns"]
     return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
-def band_of(state: State) -> tuple[int, int] | None:
+def parse_band(state: PageState) -> tuple[int, int] | None:
     """Return the band LOW-HIGH of ω in the URL, in ns, upper end excluded, or None."""
     low, _, high = state.get("band").partition("-")
     good = low.isdecimal() and high.isdecimal() and len(low + high) < 36 and low.isascii()
     return (int(low), int(high)) if good and high.isascii() and int(low) < int(high) else None
 
 
-def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
+def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.DataFrame:
     """Return the passing instances of a call site; `number` counts all its instances from 0.
 
     A band in the URL passes only instances with ω within the band.
@@ -130,68 +132,68 @@ def instances_of(data: Data, callsite: int, state: State) -> pd.DataFrame:
         found["number"] = np.arange(len(found))
         return found
 
-    found = data.once(("instances", callsite), make)
-    passing = data.passing(found, state)
-    if (band := band_of(state)) is not None:
+    found = data.compute_once(("instances", callsite), make)
+    passing = data.filter_instances(found, state)
+    if (band := parse_band(state)) is not None:
         spread = found["worst_imbalance_ns"].to_numpy(np.float64)
         passing = passing & (spread >= band[0]) & (spread < band[1])
     return found[passing]
 
 
-def sparklines(data: Data) -> dict[int, list[float | None]]:
+def make_sparklines(data: TraceData) -> dict[int, list[float | None]]:
     """Return each call site's worst imbalance (ns) over the run, as means of SPARKS equal parts."""
 
     def make() -> dict[int, list[float | None]]:
         table = data.instances
         return {
-            int(str(callsite)): binned(part["worst_imbalance_ns"].to_numpy(np.float64))
+            int(str(callsite)): bin_means(part["worst_imbalance_ns"].to_numpy(np.float64))
             for callsite, part in table.groupby("callsite", sort=False)
         }
 
-    return data.once("sparklines", make)
+    return data.compute_once("sparklines", make)
 
 
-def binned(values: Float, most: int = SPARKS) -> list[float | None]:
-    """Return the means of at most `most` consecutive parts; None for a part without values."""
+def bin_means(values: Float, max_parts: int = SPARKLINE_PARTS) -> list[float | None]:
+    """Return the means of at most `max_parts` consecutive parts; None for a part without values."""
     if not len(values):
         return []
-    edges = np.linspace(0, len(values), min(most, len(values)) + 1).astype(int)[:-1]
+    edges = np.linspace(0, len(values), min(max_parts, len(values)) + 1).astype(int)[:-1]
     known = ~np.isnan(values)
     total = np.add.reduceat(np.where(known, values, 0.0), edges)
     count = np.add.reduceat(known.astype(np.int64), edges)
     return [float(t / c) if c else None for t, c in zip(total, count, strict=True)]
 
 
-def text_of(value: Any) -> str:
+def shorten_text(value: Any) -> str:
     """Return text from a trace, cut to a length suitable for a page."""
     text = str(value)
     return text if len(text) <= 300 else text[:299] + "…"
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def table_records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dicts."""
     return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value for JSON: None for NaN, text at a bounded length."""
     if isinstance(value, str):
-        return text_of(value)
+        return shorten_text(value)
     return json.plain(value)
 
 
-def members(data: Data, callsite: int) -> Int:
+def callsite_members(data: TraceData, callsite: int) -> Int:
     """Return the world ranks of the members of a call site's instances, ascending."""
-    table = totals(data, State())
+    table = filtered_totals(data, PageState())
     return np.unique(table.loc[table["callsite"] == callsite, "rank"].to_numpy(np.int64))
 
 
-def switches(instances: pd.DataFrame) -> pd.DataFrame:
+def algorithm_changes(instances: pd.DataFrame) -> pd.DataFrame:
     """Return the changes of algorithm, without probes: number and new algorithm."""
-    held = instances
+    without_probes = instances
     if "choice" in instances:
-        held = instances[(instances["choice"] != "probe").to_numpy()]
-    names = held["algorithm"].astype(str).to_numpy()
+        without_probes = instances[(instances["choice"] != "probe").to_numpy()]
+    names = without_probes["algorithm"].astype(str).to_numpy()
     changed = np.flatnonzero(names[1:] != names[:-1]) + 1
-    found: pd.DataFrame = held.iloc[changed][["number", "algorithm"]]
+    found: pd.DataFrame = without_probes.iloc[changed][["number", "algorithm"]]
     return found

@@ -17,10 +17,13 @@ from mpiprof.metrics import columns
 from mpiprof.metrics.columns import Column
 
 from . import filtered_tables
-from .trace_data import Data
-from .url_state import State
+from .trace_data import TraceData
+from .url_state import PageState
 
-MOST_ROWS, LOW_ROWS = 5000, 9  # limit of rows sent; limit of rows that the grid shows unscrolled
+MAX_ROWS, LOW_GRID_ROWS = (
+    5000,
+    9,
+)  # limit of rows sent; limit of rows that the grid shows unscrolled
 
 
 def shown() -> list[Column]:
@@ -28,15 +31,15 @@ def shown() -> list[Column]:
     return sorted(columns.of_view(columns.GRID), key=lambda column: column.priority)
 
 
-def grid(rows: list[dict[str, Any]], state: State) -> Component:
+def make_grid(rows: list[dict[str, Any]], state: PageState) -> Component:
     """Return the grid of call sites, with the URL's call site selected."""
-    chosen = str(state.number("callsite", -1))
-    sorts = sorting(state)
-    low = len(rows) <= LOW_ROWS
+    chosen = str(state.get_number("callsite", -1))
+    sorts = sort_model(state)
+    low = len(rows) <= LOW_GRID_ROWS
     return dag.AgGrid(
         id="callsite-grid",
         columnDefs=[definition(c) | sorts.get(c.name, {}) for c in shown()],
-        filterModel=filters(state),
+        filterModel=filter_model(state),
         eventListeners={key: ["arranged(params)"] for key in ("sortChanged", "filterChanged")},
         rowData=rows,
         getRowId="params.data.callsite",
@@ -66,7 +69,7 @@ def grid(rows: list[dict[str, Any]], state: State) -> Component:
     )
 
 
-def sorting(state: State) -> dict[str, dict[str, Any]]:
+def sort_model(state: PageState) -> dict[str, dict[str, Any]]:
     """Return the sort order of the URL as parts of column definitions."""
     known = {column.name for column in shown() if column.quantity != "picture"}
     words = [word for word in state.get("sort").split(",") if word.removeprefix("-") in known]
@@ -76,15 +79,15 @@ def sorting(state: State) -> dict[str, dict[str, Any]]:
     }
 
 
-def filters(state: State) -> dict[str, dict[str, Any]]:
+def filter_model(state: PageState) -> dict[str, dict[str, Any]]:
     """Return the grid filters of the URL; invalid filters are left out."""
     try:
-        asked = json.loads(state.get("where", "{}"))
+        requested = json.loads(state.get("where", "{}"))
     except (ValueError, RecursionError):
         return {}
     found: dict[str, dict[str, Any]] = {}
     for column in shown():
-        value = asked.get(column.name) if isinstance(asked, dict) else None
+        value = requested.get(column.name) if isinstance(requested, dict) else None
         if _as_text(column) and isinstance(value, str):
             found[column.name] = {"filterType": "text", "type": "contains", "filter": value}
         elif _as_number(column) and isinstance(value, int | float) and abs(value) < 1e18:
@@ -103,21 +106,23 @@ def _as_number(column: Column) -> bool:
     return not _as_text(column) and column.quantity != "picture"
 
 
-def grid_rows(data: Data, state: State) -> list[dict[str, Any]]:
+def make_grid_rows(data: TraceData, state: PageState) -> list[dict[str, Any]]:
     """Return the rows of the grid, costliest first."""
-    sparks = filtered_tables.sparklines(data)
+    sparks = filtered_tables.make_sparklines(data)
     rows = []
-    for row in filtered_tables.records(filtered_tables.by_callsite(data, state).head(MOST_ROWS)):
+    for row in filtered_tables.table_records(
+        filtered_tables.filtered_callsites(data, state).head(MAX_ROWS)
+    ):
         callsite = int(row["callsite"])
         cells: dict[str, Any] = {"callsite": str(callsite), "instances": int(row["instances"])}
         for column in shown():
             if column.quantity == "picture":
                 cells[column.name] = sparks.get(callsite, [])
             elif _as_text(column):
-                cells[column.name] = filtered_tables.text_of(column.text(row))
+                cells[column.name] = filtered_tables.shorten_text(column.text(row))
             else:
                 known = column.text(row) != UNKNOWN
-                cells[column.name] = filtered_tables.plain(row[column.name]) if known else None
+                cells[column.name] = filtered_tables.json_value(row[column.name]) if known else None
         rows.append(cells)
     return rows
 

@@ -20,10 +20,10 @@ from mpiprof.timeline.segments import COMPLETION, OPEN
 from mpiprof.timeline.window import Timeline
 from mpiprof.trace.types import Array, Float
 
-MOST_MEMBERS = 256
-MOST_MESSAGES = 20_000
-MOST_ROUNDS = 4096
-MOST_BYTES = 1 << 44
+MAX_MEMBERS = 256
+MAX_MESSAGES = 20_000
+MAX_ROUNDS = 4096
+MAX_BYTES = 1 << 44
 HALVINGS = 12  # of the scale: a resolution of 1 in 4096
 
 
@@ -31,7 +31,7 @@ class NotModelledError(Exception):
     """Reason, as text, why the messages of an instance cannot be shown."""
 
 
-def messages(timeline: Timeline, number: int) -> dict[str, Any]:
+def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     """Return the messages [source rank, target rank, start, end, bytes, round] of an instance.
 
     Times are in ns after the start of the timeline, simulated (mpiprof.model.simulate) under the
@@ -51,12 +51,12 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
         raise NotModelledError("it ran on an algorithm of the library, which is unknown")
     if len(np.unique(ranks)) != len(communicator.ranks) or len(ranks) != len(communicator.ranks):
         raise NotModelledError("not all of its members are in the trace")
-    if len(ranks) > MOST_MEMBERS:
-        raise NotModelledError(f"it has more than {MOST_MEMBERS} members")
+    if len(ranks) > MAX_MEMBERS:
+        raise NotModelledError(f"it has more than {MAX_MEMBERS} members")
     if (segments["flags"] & OPEN).any():
         raise NotModelledError("it has not ended")
-    place = {rank: i for i, rank in enumerate(ranks.tolist())}
-    order = [place[rank] for rank in communicator.ranks.tolist()]
+    position = {rank: i for i, rank in enumerate(ranks.tolist())}
+    order = [position[rank] for rank in communicator.ranks.tolist()]
     arrivals = segments["enter"][order].astype(np.float64)
     exits = segments["exit"][order].astype(np.float64)
     base = float(arrivals.min())
@@ -66,8 +66,8 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     sizes = (groups[0], groups[1] if communicator.inter else 0)
     root = communicator.column(max(s.root for s in shapes))
     try:
-        asked = _asked(timeline, shapes[0].operation, name, sizes, root, sent, received)
-        scale, found = fitted(asked, arrivals - base, exits - base)
+        asked = _make_model(timeline, shapes[0].operation, name, sizes, root, sent, received)
+        scale, found = fit_scale(asked, arrivals - base, exits - base)
     except MpiprofError as error:
         raise NotModelledError(str(error)) from None
     members = communicator.ranks.tolist()
@@ -84,38 +84,38 @@ def messages(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
-Asked = Callable[[Float, float], Timing]
+InstanceModel = Callable[[Float, float], Timing]
 
 
-def fitted(asked: Asked, arrivals: Float, exits: Float) -> tuple[float, Timing]:
+def fit_scale(model: InstanceModel, arrivals: Float, exits: Float) -> tuple[float, Timing]:
     """Return the largest scale up to 1 at which all messages lie within their ranks' calls.
 
     asked: the model, a function of arrivals and scale of the machine's times. Raises
     NotModelledError if no scale fits, because a rank left before the ranks that forward its data
     had arrived.
     """
-    found = asked(arrivals, 1.0)
-    if _within(found, exits):
+    found = model(arrivals, 1.0)
+    if _lies_within(found, exits):
         return 1.0, found
-    low, best = 0.0, asked(arrivals, 0.0)
-    if not _within(best, exits):
+    low, best = 0.0, model(arrivals, 0.0)
+    if not _lies_within(best, exits):
         raise NotModelledError("ranks left before the model can have their messages there")
     high = 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = asked(arrivals, middle)
-        if _within(found, exits):
+        found = model(arrivals, middle)
+        if _lies_within(found, exits):
             low, best = middle, found
         else:
             high = middle
     return low, best
 
 
-def _within(timing: Timing, exits: Float) -> bool:
+def _lies_within(timing: Timing, exits: Float) -> bool:
     return all(m.end <= min(exits[m.source], exits[m.target]) for m in timing.messages)
 
 
-def _asked(
+def _make_model(
     timeline: Timeline,
     operation: str,
     name: str,
@@ -123,33 +123,33 @@ def _asked(
     root: int,
     sent: Array,
     received: Array,
-) -> Asked:
+) -> InstanceModel:
     """Return the model of an instance; raise NotModelledError if the instance is too large."""
     variant = Variant.read(name)
-    machine = _machine(timeline)
+    machine = _scaled_machine(timeline)
     chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
     problem = problem_of(operation, sizes, root, sent, received)
     problem = with_parameters(chosen, problem, dict(variant.parameters))
-    if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MOST_BYTES:
+    if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MAX_BYTES:
         raise NotModelledError("its bytes exceed the limit of the model")
     problem = replace(problem, alpha=machine.alpha, beta=machine.beta)
     with Schedule(chosen, problem, 0) as schedule:
         rounds = schedule.rounds
-    if rounds > MOST_ROUNDS or rounds * sum(sizes) > 4 * MOST_MESSAGES:
+    if rounds > MAX_ROUNDS or rounds * sum(sizes) > 4 * MAX_MESSAGES:
         raise NotModelledError("its schedule has too many messages to draw")
     known = list(dict.fromkeys(timeline.trace.node_of.values()))
     nodes = [0] * sum(sizes) if len(known) < 2 else None
 
     def run(arrivals: Float, scale: float) -> Timing:
         found = simulate(chosen, problem, scaled(machine, scale), arrivals, nodes or (), trace=True)
-        if len(found.messages) > MOST_MESSAGES:
+        if len(found.messages) > MAX_MESSAGES:
             raise NotModelledError("its schedule has too many messages to draw")
         return found
 
     return run
 
 
-def _machine(timeline: Timeline) -> Machine:
+def _scaled_machine(timeline: Timeline) -> Machine:
     try:
         return of_table(timeline.trace.machine, "the trace")
     except MpiprofError:

@@ -15,22 +15,22 @@ from mpiprof.errors import MpiprofError
 
 from . import components, live
 from . import url_state as states
-from .pages import pages
-from .trace_data import Context, Data
+from .pages import list_pages
+from .trace_data import TraceContext, TraceData
 
 REFRESH_MS = 2000
-MOST_CHOICES = 500  # per filter; more choices make the browser slow
+MAX_CHOICES = 500  # per filter; more choices make the browser slow
 FILTERS = ("communicators", "operations", "nodes")
 
 
-def layout(context: Context) -> Component:
+def make_layout(context: TraceContext) -> Component:
     """Return the frame, which stays while pages change."""
     choose = dmc.Select(
         id="trace",
         data=context.names,
         allowDeselect=False,
         searchable=True,
-        **components.aria(label="Trace"),
+        **components.aria_attributes(label="Trace"),
         className="trace-choice" + (" single" if len(context.names) == 1 else ""),
     )
     header = html.Header(
@@ -38,9 +38,9 @@ def layout(context: Context) -> Component:
             html.A("Skip to the content", href="#page", className="skip"),
             html.Div([html.Span("mpi"), html.B("prof")], className="brand"),
             html.Nav(
-                _navigation(pages(), "", states.State()),
+                _make_navigation(list_pages(), "", states.PageState()),
                 id="navigation",
-                **components.aria(label="Pages"),
+                **components.aria_attributes(label="Pages"),
             ),
             choose,
             html.Button("◐", id="theme-switch", title="Light or dark (shift T)", n_clicks=0),
@@ -56,16 +56,16 @@ def layout(context: Context) -> Component:
             dcc.Store(id="version"),
             dcc.Interval(id="tick", interval=REFRESH_MS),
             header,
-            html.Div([*_filters(), html.Span(id="filter-note")], id="filters", role="search"),
+            html.Div([*_make_filters(), html.Span(id="filter-note")], id="filters", role="search"),
             html.Div(id="live-strip", role="status"),
-            html.Main(components.later("page"), tabIndex=-1),
+            html.Main(components.deferred_container("page"), tabIndex=-1),
         ],
         theme={"primaryColor": "blue", "fontFamily": "Inter, system-ui, sans-serif"},
         defaultColorScheme="auto",
     )
 
 
-def _filters() -> list[Component]:
+def _make_filters() -> list[Component]:
     def many(name: str, text: str) -> Component:
         return dmc.MultiSelect(
             id=f"filter-{name}",
@@ -74,25 +74,25 @@ def _filters() -> list[Component]:
             clearable=True,
             limit=200,
             size="xs",
-            **components.aria(label=text),
+            **components.aria_attributes(label=text),
         )
 
     ranks = dmc.TextInput(
         id="filter-ranks", placeholder="Ranks, as 0-3, 7", size="xs", debounce=True,
-        **components.aria(label="Ranks"),
+        **components.aria_attributes(label="Ranks"),
     )  # fmt: skip
     texts = ("All communicators", "All operations", "All nodes")
     return [*(many(n, t) for n, t in zip(FILTERS, texts, strict=True)), ranks]
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the frame."""
-    found = pages()
+    found = list_pages()
     _register_filters(app, context, found)
     _register_page(app, context, {page.PATH: page for page in found})
     _register_growth(app, context)
     for page in found:
-        page.register(app, context)
+        page.register_callbacks(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         dash.ClientsideFunction("mpiprof", "scheme"),
         Output("theme", "forceColorScheme"),
@@ -104,7 +104,7 @@ def register(app: dash.Dash, context: Context) -> None:
     )
 
 
-def _register_filters(app: dash.Dash, context: Context, found: list[ModuleType]) -> None:
+def _register_filters(app: dash.Dash, context: TraceContext, found: list[ModuleType]) -> None:
     @app.callback(
         Output("url", "search"),
         Output("trace", "value"),
@@ -123,19 +123,19 @@ def _register_filters(app: dash.Dash, context: Context, found: list[ModuleType])
         changed = {trigger["prop_id"].partition(".")[0] for trigger in dash.ctx.triggered}
         if "trace" in changed and trace and trace != (state.trace or context.names[0]):
             # Another trace has other communicators, ranks and call sites, so no filter applies.
-            state = states.State(trace if trace != context.names[0] else "")
+            state = states.PageState(trace if trace != context.names[0] else "")
         elif "url" not in changed:
             # Take only the changed filters: the others may not show the URL's state yet.
             named = zip((*FILTERS, "ranks"), values, strict=True)
             given = {name: value for name, value in named if f"filter-{name}" in changed}
-            state = states.changed(state, given)
-        new = state.query()
-        links = _navigation(found, path, state)
+            state = states.change_filters(state, given)
+        new = state.format_query()
+        links = _make_navigation(found, path, state)
         lists: list[Any] = []
-        for values_now, data in _choices(context, state):
+        for values_now, data in _filter_choices(context, state):
             lists += [list(values_now), data]
         return (
-            new if new != states.parse(search).query() else dash.no_update,
+            new if new != states.parse(search).format_query() else dash.no_update,
             state.trace or context.names[0],
             *lists,
             state.ranks,
@@ -143,7 +143,7 @@ def _register_filters(app: dash.Dash, context: Context, found: list[ModuleType])
         )
 
 
-def _register_page(app: dash.Dash, context: Context, by_path: dict[str, ModuleType]) -> None:
+def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, ModuleType]) -> None:
     @app.callback(
         Output("page", "children"),
         Output("shown", "data"),
@@ -160,16 +160,16 @@ def _register_page(app: dash.Dash, context: Context, by_path: dict[str, ModuleTy
         page = by_path.get(path)
         state = states.parse(search, dark=scheme == "dark")
         if page is None:
-            return components.empty("No such page", "Choose one above."), None
-        own: frozenset[str] = getattr(page, "OWN", frozenset())
-        kept = state.with_own(**dict.fromkeys(own)).query()
+            return components.empty_state("No such page", "Choose one above."), None
+        own: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
+        kept = state.set_keys(**dict.fromkeys(own)).format_query()
         now = [path, kept, scheme, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
-        return components.guarded(page.TITLE, lambda: page.layout(context, state)), now
+        return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
 
 
-def _register_growth(app: dash.Dash, context: Context) -> None:
+def _register_growth(app: dash.Dash, context: TraceContext) -> None:
     @app.callback(
         Output("version", "data"),
         Output("tick", "disabled"),
@@ -182,44 +182,51 @@ def _register_growth(app: dash.Dash, context: Context) -> None:
         """Report to the pages that the trace has grown; stop polling when all ranks have ended."""
         state = states.parse(search)
         try:
-            data = context.data(state)
-            strip = live.strip(data, state)
+            data = context.latest_data(state)
+            strip = live.make_strip(data, state)
         except MpiprofError:
             raise PreventUpdate from None
         return data.version if data.version != version else dash.no_update, data.ended, strip
 
 
-def _navigation(found: list[ModuleType], path: str, state: states.State) -> list[Component]:
-    query = state.shared().query()
+def _make_navigation(
+    found: list[ModuleType], path: str, state: states.PageState
+) -> list[Component]:
+    query = state.without_page_keys().format_query()
     return [
         html.Span(
             dcc.Link(page.TITLE, href=page.PATH + query),
             className="here" if path == page.PATH else "",
-            **(components.aria(current="page") if path == page.PATH else {}),
+            **(components.aria_attributes(current="page") if path == page.PATH else {}),
         )
         for page in found
     ]
 
 
-def _choices(context: Context, state: states.State) -> list[tuple[tuple[str, ...], list[Any]]]:
+def _filter_choices(
+    context: TraceContext, state: states.PageState
+) -> list[tuple[tuple[str, ...], list[Any]]]:
     """Return the chosen values and the available options of each filter."""
     try:
-        data = context.data(state)
+        data = context.latest_data(state)
     except MpiprofError:
         return [(state.communicators, []), (state.operations, []), (state.nodes, [])]
     return [
-        (state.communicators, _options(data.communicators, state.communicators)),
-        (state.operations, _options([(o, o) for o in operations(data)], state.operations)),
-        (state.nodes, _options([(h, h) for h in data.hosts], state.nodes)),
+        (state.communicators, _filter_options(data.communicators, state.communicators)),
+        (
+            state.operations,
+            _filter_options([(o, o) for o in list_operations(data)], state.operations),
+        ),
+        (state.nodes, _filter_options([(h, h) for h in data.hosts], state.nodes)),
     ]
 
 
-def operations(data: Data) -> list[str]:
+def list_operations(data: TraceData) -> list[str]:
     """Return the operations that occur, in alphabetical order."""
     return sorted({shape.operation for shape in data.trace.tables.shapes})
 
 
-def _options(known: list[tuple[str, str]], chosen: tuple[str, ...]) -> list[dict[str, str]]:
-    shown = dict(known[:MOST_CHOICES])
+def _filter_options(known: list[tuple[str, str]], chosen: tuple[str, ...]) -> list[dict[str, str]]:
+    shown = dict(known[:MAX_CHOICES])
     shown |= {value: dict(known).get(value, value) for value in chosen}
     return [{"value": value, "label": label[:300]} for value, label in shown.items()]

@@ -34,51 +34,53 @@ class Plots:
 
     def time(self) -> go.Figure:
         """Time of all ranks by category."""
-        return self._drawn("time")
+        return self._draw("time")
 
     def ranks(self) -> go.Figure:
         """Wait of each rank, and wait that each rank causes."""
-        return self._drawn("ranks")
+        return self._draw("ranks")
 
     def whom(self, site: Site = None) -> go.Figure:
         """Waits of each rank for each other rank, at all call sites or at one."""
-        return self._drawn("whom", *([] if site is None else [(self._number(site),)]))
+        return self._draw("whom", *([] if site is None else [(self._callsite_number(site),)]))
 
     def arrivals(self, site: Site = None) -> go.Figure:
         """Lateness of each rank in each instance of a call site."""
-        return self._drawn("arrivals", self._number(site))
+        return self._draw("arrivals", self._callsite_number(site))
 
     def factors(self, site: Site = None) -> go.Figure:
         """Imbalance factors of a call site over its instances, with its phases."""
-        return self._drawn("factors", self._number(site))
+        return self._draw("factors", self._callsite_number(site))
 
     def late_ranks(self, site: Site = None) -> go.Figure:
         """Late ranks of a call site: how often and by how much."""
-        return self._drawn("late_ranks", self._number(site))
+        return self._draw("late_ranks", self._callsite_number(site))
 
     def spread(self, site: Site = None) -> go.Figure:
         """Number of instances of a call site by imbalance."""
-        return self._drawn("spread", self._number(site))
+        return self._draw("spread", self._callsite_number(site))
 
     def distribution(self, site: Site = None) -> go.Figure:
         """Number of balanced instances of a call site."""
-        return self._drawn("distribution", self._number(site))
+        return self._draw("distribution", self._callsite_number(site))
 
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
         """Arrivals and waits in one instance of a call site, by default in the worst one."""
-        callsite = self._number(site)
-        state = part("url_state").State()
-        rows = part("filtered_tables").instances_of(self._data, callsite, state)
-        at = part("trace_figures").worst(rows) if number is None else number
+        callsite = self._callsite_number(site)
+        state = part("url_state").PageState()
+        rows = part("filtered_tables").filtered_instances(self._data, callsite, state)
+        at = part("trace_figures").find_worst(rows) if number is None else number
         if not 0 <= at < len(rows):
             raise UsageError(
                 f"instance {at}: the call site has {len(rows)} instances, counted from 0"
             )
-        return self._drawn("instance", callsite, rows.iloc[at].to_dict())
+        return self._draw("instance", callsite, rows.iloc[at].to_dict())
 
     def algorithms(self, site: Site = None) -> go.Figure:
         """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
-        return self._shown(part("trace_figures").algorithms(self._data, self._number(site)))
+        return self._as_picture(
+            part("trace_figures").draw_algorithms(self._data, self._callsite_number(site))
+        )
 
     def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
         """Wait at each call site in this trace (A) and another one (B)."""
@@ -86,30 +88,32 @@ class Plots:
             import mpiprof
 
             other = mpiprof.open(other)
-        state = part("url_state").State()
-        return self._shown(part("trace_figures").compare(self._data, _data_of(other), state))
+        state = part("url_state").PageState()
+        return self._as_picture(
+            part("trace_figures").draw_compare(self._data, _data_of(other), state)
+        )
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
         """State of each rank over time, between two times of the run or over the whole run."""
-        return self._drawn("timeline", begin_ns, end_ns)
+        return self._draw("timeline", begin_ns, end_ns)
 
     @cached_property
     def _data(self) -> Any:
         return _data_of(self._trace)
 
-    def _number(self, site: Site) -> int:
+    def _callsite_number(self, site: Site) -> int:
         if site is not None:
             return self._trace.callsite(site)
         hot = self._trace.hot
         return hot[0] if hot else self._trace.callsite(0)
 
-    def _drawn(self, name: str, *arguments: Any) -> go.Figure:
-        make = getattr(part("trace_figures"), name)
-        return self._shown(make(self._data, part("url_state").State(), *arguments))
+    def _draw(self, name: str, *arguments: Any) -> go.Figure:
+        make = getattr(part("trace_figures"), f"draw_{name}")
+        return self._as_picture(make(self._data, part("url_state").PageState(), *arguments))
 
-    def _shown(self, figure: go.Figure) -> go.Figure:
-        return figure.update_layout(template=part("theme").template(dark=False))
+    def _as_picture(self, figure: go.Figure) -> go.Figure:
+        return figure.update_layout(template=part("theme").make_template(dark=False))
 
 
 def _data_of(trace: Trace) -> Any:
-    return part("trace_data").Data(trace.path.name, trace.path, trace)
+    return part("trace_data").TraceData(trace.path.name, trace.path, trace)

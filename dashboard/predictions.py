@@ -25,52 +25,56 @@ from mpiprof.tune.candidates import candidates
 from mpiprof.tune.gains import gain_of
 from mpiprof.tune.tasks import Pattern, Work
 
-from .trace_data import Data
+from .trace_data import TraceData
 
-PATTERNS = 8  # simulated instances
+MAX_PATTERNS = 8  # simulated instances
 BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
-MOST_UNASKED = 512  # processes in simulations that no user requested; above, one pattern takes long
-MOST = 4096  # processes: 6 s of processor time; with 65536, a single candidate takes a minute
-LARGEST = 1024  # processes in the predictions for larger jobs
+MAX_AUTOMATIC = (
+    512  # processes in simulations that no user requested; above, one pattern takes long
+)
+MAX_PROCESSES = (
+    4096  # processes: 6 s of processor time; with 65536, a single candidate takes a minute
+)
+MAX_LARGER_SIZE = 1024  # processes in the predictions for larger jobs
 SEED = 20080601
 
 
-def works(data: Data) -> list[Work]:
+def list_works(data: TraceData) -> list[Work]:
     """Return the tuning tasks of the trace, costliest first; an empty list for a summary."""
     if data.trace.record == "summary":
         return []
-    return data.once("works", lambda: tasks.works(data.trace, PATTERNS))
+    return data.compute_once("works", lambda: tasks.works(data.trace, MAX_PATTERNS))
 
 
-def machine_of(data: Data) -> Machine:
+def require_machine(data: TraceData) -> Machine:
     """Return the machine of the trace; raises UsageError if none was measured."""
     return machines.of_table(data.trace.machine, "the trace")
 
 
-def at_callsite(data: Data, callsite: int) -> Work | None:
+def work_at_callsite(data: TraceData, callsite: int) -> Work | None:
     """Return the costliest task of a call site, or None if the call site has no task."""
-    return next((w for w in works(data) if w.callsite == callsite), None)
+    return next((w for w in list_works(data) if w.callsite == callsite), None)
 
 
-def simulated(data: Data, asked: Work) -> result.Result:
+def simulate_work(data: TraceData, work: Work) -> result.Result:
     """Return the simulated result of all candidates; raises UsageError above MOST processes."""
-    _refuse_many(data, asked)
+    _refuse_large(data, work)
 
     def race() -> result.Result:
-        return predict.predict([asked], machine_of(data), BUDGET_S, lambda: None)[0]
+        return predict.predict([work], require_machine(data), BUDGET_S, lambda: None)[0]
 
-    return data.once(("race", asked.callsite, asked.bytes, asked.ranks), race)
+    return data.compute_once(("race", work.callsite, work.bytes, work.ranks), race)
 
 
-def _refuse_many(data: Data, asked: Work) -> None:
-    if asked.members > MOST:
+def _refuse_large(data: TraceData, work: Work) -> None:
+    if work.members > MAX_PROCESSES:
         raise UsageError(
-            f"{count(asked.members)} processes are too many to simulate for a page: use "
+            f"{count(work.members)} processes are too many to simulate for a page: use "
             f"{command('tune', data.path)} in a terminal"
         )
 
 
-def table(found: result.Result) -> pd.DataFrame:
+def prediction_table(found: result.Result) -> pd.DataFrame:
     """Return one row per candidate, fastest first: algorithm, score_ns, gain, is_now.
 
     gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
@@ -87,24 +91,24 @@ def table(found: result.Result) -> pd.DataFrame:
     return made.sort_values("score_ns", kind="stable", ignore_index=True)
 
 
-def verdict(data: Data, found: result.Result) -> result.Verdict:
+def judge_prediction(data: TraceData, found: result.Result) -> result.Verdict:
     """Return the verdict on a result."""
     return result.judge(found, float(data.callsites["total_elapsed_ns"].sum()))
 
 
-def gains(data: Data) -> list[Gain]:
+def find_gains(data: TraceData) -> list[Gain]:
     """Return the gains that the simulator predicts at hot call sites; empty without a machine."""
     try:
-        machine_of(data)
-        hot = [at_callsite(data, callsite) for callsite in data.derive("hot")]
-        few = [w for w in hot if w is not None and w.members <= MOST_UNASKED]
-        verdicts = [verdict(data, simulated(data, w)) for w in few]
+        require_machine(data)
+        hot = [work_at_callsite(data, callsite) for callsite in data.derive("hot")]
+        few = [w for w in hot if w is not None and w.members <= MAX_AUTOMATIC]
+        verdicts = [judge_prediction(data, simulate_work(data, w)) for w in few]
     except MpiprofError:
         return []
     return [gain_of(v) for v in verdicts if v.worth == result.YES]
 
 
-def sizes(data: Data, asked: Work) -> pd.DataFrame:
+def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
     """Return the predictions at the recorded and at larger numbers of processes.
 
     Columns: processes, algorithm, score_ns. Arrivals are drawn from the recorded arrivals. Further
@@ -113,13 +117,13 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
     """
 
     def race() -> pd.DataFrame:
-        machine = machine_of(data)
+        machine = require_machine(data)
         end = time.monotonic() + SIZES_BUDGET_S
         rows: list[tuple[int, str, float]] = []
         slow: set[str] = set()
-        processes = asked.size
-        while processes <= max(LARGEST, asked.size):
-            larger = grown(asked, processes)
+        processes = work.size
+        while processes <= max(MAX_LARGER_SIZE, work.size):
+            larger = grow_work(work, processes)
             for candidate in candidates(larger, machine):
                 name = candidate.algorithm.name
                 begin = time.monotonic()
@@ -135,35 +139,35 @@ def sizes(data: Data, asked: Work) -> pd.DataFrame:
             processes *= 2
         return pd.DataFrame(rows, columns=["processes", "algorithm", "score_ns"])
 
-    _refuse_many(data, asked)
-    if asked.remote_size or asked.size < 2:
+    _refuse_large(data, work)
+    if work.remote_size or work.size < 2:
         raise UsageError(
             "larger numbers of processes are simulated only for operations on an intra-communicator"
         )
-    return data.once(("sizes", asked.callsite, asked.bytes, asked.ranks), race)
+    return data.compute_once(("sizes", work.callsite, work.bytes, work.ranks), race)
 
 
-def grown(asked: Work, processes: int) -> Work:
+def grow_work(work: Work, processes: int) -> Work:
     """Return the task scaled to more processes, or the task itself if the number is the same."""
-    if processes == asked.size:
-        return asked
+    if processes == work.size:
+        return work
     random = np.random.default_rng([SEED, processes])
-    each = max(len(asked.nodes) // max(len(set(asked.nodes)), 1), 1)
+    each = max(len(work.nodes) // max(len(set(work.nodes)), 1), 1)
     nodes = tuple(i // each for i in range(processes))
     patterns = tuple(
         Pattern(
-            grown_problem(p.problem, processes),
+            grow_problem(p.problem, processes),
             arrivals := random.choice(p.arrivals, processes),
             arrivals,
             p.weight,
         )
-        for p in asked.patterns
+        for p in work.patterns
     )
     ranks = tuple(range(processes))
-    return replace(asked, size=processes, ranks=ranks, nodes=nodes, patterns=patterns)
+    return replace(work, size=processes, ranks=ranks, nodes=nodes, patterns=patterns)
 
 
-def grown_problem(problem: Problem, processes: int) -> Problem:
+def grow_problem(problem: Problem, processes: int) -> Problem:
     """Return the problem on more processes, each with the data of a recorded process."""
     counts = tuple(np.resize(np.array(problem.counts, np.int64), processes).tolist())
     changes: dict[str, Any] = {"size": processes, "nodes": ()}

@@ -6,19 +6,19 @@ import pandas as pd
 
 from mpiprof.trace.sites import site_label
 
-from .trace_data import Data
+from .trace_data import TraceData
 
 
-def selection(data: Data) -> dict[str, pd.DataFrame]:
+def selector_tables(data: TraceData) -> dict[str, pd.DataFrame]:
     """Return one table per record type (metrics/selector_log.py); empty without `auto`."""
     found: dict[str, pd.DataFrame] = data.trace.selection
     return found
 
 
-def keys_of(data: Data, callsite: int) -> list[str]:
+def callsite_keys(data: TraceData, callsite: int) -> list[str]:
     """Return the selector's keys of a call site, matched by operation and source location."""
     found = data.callsites[data.callsites["callsite"] == callsite]
-    keys = selection(data)["key"]
+    keys = selector_tables(data)["key"]
     if not len(found) or not len(keys):
         return []
     row = found.iloc[0]
@@ -33,8 +33,8 @@ def keys_of(data: Data, callsite: int) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def tried(data: Data, callsite: int) -> pd.DataFrame:
+def callsite_trials(data: TraceData, callsite: int) -> pd.DataFrame:
     """Return the selector's trials at a call site by phase and score: columns of "trial"."""
-    trials = selection(data)["trial"]
-    here = trials[trials["key"].isin(keys_of(data, callsite))]
+    trials = selector_tables(data)["trial"]
+    here = trials[trials["key"].isin(callsite_keys(data, callsite))]
     return here.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def outline(pages: Sequence[ModuleType], path: str) -> str:
+def make_outline(pages: Sequence[ModuleType], path: str) -> str:
     """Return the outline of the page at a path."""
     here = next((page for page in pages if path == page.PATH), None)
     names = "".join(

@@ -12,7 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-AROUND, WIDEST, LARGEST = 6, 240, 4 << 20  # lines, characters per line, bytes of a file
+LINES_AROUND, MAX_COLUMNS, MAX_FILE_BYTES = (
+    6,
+    240,
+    4 << 20,
+)  # lines, characters per line, bytes of a file
 LOWER = ".py .pyx .pxd .c .h .cc .cpp .cxx .hh .hpp .hxx .cu .cuh .inc .jl .rs .f .for .ftn .f77"
 SUFFIXES = frozenset((LOWER + " .f90 .f95 .f03 .f08 .C .H .F .F77 .F90 .F95 .F03 .F08").split())
 
@@ -27,7 +31,7 @@ class Excerpt:
     line: int
 
 
-def excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | None:
+def read_excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | None:
     """Return the lines around `line` of a file, or None if the file is missing or not allowed.
 
     A file recorded on another machine is searched in each folder by the end of its path.
@@ -38,10 +42,12 @@ def excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | None:
         text = _read(path, allowed)
         if text is None:
             continue
-        lines = text.split("\n", line + AROUND + 1)[: line + AROUND]
+        lines = text.split("\n", line + LINES_AROUND + 1)[: line + LINES_AROUND]
         if len(lines) >= line:
-            first = max(line - AROUND, 1)
-            shown = tuple(one.rstrip("\r").expandtabs(4)[:WIDEST] for one in lines[first - 1 :])
+            first = max(line - LINES_AROUND, 1)
+            shown = tuple(
+                one.rstrip("\r").expandtabs(4)[:MAX_COLUMNS] for one in lines[first - 1 :]
+            )
             return Excerpt(path, first, shown, line)
     return None
 
@@ -72,6 +78,6 @@ def _read(path: Path, allowed: Sequence[Path]) -> str | None:
         truly = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         status = os.fstat(file.fileno())
         within = any(truly.is_relative_to(folder) for folder in allowed)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST or not within:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES or not within:
             return None
-        return file.read(LARGEST).decode("utf-8", "replace")
+        return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")

@@ -30,10 +30,10 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
         return [WAITING, WORK]
     if kind == "operation":
         return [operation_colour(name) for name in names]
-    return apart([algorithm_colour(name) for name in names])
+    return distinct_colours([algorithm_colour(name) for name in names])
 
 
-def apart(wanted: Sequence[str]) -> list[str]:
+def distinct_colours(wanted: Sequence[str]) -> list[str]:
     """Return the colours, with repeated colours replaced by unused colours while any remain."""
     free = [c for c in CYCLE if c not in wanted]
     found: list[str] = []
@@ -42,7 +42,7 @@ def apart(wanted: Sequence[str]) -> list[str]:
     return found
 
 
-def template(*, dark: bool) -> go.layout.Template:
+def make_template(*, dark: bool) -> go.layout.Template:
     """Return the Plotly template of a theme."""
     ink, grid = ("#d6dbe1", "#343b45") if dark else ("#2b3440", "#e3e7ec")
     ground = "#262c34" if dark else "#ffffff"

@@ -25,15 +25,17 @@ from mpiprof.trace import Trace
 from mpiprof.trace.trace import Workers
 from mpiprof.trace.types import Bool, Int
 
-from .url_state import State, parse_ranks
+from .url_state import PageState, parse_ranks
 
-MOST_RANKS = 1 << 16  # limit of ranks that are shown individually
-KEPT = 32  # derived tables besides the tables of the whole trace; the oldest are dropped first
-PATIENCE = 5  # lower limit of the time between two readings, as a multiple of the reading time
+MAX_RANKS = 1 << 16  # limit of ranks that are shown individually
+CACHED_RESULTS = (
+    32  # derived tables besides the tables of the whole trace; the oldest are dropped first
+)
+RELOAD_FACTOR = 5  # lower limit of the time between two readings, as a multiple of the reading time
 Result = TypeVar("Result")
 
 
-class Data:
+class TraceData:
     """Snapshot of one trace."""
 
     def __init__(
@@ -46,7 +48,7 @@ class Data:
     ) -> None:
         self.name = name
         self.path = path
-        self.files = version_of(path)
+        self.files = folder_version(path)
         self.trace: Trace = trace or cached_trace.open_trace(path, workers, machine)
         self.growth = cache.growth(self.trace)
         self.version = f"{self.files}-{self.growth:x}"
@@ -61,11 +63,11 @@ class Data:
 
     def has_grown(self) -> bool:
         """Return whether the trace has grown since then, even if file metadata do not show it."""
-        return version_of(self.path) != self.files or cache.growth(self.trace) != self.growth
+        return folder_version(self.path) != self.files or cache.growth(self.trace) != self.growth
 
-    def once(self, key: Any, make: Callable[[], Result]) -> Result:
+    def compute_once(self, key: Any, make: Callable[[], Result]) -> Result:
         """Return `make()`, computed once per key while the key is among the last KEPT."""
-        with self._making(key):
+        with self._lock_of(key):
             with self._lock:
                 if key in self._kept:
                     self._kept.move_to_end(key)
@@ -73,27 +75,27 @@ class Data:
             made = make()
             with self._lock:
                 self._kept[key] = made
-                while len(self._kept) > KEPT:
+                while len(self._kept) > CACHED_RESULTS:
                     self._kept.popitem(last=False)
             return made
 
-    def _making(self, key: Any) -> threading.RLock:
+    def _lock_of(self, key: Any) -> threading.RLock:
         """Return the lock of a key, so that a slow computation blocks only requests for its key."""
         with self._lock:
             return self._busy.setdefault(key, threading.RLock())
 
     def derive(self, name: str, *arguments: Any) -> Any:
         """Return a derived table of the trace (see mpiprof.diagnosis.lazy_tables.DERIVED)."""
-        with self._making((name, arguments)):
+        with self._lock_of((name, arguments)):
             return self.trace.derive(name, *arguments)
 
-    def prepare(self) -> None:
+    def start_preparation(self) -> None:
         """Start to derive the tables of the first page before a request for the page."""
         for name in ("callsites", "rank_totals"):
             if self.trace.record != "summary" or name == "callsites":
-                threading.Thread(target=self._quietly, args=(name,), daemon=True).start()
+                threading.Thread(target=self._derive_quietly, args=(name,), daemon=True).start()
 
-    def _quietly(self, name: str) -> None:
+    def _derive_quietly(self, name: str) -> None:
         with contextlib.suppress(MpiprofError):  # the page that needs the table reports the error
             self.derive(name)
 
@@ -125,35 +127,39 @@ class Data:
         """Return the host of a rank, "?" if unknown."""
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
 
-    def where(self, rank: int) -> str:
+    def describe_location(self, rank: int) -> str:
         """Return a rank's host and the processors that its affinity allows, as text."""
         processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
-        told = f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
-        return self.host_of(rank)[:300] + told
+        affinity = (
+            f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
+        )
+        return self.host_of(rank)[:300] + affinity
 
     @property
     def hosts(self) -> list[str]:
         """The hosts in order of their first rank: the options of the filter "node"."""
-        return self.once("hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks))))
+        return self.compute_once(
+            "hosts", lambda: list(dict.fromkeys(map(self.host_of, self._all_ranks)))
+        )
 
     @property
     def _all_ranks(self) -> Sequence[int]:
         """All ranks; above MOST_RANKS (probably damage), only ranks that wrote data."""
-        if self.trace.ranks <= MOST_RANKS:
+        if self.trace.ranks <= MAX_RANKS:
             return range(self.trace.ranks)
         return sorted(
             {rank for rank, _ in self.trace.logs.threads} | {*self.trace.tables.processes}
         )
 
-    def ranks(self, state: State) -> Int:
+    def filtered_ranks(self, state: PageState) -> Int:
         """Return the world ranks that pass the filters by node and rank, ascending."""
-        chosen = parse_ranks(state.ranks, min(self.trace.ranks, MOST_RANKS))
+        chosen = parse_ranks(state.ranks, min(self.trace.ranks, MAX_RANKS))
         passing: Sequence[int] = self._all_ranks if chosen is None else chosen
         if state.nodes:
             passing = [rank for rank in passing if self.host_of(rank) in state.nodes]
         return np.array(passing, np.int64)
 
-    def passing(self, instances: pd.DataFrame, state: State) -> Bool:
+    def filter_instances(self, instances: pd.DataFrame, state: PageState) -> Bool:
         """Return a mask of the instances that pass the filters by communicator and operation."""
         good = np.ones(len(instances), np.bool_)
         if state.communicators:
@@ -163,7 +169,7 @@ class Data:
         return good
 
 
-class Context:
+class TraceContext:
     """The traces of the server by name, and the folders from which it may show source lines.
 
     workers: Dask workers that process data sets, or None if this process does.
@@ -185,7 +191,7 @@ class Context:
             while name in self._paths:
                 name, number = f"{path.resolve().name} ({number})", number + 1
             self._paths[name] = path
-        self._open: dict[str, tuple[Data, float, float]] = {}
+        self._open: dict[str, tuple[TraceData, float, float]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -193,24 +199,24 @@ class Context:
         """The names of the traces, in the order of the command line."""
         return list(self._paths)
 
-    def data(self, state: State | str) -> Data:
+    def latest_data(self, state: PageState | str) -> TraceData:
         """Return the latest Data of the trace given by a state or a name.
 
         Raises TraceError if the name is not a trace of this server or the trace is unreadable.
         """
-        name = (state.trace if isinstance(state, State) else state) or self.names[0]
+        name = (state.trace if isinstance(state, PageState) else state) or self.names[0]
         path = self._paths.get(name)
         if path is None:
             raise TraceError(f"{name[:300]}: not one of the traces of this view")
         with self._lock:
             known = self._open.get(name)
             now = time.monotonic()
-            if known is not None and now < known[1] + PATIENCE * known[2]:
+            if known is not None and now < known[1] + RELOAD_FACTOR * known[2]:
                 return known[0]
             if known is not None and not known[0].has_grown():
                 return known[0]
             try:
-                data = Data(name, path, workers=self.workers, machine=self.machine)
+                data = TraceData(name, path, workers=self.workers, machine=self.machine)
             except MpiprofError:
                 # The trace was readable before, so show the old snapshot.
                 if known is None:
@@ -221,7 +227,7 @@ class Context:
             return data
 
 
-def version_of(path: Path) -> str:
+def folder_version(path: Path) -> str:
     """Return a text that changes when a file of the folder is written, added or removed."""
     newest, size, count = 0, 0, 0
     try:

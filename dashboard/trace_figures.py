@@ -26,124 +26,136 @@ from .figures import axes, histogram, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
-from .trace_data import Data
-from .url_state import State, parse_ranks
+from .trace_data import TraceData
+from .url_state import PageState, parse_ranks
 
-MOST_CANDIDATES = 40
-MOST_CELLS = 1 << 22  # limit of arrivals in memory for a band
+MAX_CANDIDATES = 40
+MAX_CELLS = 1 << 22  # limit of arrivals in memory for a band
 
 
-def time(data: Data, state: State) -> go.Figure:
+def draw_time(data: TraceData, state: PageState) -> go.Figure:
     """Return the composition of all ranks' time."""
-    return overview.time_bar(filtered_tables.time_parts(data, state))
+    return overview.draw_time_bar(filtered_tables.time_composition(data, state))
 
 
-def ranks(data: Data, state: State) -> go.Figure:
+def draw_ranks(data: TraceData, state: PageState) -> go.Figure:
     """Return the wait time of each rank and the wait time that each rank causes."""
-    return overview.ranks(filtered_tables.by_rank(data, state))
+    return overview.draw_ranks(filtered_tables.totals_by_rank(data, state))
 
 
-def whom(data: Data, state: State, callsites: tuple[int, ...] = ()) -> go.Figure:
+def draw_whom(data: TraceData, state: PageState, callsites: tuple[int, ...] = ()) -> go.Figure:
     """Return the matrix of wait times at some call sites, or at all of the filtered operations."""
     if not callsites:
         table = data.callsites
         callsites = tuple(table[table["operation"].isin(state.operations)]["callsite"].tolist())
-    return overview.whom(data.derive("waiting_for", callsites))
+    return overview.draw_wait_matrix(data.derive("waiting_for", callsites))
 
 
-def factors(data: Data, state: State, callsite: int) -> go.Figure:
+def draw_factors(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return the imbalance factors of a call site over its instances."""
-    instances = filtered_tables.instances_of(data, callsite, state)
+    instances = filtered_tables.filtered_instances(data, callsite, state)
     try:
         phases = data.derive("phases", callsite)
     except MpiprofError:
         phases = pd.DataFrame()
-    return figures.factors(instances, phases, filtered_tables.switches(instances))
+    return figures.draw_factors(instances, phases, filtered_tables.algorithm_changes(instances))
 
 
-def arrivals(data: Data, state: State, callsite: int) -> go.Figure:
+def draw_arrivals(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return a heat map of each rank's lateness in each instance of a call site."""
-    return figures.heat_map(*lateness_of(data, state, callsite), latest_first=by_lateness(state))
+    return figures.draw_heat_map(
+        *heat_map_lateness(data, state, callsite), latest_first=sorts_by_lateness(state)
+    )
 
 
-def by_lateness(state: State) -> bool:
+def sorts_by_lateness(state: PageState) -> bool:
     """Return whether the URL sorts ranks by lateness."""
     return state.get("order") == "late"
 
 
-def lateness_of(data: Data, state: State, callsite: int) -> tuple[Float, Int, Int]:
+def heat_map_lateness(data: TraceData, state: PageState, callsite: int) -> tuple[Float, Int, Int]:
     """Return the lateness of the heat map, its ranks, and the numbers of its instances."""
-    instances = filtered_tables.instances_of(data, callsite, state)
-    members = np.intersect1d(filtered_tables.members(data, callsite), data.ranks(state))
+    instances = filtered_tables.filtered_instances(data, callsite, state)
+    members = np.intersect1d(
+        filtered_tables.callsite_members(data, callsite), data.filtered_ranks(state)
+    )
 
     def make() -> Any:
-        most = axes.MOST_ROWS, axes.MOST_COLUMNS
+        most = axes.MAX_ROWS, axes.MAX_COLUMNS
         return lateness(data.trace, instances, {callsite: members}, *most)[callsite]
 
-    kept = state.shared().with_own(band=state.get("band"))
-    late = data.once(("late", callsite, kept.query()), make)
+    chosen = state.without_page_keys().set_keys(band=state.get("band"))
+    late = data.compute_once(("late", callsite, chosen.format_query()), make)
     return late, members, instances["number"].to_numpy(np.int64)
 
 
-def latest_in_cell(data: Data, state: State, callsite: int, number: int, ranks: str) -> int:
+def find_latest_in_cell(
+    data: TraceData, state: PageState, callsite: int, number: int, ranks: str
+) -> int:
     """Return the number of the instance that determines the colour of a heat map's cell.
 
     number: number of the first instance of the cell; ranks: its row, as in "8-15".
     """
-    instances = filtered_tables.instances_of(data, callsite, state)
-    starts = axes.edges(len(instances), axes.MOST_COLUMNS)
+    instances = filtered_tables.filtered_instances(data, callsite, state)
+    starts = axes.run_starts(len(instances), axes.MAX_COLUMNS)
     firsts = instances["number"].to_numpy(np.int64)[starts]
     at = max(int(np.searchsorted(firsts, number, "right")) - 1, 0)
     run = instances.iloc[starts[at] : [*starts.tolist(), len(instances)][at + 1]]
     row = parse_ranks(ranks, data.trace.ranks) or []
-    members = np.intersect1d(filtered_tables.members(data, callsite), np.array(row, np.int64))
+    members = np.intersect1d(
+        filtered_tables.callsite_members(data, callsite), np.array(row, np.int64)
+    )
     if len(run) < 2 or not len(members):
         return number
     late = lateness(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
     return int(run["number"].iloc[int(np.nan_to_num(late, nan=-1.0).argmax())])
 
 
-def late_ranks(data: Data, state: State, callsite: int) -> go.Figure:
+def draw_late_ranks(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return which ranks are late at a call site, how often and by how much."""
-    if filtered_tables.band_of(state) is not None:
-        return figures.late_ranks(*_late_in_band(data, state, callsite))
-    totals = filtered_tables.totals(data, state)
+    if filtered_tables.parse_band(state) is not None:
+        return figures.draw_late_ranks(*_late_in_band(data, state, callsite))
+    totals = filtered_tables.filtered_totals(data, state)
     here = totals[totals["callsite"] == callsite]
     table = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
-    table["where"] = [data.where(rank) for rank in table["rank"].tolist()]
-    complete = int(filtered_tables.instances_of(data, callsite, state)["complete"].sum())
-    return figures.late_ranks(table, complete)
+    table["where"] = [data.describe_location(rank) for rank in table["rank"].tolist()]
+    complete = int(filtered_tables.filtered_instances(data, callsite, state)["complete"].sum())
+    return figures.draw_late_ranks(table, complete)
 
 
-def _late_in_band(data: Data, state: State, callsite: int) -> tuple[pd.DataFrame, int]:
+def _late_in_band(data: TraceData, state: PageState, callsite: int) -> tuple[pd.DataFrame, int]:
     """Return the late ranks of a band, from evenly spaced instances if there are too many."""
-    instances = filtered_tables.instances_of(data, callsite, state)
-    members = np.intersect1d(filtered_tables.members(data, callsite), data.ranks(state))
-    most = max(MOST_CELLS // max(len(members), 1), 1)
-    some = instances.iloc[axes.edges(len(instances), most)]
+    instances = filtered_tables.filtered_instances(data, callsite, state)
+    members = np.intersect1d(
+        filtered_tables.callsite_members(data, callsite), data.filtered_ranks(state)
+    )
+    most = max(MAX_CELLS // max(len(members), 1), 1)
+    some = instances.iloc[axes.run_starts(len(instances), most)]
     size = len(members), len(some)
     late = lateness(data.trace, some, {callsite: members}, *size)[callsite].astype(np.float64)
     known = np.nan_to_num(late)
     last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
-    where = [data.where(rank) for rank in members.tolist()]
+    where = [data.describe_location(rank) for rank in members.tolist()]
     sums = {"rank": members, "where": where, "last": last, "lateness_ns": known.sum(1)}
     return pd.DataFrame(sums), size[1]
 
 
-def spread(data: Data, state: State, callsite: int) -> go.Figure:
+def draw_spread(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return the histogram of a call site's imbalances, with the selected band highlighted."""
-    every = filtered_tables.instances_of(data, callsite, state.with_own(band=None))
+    every = filtered_tables.filtered_instances(data, callsite, state.set_keys(band=None))
     values = every["worst_imbalance_ns"].to_numpy(np.float64)
-    return histogram.spread(values, filtered_tables.band_of(state))
+    return histogram.draw_spread(values, filtered_tables.parse_band(state))
 
 
-def distribution(data: Data, state: State, callsite: int) -> go.Figure:
+def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return how many instances of a call site are balanced (Faraj et al. 2008, Figure 2)."""
-    instances = filtered_tables.instances_of(data, callsite, state)
-    return figures.distribution(instances["worst_factor"].to_numpy(np.float64))
+    instances = filtered_tables.filtered_instances(data, callsite, state)
+    return figures.draw_distribution(instances["worst_factor"].to_numpy(np.float64))
 
 
-def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go.Figure:
+def draw_instance(
+    data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
+) -> go.Figure:
     """Return one instance in full, given its row of `tables.instances_of`."""
 
     def read() -> Instance:
@@ -155,61 +167,65 @@ def instance(data: Data, state: State, callsite: int, row: dict[str, Any]) -> go
             int(row["first_arrival_ns"]),
         )
 
-    found = data.once(("instance", callsite, int(row["number"])), read)
-    chosen = np.isin(found.ranks, data.ranks(state))
+    found = data.compute_once(("instance", callsite, int(row["number"])), read)
+    chosen = np.isin(found.ranks, data.filtered_ranks(state))
     members = pd.DataFrame(
         {
             "rank": found.ranks[chosen],
-            "where": [data.where(rank) for rank in found.ranks[chosen].tolist()],
+            "where": [data.describe_location(rank) for rank in found.ranks[chosen].tolist()],
             "arrival_ns": found.arrival[chosen],
             "exit_ns": found.finish[chosen],
             "wait_ns": found.wait[chosen],
         }
     )
-    return figures.instance(members, message_ns=float(row["message_time_ns"]))
+    return figures.draw_instance(members, message_ns=float(row["message_time_ns"]))
 
 
-def algorithms(data: Data, callsite: int) -> go.Figure:
+def draw_algorithms(data: TraceData, callsite: int) -> go.Figure:
     """Return the predicted scores of all candidates under a call site's recorded arrivals."""
-    asked = predictions.at_callsite(data, callsite)
-    if asked is None:
-        return axes.blank("no algorithm of the catalogue applies here")
-    return races.race(predictions.table(predictions.simulated(data, asked)).head(MOST_CANDIDATES))
+    work = predictions.work_at_callsite(data, callsite)
+    if work is None:
+        return axes.empty_figure("no algorithm of the catalogue applies here")
+    return races.draw_scores(
+        predictions.prediction_table(predictions.simulate_work(data, work)).head(MAX_CANDIDATES)
+    )
 
 
-def changes(first: Sequence[Data], to: Sequence[Data], state: State) -> pd.DataFrame:
+def compare_callsites(
+    first: Sequence[TraceData], to: Sequence[TraceData], state: PageState
+) -> pd.DataFrame:
     """Return the call sites of two sets of runs compared by operation, with `place`."""
     key = ("compare", len(first), *((one.name, one.version) for one in (*first, *to)))
     made = functools.partial(compared, [one.trace for one in first], [one.trace for one in to])
-    table = first[0].once(key, made)
+    table = first[0].compute_once(key, made)
     if state.operations:
         table = table[table["operation"].isin(state.operations)]
     place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
-    return table.assign(place=[filtered_tables.text_of(p) for p in place])
+    return table.assign(place=[filtered_tables.shorten_text(p) for p in place])
 
 
-def compare(data: Data, other: Data, state: State) -> go.Figure:
+def draw_compare(data: TraceData, other: TraceData, state: PageState) -> go.Figure:
     """Return the wait time of the call sites of two traces, A and B, side by side."""
-    table = changes([data], [other], state)
-    return pairs.callsites(table, *pairs.WAITING, ("A", "B"))
+    table = compare_callsites([data], [other], state)
+    return pairs.draw_callsites(table, *pairs.WAITING, ("A", "B"))
 
 
-def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
+def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go.Figure:
     """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
 
     def make() -> Timeline:
         key = cached_trace.key_of(data.trace)
         return Timeline(data.trace, open_or_build(data.trace, key), key)
 
-    found = data.once("timeline", make)
+    found = data.compute_once("timeline", make)
     wanted = Request(
         begin,
         end or found.length_ns,
-        axes.MOST_COLUMNS,
+        axes.MAX_COLUMNS,
         "operation",
         "rank",
         frozenset(),
-        data.ranks(state),
+        data.filtered_ranks(state),
         state.communicators,
         state.operations,
     )
@@ -221,9 +237,9 @@ def timeline(data: Data, state: State, begin: int, end: int) -> go.Figure:
     head, cells = found.cells(wanted, shown)
     names = head["states"]
     rows = [label(ranks) for ranks in shown.rows.ranks]
-    return timelines.cells(head, cells, rows, theme.state_colours("operation", names))
+    return timelines.draw_cells(head, cells, rows, theme.state_colours("operation", names))
 
 
-def worst(instances: pd.DataFrame) -> int:
+def find_worst(instances: pd.DataFrame) -> int:
     """Return the position of the instance with the largest worst-case imbalance."""
     return int(instances["worst_imbalance_ns"].fillna(-1).to_numpy().argmax())

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-LONGEST, MOST = 4000, 64  # limits of characters per value and of values; excess is ignored
-SHARED = ("trace", "communicator", "operation", "node", "rank")
+MAX_QUERY, MAX_VALUES = 4000, 64  # limits of characters per value and of values; excess is ignored
+SHARED_KEYS = ("trace", "communicator", "operation", "node", "rank")
 RUNS = ("and", "with")
 
 
 @dataclass(frozen=True)
-class State:
+class PageState:
     """The trace and the filters, which all pages share, and the keys of the current page.
 
     `trace` is a name of Context.names, or empty for the first trace. `communicators` are
@@ -33,29 +33,31 @@ class State:
     ranks: str = ""
     also: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
-    own: Mapping[str, str] = field(default_factory=dict)
+    page_keys: Mapping[str, str] = field(default_factory=dict)
     dark: bool = False
 
     def get(self, key: str, default: str = "") -> str:
         """Return a key of the page."""
-        return self.own.get(key, default)
+        return self.page_keys.get(key, default)
 
-    def number(self, key: str, default: int = 0) -> int:
+    def get_number(self, key: str, default: int = 0) -> int:
         """Return a key of the page as a number, or the default if the value is not a number."""
-        text = self.own.get(key, "")
+        text = self.page_keys.get(key, "")
         good = text.isascii() and text.removeprefix("-").isdigit() and len(text) < 19
         return int(text) if good else default
 
-    def with_own(self, **keys: object) -> State:
+    def set_keys(self, **keys: object) -> PageState:
         """Return a copy with some of the page's keys changed; None or "" removes a key."""
-        changed = {**self.own, **keys}
-        return replace(self, own={k: str(v) for k, v in changed.items() if v not in (None, "")})
+        changed = {**self.page_keys, **keys}
+        return replace(
+            self, page_keys={k: str(v) for k, v in changed.items() if v not in (None, "")}
+        )
 
-    def shared(self) -> State:
+    def without_page_keys(self) -> PageState:
         """Return a copy without the page's keys, for links to other pages."""
-        return replace(self, also=(), to=(), own={})
+        return replace(self, also=(), to=(), page_keys={})
 
-    def query(self) -> str:
+    def format_query(self) -> str:
         """Return the URL query with its question mark, or an empty string for the default state."""
         pairs = [("trace", self.trace)] if self.trace else []
         for key, values in (
@@ -67,23 +69,25 @@ class State:
         pairs += [("rank", self.ranks)] if self.ranks else []
         pairs += [(key, name) for key, of in zip(RUNS, (self.also, self.to), strict=True)
                   for name in of]  # fmt: skip
-        pairs += sorted(self.own.items())
+        pairs += sorted(self.page_keys.items())
         return "?" + urlencode(pairs) if pairs else ""
 
 
-def parse(search: str | None, dark: bool = False) -> State:
+def parse(search: str | None, dark: bool = False) -> PageState:
     """Return the state of a URL query. Never fails: invalid values are ignored."""
     try:
-        pairs = parse_qsl((search or "").removeprefix("?")[: LONGEST * MOST], max_num_fields=MOST)
+        pairs = parse_qsl(
+            (search or "").removeprefix("?")[: MAX_QUERY * MAX_VALUES], max_num_fields=MAX_VALUES
+        )
     except ValueError:
         pairs = []
-    pairs = [(key, value[:LONGEST]) for key, value in pairs if key != "token"]
+    pairs = [(key, value[:MAX_QUERY]) for key, value in pairs if key != "token"]
 
     def all_of(key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value for k, value in pairs if k == key))
 
     single = dict(pairs)
-    return State(
+    return PageState(
         single.get("trace", ""),
         all_of("communicator"),
         all_of("operation"),
@@ -91,19 +95,19 @@ def parse(search: str | None, dark: bool = False) -> State:
         single.get("rank", ""),
         all_of("and"),
         all_of("with"),
-        {key: value for key, value in single.items() if key not in (*SHARED, *RUNS)},
+        {key: value for key, value in single.items() if key not in (*SHARED_KEYS, *RUNS)},
         dark,
     )
 
 
-def changed(state: State, filters: Mapping[str, Any]) -> State:
+def change_filters(state: PageState, filters: Mapping[str, Any]) -> PageState:
     """Return a state with some filters changed; a filter is a list of text, `ranks` is text."""
     lists: dict[str, Any] = {
-        name: tuple(str(value)[:LONGEST] for value in values or ())
+        name: tuple(str(value)[:MAX_QUERY] for value in values or ())
         for name, values in filters.items()
         if name != "ranks"
     }
-    ranks = str(filters.get("ranks", state.ranks) or "")[:LONGEST]
+    ranks = str(filters.get("ranks", state.ranks) or "")[:MAX_QUERY]
     return replace(state, ranks=ranks, **lists)
 
 

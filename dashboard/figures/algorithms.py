@@ -15,16 +15,18 @@ from mpiprof.reports import colours
 from .. import theme
 from . import axes
 
-MOST_MESSAGES = 4000
-FAR = 3.0  # a measured score above this multiple of the slowest candidate is drawn at the edge
+MAX_MESSAGES = 4000
+FAR_FACTOR = (
+    3.0  # a measured score above this multiple of the slowest candidate is drawn at the edge
+)
 
 
-def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
+def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
     """Draw each message as a line from sender to receiver: time to the right, processes downwards.
 
     Neighbouring rounds differ in colour. Each process is a line from its arrival to its end.
     """
-    messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MOST_MESSAGES]
+    messages = sorted(timing.messages, key=lambda m: (m.round, m.start))[:MAX_MESSAGES]
     unit, scale = unit_of(float(timing.finish.max()))
     figure = go.Figure()
     for i in range(len(names)):
@@ -43,7 +45,7 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
             continue
         x = [v for m in chosen for v in (m.start / scale, m.end / scale, None)]
         y = [v for m in chosen for v in (m.source, m.target, None)]
-        told = [
+        hover_text = [
             f"round {m.round}: {names[m.source]} to {names[m.target]}, {size(m.bytes)}, "
             f"{duration(m.start)} to {duration(m.end)}"
             for m in chosen
@@ -51,7 +53,7 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         figure.add_scatter(
             x=x, y=y, mode="lines", showlegend=False, hoverinfo="text",
             line={"color": colours.CYCLE[colour], "width": 1.4},
-            text=[t for one in told for t in (one, one, "")],
+            text=[t for one in hover_text for t in (one, one, "")],
         )  # fmt: skip
     figure.update_layout(
         height=int(min(max(120 + 26 * len(names), 200), 620)),
@@ -64,7 +66,7 @@ def space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
     return figure
 
 
-def race(table: pd.DataFrame) -> go.Figure:
+def draw_scores(table: pd.DataFrame) -> go.Figure:
     """Draw the candidates by score, fastest first, from columns algorithm, score_ns, is_now.
 
     The measured score (is_now) is a vertical line. A score far above all candidates is only printed
@@ -73,10 +75,10 @@ def race(table: pd.DataFrame) -> go.Figure:
     known = table[table["score_ns"].notna()]
     others, now = known[~known["is_now"]], known[known["is_now"]]
     if not len(others):
-        return axes.blank("no algorithm could be simulated within the time limit")
+        return axes.empty_figure("no algorithm could be simulated within the time limit")
     largest = float(others["score_ns"].max())
     unit, scale = unit_of(largest)
-    names = [_short(text) for text in others["algorithm"]]
+    names = [_shorten(text) for text in others["algorithm"]]
     figure = go.Figure()
     figure.add_bar(
         y=names,
@@ -90,13 +92,13 @@ def race(table: pd.DataFrame) -> go.Figure:
         hovertemplate="%{customdata}<br>%{text}<extra></extra>",
     )
     for name, measured in zip(now["algorithm"], now["score_ns"], strict=True):
-        beyond = measured > FAR * largest
+        beyond = measured > FAR_FACTOR * largest
         at = largest * 1.15 if beyond else measured
         figure.add_vline(
             x=at / scale,
             line={"color": colours.RED, "width": 2, "dash": "dot" if beyond else "solid"},
             annotation={
-                "text": f"{_short(name)} now, measured: {duration(measured)}" + " →" * beyond,
+                "text": f"{_shorten(name)} now, measured: {duration(measured)}" + " →" * beyond,
                 "xanchor": "right" if beyond else "auto",
             },
             annotation_position="top",
@@ -109,18 +111,18 @@ def race(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def race_over_sizes(table: pd.DataFrame) -> go.Figure:
+def draw_scores_over_sizes(table: pd.DataFrame) -> go.Figure:
     """Draw scores over numbers of processes, from columns processes, algorithm, score_ns.
 
     Each algorithm appears with its best parameters. Both axes are logarithmic.
     """
     if not len(table):
-        return axes.blank("no algorithm could be simulated within the time limit")
+        return axes.empty_figure("no algorithm could be simulated within the time limit")
     base = table["algorithm"].astype(str).str.partition(":")[0]
     best = table.assign(name=base).groupby(["name", "processes"], sort=False)["score_ns"].min()
     figure = go.Figure()
     for i, (name, part) in enumerate(best.reset_index().groupby("name", sort=False)):
-        unit_text = axes.durations(part["score_ns"])
+        unit_text = axes.format_durations(part["score_ns"])
         figure.add_scatter(
             x=part["processes"],
             y=part["score_ns"],
@@ -134,20 +136,23 @@ def race_over_sizes(table: pd.DataFrame) -> go.Figure:
     figure.update_layout(
         height=360,
         xaxis={"title": "processes", "type": "log", "tickvals": ticks, "ticktext": ticks},
-        yaxis={"title": "score", **axes.log_axis(table["score_ns"].to_numpy(), axes.round_time)},
+        yaxis={
+            "title": "score",
+            **axes.make_log_axis(table["score_ns"].to_numpy(), axes.format_tick_time),
+        },
     )
     return figure
 
 
-def history(choices: pd.DataFrame, instances: int) -> go.Figure:
+def draw_history(choices: pd.DataFrame, instances: int) -> go.Figure:
     """Draw the algorithms chosen for a key, from columns instance, algorithm, why."""
     if not len(choices):
-        return axes.blank("the selector made no choice here")
+        return axes.empty_figure("the selector made no choice here")
     first = pd.DataFrame(
         [{"instance": 0, "algorithm": "native", "why": "no choice has been made yet"}]
     )
     ordered = pd.concat([first, choices[list(first)]]).sort_values("instance", kind="stable")
-    names = [_short(text) for text in ordered["algorithm"]]
+    names = [_shorten(text) for text in ordered["algorithm"]]
     begins = ordered["instance"].to_numpy(np.int64)
     ends = np.append(begins[1:], max(instances, int(begins[-1]) + 1))
     figure = go.Figure()
@@ -166,5 +171,5 @@ def history(choices: pd.DataFrame, instances: int) -> go.Figure:
     return figure
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 42 else text[:41] + "…"

@@ -12,44 +12,44 @@ import plotly.graph_objects as go
 from mpiprof.interface.format_units import UNKNOWN, duration, unit_of
 from mpiprof.trace.types import Array, Float, Int
 
-MOST_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
-MOST_ROWS, MOST_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
+MAX_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
+MAX_ROWS, MAX_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are aggregated
 
 
-def durations(values: Any) -> list[str]:
+def format_durations(values: Any) -> list[str]:
     """Return times as formatted text, for hover texts."""
     return [UNKNOWN if v is None else duration(float(v)) for v in np.asarray(values).tolist()]
 
 
-def edges(count: int, most: int) -> Int:
-    """Return the first index of each of at most `most` runs of `count` items.
+def run_starts(count: int, max_runs: int) -> Int:
+    """Return the first index of each of at most `max_runs` runs of `count` items.
 
     Item i is in run i * runs // count, as in `metrics.rank_totals.lateness`.
     """
-    runs = min(most, count)
+    runs = min(max_runs, count)
     return -(-np.arange(runs) * count // max(runs, 1))
 
 
-def peaks(values: Float, most: int) -> Int:
-    """Return the index of the maximum of each of at most `most` runs; NaN counts as -inf."""
-    starts = edges(len(values), most)
+def run_peaks(values: Float, max_runs: int) -> Int:
+    """Return the index of the maximum of each of at most `max_runs` runs; NaN counts as -inf."""
+    starts = run_starts(len(values), max_runs)
     parts = np.split(np.nan_to_num(values, nan=-np.inf), starts[1:])
-    found: Int = starts + np.array([int(part.argmax()) for part in parts if len(part)], np.int64)
+    found: Int = starts + np.array([int(run.argmax()) for run in parts if len(run)], np.int64)
     return found
 
 
-def reduced(values: Float, most: int, axis: int = 0) -> Float:
-    """Return the maximum of each of at most `most` runs along an axis; NaN if all are NaN."""
+def reduce_to_runs(values: Float, max_runs: int, axis: int = 0) -> Float:
+    """Return the maximum of each of at most `max_runs` runs along an axis; NaN if all are NaN."""
     count = values.shape[axis]
-    if count <= most:
+    if count <= max_runs:
         return values
-    found: Float = np.fmax.reduceat(values, edges(count, most), axis=axis)
+    found: Float = np.fmax.reduceat(values, run_starts(count, max_runs), axis=axis)
     return found
 
 
-def run_labels(names: Array, most: int) -> list[str]:
+def label_runs(names: Array, max_runs: int) -> list[str]:
     """Return a label per run: "7" or "8-15"."""
-    starts = edges(len(names), most).tolist()
+    starts = run_starts(len(names), max_runs).tolist()
     ends = [*starts[1:], len(names)]
     return [
         f"{names[a]}" if b - a == 1 else f"{names[a]}-{names[b - 1]}"
@@ -57,13 +57,13 @@ def run_labels(names: Array, most: int) -> list[str]:
     ]
 
 
-def round_time(ns: float) -> str:
+def format_tick_time(ns: float) -> str:
     """Return a tick's time as text: 20 µs instead of the 20.0 µs of `duration`."""
     unit, scale = unit_of(ns)
     return f"{ns / scale:g} {unit}"
 
 
-def round_number(value: float) -> str:
+def format_tick_number(value: float) -> str:
     """Return a tick's number as text: 0.5, 200, 20K."""
     for unit, scale in (("M", 1e6), ("K", 1e3)):
         if value >= scale:
@@ -71,19 +71,19 @@ def round_number(value: float) -> str:
     return f"{value:g}"
 
 
-def log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
+def make_log_axis(values: Float, text: Callable[[float], str]) -> dict[str, Any]:
     """Return a log axis over the positive values, with ticks at 1, 10, ... or 1, 2, 5, 10, ..."""
     known = values[values > 0]
     if not len(known):
         return {"type": "log"}
     low, high = float(known.min()), float(known.max())
-    steps = (1, 2, 5) if high / low < MOST_FINE else (1,)
+    steps = (1, 2, 5) if high / low < MAX_FINE else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in steps]
     return {"type": "log", "tickvals": ticks, "ticktext": [text(tick) for tick in ticks]}
 
 
-def blank(text: str) -> go.Figure:
+def empty_figure(text: str) -> go.Figure:
     """Return an empty figure with the reason as text."""
     figure = go.Figure()
     figure.add_annotation(

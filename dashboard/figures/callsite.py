@@ -15,11 +15,11 @@ from .. import theme
 from . import axes
 
 MARGIN = {"l": 80, "r": 70}  # equal in figures below each other, so that instances line up
-MOST_POINTS = 1500
-MOST_BANDS = 40  # limit of marked phases and algorithm changes; more would hide the figure
+MAX_POINTS = 1500
+MAX_BANDS = 40  # limit of marked phases and algorithm changes; more would hide the figure
 
 
-def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFrame) -> go.Figure:
+def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.DataFrame) -> go.Figure:
     """Draw both imbalance factors over the instances, phases as bands, algorithm changes as marks.
 
     instances: number, average_factor, worst_factor, worst_imbalance_ns. If there are many, the
@@ -39,7 +39,7 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
     mode = "markers" if apart else "lines+markers" if len(numbers) < 200 else "lines"
     figure = go.Figure()
     for column, name, colour in columns:
-        at = axes.peaks(instances[column].to_numpy(np.float64), MOST_POINTS)
+        at = axes.run_peaks(instances[column].to_numpy(np.float64), MAX_POINTS)
         values = instances[column].to_numpy(np.float64)[at]
         figure.add_scatter(
             x=numbers[at],
@@ -57,18 +57,18 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
             text="balanced below", x=1, xref="paper", xanchor="right", y=0, yanchor="bottom",
             showarrow=False, font={"size": 11},
         )  # fmt: skip
-    _bands(figure, phases)
-    _switches(figure, switches)
-    _probes(figure, instances, columns[-1][0])
+    _draw_phases(figure, phases)
+    _draw_algorithm_changes(figure, changes)
+    _draw_probes(figure, instances, columns[-1][0])
     figure.update_layout(
         height=300,
         margin=MARGIN,
         xaxis={"title": "instance", "range": [numbers[0] - 0.5, numbers[-1] + 0.5]},
         yaxis={
             "title": "imbalance factor" if known else "imbalance",
-            **axes.log_axis(
+            **axes.make_log_axis(
                 instances[[column for column, _, _ in columns]].to_numpy(np.float64),
-                axes.round_number if known else axes.round_time,
+                axes.format_tick_number if known else axes.format_tick_time,
             ),
         },
         hovermode="closest",
@@ -76,10 +76,10 @@ def factors(instances: pd.DataFrame, phases: pd.DataFrame, switches: pd.DataFram
     return figure
 
 
-def _bands(figure: go.Figure, phases: pd.DataFrame) -> None:
+def _draw_phases(figure: go.Figure, phases: pd.DataFrame) -> None:
     if len(phases) < 2:
         return
-    for i, row in enumerate(phases.head(MOST_BANDS).to_dict("records")):
+    for i, row in enumerate(phases.head(MAX_BANDS).to_dict("records")):
         figure.add_vrect(
             x0=row["first_instance"] - 0.5,
             x1=row["last_instance"] + 0.5,
@@ -91,31 +91,31 @@ def _bands(figure: go.Figure, phases: pd.DataFrame) -> None:
         )
 
 
-def _switches(figure: go.Figure, switches: pd.DataFrame) -> None:
-    for row in switches.head(MOST_BANDS).to_dict("records"):
+def _draw_algorithm_changes(figure: go.Figure, changes: pd.DataFrame) -> None:
+    for row in changes.head(MAX_BANDS).to_dict("records"):
         figure.add_vline(
             x=row["number"], line={"color": colours.GREEN, "width": 1.2, "dash": "dot"}
         )
-    if not len(switches):
+    if not len(changes):
         return
     figure.add_scatter(
-        x=switches["number"],
-        y=[1] * len(switches),
+        x=changes["number"],
+        y=[1] * len(changes),
         mode="markers",
         name="algorithm changes",
         marker={"symbol": "diamond", "size": 9, "color": colours.GREEN},
-        customdata=[str(text)[:200] for text in switches["algorithm"]],
+        customdata=[str(text)[:200] for text in changes["algorithm"]],
         hovertemplate="from instance %{x} on<br>%{customdata}<extra></extra>",
     )
 
 
-def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
+def _draw_probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
     """Mark at the bottom the instances in which the selector probed an algorithm."""
     probed = instances[instances["choice"] == "probe"] if "choice" in instances else instances[:0]
     values = instances[column].to_numpy(np.float64)
     if not len(probed) or not (values > 0).any():
         return
-    shown = probed.iloc[axes.edges(len(probed), MOST_POINTS)]
+    shown = probed.iloc[axes.run_starts(len(probed), MAX_POINTS)]
     figure.add_scatter(
         x=shown["number"],
         y=np.full(len(shown), values[values > 0].min()),
@@ -127,27 +127,31 @@ def _probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> None:
     )
 
 
-CLIPPED = 0.995  # quantile at which the colour scale ends, so that outliers do not flatten it
+CLIPPING_QUANTILE = (
+    0.995  # quantile at which the colour scale ends, so that outliers do not flatten it
+)
 
 
-def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = False) -> go.Figure:
+def draw_heat_map(
+    late: Float, ranks: Int, numbers: Int, *, latest_first: bool = False
+) -> go.Figure:
     """Draw the lateness in ns of each rank (down) in each instance (across); NaN is absent.
 
     `ranks` and `numbers` list all ranks and instances in order. Fewer rows or columns are runs of
     ranks or instances. latest_first: sort rows by their mean lateness.
     """
     if not late.size or np.isnan(late).all():
-        return axes.blank("no rank has arrived yet")
-    rows = axes.run_labels(ranks, late.shape[0])
+        return axes.empty_figure("no rank has arrived yet")
+    rows = axes.label_runs(ranks, late.shape[0])
     if latest_first:
-        order = np.argsort(-_row_means(late), kind="stable")
+        order = np.argsort(-_mean_by_row(late), kind="stable")
         late, rows = late[order], [rows[i] for i in order.tolist()]
-    starts = numbers[axes.edges(len(numbers), late.shape[1])]
+    starts = numbers[axes.run_starts(len(numbers), late.shape[1])]
     # If instances in between are excluded, the remaining columns are drawn side by side.
     apart = late.shape[1] == len(numbers) and bool((np.diff(numbers) > 1).any())
     largest = float(np.nanmax(late))
     unit, scale = unit_of(largest)
-    high = float(np.nanquantile(late, CLIPPED)) or largest
+    high = float(np.nanquantile(late, CLIPPING_QUANTILE)) or largest
     figure = go.Figure(
         go.Heatmap(
             z=(late / scale).astype(np.float32),
@@ -179,34 +183,34 @@ def heat_map(late: Float, ranks: Int, numbers: Int, *, latest_first: bool = Fals
     return figure
 
 
-def _row_means(late: Float) -> Float:
+def _mean_by_row(late: Float) -> Float:
     known = ~np.isnan(late)
     return np.where(known, late, 0.0).sum(1) / np.maximum(known.sum(1), 1)
 
 
-def heat_note(late: Float, ranks: Int, numbers: Int) -> str:
+def heat_map_note(late: Float, ranks: Int, numbers: Int) -> str:
     """Return a note on the aggregation of ranks and instances and on the clipping of colours."""
     if not late.size or np.isnan(late).all():
         return ""
     apiece = [-(-len(ranks) // late.shape[0]), -(-len(numbers) // late.shape[1])]
     of = [f"{n} {what}" for n, what in zip(apiece, ("ranks", "instances"), strict=True) if n > 1]
-    told = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
-    high, largest = float(np.nanquantile(late, CLIPPED)), float(np.nanmax(late))
+    note = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
+    high, largest = float(np.nanquantile(late, CLIPPING_QUANTILE)), float(np.nanmax(late))
     if 0 < high < largest:
-        told += f"Colours end at {duration(high)}; the greatest lateness is {duration(largest)}. "
+        note += f"Colours end at {duration(high)}; the greatest lateness is {duration(largest)}. "
     opened = " and opens the ranks of the row" if apiece[0] > 1 else ""
-    return f"{told}A click shows the instance{opened}."
+    return f"{note}A click shows the instance{opened}."
 
 
-def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
+def draw_instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Figure:
     """Draw one instance as the paper's Figure 1: arrival, time in the call and wait of each rank.
 
     From columns rank, where, arrival_ns, exit_ns (0 if open), wait_ns; times count from the first
     arrival. `message_ns` is the message time T, drawn beside ω for comparison.
     """
     if not len(table):
-        return axes.blank("no rank of this instance passes the filters")
-    shown = table if len(table) <= axes.MOST_ROWS else _latest_and_others(table)
+        return axes.empty_figure("no rank of this instance passes the filters")
+    shown = table if len(table) <= axes.MAX_ROWS else _thin_ranks(table)
     arrival = table["arrival_ns"].to_numpy(np.int64)
     begin = int(arrival.min())
     late = (shown["arrival_ns"].to_numpy(np.int64) - begin).astype(np.float64)
@@ -229,9 +233,9 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
             marker={"color": colour, "line": {"width": 0}},
             customdata=np.stack(
                 [
-                    axes.durations(late),
-                    axes.durations(end),
-                    axes.durations(length),
+                    axes.format_durations(late),
+                    axes.format_durations(end),
+                    axes.format_durations(length),
                     shown["where"].to_numpy(),
                 ],
                 1,
@@ -245,7 +249,7 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
                 "line": {"width": 3}},
         hoverinfo="skip",
     )  # fmt: skip
-    _figure_one_marks(figure, (arrival - begin).astype(np.float64), scale, message_ns)
+    _draw_figure_one_marks(figure, (arrival - begin).astype(np.float64), scale, message_ns)
     figure.update_layout(
         barmode="overlay",
         height=int(min(max(170 + 22 * len(names), 240), 620)),
@@ -258,7 +262,7 @@ def instance(table: pd.DataFrame, *, message_ns: float = float("nan")) -> go.Fig
     return figure
 
 
-def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: float) -> None:
+def _draw_figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: float) -> None:
     """Mark the mean arrival, and ω as a bracket above the ranks."""
     mean, last = float(late.mean()), float(late.max())
     figure.add_vline(
@@ -284,26 +288,26 @@ def _figure_one_marks(figure: go.Figure, late: Float, scale: float, message_ns: 
     )
 
 
-def _latest_and_others(table: pd.DataFrame) -> pd.DataFrame:
+def _thin_ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Return a subset of many ranks, evenly spaced in order of arrival, including the last."""
     ordered = table.sort_values("arrival_ns", kind="stable")
-    at = np.unique(np.linspace(0, len(ordered) - 1, axes.MOST_ROWS).astype(int))
+    at = np.unique(np.linspace(0, len(ordered) - 1, axes.MAX_ROWS).astype(int))
     return ordered.iloc[at]
 
 
-def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
+def draw_late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     """Draw how often each rank arrives last, and its mean lateness.
 
     From columns rank, where, last (instances), lateness_ns (sum). Many ranks are drawn as
     runs: instances in which a rank of the run is last, and the latest rank's mean lateness.
     """
     if not len(table) or not instances:
-        return axes.blank("no complete instance")
-    starts = axes.edges(len(table), axes.MOST_ROWS)
-    names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
+        return axes.empty_figure("no complete instance")
+    starts = axes.run_starts(len(table), axes.MAX_ROWS)
+    names = axes.label_runs(table["rank"].to_numpy(), axes.MAX_ROWS)
     last = np.add.reduceat(table["last"].to_numpy(np.float64), starts) / instances * 100
     lateness = table["lateness_ns"].to_numpy(np.float64)
-    latest = axes.peaks(lateness, axes.MOST_ROWS)
+    latest = axes.run_peaks(lateness, axes.MAX_ROWS)
     mean = lateness[latest] / instances
     unit, scale = unit_of(float(mean.max(initial=0.0)))
     ranks, hosts = (table[name].to_numpy()[latest] for name in ("rank", "where"))
@@ -317,7 +321,7 @@ def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     figure.add_scatter(
         x=names, y=mean / scale, name="mean lateness", yaxis="y2", mode="markers",
         marker={"color": colours.BLUE, "size": 7 if len(names) < 100 else 4},
-        customdata=np.stack([axes.durations(mean), ranks, hosts], 1),
+        customdata=np.stack([axes.format_durations(mean), ranks, hosts], 1),
         hovertemplate="rank %{customdata[1]} on %{customdata[2]}<br>mean lateness %{customdata[0]}"
         "<extra></extra>",
     )  # fmt: skip
@@ -334,12 +338,12 @@ def late_ranks(table: pd.DataFrame, instances: int) -> go.Figure:
     return figure
 
 
-def distribution(worst_factors: Float) -> go.Figure:
+def draw_distribution(worst_factors: Float) -> go.Figure:
     """Draw the share of instances in each of the paper's ranges of ω/T (Figure 2)."""
-    counts = in_ranges(worst_factors)
+    counts = count_in_ranges(worst_factors)
     known = int(counts.sum())
     if not known:
-        return axes.blank(
+        return axes.empty_figure(
             "no message times, so no imbalance factors: measure them with `calibrate`"
         )
     names = [
@@ -368,13 +372,13 @@ def distribution(worst_factors: Float) -> go.Figure:
     return figure
 
 
-def in_ranges(worst_factors: Float) -> Int:
+def count_in_ranges(worst_factors: Float) -> Int:
     """Return the number of known factors in each of the paper's ranges."""
     known = worst_factors[~np.isnan(worst_factors)]
     return np.bincount(np.searchsorted(RANGES, known, "right"), minlength=len(RANGE_NAMES))
 
 
-def shares(table: pd.DataFrame) -> go.Figure:
+def draw_shares(table: pd.DataFrame) -> go.Figure:
     """Draw shares of a variance: columns name, value, and the limits low and high."""
     figure = go.Figure()
     for i, (name, value, low, high) in enumerate(table.itertuples(index=False)):

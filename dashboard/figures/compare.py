@@ -12,23 +12,23 @@ from mpiprof.reports import colours
 from mpiprof.trace.types import Float
 
 from . import axes
-from .callsite import in_ranges
+from .callsite import count_in_ranges
 from .overview import COLOURS, TITLES
 
-FIRST, OTHER = colours.GREY, colours.BLUE
-MOST_SITES = 15
+FIRST_COLOUR, OTHER_COLOUR = colours.GREY, colours.BLUE
+MAX_SITES = 15
 # Columns to draw, with their axis titles. These are totals, so that one long finalize (a single
 # instance) does not dwarf the wait time in the program's loops.
 WAITING = ("total_wait_ns", "waiting of all ranks")
 TIME = ("total_elapsed_ns", "time of all ranks in the call")
 
 
-def times(parts: pd.DataFrame) -> go.Figure:
+def draw_times(parts: pd.DataFrame) -> go.Figure:
     """Draw the composition of each trace's time: columns trace, part, ns; one bar per trace."""
     whole = parts.groupby("trace", sort=False)["ns"].sum()
     unit, scale = unit_of(float(whole.max()))
     figure = go.Figure()
-    for part, rows in parts.groupby("part", sort=False):
+    for composition, rows in parts.groupby("part", sort=False):
         if not (rows["ns"] > 0).any():
             continue
         of_all = rows["ns"].to_numpy() / np.maximum(whole[rows["trace"]].to_numpy(), 1)
@@ -36,12 +36,12 @@ def times(parts: pd.DataFrame) -> go.Figure:
             y=rows["trace"],
             x=rows["ns"] / scale,
             orientation="h",
-            name=TITLES[str(part)],
-            marker={"color": COLOURS[str(part)], "line": {"width": 0}},
+            name=TITLES[str(composition)],
+            marker={"color": COLOURS[str(composition)], "line": {"width": 0}},
             text=[share(value) for value in of_all],
             textposition="inside",
             textangle=0,
-            customdata=axes.durations(rows["ns"]),
+            customdata=axes.format_durations(rows["ns"]),
             hovertemplate="%{y}<br>%{fullData.name}: %{customdata} (%{text})<extra></extra>",
         )
     figure.update_layout(
@@ -54,23 +54,25 @@ def times(parts: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, str]) -> go.Figure:
+def draw_callsites(
+    table: pd.DataFrame, column: str, title: str, names: tuple[str, str]
+) -> go.Figure:
     """Draw a column of call sites in both traces, from columns place, X and other_X (ns)."""
-    shown = table.head(MOST_SITES)
+    shown = table.head(MAX_SITES)
     if not len(shown):
-        return axes.blank("no common call site")
+        return axes.empty_figure("no common call site")
     values = [shown[c].to_numpy(np.float64) for c in (column, f"other_{column}")]
     unit, scale = unit_of(float(np.nanmax([*np.concatenate(values), 0.0])))
-    places = [_unique(i, text) for i, text in enumerate(shown["place"])]
+    labels = [_unique_label(i, text) for i, text in enumerate(shown["place"])]
     figure = go.Figure()
-    for name, numbers, colour in zip(names, values, (FIRST, OTHER), strict=True):
+    for name, numbers, colour in zip(names, values, (FIRST_COLOUR, OTHER_COLOUR), strict=True):
         figure.add_bar(
-            y=places,
+            y=labels,
             x=numbers / scale,
             orientation="h",
             name=name[:60],
             marker={"color": colour, "line": {"width": 0}},
-            customdata=axes.durations(np.nan_to_num(numbers)),
+            customdata=axes.format_durations(np.nan_to_num(numbers)),
             hovertemplate="%{y}<br>%{fullData.name}: %{customdata}<extra></extra>",
         )
     figure.update_layout(
@@ -84,14 +86,16 @@ def callsites(table: pd.DataFrame, column: str, title: str, names: tuple[str, st
     return figure
 
 
-def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Figure:
+def draw_distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Figure:
     """Draw the shares of instances per range of ω/T (the paper's ranges) in both traces."""
     ranges = [name.replace("-", " to ").replace(">=", "≥ ") for name in RANGE_NAMES]
-    every = [in_ranges(values) for values in factors]
+    every = [count_in_ranges(values) for values in factors]
     if not any(counts.sum() for counts in every):
-        return axes.blank("no imbalance factors: the message time of these instances is unknown")
+        return axes.empty_figure(
+            "no imbalance factors: the message time of these instances is unknown"
+        )
     figure = go.Figure()
-    for counts, name, colour in zip(every, names, (FIRST, OTHER), strict=True):
+    for counts, name, colour in zip(every, names, (FIRST_COLOUR, OTHER_COLOUR), strict=True):
         if not counts.sum():
             name += ": no factors"
         figure.add_bar(
@@ -109,6 +113,6 @@ def distributions(factors: tuple[Float, Float], names: tuple[str, str]) -> go.Fi
     return figure
 
 
-def _unique(i: int, text: str) -> str:
+def _unique_label(i: int, text: str) -> str:
     """Return a unique label, because Plotly merges rows with equal labels."""
     return text[:60] + "\u200b" * i

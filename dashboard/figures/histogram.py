@@ -12,27 +12,27 @@ from mpiprof.trace.types import Float
 from . import axes
 
 BINS = 40
-LEAST_NS = 1.0  # smaller values are drawn here, because a logarithmic axis has no 0
+MIN_NS = 1.0  # smaller values are drawn here, because a logarithmic axis has no 0
 
 
-def bins(values: Float) -> Float:
+def choose_bins(values: Float) -> Float:
     """Return the edges of at most BINS bins in whole ns, equally wide on a logarithmic axis."""
-    known = np.maximum(values, LEAST_NS)
+    known = np.maximum(values, MIN_NS)
     low, high = float(np.floor(known.min())), float(np.ceil(known.max())) + 1
     found: Float = np.unique(np.rint(np.geomspace(low, high, BINS + 1)))
     return found
 
 
-def spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
+def draw_spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
     """Draw the number of instances over ω in ns; instances outside the band are grey.
 
     The customdata of each bar is its interval in ns, upper end excluded.
     """
     known = imbalance_ns[~np.isnan(imbalance_ns)]
     if not len(known):
-        return axes.blank("no complete instance")
-    edges = bins(known)
-    counts = np.histogram(np.maximum(known, LEAST_NS), edges)[0]
+        return axes.empty_figure("no complete instance")
+    edges = choose_bins(known)
+    counts = np.histogram(np.maximum(known, MIN_NS), edges)[0]
     low, high = edges[:-1], edges[1:]
     chosen = np.ones(len(counts), np.bool_) if band is None else (low < band[1]) & (high > band[0])
     figure = go.Figure(
@@ -61,7 +61,7 @@ def spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
         selectdirection="h",
         xaxis={
             "title": "ω, last minus first arrival",
-            **axes.log_axis(edges, axes.round_time),
+            **axes.make_log_axis(edges, axes.format_tick_time),
             "range": np.log10([edges[0], edges[-1]]).tolist(),
         },
         yaxis={"title": "instances", "rangemode": "tozero"},

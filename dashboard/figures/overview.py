@@ -31,7 +31,7 @@ TITLES = {
 }
 
 
-def time_bar(parts: pd.DataFrame) -> go.Figure:
+def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
     """Draw one bar of the composition of all ranks' time, from columns part and ns."""
     whole = max(float(parts["ns"].sum()), 1.0)
     figure = go.Figure()
@@ -62,15 +62,15 @@ def time_bar(parts: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def ranks(table: pd.DataFrame) -> go.Figure:
+def draw_ranks(table: pd.DataFrame) -> go.Figure:
     """Draw per rank its own wait time (up) and the wait time that it causes (down).
 
     From columns rank, where, total_wait_ns, caused_ns. If there are too many ranks, the maximum of
     each run of ranks is drawn, because a mean would hide the late rank.
     """
     if not len(table):
-        return axes.blank("no rank passes the filters")
-    names = axes.run_labels(table["rank"].to_numpy(), axes.MOST_ROWS)
+        return axes.empty_figure("no rank passes the filters")
+    names = axes.label_runs(table["rank"].to_numpy(), axes.MAX_ROWS)
     times = {c: table[c].to_numpy(np.float64) for c in ("total_wait_ns", "caused_ns")}
     unit, scale = unit_of(max(float(values.max()) for values in times.values()))
     figure = go.Figure()
@@ -78,7 +78,7 @@ def ranks(table: pd.DataFrame) -> go.Figure:
         ("total_wait_ns", 1, "waits", colours.WAITING),
         ("caused_ns", -1, "is waited for", colours.BLUE),
     ):
-        at = axes.peaks(times[column], axes.MOST_ROWS)
+        at = axes.run_peaks(times[column], axes.MAX_ROWS)
         values = times[column][at]
         members = [table[name].to_numpy()[at] for name in ("rank", "where")]
         figure.add_bar(
@@ -86,7 +86,7 @@ def ranks(table: pd.DataFrame) -> go.Figure:
             y=sign * values / scale,
             name=name,
             marker={"color": colour, "line": {"width": 0}},
-            customdata=np.stack([axes.durations(values), *members], 1),
+            customdata=np.stack([axes.format_durations(values), *members], 1),
             hovertemplate=f"rank %{{customdata[1]}} on %{{customdata[2]}}<br>{name} "
             "%{customdata[0]}<extra></extra>",
         )
@@ -101,21 +101,21 @@ def ranks(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def whom(found: Whom) -> go.Figure:
+def draw_wait_matrix(found: Whom) -> go.Figure:
     """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
     if not found.total_wait_ns.any():
-        return axes.blank("nobody waits")
+        return axes.empty_figure("nobody waits")
     names = [str(a) if a == b else f"{a}-{b}" for a, b in found.ranks]
     largest = float(found.total_wait_ns.max())
     unit, scale = unit_of(largest)
     shown = np.where(found.total_wait_ns > 0, found.total_wait_ns, np.nan)
-    told = np.vectorize(duration)(found.total_wait_ns)
+    hover_text = np.vectorize(duration)(found.total_wait_ns)
     figure = go.Figure(
         go.Heatmap(
             z=(shown / scale).astype(np.float32),
             x=names,
             y=names,
-            text=told,
+            text=hover_text,
             colorscale=theme.SEQUENTIAL,
             zmin=0,
             zmax=largest / scale,

@@ -14,10 +14,10 @@ from mpiprof.trace.types import Array
 
 from . import axes
 
-HALF = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
+HALF_OPACITY = 128  # wait share (of 255) of a cell's collective time, above which the cell is pale
 
 
-def cells(
+def draw_cells(
     head: Mapping[str, Any], cells: Mapping[str, Array], rows: Sequence[str], colours: Sequence[str]
 ) -> go.Figure:
     """Draw the result of `Timeline.cells`, given its row labels and state colours.
@@ -30,13 +30,13 @@ def cells(
     )
     nothing = state == NOTHING
     if not columns or nothing.all():
-        return axes.blank("no rank is in a collective here")
+        return axes.empty_figure("no rank is in a collective here")
     scale_end = (head["first"] + columns) * width
     unit, scale = unit_of(float(scale_end))
     names = np.array([*head["states"], ""], object)[np.where(nothing, len(head["states"]), state)]
-    told = np.stack([names, np.rint(share / 2.55), np.rint(wait / 2.55)], 2)
-    value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF))
-    steps = [shade for colour in colours for shade in (colour, _pale(colour))]
+    hover_text = np.stack([names, np.rint(share / 2.55), np.rint(wait / 2.55)], 2)
+    value = np.where(nothing, np.nan, 2.0 * state + (wait >= HALF_OPACITY))
+    steps = [shade for colour in colours for shade in (colour, _pale_colour(colour))]
     count = len(steps)
     figure = go.Figure(
         go.Heatmap(
@@ -49,7 +49,7 @@ def cells(
                 [at, steps[i]] for i in range(count) for at in (i / count, (i + 1) / count)
             ],
             showscale=False,
-            customdata=told,
+            customdata=hover_text,
             hovertemplate="rank %{y} at %{x} "
             + unit
             + "<br>mostly %{customdata[0]}<br>%{customdata[1]} % of the time in collectives, "
@@ -70,7 +70,7 @@ def cells(
     return figure
 
 
-def _pale(colour: str) -> str:
+def _pale_colour(colour: str) -> str:
     """Return the pale shade of a colour that marks waiting."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(0.38 * part + 0.62 * 255):02x}" for part in parts)

@@ -1,7 +1,7 @@
 """The pages, one module each.
 
 A page is a module with `TITLE` (its name in the navigation), `PATH` (its URL path),
-`layout(context, state)` and `register(app, context)`. Two attributes are optional. `OWN` names the
+`make_layout(context, state)` and `register_callbacks(app, context)`. Two attributes are optional. `PAGE_KEYS` names the
 URL keys that the page's callbacks handle, so that a change of them does not rebuild the page.
 `SKELETON` lists the heights of the page's cards in px (see dashboard/skeleton.py).
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-NAMES = ("overview", "callsites", "timeline", "algorithms", "compare", "live")
+PAGE_NAMES = ("overview", "callsites", "timeline", "algorithms", "compare", "live")
 
 
-def pages() -> list[ModuleType]:
+def list_pages() -> list[ModuleType]:
     """Return the pages in the order of the navigation."""
-    return [importlib.import_module(f"{__name__}.{name}") for name in NAMES]
+    return [importlib.import_module(f"{__name__}.{name}") for name in PAGE_NAMES]

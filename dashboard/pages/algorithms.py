@@ -24,119 +24,130 @@ from .. import (
 )
 from .. import url_state as states
 from ..figures import algorithms as figures
-from ..trace_data import Context, Data
+from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Algorithms", "/algorithms"
-OWN = frozenset(algorithm_view.KEYS)
-MOST_SITES, MOST_KEYS = 200, 20
+PAGE_KEYS = frozenset(algorithm_view.STATE_KEYS)
+MAX_SITES, MAX_KEYS = 200, 20
 SKELETON = (420, 320)
 
 
-def layout(context: Context, state: states.State) -> Component:
+def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page; its callbacks fill in the predictions later."""
-    data = context.data(state)
-    shown = set(filtered_tables.by_callsite(data, state)["callsite"])
+    data = context.latest_data(state)
+    shown = set(filtered_tables.filtered_callsites(data, state)["callsite"])
     works = [
-        w for w in components.or_else(lambda: predictions.works(data), []) if w.callsite in shown
+        w
+        for w in components.make_or_else(lambda: predictions.list_works(data), [])
+        if w.callsite in shown
     ]
     options = {
-        str(w.callsite): f"{w.operation} at {filtered_tables.text_of(w.place)}" for w in works
+        str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.place)}" for w in works
     }
     parts: list[Component] = []
     if options:
-        wanted = str(state.number("callsite", -1))
+        wanted = str(state.get_number("callsite", -1))
         choice = dmc.Select(
             id="race-callsite",
             label="Call site",
-            data=[{"value": v, "label": t} for v, t in list(options.items())[:MOST_SITES]],
+            data=[{"value": v, "label": t} for v, t in list(options.items())[:MAX_SITES]],
             value=wanted if wanted in options else next(iter(options)),
             allowDeselect=False,
             searchable=True,
             className="choice wide",
         )
         parts += [
-            components.card("Algorithms at a call site", choice, components.later("race-now")),
-            components.columns(components.later("race-sizes"), components.later("race-history")),
+            components.make_card(
+                "Algorithms at a call site", choice, components.deferred_container("race-now")
+            ),
+            components.side_by_side(
+                components.deferred_container("race-sizes"),
+                components.deferred_container("race-history"),
+            ),
         ]
     else:
         note = "No call site within these filters has other algorithms."
-        parts.append(components.card("Algorithms at a call site", note=note))
-    return html.Div([*parts, algorithm_view.layout(state)], className="stack")
+        parts.append(components.make_card("Algorithms at a call site", note=note))
+    return html.Div([*parts, algorithm_view.make_layout(state)], className="stack")
 
 
-def race_now(data: Data, state: states.State, callsite: int) -> Component:
+def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the predicted scores of all candidates under the recorded arrivals."""
-    asked = predictions.at_callsite(data, callsite)
-    if asked is None:
+    work = predictions.work_at_callsite(data, callsite)
+    if work is None:
         return html.P("No algorithm of the catalogue applies here.", className="note")
-    found = predictions.simulated(data, asked)
-    sizes = "" if asked.bytes is None else f", {size(asked.bytes[1])}"
-    about = f"{count(asked.instances)} instances on {asked.members} ranks{sizes}; "
+    found = predictions.simulate_work(data, work)
+    sizes = "" if work.bytes is None else f", {size(work.bytes[1])}"
+    about = f"{count(work.instances)} instances on {work.members} ranks{sizes}; "
     about += f"{len(found.base)} of them simulated with their recorded arrivals."
     return html.Div(
         [
             html.P(about, className="note"),
-            components.graph(trace_figures.algorithms(data, callsite), state),
-            html.P(explanations.expectation(predictions.verdict(data, found))),
+            components.make_graph(trace_figures.draw_algorithms(data, callsite), state),
+            html.P(explanations.expectation_text(predictions.judge_prediction(data, found))),
         ]
     )
 
 
-def race_sizes(data: Data, state: states.State, callsite: int) -> Component:
+def sizes_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the predicted scores at larger numbers of processes."""
-    asked = predictions.at_callsite(data, callsite)
-    if asked is None:
-        return components.card(
+    work = predictions.work_at_callsite(data, callsite)
+    if work is None:
+        return components.make_card(
             "On more processes", note="No algorithm of the catalogue applies here."
         )
-    return components.card(
+    return components.make_card(
         "On more processes",
-        components.graph(figures.race_over_sizes(predictions.sizes(data, asked)), state),
+        components.make_graph(
+            figures.draw_scores_over_sizes(predictions.predict_sizes(data, work)), state
+        ),
         note="Simulated; arrivals are drawn from the recorded ones.",
     )
 
 
-def selector_history(data: Data, state: states.State, callsite: int) -> Component:
+def history_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the history of the selector's choices at a call site, per key."""
     title = "The selector's history"
-    keys = selection_history.keys_of(data, callsite)
+    keys = selection_history.callsite_keys(data, callsite)
     if not keys:
         note = "No algorithm was selected while the program ran: record with `run --switch auto`."
-        return components.card(title, note=note)
-    known = selection_history.selection(data)
+        return components.make_card(title, note=note)
+    known = selection_history.selector_tables(data)
     parts: list[Component] = []
-    for key in keys[:MOST_KEYS]:
+    for key in keys[:MAX_KEYS]:
         choices = known["choice"][known["choice"]["key"] == key]
         ends, phases = (t[t["key"] == key] for t in (known["end"], known["phase"]))
         row = known["key"][known["key"]["key"] == key].iloc[0]
         instances = int(ends["instances"].max()) if len(ends) else 0
         parts += [
             html.H3(f"{row['operation']}, {size(float(row['bytes']))}"),
-            components.graph(figures.history(choices, instances), state),
+            components.make_graph(figures.draw_history(choices, instances), state),
             html.P(
                 f"{count(len(phases))} phases: "
                 + ", ".join(f"from {p.instance} ({p.why})" for p in phases.head(10).itertuples()),
                 className="note",
             ),
         ]
-    tried = selection_history.tried(data, callsite)
+    tried = selection_history.callsite_trials(data, callsite)
     columns = [("phase", "phase"), ("algorithm", "tried"), ("instances", "instances")]
     columns += [("score_ns", "score"), ("error_ns", "±")]
     parts += [
         html.H3("Tried"),
-        components.table(tried.head(trace_figures.MOST_CANDIDATES), columns),
+        components.make_table(tried.head(trace_figures.MAX_CANDIDATES), columns),
     ]
-    return components.card(title, *parts, note="Its keys are groups of calls that share a choice.")
+    return components.make_card(
+        title, *parts, note="Its keys are groups of calls that share a choice."
+    )
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of this page."""
     for name, make in (
-        ("race-now", race_now),
-        ("race-sizes", race_sizes),
-        ("race-history", selector_history),
+        ("race-now", prediction_card),
+        ("race-sizes", sizes_card),
+        ("race-history", history_card),
     ):
-        _fill(app, context, name, make)
+        _register_card(app, context, name, make)
 
     @app.callback(
         Output("url", "search", allow_duplicate=True),
@@ -149,12 +160,12 @@ def register(app: dash.Dash, context: Context) -> None:
         state = states.parse(search)
         if not callsite or callsite == state.get("callsite"):
             raise PreventUpdate
-        return state.with_own(callsite=callsite).query()
+        return state.set_keys(callsite=callsite).format_query()
 
-    algorithm_view.register(app)
+    algorithm_view.register_callbacks(app)
 
 
-def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
+def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
     @app.callback(
         Output(name, "children"),
         Input("race-callsite", "value"),
@@ -165,4 +176,6 @@ def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
         if not str(callsite or "").isdecimal():
             raise PreventUpdate
         state = states.parse(search, dark=scheme == "dark")
-        return components.guarded(name, partial(make, context.data(state), state, int(callsite)))
+        return components.make_or_message(
+            name, partial(make, context.latest_data(state), state, int(callsite))
+        )

@@ -12,36 +12,38 @@ from dash.exceptions import PreventUpdate
 from .. import callsite_detail, components
 from .. import grid as grids
 from .. import url_state as states
-from ..trace_data import Context
+from ..trace_data import TraceContext
 
 TITLE, PATH = "Call sites", "/callsites"
-OWN = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
+PAGE_KEYS = frozenset(("callsite", "instance", "sort", "where", "order", "band"))
 SKELETON = (260, 120, 420)
-HINT = (
+GRID_HINT = (
     "Select a call site by click, or with the arrow keys and space. Headings sort. The "
     "fields below them filter by text, or by least value, such as 2ms, 64K, 10%."
 )
 
 
-def layout(context: Context, state: states.State) -> Component:
+def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page: the grid, and a container for the selected call site."""
-    data = context.data(state)
-    rows = grids.grid_rows(data, state)
+    data = context.latest_data(state)
+    rows = grids.make_grid_rows(data, state)
     if not rows:
-        return components.empty("No call site passes the filters", "Clear them above.")
+        return components.empty_state("No call site passes the filters", "Clear them above.")
     return html.Div(
         [
-            components.card(
-                f"{len(rows)} call site" + "s" * (len(rows) > 1), grids.grid(rows, state), note=HINT
+            components.make_card(
+                f"{len(rows)} call site" + "s" * (len(rows) > 1),
+                grids.make_grid(rows, state),
+                note=GRID_HINT,
             ),
-            components.later("callsite-detail"),
+            components.deferred_container("callsite-detail"),
             dcc.Store(id="callsite-key"),
         ],
         className="stack",
     )
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks: selection of a row, its detail view, and one of its instances."""
 
     @app.callback(
@@ -56,7 +58,7 @@ def register(app: dash.Dash, context: Context) -> None:
         chosen = rows[0].get("callsite") if isinstance(rows, list) and rows else None
         if chosen is None or str(chosen) == state.get("callsite"):
             raise PreventUpdate
-        return state.with_own(callsite=chosen, instance=None, band=None).query()
+        return state.set_keys(callsite=chosen, instance=None, band=None).format_query()
 
     @app.callback(
         Output("callsite-detail", "children"),
@@ -68,15 +70,15 @@ def register(app: dash.Dash, context: Context) -> None:
     def show(search: str, scheme: str, shown: str | None) -> Any:
         """Show the selected call site, unless only its selected instance has changed."""
         state = states.parse(search, dark=scheme == "dark")
-        chosen = state.number("callsite", -1)
-        now = callsite_detail.key(state)
+        chosen = state.get_number("callsite", -1)
+        now = callsite_detail.view_key(state)
         if now == shown:
             raise PreventUpdate
         if chosen < 0:
             return None, now
-        made = components.guarded(
-            "a call site", lambda: callsite_detail.layout(context, state, chosen)
+        made = components.make_or_message(
+            "a call site", lambda: callsite_detail.make_layout(context, state, chosen)
         )
         return made, now
 
-    callsite_detail.register(app, context)
+    callsite_detail.register_callbacks(app, context)

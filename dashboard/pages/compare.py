@@ -22,63 +22,78 @@ from mpiprof.reports.compare_sentences import verdict as in_words
 from .. import components, filtered_tables, trace_figures
 from .. import url_state as states
 from ..figures import compare as figures
-from ..layout import operations
-from ..trace_data import Context, Data
+from ..layout import list_operations
+from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Compare", "/compare"
-MOST_ROWS = 200
+MAX_ROWS = 200
 SKELETON = (240, 210, 320)
 
 
-def layout(context: Context, state: states.State) -> Component:
+def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page: the selected trace and its further runs (A) against other runs (B)."""
-    first, to = ([context.data(name) for name in side] for side in sides(context, state))
+    first, to = (
+        [context.latest_data(name) for name in side] for side in side_names(context, state)
+    )
     if len(context.names) == 1 and not to:
         why = "Start the view with two traces or more: python -m mpiprof view BEFORE AFTER"
-        return components.empty("There is only one trace", why)
-    form = _form(context, first, to)
+        return components.empty_state("There is only one trace", why)
+    form = _make_form(context, first, to)
     if not to:
-        return components.card("Verdict", *form, html.P("Choose the traces to compare with A."))
+        return components.make_card(
+            "Verdict", *form, html.P("Choose the traces to compare with A.")
+        )
     names = ("A", "B")
     several = len(first) + len(to) > 2
-    table = trace_figures.changes(first, to, state)
-    runs = dict(zip(_labels(first, to) if several else names, (*first, *to), strict=True))
+    table = trace_figures.compare_callsites(first, to, state)
+    runs = dict(zip(_run_labels(first, to) if several else names, (*first, *to), strict=True))
     parts = [
-        filtered_tables.time_parts(one, _fitting(one, state)).assign(trace=name)
+        filtered_tables.time_composition(one, _valid_filters(one, state)).assign(trace=name)
         for name, one in runs.items()
     ]
-    times = components.card(
-        "Time of all ranks", components.graph(figures.times(pd.concat(parts)), state)
+    times = components.make_card(
+        "Time of all ranks", components.make_graph(figures.draw_times(pd.concat(parts)), state)
     )
     bars = [
-        components.card(title, components.graph(figures.callsites(table, *of, names), state))
+        components.make_card(
+            title, components.make_graph(figures.draw_callsites(table, *of, names), state)
+        )
         for title, of in (("Waiting", figures.WAITING), ("Time in the call", figures.TIME))
     ]
-    spread = components.card(
+    spread = components.make_card(
         "Imbalance against the balanced limit",
-        components.graph(figures.distributions((_factors(first, state), _factors(to, state)),
+        components.make_graph(figures.draw_distributions((_factors_of_runs(first, state), _factors_of_runs(to, state)),
                                                names), state),
     )  # fmt: skip
     means = "Means over the runs, by" if several else "By"
     chance = "than these runs differ from each other" if several else "than by chance"
-    grid = components.card(
+    grid = components.make_card(
         "Call sites",
-        comparison(table.head(MOST_ROWS), state),
+        comparison_table(table.head(MAX_ROWS), state),
         note=f"{means} the change of total time, largest first. Time: mean of a call; wait: of all "
         "ranks in an instance; ω: last minus first arrival. "
         f"Bold: differs by more {chance}.",
     )
-    said = components.card(
+    said = components.make_card(
         "Verdict",
         *form,
-        html.Div([html.P(filtered_tables.text_of(line)) for line in verdict(first, to, table)]),
-        *([components.facts([(name, one.name) for name, one in runs.items()])] if several else []),
+        html.Div(
+            [
+                html.P(filtered_tables.shorten_text(line))
+                for line in verdict_sentences(first, to, table)
+            ]
+        ),
+        *(
+            [components.fact_list([(name, one.name) for name, one in runs.items()])]
+            if several
+            else []
+        ),
         className="card verdict",
     )
-    return html.Div([said, times, components.columns(*bars), spread, grid], className="stack")
+    return html.Div([said, times, components.side_by_side(*bars), spread, grid], className="stack")
 
 
-def sides(context: Context, state: states.State) -> tuple[list[str], list[str]]:
+def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str], list[str]]:
     """Return the names of the runs of side A and of side B.
 
     If the URL names no run for B, B is the first remaining trace, or empty if none remains.
@@ -88,18 +103,22 @@ def sides(context: Context, state: states.State) -> tuple[list[str], list[str]]:
     return first, list(state.to) or [name for name in names if name not in first][:1]
 
 
-def _form(context: Context, first: Sequence[Data], to: Sequence[Data]) -> Iterator[Component]:
+def _make_form(
+    context: TraceContext, first: Sequence[TraceData], to: Sequence[TraceData]
+) -> Iterator[Component]:
     """Yield the inputs of both sides; a run of one side is not an option of the other."""
     mine, others = [one.name for one in first], [one.name for one in to]
     name, *also = mine
     further = [n for n in context.names if n != name and n not in others]
     if further or also:
-        yield from _choice("also", f"A is {name[:60]}, and as further runs of it:", further, also)
+        yield from _make_choice(
+            "also", f"A is {name[:60]}, and as further runs of it:", further, also
+        )
     lone = "" if further or also else f"A is {name[:60]}, and "
-    yield from _choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
+    yield from _make_choice("to", f"{lone}B:", [n for n in context.names if n not in mine], others)
 
 
-def _choice(
+def _make_choice(
     side: str, label: str, names: Sequence[str], chosen: Sequence[str]
 ) -> Iterator[Component]:
     yield dmc.MultiSelect(
@@ -113,92 +132,96 @@ def _choice(
     yield dcc.Store(id=f"compare-{side}-made", data=list(chosen))
 
 
-def _labels(first: Sequence[Data], to: Sequence[Data]) -> list[str]:
+def _run_labels(first: Sequence[TraceData], to: Sequence[TraceData]) -> list[str]:
     """Return the labels of runs as in `compare --to`: A1, A2, ..., B1, ..."""
     sides = (("A", first), ("B", to))
     return [f"{side}{number}" for side, of in sides for number in range(1, len(of) + 1)]
 
 
-def verdict(first: Sequence[Data], to: Sequence[Data], table: pd.DataFrame) -> list[str]:
+def verdict_sentences(
+    first: Sequence[TraceData], to: Sequence[TraceData], table: pd.DataFrame
+) -> list[str]:
     """Return the sentences of `compare` on the change, its call site, certainty and advice."""
     before, other = ([one.trace for one in side] for side in (first, to))
     return in_words(difference(table), other, len(first), before=before)
 
 
-def _fitting(data: Data, state: states.State) -> states.State:
+def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState:
     """Return the filters that are valid in a trace; communicators differ between traces."""
     known = {identity for identity, _ in data.communicators}
-    kept = tuple(c for c in state.communicators if c in known)
-    named = tuple(o for o in state.operations if o in operations(data))
-    return states.State(data.name, kept, named, state.nodes, state.ranks, dark=state.dark)
+    valid = tuple(c for c in state.communicators if c in known)
+    named = tuple(o for o in state.operations if o in list_operations(data))
+    return states.PageState(data.name, valid, named, state.nodes, state.ranks, dark=state.dark)
 
 
-def _factors(runs: Sequence[Data], state: states.State) -> Any:
+def _factors_of_runs(runs: Sequence[TraceData], state: states.PageState) -> Any:
     return np.concatenate(
         [
-            one.instances["worst_factor"].to_numpy(np.float64)[one.passing(one.instances, state)]
+            one.instances["worst_factor"].to_numpy(np.float64)[
+                one.filter_instances(one.instances, state)
+            ]
             for one in runs
         ]
     )
 
 
-def comparison(table: pd.DataFrame, state: states.State) -> Component:
+def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
     """Return the table of call sites in both traces."""
     heads = ("call site", "operation", "instances", "mean time", "mean wait", "mean ω", "algorithm")
     rows = []
-    for row in filtered_tables.records(table):
+    for row in filtered_tables.table_records(table):
         name: Any = row["place"]
         if row["callsite"] >= 0:
-            there = state.shared().with_own(callsite=row["callsite"])
-            name = dcc.Link(name, href="/callsites" + there.query())
+            there = state.without_page_keys().set_keys(callsite=row["callsite"])
+            name = dcc.Link(name, href="/callsites" + there.format_query())
         cells = [
-            [name, html.Span(_only(row), className="faint")],
+            [name, html.Span(_only_in(row), className="faint")],
             row["operation"],
             " → ".join(phrases.counts(row).values()),
-            *[_change(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
-            _algorithms(row),
+            *[_change_cell(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
+            _algorithms_cell(row),
         ]
-        rows.append(html.Tr([_cell(*one) for one in zip(heads, cells, strict=True)]))
+        rows.append(html.Tr([_make_cell(*one) for one in zip(heads, cells, strict=True)]))
     head = html.Thead(html.Tr([html.Th(text, scope="col") for text in heads]))
     return html.Table([head, html.Tbody(rows)], className="table unfolding")
 
 
-def _cell(head: str, content: Any) -> Component:
+def _make_cell(head: str, content: Any) -> Component:
     """Return a cell with its heading as attribute, which narrow pages show instead of the head."""
     named: dict[str, Any] = {"data-head": head}
     return html.Td(content, **named)
 
 
-def _only(row: dict[str, Any]) -> str:
+def _only_in(row: dict[str, Any]) -> str:
     if row["callsite"] < 0:
         return " only in B"
     return " only in A" if row["other_callsite"] < 0 else ""
 
 
-def _change(row: dict[str, Any], column: str) -> Any:
+def _change_cell(row: dict[str, Any], column: str) -> Any:
     values = [float(row[column]), float(row[f"other_{column}"])]
-    told = " → ".join(duration(value) for value in values)
+    change_text = " → ".join(duration(value) for value in values)
     value = float(row[f"{column}_change"])
     if np.isnan(value):
-        return told
-    text = f"{told} ({change(value)})"
+        return change_text
+    text = f"{change_text} ({change(value)})"
     return html.B(text) if row["significant"] and row[f"{column}_p"] < 0.05 else text
 
 
-def _algorithms(row: dict[str, Any]) -> str:
+def _algorithms_cell(row: dict[str, Any]) -> str:
     first, other = (
-        filtered_tables.text_of(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm")
+        filtered_tables.shorten_text(row[c] or UNKNOWN) for c in ("algorithm", "other_algorithm")
     )
     return first if first == other else f"{first} → {other}"
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks that write the runs of each side into the URL."""
     for side in ("also", "to"):
-        _follow(app, context, side)
+        _register_side(app, context, side)
 
 
-def _follow(app: dash.Dash, context: Context, side: str) -> None:
+def _register_side(app: dash.Dash, context: TraceContext, side: str) -> None:
     @app.callback(
         Output("url", "search", allow_duplicate=True),
         Input(f"compare-{side}", "value"),
@@ -208,14 +231,14 @@ def _follow(app: dash.Dash, context: Context, side: str) -> None:
     )
     def choose(chosen: list[str] | None, made: list[str], search: str) -> str:
         """Write the runs selected for a side into the URL."""
-        query = address(context, side, chosen or (), made, search)
+        query = comparison_query(context, side, chosen or (), made, search)
         if query is None:
             raise PreventUpdate
         return query
 
 
-def address(
-    context: Context, side: str, chosen: Sequence[str], made: Sequence[str], search: str
+def comparison_query(
+    context: TraceContext, side: str, chosen: Sequence[str], made: Sequence[str], search: str
 ) -> str | None:
     """Return the URL query with the runs selected for a side, or None if nothing was selected.
 
@@ -223,8 +246,8 @@ def address(
     may have changed since the page's request, and must not be reset.
     """
     state = states.parse(search)
-    (_, *also), to = sides(context, state)
+    (_, *also), to = side_names(context, state)
     if tuple(chosen) in (tuple(made), tuple(also if side == "also" else to)):
         return None
     changed: dict[str, Any] = {side: tuple(chosen)}
-    return replace(state, **changed).query()
+    return replace(state, **changed).format_query()

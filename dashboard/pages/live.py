@@ -11,20 +11,22 @@ from dash.development.base_component import Component
 
 from .. import components, live
 from .. import url_state as states
-from ..trace_data import Context
+from ..trace_data import TraceContext
 
 TITLE, PATH = "Live", "/live"
 FOLLOWS = True
 SKELETON = (160, 320)
 
 
-def layout(context: Context, state: states.State) -> Component:
+def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page; the timer of the frame refreshes it."""
-    data = context.data(state)
-    return html.Div(components.guarded(TITLE, partial(live.now, data, state)), id="live")
+    data = context.latest_data(state)
+    return html.Div(
+        components.make_or_message(TITLE, partial(live.make_view, data, state)), id="live"
+    )
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callback that refreshes the page."""
 
     @app.callback(
@@ -35,4 +37,6 @@ def register(app: dash.Dash, context: Context) -> None:
     )
     def refresh(_: int, search: str) -> Any:
         state = states.parse(search)
-        return components.guarded(TITLE, lambda: live.now(context.data(state), state))
+        return components.make_or_message(
+            TITLE, lambda: live.make_view(context.latest_data(state), state)
+        )

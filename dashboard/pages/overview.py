@@ -16,50 +16,50 @@ from mpiprof.reports import colours, phrases, text
 from .. import components, explanations, filtered_tables, live, trace_figures
 from .. import url_state as states
 from ..figures import overview as figures
-from ..trace_data import Context, Data
+from ..trace_data import TraceContext, TraceData
 
 TITLE, PATH = "Overview", "/"
-MOST_SITES, MOST_FINDINGS = 12, 9
+MAX_SITES, MAX_FINDINGS = 12, 9
 SKELETON = (130, 220, 150, 360)
 
 
-def layout(context: Context, state: states.State) -> Component:
+def make_layout(context: TraceContext, state: states.PageState) -> Component:
     """Return the page with the facts that need no pass over the trace."""
-    data = context.data(state)
-    title = html.H1(filtered_tables.text_of(data.trace.program))
+    data = context.latest_data(state)
+    title = html.H1(filtered_tables.shorten_text(data.trace.program))
     # A running job is incomplete as a matter of course, and the frame shows that it runs.
-    lines = [] if live.strip(data, state) else phrases.completeness(data.trace)
+    lines = [] if live.make_strip(data, state) else phrases.completeness(data.trace)
     return html.Div(
         [
-            html.Div([title, components.facts(run_facts(data))]),
-            *[components.warning(line) for line in lines],
+            html.Div([title, components.fact_list(run_facts(data))]),
+            *[components.warning_line(line) for line in lines],
             html.Section(
                 [
                     html.H2("Verdict"),
-                    components.later("findings", className="findings"),
-                    components.later("gains"),
+                    components.deferred_container("findings", className="findings"),
+                    components.deferred_container("gains"),
                 ],
                 className="stack",
             ),
-            components.later("overview-time"),
-            components.later("overview-waiting"),
-            components.later("overview-whom"),
+            components.deferred_container("overview-time"),
+            components.deferred_container("overview-waiting"),
+            components.deferred_container("overview-whom"),
         ],
         className="stack",
     )
 
 
-def time(data: Data, state: states.State, _: int) -> Component:
+def time_card(data: TraceData, state: states.PageState, _: int) -> Component:
     """Return the composition of all ranks' time, or a note if no operation was recorded."""
-    if not len(filtered_tables.by_callsite(data, state)):
+    if not len(filtered_tables.filtered_callsites(data, state)):
         how = "passes the filters" if len(data.callsites) else "was recorded"
-        return components.empty(f"No collective operation {how}", "")
-    parts = filtered_tables.time_parts(data, state)
+        return components.empty_state(f"No collective operation {how}", "")
+    parts = filtered_tables.time_composition(data, state)
     whole = max(float(parts["ns"].sum()), 1.0)
-    return components.card(
+    return components.make_card(
         "Time of all ranks",
-        components.graph(figures.time_bar(parts), state, id="time"),
-        components.legend(
+        components.make_graph(figures.draw_time_bar(parts), state, id="time"),
+        components.make_legend(
             [
                 (figures.COLOURS[part], f"{figures.TITLES[part]} {share(ns / whole)}", duration(ns))
                 for part, ns in parts[parts["ns"] > 0].itertuples(index=False)
@@ -68,94 +68,97 @@ def time(data: Data, state: states.State, _: int) -> Component:
     )
 
 
-def waiting(data: Data, state: states.State, _: int) -> Component | None:
+def waiting_card(data: TraceData, state: states.PageState, _: int) -> Component | None:
     """Return the wait time by call site and rank; for a summary, the elapsed time."""
-    rows = filtered_tables.by_callsite(data, state)
+    rows = filtered_tables.filtered_callsites(data, state)
     if not len(rows):
         return None
-    whole = max(float(filtered_tables.time_parts(data, state)["ns"].sum()), 1.0)
+    whole = max(float(filtered_tables.time_composition(data, state)["ns"].sum()), 1.0)
     summary = data.trace.record == "summary"
-    sites = components.card(
+    sites = components.make_card(
         "Time by call site" if summary else "Waiting by call site",
-        *site_bars(filtered_tables.records(rows), state, "elapsed" if summary else "wait", whole),
+        *callsite_bars(
+            filtered_tables.table_records(rows), state, "elapsed" if summary else "wait", whole
+        ),
     )
-    ranks = components.card(
+    ranks = components.make_card(
         "Waiting by rank",
-        components.graph(trace_figures.ranks(data, state), state, id="ranks"),
+        components.make_graph(trace_figures.draw_ranks(data, state), state, id="ranks"),
         note="Up: waiting of the rank. Down: waiting of other ranks for it.",
     )
-    return components.columns(sites, *[ranks] * (not summary))
+    return components.side_by_side(sites, *[ranks] * (not summary))
 
 
-def whom(data: Data, state: states.State, _: int) -> Component | None:
+def wait_matrix_card(data: TraceData, state: states.PageState, _: int) -> Component | None:
     """Return the matrix of wait times, or None for a summary, which lacks these data."""
-    if data.trace.record == "summary" or not len(filtered_tables.by_callsite(data, state)):
+    if data.trace.record == "summary" or not len(filtered_tables.filtered_callsites(data, state)):
         return None
-    return components.card(
+    return components.make_card(
         "Who waits for whom",
-        components.graph(trace_figures.whom(data, state), state, id="whom"),
+        components.make_graph(trace_figures.draw_whom(data, state), state, id="whom"),
         note="Over the whole run"
         + (", of the operations chosen above" if state.operations else "")
         + ". The sum of a row is its waiting. A click shows both on the timeline.",
     )
 
 
-def run_facts(data: Data) -> list[tuple[str, Any]]:
+def run_facts(data: TraceData) -> list[tuple[str, Any]]:
     """Return the program, hosts, duration and clock error of the run."""
     trace = data.trace
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
     facts = [
         ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
-        ("hosts", filtered_tables.text_of(hosts)),
+        ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", duration(float(trace.run_ns))),
         ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", text.message_times(trace)),
-        ("trace", filtered_tables.text_of(data.path)),
+        ("trace", filtered_tables.shorten_text(data.path)),
     ]
     facts += [("sampled", text.sampled(trace.sample))] if trace.sample > 1 else []
-    return [*facts, *[("note", filtered_tables.text_of(note)) for note in text.notes(trace)]]
+    return [*facts, *[("note", filtered_tables.shorten_text(note)) for note in text.notes(trace)]]
 
 
-def site_bars(
-    rows: list[dict[str, Any]], state: states.State, what: str, whole_ns: float
+def callsite_bars(
+    rows: list[dict[str, Any]], state: states.PageState, what: str, whole_ns: float
 ) -> list[Component]:
     """Return the costliest call sites by "wait" or "elapsed" as bars with links."""
     ordered = sorted(rows, key=lambda row: -row[f"total_{what}_ns"])
     largest = float(ordered[0][f"total_{what}_ns"]) or 1.0
     bars: list[Component] = []
-    for row in ordered[:MOST_SITES]:
+    for row in ordered[:MAX_SITES]:
         value = float(row[f"total_{what}_ns"])
         known = what == "elapsed" or row["complete_instances"]
-        told = f"{duration(value)} · {share(value / whole_ns)}" if known else "not known"
+        value_text = f"{duration(value)} · {share(value / whole_ns)}" if known else "not known"
         bars.append(
-            components.bar_link(
+            components.make_bar_link(
                 row["place"],
                 row["operation"],
-                told,
+                value_text,
                 value / largest,
                 colours.operation_colour(row["operation"]),
-                "/callsites" + state.shared().with_own(callsite=row["callsite"]).query(),
+                "/callsites"
+                + state.without_page_keys().set_keys(callsite=row["callsite"]).format_query(),
             )
         )
-    if len(rows) > MOST_SITES:
-        more = f"and {count(len(rows) - MOST_SITES)} more call sites"
-        bars.append(dcc.Link(more, href="/callsites" + state.shared().query()))
+    if len(rows) > MAX_SITES:
+        more = f"and {count(len(rows) - MAX_SITES)} more call sites"
+        bars.append(dcc.Link(more, href="/callsites" + state.without_page_keys().format_query()))
     return bars
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks that fill in cards which need at least one pass over the trace."""
     for name, make in (
-        ("overview-time", time),
-        ("overview-waiting", waiting),
-        ("overview-whom", whom),
-        ("findings", explanations.findings),
-        ("gains", explanations.gains),
+        ("overview-time", time_card),
+        ("overview-waiting", waiting_card),
+        ("overview-whom", wait_matrix_card),
+        ("findings", explanations.findings_cards),
+        ("gains", explanations.gain_cards),
     ):
-        _fill(app, context, name, make)
+        _register_card(app, context, name, make)
 
     @app.callback(
         Output("url", "pathname", allow_duplicate=True),
@@ -171,14 +174,16 @@ def register(app: dash.Dash, context: Context) -> None:
             pair = [str(point["y"]), str(point["x"])]
         except (TypeError, KeyError, IndexError):
             raise PreventUpdate from None
-        state, named = states.parse(search).shared(), ", ".join(dict.fromkeys(pair))
-        return "/timeline", states.changed(state, {"ranks": named}).query()
+        state, named = states.parse(search).without_page_keys(), ", ".join(dict.fromkeys(pair))
+        return "/timeline", states.change_filters(state, {"ranks": named}).format_query()
 
 
-def _fill(app: dash.Dash, context: Context, name: str, make: Any) -> None:
+def _register_card(app: dash.Dash, context: TraceContext, name: str, make: Any) -> None:
     @app.callback(
         Output(name, "children"), Input(name, "id"), State("url", "search"), State("scheme", "data")
     )
     def show(_: str, search: str, scheme: str) -> Any:
         state = states.parse(search, dark=scheme == "dark")
-        return components.guarded(name, lambda: make(context.data(state), state, MOST_FINDINGS))
+        return components.make_or_message(
+            name, lambda: make(context.latest_data(state), state, MAX_FINDINGS)
+        )

@@ -7,21 +7,21 @@ from dash import ClientsideFunction, Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from .. import components, timeline_data
-from ..trace_data import Context
-from ..url_state import State
+from ..trace_data import TraceContext
+from ..url_state import PageState
 
 TITLE, PATH = "Timeline", "/timeline"
 SHOWN = ("from", "to", "colour", "off", "sort", "find", "callsite", "instance")
-OWN = frozenset((*SHOWN, "select", "ruler", "notes"))
+PAGE_KEYS = frozenset((*SHOWN, "select", "ruler", "notes"))
 FOLLOWS = True
 SKELETON = (60, 46, 480)
 
 
-def layout(context: Context, state: State) -> Component:
+def make_layout(context: TraceContext, state: PageState) -> Component:
     """Return the page: an element for the script, and the stores that trigger the script."""
-    data = context.data(state)
+    data = context.latest_data(state)
     if data.trace.record == "summary":
-        return components.empty(
+        return components.empty_state(
             TITLE, "This trace has only totals: record without --record summary."
         )
     return html.Div(
@@ -33,9 +33,9 @@ def layout(context: Context, state: State) -> Component:
     )
 
 
-def register(app: dash.Dash, context: Context) -> None:
+def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the route of the data, and the callback that starts the script on this page."""
-    timeline_data.register(app, context)
+    timeline_data.register_route(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("mpiprofTimeline", "mount"),
         Output("timeline-mounted", "data"),

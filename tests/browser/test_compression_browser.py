@@ -55,9 +55,9 @@ def test_a_reload_moves_little(tmp_path: Path) -> None:
 def test_which_responses_a_browser_may_cache(tmp_path: Path, encoding: str) -> None:
     pytest.importorskip("flask_compress")
     from mpiprof.dashboard import app as apps
-    from mpiprof.dashboard.trace_data import Context
+    from mpiprof.dashboard.trace_data import TraceContext
 
-    app = apps.make(Context([plain(tmp_path / "plain")], [tmp_path]), "token", ["127.0.0.1"])
+    app = apps.make(TraceContext([plain(tmp_path / "plain")], [tmp_path]), "token", ["127.0.0.1"])
     client = app.server.test_client(use_cookies=False)
     plotly = "/_dash-component-suites/plotly/package_data/plotly.min.js"
 

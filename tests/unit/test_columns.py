@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import callsite_detail, grid
-from mpiprof.dashboard.trace_data import Data
-from mpiprof.dashboard.url_state import State
+from mpiprof.dashboard.trace_data import TraceData
+from mpiprof.dashboard.url_state import PageState
 from support import ROOT
 from support.synthetic import Synthetic
 
@@ -125,18 +125,21 @@ def test_exports_hold_an_added_column(folder: Path, added: column.Column) -> Non
 
 @pytest.mark.usefixtures("added")
 def test_the_grid_shows_an_added_column(folder: Path) -> None:
-    data = Data("trace", folder)
-    shown = {c["field"]: c for c in grid.grid([], State()).to_plotly_json()["props"]["columnDefs"]}
+    data = TraceData("trace", folder)
+    shown = {
+        c["field"]: c
+        for c in grid.make_grid([], PageState()).to_plotly_json()["props"]["columnDefs"]
+    }
     defined = shown["half_spread_ns"]
     assert (defined["headerName"], defined["width"]) == ("ω½", 123)
     assert defined["headerTooltip"] == "half of last minus first arrival"
     assert defined["valueFormatter"] == {"function": "duration(params.value, params)"}
-    rows = grid.grid_rows(data, State())
+    rows = grid.make_grid_rows(data, PageState())
     assert [row["half_spread_ns"] for row in rows] == [1_500_000, 500_000]
-    assert grid.sorting(State(own={"sort": "-half_spread_ns"})) == {
+    assert grid.sort_model(PageState(page_keys={"sort": "-half_spread_ns"})) == {
         "half_spread_ns": {"sort": "desc", "sortIndex": 0}
     }
-    facts = dict(callsite_detail.facts(data.callsites.iloc[0].to_dict()))
+    facts = dict(callsite_detail.callsite_facts(data.callsites.iloc[0].to_dict()))
     assert facts["half of last minus first arrival"] == "1.50 ms"
 
 
@@ -201,7 +204,7 @@ def test_tables_for_people_have_the_columns_of_the_table_alone(
 def test_the_grid_has_the_columns_of_the_table_alone(folder: Path) -> None:
     names = {c.name for c in columns.COLUMNS if columns.GRID in c.views}
     assert {c.name for c in grid.shown()} == names
-    for row in grid.grid_rows(Data("trace", folder), State()):
+    for row in grid.make_grid_rows(TraceData("trace", folder), PageState()):
         assert set(row) == names | {"callsite", "instances"}
     functions = set(re.findall(r"^    (\w+)[:,]", SCRIPT.read_text("utf-8"), re.MULTILINE))
     numbers = {c.quantity for c in grid.shown()} - {*column.TEXTS, "rank", "picture"}

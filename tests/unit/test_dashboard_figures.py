@@ -29,7 +29,7 @@ def instances(count: int) -> pd.DataFrame:
 
 def test_the_time_bar_adds_up_to_all() -> None:
     parts = pd.DataFrame({"part": ["outside", "work", "waiting"], "ns": [50.0, 30.0, 20.0]})
-    figure = overview.time_bar(parts)
+    figure = overview.draw_time_bar(parts)
     assert [bar.x[0] for bar in figure.data] == pytest.approx([50, 30, 20])
     assert figure.data[2].marker.color == colours.WAITING
 
@@ -37,8 +37,8 @@ def test_the_time_bar_adds_up_to_all() -> None:
 def test_ranks_are_aggregated_to_visible_rows() -> None:
     ranks = np.arange(4096)
     table = pd.DataFrame({"rank": ranks, "where": "n", "total_wait_ns": ranks * MS, "caused_ns": 0})
-    bar = overview.ranks(table).data[0]
-    assert len(bar.x) == axes.MOST_ROWS
+    bar = overview.draw_ranks(table).data[0]
+    assert len(bar.x) == axes.MAX_ROWS
     assert bar.x[0] == "0-15"
     scale = unit_of(4095 * MS)[1]
     assert bar.y[0] * scale == pytest.approx(15 * MS)  # the maximum of 0 to 15 ms
@@ -52,7 +52,7 @@ def test_one_late_rank_among_many_is_as_late_as_among_few() -> None:
         late = 40 * MS * (rank == 5)
         table = pd.DataFrame({"rank": rank, "where": "n", "last": 0, "lateness_ns": late})
         table["last"] = 40 * (rank == 5)
-        last, mean = callsite.late_ranks(table, 40).data
+        last, mean = callsite.draw_late_ranks(table, 40).data
         assert max(last.y) == 100
         assert max(mean.y) == pytest.approx(1.0)
         assert mean.customdata[int(np.argmax(mean.y))][1] == 5
@@ -61,9 +61,9 @@ def test_one_late_rank_among_many_is_as_late_as_among_few() -> None:
 def test_factors_preserve_the_peaks_of_many_instances() -> None:
     table = instances(100_000)
     table.loc[54_321, "worst_factor"] = 1e9
-    figure = callsite.factors(table, NO_PHASES, NO_SWITCHES)
+    figure = callsite.draw_factors(table, NO_PHASES, NO_SWITCHES)
     line = figure.data[0]
-    assert len(line.x) <= callsite.MOST_POINTS
+    assert len(line.x) <= callsite.MAX_POINTS
     assert line.y.max() == 1e9
     assert int(line.x[line.y.argmax()]) == 54_321  # a click on the peak opens that instance
 
@@ -71,7 +71,7 @@ def test_factors_preserve_the_peaks_of_many_instances() -> None:
 def test_phases_are_bands_and_switches_marks() -> None:
     phases = pd.DataFrame({"first_instance": [0, 4], "last_instance": [3, 9]})
     switches = pd.DataFrame({"number": [6], "algorithm": ["ring"]})
-    figure = callsite.factors(instances(10), phases, switches)
+    figure = callsite.draw_factors(instances(10), phases, switches)
     bands = [s for s in figure.layout.shapes if s.type == "rect"]
     assert [(b.x0, b.x1) for b in bands] == [(-0.5, 3.5), (3.5, 9.5)]
     mark = figure.data[-1]
@@ -80,13 +80,13 @@ def test_phases_are_bands_and_switches_marks() -> None:
 
 def test_without_message_times_the_imbalance_itself_is_drawn() -> None:
     table = instances(5).assign(worst_factor=np.nan, average_factor=np.nan)
-    figure = callsite.factors(table, NO_PHASES, NO_SWITCHES)
+    figure = callsite.draw_factors(table, NO_PHASES, NO_SWITCHES)
     assert list(figure.data[0].y) == [1000, 2000, 3000, 4000, 5000]
 
 
 def test_the_heat_map_shows_lateness_by_rank_and_instance() -> None:
     late = np.array([[0, 0, 0], [1, 2, 3]]) * MS
-    drawn = callsite.heat_map(late, np.array([4, 9]), np.array([0, 1, 2])).data[0]
+    drawn = callsite.draw_heat_map(late, np.array([4, 9]), np.array([0, 1, 2])).data[0]
     assert drawn.y == ("4", "9")
     assert np.allclose(drawn.z, [[0, 0, 0], [1, 2, 3]])
     assert drawn.colorbar.title.text == "ms"
@@ -102,7 +102,7 @@ def test_one_instance_is_the_papers_figure_1() -> None:
             "wait_ns": [1000, 700, 0],
         }
     )
-    figure = callsite.instance(table, message_ns=100)
+    figure = callsite.draw_instance(table, message_ns=100)
     waits, rest, arrivals = figure.data
     assert list(arrivals.x) == [0, 0.3, 1.0]  # µs after the first
     assert np.allclose(waits.base, arrivals.x)
@@ -125,21 +125,21 @@ def test_of_very_many_ranks_the_last_is_drawn() -> None:
             "wait_ns": 0,
         }
     )
-    figure = callsite.instance(table)
-    assert len(figure.data[0].y) <= axes.MOST_ROWS
+    figure = callsite.draw_instance(table)
+    assert len(figure.data[0].y) <= axes.MAX_ROWS
     assert "1234" in figure.data[0].y
 
 
 def test_the_distribution_has_the_papers_ranges() -> None:
     factors = np.array([0.5, 0.9, 1.0, 7.0, 40.0, 5000.0, np.nan])
-    balanced, imbalanced = callsite.distribution(factors).data
+    balanced, imbalanced = callsite.draw_distribution(factors).data
     assert balanced.y[0] == pytest.approx(100 * 2 / 6)
     assert imbalanced.customdata.tolist() == [2, 0, 1, 0, 1]
 
 
 def test_shares_carry_their_confidence() -> None:
     table = pd.DataFrame({"name": ["a"], "value": [0.5], "low": [0.4], "high": [0.7]})
-    bar = callsite.shares(table).data[0]
+    bar = callsite.draw_shares(table).data[0]
     assert bar.x[0] == 50
     assert (bar.error_x.arrayminus[0], bar.error_x.array[0]) == pytest.approx((10, 20))
 
@@ -148,7 +148,7 @@ def test_a_schedule_is_drawn_message_by_message() -> None:
     ring = problem_spec.algorithm("allgather", "ring", groups=False)
     problem = problem_spec.problem("allgather", problem_spec.Setting(4, bytes=1024))
     timing = simulate(ring, problem, trace=True)
-    figure = algorithms.space_time(timing, ["0", "1", "2", "3"])
+    figure = algorithms.draw_space_time(timing, ["0", "1", "2", "3"])
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     drawn = sum(1 for line in lines for x in line.x if x is None)
     assert drawn == len(timing.messages) == 4 * 3
@@ -162,7 +162,7 @@ def test_predictions_are_ordered_and_mark_the_current_algorithm() -> None:
             "is_now": [False, False, True],
         }
     )
-    figure = algorithms.race(table)
+    figure = algorithms.draw_scores(table)
     assert list(figure.data[0].y) == ["fast", "slow"]
     assert figure.layout.shapes[0].x0 == pytest.approx(1.5)
     assert "1.50 ms" in figure.layout.annotations[0].text
@@ -172,14 +172,14 @@ def test_history_covers_all_instances() -> None:
     choices = pd.DataFrame(
         {"instance": [0, 20, 60], "algorithm": ["native", "ring", "native"], "why": ["", "", ""]}
     )
-    bars = algorithms.history(choices, 100).data
+    bars = algorithms.draw_history(choices, 100).data
     assert [(b.base[0], b.x[0]) for b in bars] == [(0, 0), (0, 20), (20, 40), (60, 40)]
 
 
 def test_comparisons_share_a_scale() -> None:
     table = pd.DataFrame({"place": ["a", "a"], "wait_ns": [1 * MS, 2 * MS]})
     table["other_wait_ns"] = [3 * MS, np.nan]
-    first, other = compare.callsites(table, "wait_ns", "waiting", ("A", "B")).data
+    first, other = compare.draw_callsites(table, "wait_ns", "waiting", ("A", "B")).data
     assert list(first.x) == [1, 2]
     assert other.x[0] == 3
     assert len(set(first.y)) == 2  # equal names in two rows remain distinct
@@ -187,18 +187,18 @@ def test_comparisons_share_a_scale() -> None:
 
 def test_distributions_state_missing_factors() -> None:
     some, none = np.array([0.5, 2.0, np.nan]), np.full(3, np.nan)
-    figure = compare.distributions((some, none), ("A", "B"))
+    figure = compare.draw_distributions((some, none), ("A", "B"))
     assert [bar.name for bar in figure.data] == ["A", "B: no factors"]
     assert list(figure.data[0].y[:2]) == [50, 50]
-    nothing = compare.distributions((none, none), ("A", "B"))
+    nothing = compare.draw_distributions((none, none), ("A", "B"))
     assert not nothing.data and "no imbalance factors" in nothing.layout.annotations[0].text
 
 
 def test_empty_tables_give_a_figure_with_a_message() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
-    assert overview.ranks(nothing).layout.annotations[0].text
-    assert callsite.distribution(np.array([np.nan])).layout.annotations[0].text
-    assert callsite.heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations
+    assert overview.draw_ranks(nothing).layout.annotations[0].text
+    assert callsite.draw_distribution(np.array([np.nan])).layout.annotations[0].text
+    assert callsite.draw_heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations
 
 
 def contrast(one: str, other: str) -> float:
@@ -242,8 +242,8 @@ def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
     members, numbers = np.arange(ranks), np.arange(12)
     for _ in range(2):
         late = random.random((len(members), 12)) * 1e5 + 2e6 * (members == culprit)[:, None]
-        shown = axes.reduced(late, axes.MOST_ROWS)
-        drawn = callsite.heat_map(shown, members, numbers, latest_first=True).data[0]
+        shown = axes.reduce_to_runs(late, axes.MAX_ROWS)
+        drawn = callsite.draw_heat_map(shown, members, numbers, latest_first=True).data[0]
         first, _, last = str(drawn.y[0]).partition("-")
         if not last:
             break
@@ -253,9 +253,11 @@ def test_a_late_rank_is_found_within_two_clicks(ranks: int) -> None:
 
 def test_the_heat_map_states_the_size_of_a_cell_and_the_range_of_colours() -> None:
     late = np.full((2, 400), 1000.0)
-    assert callsite.heat_note(late, np.arange(2), np.arange(400)) == "A click shows the instance."
+    assert (
+        callsite.heat_map_note(late, np.arange(2), np.arange(400)) == "A click shows the instance."
+    )
     late[0, 0] = 5_000_000.0
-    reported = callsite.heat_note(late, np.arange(8), np.arange(800))
+    reported = callsite.heat_map_note(late, np.arange(8), np.arange(800))
     assert "greatest lateness of up to 4 ranks by 2 instances." in reported
     assert "Colours end at 1.00 µs; the greatest lateness is 5.00 ms." in reported
     assert reported.endswith("shows the instance and opens the ranks of the row.")
@@ -263,7 +265,7 @@ def test_the_heat_map_states_the_size_of_a_cell_and_the_range_of_colours() -> No
 
 def test_the_histogram_counts_every_instance_once() -> None:
     values = np.array([0.0, 5, 5, 999, 1e6, np.nan])
-    bar = histogram.spread(values, (900, 2000)).data[0]
+    bar = histogram.draw_spread(values, (900, 2000)).data[0]
     assert sum(bar.y) == 5
     ends = np.array(bar.customdata)
     assert (ends[1:, 0] == ends[:-1, 1]).all() and ends[0, 0] == 1 and ends[-1, 1] > 1e6
@@ -277,25 +279,25 @@ def test_the_histogram_counts_every_instance_once() -> None:
     [(900, 9e3, ["1 µs", "2 µs", "5 µs"]), (1e3, 1e9, ["1 µs", "10 µs", "100 µs", "1 ms", "1 s"])],
 )
 def test_log_axes_have_times_as_ticks(low: float, high: float, expected: list[str]) -> None:
-    axis = axes.log_axis(np.array([low, high, np.nan, 0]), axes.round_time)
+    axis = axes.make_log_axis(np.array([low, high, np.nan, 0]), axes.format_tick_time)
     assert set(expected) <= set(axis["ticktext"])
     assert min(axis["tickvals"]) <= low and len(axis["tickvals"]) <= 13
 
 
 def test_instances_that_are_left_out_are_not_drawn_over() -> None:
     late = np.array([[0.0, 0, 0], [1e6, 2e6, 3e6]])
-    heat = callsite.heat_map(late, np.arange(2), np.array([3, 9, 40])).data[0]
+    heat = callsite.draw_heat_map(late, np.arange(2), np.array([3, 9, 40])).data[0]
     assert list(heat.x) == ["3", "9", "40"]
     table = instances(50).iloc[[3, 9, 40]]
-    line = callsite.factors(table, NO_PHASES, NO_SWITCHES).data[0]
+    line = callsite.draw_factors(table, NO_PHASES, NO_SWITCHES).data[0]
     assert (line.mode, list(line.x)) == ("markers", [3, 9, 40])
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 600, 4096, 65_537])
 def test_labels_name_the_ranks_that_are_in_a_row(count: int) -> None:
     """Lateness puts rank i of `count` into row i * rows // count."""
-    rows = min(count, axes.MOST_ROWS)
+    rows = min(count, axes.MAX_ROWS)
     expected = [np.flatnonzero(np.arange(count) * rows // count == row) for row in range(rows)]
-    labels = axes.run_labels(np.arange(count), axes.MOST_ROWS)
+    labels = axes.label_runs(np.arange(count), axes.MAX_ROWS)
     reported = [f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}" for of in expected]
     assert labels == reported

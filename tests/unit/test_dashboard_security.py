@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mpiprof.dashboard import app as apps
 from mpiprof.dashboard import auth
-from mpiprof.dashboard.trace_data import Context
+from mpiprof.dashboard.trace_data import TraceContext
 from support.dashboard_server import view
 from support.dashboard_traces import SCRIPT, hostile, plain
 from support.jobs import clean_environment
@@ -47,7 +47,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (secret / "key.py").write_text("TOPSECRET\n")
     allowed = folder / "allowed"
     allowed.mkdir()
-    context = Context([hostile(folder / "trace", secret / "key.py")], [allowed])
+    context = TraceContext([hostile(folder / "trace", secret / "key.py")], [allowed])
     return apps.make(context, TOKEN, ["127.0.0.1"])
 
 

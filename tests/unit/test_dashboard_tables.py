@@ -19,8 +19,8 @@ from mpiprof.dashboard import (
     source_excerpt,
 )
 from mpiprof.dashboard.pages import compare, overview, timeline
-from mpiprof.dashboard.trace_data import MOST_RANKS, Context, Data
-from mpiprof.dashboard.url_state import RUNS, SHARED, State, parse, parse_ranks
+from mpiprof.dashboard.trace_data import MAX_RANKS, TraceContext, TraceData
+from mpiprof.dashboard.url_state import RUNS, SHARED_KEYS, PageState, parse, parse_ranks
 from support.dashboard_traces import MS, plain
 from support.synthetic import Synthetic
 
@@ -31,12 +31,12 @@ from mpiprof.metrics.rank_totals import lateness, one_instance, point_to_point, 
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+def data(tmp_path_factory: pytest.TempPathFactory) -> TraceData:
     """Return the plain trace."""
-    return Data("plain", plain(tmp_path_factory.mktemp("traces") / "plain"))
+    return TraceData("plain", plain(tmp_path_factory.mktemp("traces") / "plain"))
 
 
-def test_rank_totals_add_up_to_the_call_sites(data: Data) -> None:
+def test_rank_totals_add_up_to_the_call_sites(data: TraceData) -> None:
     totals = rank_totals(data.trace).groupby("callsite")[
         ["elapsed_ns", "total_wait_ns", "caused_ns"]
     ]
@@ -47,7 +47,7 @@ def test_rank_totals_add_up_to_the_call_sites(data: Data) -> None:
     assert (sums["caused_ns"] == table["total_wait_ns"]).all()
 
 
-def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: Data) -> None:
+def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: TraceData) -> None:
     totals = rank_totals(data.trace)
     reduce = totals[totals["operation"] == "allreduce"].set_index("rank")
     assert (reduce["last"] == np.where(reduce.index == 5, 30, 0)).all()
@@ -71,7 +71,7 @@ def test_point_to_point_is_summed_also_where_32_bits_are_few(tmp_path: Path) -> 
     assert found.tolist() == [18, 5_000_000_013]
 
 
-def test_lateness_is_that_of_the_matrix(data: Data) -> None:
+def test_lateness_is_that_of_the_matrix(data: TraceData) -> None:
     callsite = int(data.callsites.query("operation == 'alltoall'")["callsite"].iloc[0])
     instances = data.instances[data.instances["callsite"] == callsite]
     ranks = np.array([1, 2, 5, 6])
@@ -86,7 +86,7 @@ def test_lateness_is_that_of_the_matrix(data: Data) -> None:
     assert np.array_equal(small, runs)
 
 
-def test_one_instance_is_a_row_of_the_matrix(data: Data) -> None:
+def test_one_instance_is_a_row_of_the_matrix(data: TraceData) -> None:
     row = data.instances.query("operation == 'allreduce'").iloc[7]
     found = one_instance(data.trace, row["communicator"], row["sequence"])
     arrivals, exits = data.trace.matrix(row["callsite"])
@@ -100,54 +100,62 @@ def test_one_instance_is_a_row_of_the_matrix(data: Data) -> None:
 @pytest.mark.parametrize(
     "state",
     [
-        State(),
-        State(operations=("alltoall",)),
-        State(ranks="0-2"),
-        State(nodes=("n1",)),
-        State(operations=("bcast", "allreduce"), ranks="5", nodes=("n1",)),
+        PageState(),
+        PageState(operations=("alltoall",)),
+        PageState(ranks="0-2"),
+        PageState(nodes=("n1",)),
+        PageState(operations=("bcast", "allreduce"), ranks="5", nodes=("n1",)),
     ],
     ids=str,
 )
-def test_where_the_time_went_adds_up_under_every_filter(data: Data, state: State) -> None:
-    parts = filtered_tables.time_parts(data, state).set_index("part")["ns"]
+def test_where_the_time_went_adds_up_under_every_filter(data: TraceData, state: PageState) -> None:
+    parts = filtered_tables.time_composition(data, state).set_index("part")["ns"]
     assert (parts >= 0).all()
-    assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.ranks(state)))
-    sums = filtered_tables.totals(data, state)
+    assert parts.sum() == pytest.approx(data.trace.duration_ns * len(data.filtered_ranks(state)))
+    sums = filtered_tables.filtered_totals(data, state)
     assert parts["waiting"] == sums["total_wait_ns"].sum()
 
 
-def test_filters_apply_to_call_sites_and_instances(data: Data) -> None:
-    assert set(filtered_tables.by_callsite(data, State(operations=("bcast",)))["operation"]) == {
-        "bcast"
-    }
+def test_filters_apply_to_call_sites_and_instances(data: TraceData) -> None:
+    assert set(
+        filtered_tables.filtered_callsites(data, PageState(operations=("bcast",)))["operation"]
+    ) == {"bcast"}
     half = next(i for i, name in data.communicators if data.communicators.index((i, name)) == 1)
-    found = filtered_tables.by_callsite(data, State(communicators=(half,)))
+    found = filtered_tables.filtered_callsites(data, PageState(communicators=(half,)))
     assert list(found["operation"]) == ["alltoall"]
     callsite = int(found["callsite"].iloc[0])
-    assert len(filtered_tables.instances_of(data, callsite, State(communicators=(half,)))) == 30
-    assert len(filtered_tables.instances_of(data, callsite, State())) == 60
+    assert (
+        len(filtered_tables.filtered_instances(data, callsite, PageState(communicators=(half,))))
+        == 30
+    )
+    assert len(filtered_tables.filtered_instances(data, callsite, PageState())) == 60
 
 
 def test_sparklines_are_means_of_equal_parts() -> None:
     values = np.array([1.0, 3.0, np.nan, 5.0, np.nan, np.nan])
-    assert filtered_tables.binned(values, 3) == [2.0, 5.0, None]
-    assert filtered_tables.binned(np.array([4.0]), 3) == [4.0]
+    assert filtered_tables.bin_means(values, 3) == [2.0, 5.0, None]
+    assert filtered_tables.bin_means(np.array([4.0]), 3) == [4.0]
 
 
 def test_the_address_is_read_and_written_back() -> None:
     search = "?trace=t&communicator=a&communicator=b%26&operation=bcast&node=n&rank=0-3&callsite=7"
     state = parse(search + "&token=secret")
     assert state.communicators == ("a", "b&")
-    assert state.number("callsite") == 7
-    assert "token" not in state.query()
-    assert parse(state.query()) == state
-    assert state.shared().with_own(callsite=None).query() == search.replace("&callsite=7", "")
+    assert state.get_number("callsite") == 7
+    assert "token" not in state.format_query()
+    assert parse(state.format_query()) == state
+    assert state.without_page_keys().set_keys(callsite=None).format_query() == search.replace(
+        "&callsite=7", ""
+    )
     runs = "?trace=a1&and=a2&and=a3&with=b%2C1&with=b2"
     assert (parse(runs).also, parse(runs).to) == (("a2", "a3"), ("b,1", "b2"))
-    assert parse(runs).query() == runs and parse(runs).shared().query() == "?trace=a1"
+    assert (
+        parse(runs).format_query() == runs
+        and parse(runs).without_page_keys().format_query() == "?trace=a1"
+    )
     strange = parse("?" + "x=1&" * 10_000)
-    assert strange.own == {}
-    assert parse("?callsite=9" + "9" * 50).number("callsite", -1) == -1
+    assert strange.page_keys == {}
+    assert parse("?callsite=9" + "9" * 50).get_number("callsite", -1) == -1
 
 
 @pytest.mark.parametrize(
@@ -162,17 +170,17 @@ def test_the_address_is_read_and_written_back() -> None:
     ],
 )
 def test_the_grids_filters_are_read_with_bounds(where: str, fields: list[str]) -> None:
-    assert sorted(grid.filters(State(own={"where": where}))) == sorted(fields)
+    assert sorted(grid.filter_model(PageState(page_keys={"where": where}))) == sorted(fields)
 
 
 def test_no_page_redefines_a_shared_key() -> None:
     """The timeline's window is from=..&to=..; once, the runs to compare also used `to`."""
-    assert not timeline.OWN & {*SHARED, *RUNS}
+    assert not timeline.PAGE_KEYS & {*SHARED_KEYS, *RUNS}
 
 
 def test_the_grids_order_is_read_with_bounds() -> None:
-    found = grid.sorting(
-        State(own={"sort": "-wait_share,sites,,-,worst_imbalance_over_run,__proto__"})
+    found = grid.sort_model(
+        PageState(page_keys={"sort": "-wait_share,sites,,-,worst_imbalance_over_run,__proto__"})
     )
     assert found == {
         "wait_share": {"sort": "desc", "sortIndex": 0},
@@ -191,25 +199,25 @@ def test_rank_filters_are_read_with_bounds(text: str, ranks: list[int] | None) -
 
 def test_a_trace_that_grows_is_opened_again(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", instances=5)
-    context = Context([folder], [])
-    first = context.data(State())
-    assert context.data(State()) is first
+    context = TraceContext([folder], [])
+    first = context.latest_data(PageState())
+    assert context.latest_data(PageState()) is first
     before = len(first.instances)
     plain(folder, instances=9)
     context._open[first.name] = (first, 0.0, 0.0)
-    second = context.data(State())
+    second = context.latest_data(PageState())
     assert second is not first and second.version != first.version
     assert (before, len(second.instances)) == (20, 36)
 
 
 def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", instances=5)
-    context = Context([folder], [])
-    first = context.data(State())
+    context = TraceContext([folder], [])
+    first = context.latest_data(PageState())
     for log in folder.glob("*.log"):
         log.write_bytes(b"rubbish")
     context._open[first.name] = (first, 0.0, 0.0)
-    assert context.data(State()) is first
+    assert context.latest_data(PageState()) is first
 
 
 def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
@@ -218,30 +226,30 @@ def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     arrivals = np.array([[1, 2], [7, 8]]) * MS
     made.collective("barrier", arrivals, arrivals + 2 * MS)
     folder = made.write(tmp_path / "sampled")
-    reported = dict(overview.run_facts(Data("sampled", folder)))
+    reported = dict(overview.run_facts(TraceData("sampled", folder)))
     assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
-    assert "sampled" not in dict(overview.run_facts(Data("all", plain(tmp_path / "all", 2))))
+    assert "sampled" not in dict(overview.run_facts(TraceData("all", plain(tmp_path / "all", 2))))
 
 
 def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
-    context = Context([plain(tmp_path / "trace", 2)], [])
+    context = TraceContext([plain(tmp_path / "trace", 2)], [])
     for name in ("../trace", str(tmp_path / "trace"), "other"):
         with pytest.raises(TraceError, match="not one of the traces of this view"):
-            context.data(State(trace=name))
+            context.latest_data(PageState(trace=name))
 
 
 def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", 3)
     meta = json.loads((folder / "meta.json").read_text())
     (folder / "meta.json").write_text(json.dumps(meta | {"ranks": 4_000_000}))
-    found = Data("t", folder)
+    found = TraceData("t", folder)
     assert found.trace.ranks == 4_000_000
-    assert found.ranks(State()).tolist() == list(range(8))
-    assert len(found.ranks(State(ranks="0-3999999"))) <= MOST_RANKS
-    assert len(filtered_tables.by_rank(found, State())) == 8
-    assert live.strip(found, State()) is None
+    assert found.filtered_ranks(PageState()).tolist() == list(range(8))
+    assert len(found.filtered_ranks(PageState(ranks="0-3999999"))) <= MAX_RANKS
+    assert len(filtered_tables.totals_by_rank(found, PageState())) == 8
+    assert live.make_strip(found, PageState()) is None
     with pytest.raises(TraceError, match="too many"):
-        live.found_in(found)
+        live.find_positions(found)
 
 
 def test_live_page_and_status_reach_the_same_verdict(
@@ -251,9 +259,9 @@ def test_live_page_and_status_reach_the_same_verdict(
     made = Synthetic(3)
     for rank in range(3):
         made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
-    found = Data("t", made.write(tmp_path / "t", finished=False))
+    found = TraceData("t", made.write(tmp_path / "t", finished=False))
     page = json.dumps(
-        [part.to_plotly_json() for part in live.now(found, State())], default=plain_of
+        [part.to_plotly_json() for part in live.make_view(found, PageState())], default=plain_of
     )
     assert main(["status", str(tmp_path / "t"), "--json"]) == 0
     verdict = json.loads(capsys.readouterr().out)["verdict"]
@@ -269,10 +277,10 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     made = Synthetic(3)
     for rank in range(3):
         made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
-    found = Data("t", made.write(tmp_path / "t", finished=False))
+    found = TraceData("t", made.write(tmp_path / "t", finished=False))
     monkeypatch.setattr(live.status, "is_running", lambda *_: True)
     monkeypatch.setattr(live, "now_ns", lambda _: 20 * 10**9)
-    strip = json.dumps(live.strip(found, State()), default=plain_of)
+    strip = json.dumps(live.make_strip(found, PageState()), default=plain_of)
     assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
     style = Path(str(live.__file__)).with_name("assets") / "style.css"
     (rule,) = [line for line in style.read_text().splitlines() if "#live-strip a.dead" in line]
@@ -302,11 +310,11 @@ def test_source_lines_around_a_call_site_are_found(folders: tuple[Path, Path]) -
     allowed, _ = folders
     for name in (str(allowed / "src/app.py"), "app.py", "/elsewhere/src/app.py", "src/app.py"):
         roots = [allowed] if "src" in name else [allowed / "src"]
-        found = source_excerpt.excerpt(name, 10, roots)
+        found = source_excerpt.read_excerpt(name, 10, roots)
         assert found is not None
         assert found.lines[10 - found.first] == "line 10"
-        assert len(found.lines) == 2 * source_excerpt.AROUND + 1
-    assert source_excerpt.excerpt("app.py", 1000, [allowed / "src"]) is None
+        assert len(found.lines) == 2 * source_excerpt.LINES_AROUND + 1
+    assert source_excerpt.read_excerpt("app.py", 1000, [allowed / "src"]) is None
 
 
 def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
@@ -315,7 +323,7 @@ def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
     (allowed / "folder").symlink_to(secret)
     (allowed / "plain.txt").write_text("SECRET\n")
     os.mkfifo(allowed / "pipe.py")
-    (allowed / "large.py").write_bytes(b"x\n" * source_excerpt.LARGEST)
+    (allowed / "large.py").write_bytes(b"x\n" * source_excerpt.MAX_FILE_BYTES)
     for name in (
         str(secret / "key.py"),
         "../secret/key.py",
@@ -330,7 +338,7 @@ def test_no_other_file_is_read(folders: tuple[Path, Path]) -> None:
         "a\0.py",
         "x" * 5000 + ".py",
     ):
-        assert source_excerpt.excerpt(name, 1, [allowed]) is None, name
+        assert source_excerpt.read_excerpt(name, 1, [allowed]) is None, name
 
 
 # The selector's history, and predictions
@@ -351,39 +359,39 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     ]  # fmt: skip
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "selection.jsonl").write_text(text + '{"kind": "end", "key": "k1"')
-    found = Data("t", folder)
-    read = selection_history.selection(found)
+    found = TraceData("t", folder)
+    read = selection_history.selector_tables(found)
     assert list(read["trial"]["algorithm"]) == ["ring"]
     assert read["choice"]["instance"].tolist() == [40]
     assert not len(read["end"])
     callsite = int(found.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
-    assert selection_history.keys_of(found, callsite) == ["k1"]
-    assert selection_history.tried(found, callsite)["score_ns"].tolist() == [2.5]
+    assert selection_history.callsite_keys(found, callsite) == ["k1"]
+    assert selection_history.callsite_trials(found, callsite)["score_ns"].tolist() == [2.5]
 
 
 def test_of_too_many_processes_no_page_waits_for_a_race(
-    data: Data, monkeypatch: pytest.MonkeyPatch
+    data: TraceData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One simulation cannot be interrupted, so none is started beyond so many processes."""
-    requested = next(w for w in predictions.works(data) if w.operation == "allreduce")
-    monkeypatch.setattr(predictions, "MOST", requested.members - 1)
-    for begin in (predictions.simulated, predictions.sizes):
+    requested = next(w for w in predictions.list_works(data) if w.operation == "allreduce")
+    monkeypatch.setattr(predictions, "MAX_PROCESSES", requested.members - 1)
+    for begin in (predictions.simulate_work, predictions.predict_sizes):
         with pytest.raises(UsageError, match=r"8 processes are too many .* mpiprof tune "):
             begin(data, requested)
-    printed = str(explanations.other_algorithms(data, State(), requested.callsite))
+    printed = str(explanations.algorithms_card(data, PageState(), requested.callsite))
     assert "8 processes are too many to simulate for a page" in printed
 
 
-def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
-    requested = next(w for w in predictions.works(data) if w.operation == "allreduce")
-    table = predictions.table(predictions.simulated(data, requested))
+def test_the_race_is_that_of_tune_and_grows(data: TraceData) -> None:
+    requested = next(w for w in predictions.list_works(data) if w.operation == "allreduce")
+    table = predictions.prediction_table(predictions.simulate_work(data, requested))
     assert table["score_ns"].is_monotonic_increasing
     assert list(table.loc[table["is_now"], "algorithm"]) == ["native"]
-    sizes = predictions.sizes(data, requested)
+    sizes = predictions.predict_sizes(data, requested)
     assert {8, 16, 32} <= set(sizes["processes"])
     same = sizes[sizes["processes"] == 8].groupby("algorithm")["score_ns"].min()
     assert (same > 0).all()
-    larger = predictions.grown(requested, 100)
+    larger = predictions.grow_work(requested, 100)
     assert len(larger.patterns[0].arrivals) == 100
     assert set(larger.patterns[0].arrivals) <= set(requested.patterns[0].arrivals)
 
@@ -391,10 +399,10 @@ def test_the_race_is_that_of_tune_and_grows(data: Data) -> None:
 def test_a_page_that_appears_does_not_set_the_address_back(tmp_path: Path) -> None:
     """The page was made for an address without `with=`; after-1 was chosen before it appeared."""
     folders = [plain(tmp_path / name, 2) for name in ("before", "after-0", "after-1")]
-    context, made = Context(folders, []), ["after-0"]
+    context, made = TraceContext(folders, []), ["after-0"]
     chosen = "?with=after-0&with=after-1"
-    assert compare.address(context, "to", ["after-0", "after-1"], made, "") == chosen
-    assert compare.address(context, "to", made, made, chosen) is None
-    assert compare.address(context, "to", ["after-1"], ["after-0", "after-1"], chosen) == (
+    assert compare.comparison_query(context, "to", ["after-0", "after-1"], made, "") == chosen
+    assert compare.comparison_query(context, "to", made, made, chosen) is None
+    assert compare.comparison_query(context, "to", ["after-1"], ["after-0", "after-1"], chosen) == (
         "?with=after-1"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpiprof.dashboard.trace_data import Context
+from mpiprof.dashboard.trace_data import TraceContext
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -73,7 +73,7 @@ def test_a_report_without_times_names_the_option(
 
 
 def test_the_pages_have_the_same_factors(trace: Path) -> None:
-    data = Context([trace], [], None, machine(10_000.0)).data("trace")
+    data = TraceContext([trace], [], None, machine(10_000.0)).latest_data("trace")
     assert data.callsites["worst_factor"].tolist() == [pytest.approx(300.0)]
 
 

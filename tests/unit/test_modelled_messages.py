@@ -40,7 +40,7 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
 def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None:
     """Three rounds and their reductions take about 30 us; shorter calls scale the model."""
     found = timeline(tmp_path / "t", took_us * US)
-    printed = instance_messages.messages(found, 0)
+    printed = instance_messages.model_messages(found, 0)
     assert printed["scale"] == pytest.approx(scale, rel=0.02)
     events, _ = found.events.members(0)
     begin = found.events.begin_ns
@@ -55,4 +55,4 @@ def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None
 def test_what_cannot_be_is_left_out(tmp_path: Path) -> None:
     """Rank 2 left before the arrival of rank 5, whose data it has: clocks, or another algorithm."""
     with pytest.raises(instance_messages.NotModelledError, match="ranks left before the model"):
-        instance_messages.messages(timeline(tmp_path / "t", 40 * US, leaves_early=2), 0)
+        instance_messages.model_messages(timeline(tmp_path / "t", 40 * US, leaves_early=2), 0)

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from mpiprof.dashboard.callsite_detail import facts
+from mpiprof.dashboard.callsite_detail import callsite_facts
 from support.synthetic import Synthetic
 
 import mpiprof
@@ -86,7 +86,7 @@ def test_all_outputs_state_the_same_number_of_instances(
     assert "  all routines  ~3 000 " in reported["table"] and " ~3 000 " in reported["routine"]
     assert ": about 3 000 instances, of which 30 recorded" in reported["barrier"]
     assert "<td>~3 000</td><td>30</td>" in (tmp_path / "t.html").read_text()
-    known = dict(facts(mpiprof.open(path).callsites.iloc[0].to_dict()))
+    known = dict(callsite_facts(mpiprof.open(path).callsites.iloc[0].to_dict()))
     assert known["instances (~ estimated)"] == "~3 000"
 
 
