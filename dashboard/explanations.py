@@ -17,7 +17,7 @@ from dash.exceptions import PreventUpdate
 
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import UNKNOWN, duration, share
 from mpiprof.interface.shell_hints import command, switched
@@ -151,7 +151,7 @@ def expectation_text(verdict: result.Verdict) -> Any:
 def findings_cards(data: TraceData, state: states.PageState, max_findings: int) -> Component:
     """Return the verdict and the cards of the `max_findings` costliest findings."""
     found = data.derive("findings")
-    lines = conclusion.verdict(data.trace, verdict(data.trace, found))
+    lines = conclusion.verdict(data.trace, make_verdict(data.trace, found))
     sentence = html.Div([html.P(line) for line in lines], className="verdict")
     return html.Div([sentence, _finding_cards(data, state, found, max_findings)], className="stack")
 

@@ -14,7 +14,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, change, duration
 from mpiprof.reports import phrases
 from mpiprof.reports.compare_sentences import verdict as in_words
@@ -143,7 +143,7 @@ def verdict_sentences(
 ) -> list[str]:
     """Return the sentences of `compare` on the change, its call site, certainty and advice."""
     before, other = ([one.trace for one in side] for side in (first, to))
-    return in_words(difference(table), other, len(first), before=before)
+    return in_words(judge_difference(table), other, len(first), before=before)
 
 
 def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState:

@@ -253,14 +253,14 @@ def report_by_callsite(
 
 def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
     """Return the program, the verdict and the facts of the run."""
-    from mpiprof.diagnosis.verdict import verdict
+    from mpiprof.diagnosis.verdict import make_verdict
     from mpiprof.reports import conclusion, text
     from mpiprof.reports.table import paragraph
 
     title, facts = text.facts(trace).split("\n", 1)
     if not len(trace.callsites):
         return f"{title}\n{facts}"
-    lines = [paragraph(line) for line in conclusion.verdict(trace, verdict(trace, found))]
+    lines = [paragraph(line) for line in conclusion.verdict(trace, make_verdict(trace, found))]
     return "\n".join([title, "", *lines, "", facts])
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.samples import Part, Sample
+from mpiprof.diagnosis.samples import Sample, SamplePart
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.wait_states import Group, waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-MOST = 1 << 20  # maximum number of cells: ranks x instances
-MOST_INSTANCES = 1 << 15
+MAX_ARRIVALS = 1 << 20  # maximum number of cells: ranks x instances
+MAX_INSTANCES = 1 << 15
 FOREVER = np.inf  # so that no call ends before the last arrival
 
 
@@ -29,7 +29,7 @@ class Block:
     group: Group
 
 
-class Grid:
+class ArrivalMatrix:
     """Arrivals of a call site in ns after the first arrival of each instance; NaN for non-members.
 
     - ranks: world ranks of the rows, ascending.
@@ -40,36 +40,36 @@ class Grid:
 
     def __init__(self, trace: Trace, sample: Sample) -> None:
         parts = [part for part in sample.parts if part.signature.state and len(part.ranks) > 1]
-        self.ranks = _union([part.ranks for part in parts])
-        first = _joined([part.arrival.min(0) for part in parts])
+        self.ranks = _union_of_ranks([part.ranks for part in parts])
+        first = _concatenate([part.arrival_ns.min(0) for part in parts])
         order = np.argsort(first, kind="stable")
-        most = min(MOST // max(len(self.ranks), 1), MOST_INSTANCES)
+        most = min(MAX_ARRIVALS // max(len(self.ranks), 1), MAX_INSTANCES)
         every = max(-(-len(first) // max(most, 1)), 1)
-        place = np.full(len(first), -1, np.int64)
-        kept = order[::every]
-        place[kept] = np.arange(len(kept))
-        self.first_ns = first[kept]
-        self.number = _numbers(sample, self.first_ns)
-        self.arrival = np.full((len(self.ranks), len(kept)), np.nan)
-        self.blocks = list(self._blocks(parts, place))
+        row_of_rank = np.full(len(first), -1, np.int64)
+        chosen = order[::every]
+        row_of_rank[chosen] = np.arange(len(chosen))
+        self.first_ns = first[chosen]
+        self.number = _instance_numbers(sample, self.first_ns)
+        self.arrival = np.full((len(self.ranks), len(chosen)), np.nan)
+        self.blocks = list(self._make_blocks(parts, row_of_rank))
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
         names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
         self.nodes = list(dict.fromkeys(names))
         index = {name: i for i, name in enumerate(self.nodes)}
         self.node = np.array([index[name] for name in names], np.int64)
 
-    def _blocks(self, parts: list[Part], place: Int) -> Iterator[Block]:
+    def _make_blocks(self, parts: list[SamplePart], row_of_rank: Int) -> Iterator[Block]:
         """Fill in the arrivals, and yield the blocks of instances with equal ranks and roles."""
         groups: dict[object, list[tuple[Signature, Int, Int]]] = {}
         edge = 0
         for part in parts:
-            columns = place[edge : edge + part.arrival.shape[1]]
+            columns = row_of_rank[edge : edge + part.arrival_ns.shape[1]]
             edge += len(columns)
             here = columns >= 0
             if not here.any():
                 continue
             rows = np.searchsorted(self.ranks, part.ranks)
-            arrival = part.arrival[:, here]
+            arrival = part.arrival_ns[:, here]
             self.arrival[np.ix_(rows, columns[here])] = arrival - arrival.min(0)
             role = part.signature.group
             key = (part.communicator, role.rule, role.root, role.through)
@@ -80,16 +80,16 @@ class Grid:
             yield Block(rows, columns, signature.group)
 
     @property
-    def instances(self) -> int:
+    def instance_count(self) -> int:
         """Number of instances."""
         return len(self.number)
 
-    def waiting(self, arrival: Float) -> Float:
+    def compute_waiting(self, arrival: Float) -> Float:
         """Return the wait in ns, summed over the ranks of each instance, for given arrivals.
 
         Waits follow from the operation's semantics (metrics/wait_states.py).
         """
-        found = np.zeros(self.instances)
+        found = np.zeros(self.instance_count)
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
             forever: Any = np.full_like(mine, FOREVER)
@@ -98,7 +98,7 @@ class Grid:
         return found
 
 
-def median_of(values: Float) -> Float:
+def column_medians(values: Float) -> Float:
     """Return the median of the known values of each column; NaN for a column without values."""
     if not np.isnan(values).any():
         return np.asarray(np.median(values, 0))
@@ -107,21 +107,21 @@ def median_of(values: Float) -> Float:
         return np.asarray(np.nanmedian(values, 0))
 
 
-def mean_of(values: Float) -> Float:
+def column_means(values: Float) -> Float:
     """Return the mean of the known values of each column; NaN for a column without values."""
     known = (~np.isnan(values)).sum(0)
     return np.asarray(np.nansum(values, 0) / np.where(known > 0, known, np.nan))
 
 
-def _union(ranks: list[Int]) -> Int:
+def _union_of_ranks(ranks: list[Int]) -> Int:
     return np.unique(np.concatenate(ranks)) if ranks else np.zeros(0, np.int64)
 
 
-def _joined(parts: list[Int]) -> Int:
+def _concatenate(parts: list[Int]) -> Int:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _numbers(sample: Sample, first: Int) -> Int:
+def _instance_numbers(sample: Sample, first: Int) -> Int:
     """Return the numbers of instances, looked up by their first arrival."""
     known = sample.series["first_arrival_ns"].to_numpy(np.float64)
     number = sample.series["number"].to_numpy(np.int64)

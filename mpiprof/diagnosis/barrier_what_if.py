@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpiprof.diagnosis.delay_chain import Kept
+from mpiprof.diagnosis.delay_chain import BatchData
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.instance_series import meets
 from mpiprof.metrics.wait_states import earliest
@@ -25,13 +25,13 @@ from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Int
 
-SPAN = 64  # barriers per window
+WINDOW_BARRIERS = 64  # barriers per window
 WINDOWS = 16
-INSTANCES = 4 * SPAN  # instances per window
+INSTANCES = 4 * WINDOW_BARRIERS  # instances per window
 
 
 @dataclass
-class Without:
+class BarrierWhatIf:
     """Sums over the windows of one barrier.
 
     callsite: its number. calls: maximum number of its calls. seen: number of calls so far. All
@@ -40,7 +40,7 @@ class Without:
 
     callsite: int
     calls: int
-    seen: int = 0
+    barriers_seen: int = 0
     replayed: int = 0
     gained_ns: float = 0.0
     followers: dict[int, int] = field(default_factory=dict)
@@ -48,52 +48,61 @@ class Without:
     @property
     def saved_ns(self) -> float:
         """Time that all ranks would save over the calls so far; at least 0."""
-        return max(self.gained_ns, 0.0) * self.seen / max(self.replayed, 1)
+        return max(self.gained_ns, 0.0) * self.barriers_seen / max(self.replayed, 1)
 
     @property
-    def every(self) -> int:
+    def replay_interval(self) -> int:
         """One of this many windows is replayed."""
-        return max(self.calls // (SPAN * WINDOWS), 1)
+        return max(self.calls // (WINDOW_BARRIERS * WINDOWS), 1)
 
-    def wants(self, count: int) -> bool:
+    def replays_any(self, count: int) -> bool:
         """Return whether any of the next `count` barriers is in a replayed window."""
-        return meets(self.seen, count, SPAN, self.every)
+        return meets(self.barriers_seen, count, WINDOW_BARRIERS, self.replay_interval)
 
     def skip(self, count: int) -> None:
         """Skip `count` barriers."""
-        self.seen += count
+        self.barriers_seen += count
 
-    def add(self, batch: Batch, kept: Kept, signatures: Sequence[Signature], sites: Int) -> None:
+    def add(
+        self, batch: Batch, batch_data: BatchData, signatures: Sequence[Signature], sites: Int
+    ) -> None:
         """Replay the windows that begin in a batch; `sites` is the call site of each instance."""
         barriers = np.flatnonzero(sites == self.callsite)
-        self._follow(kept, sites, barriers)
-        window = (self.seen + np.arange(len(barriers))) // SPAN
-        self.seen += len(barriers)
-        every = self.every
+        self._count_followers(batch_data, sites, barriers)
+        window = (self.barriers_seen + np.arange(len(barriers))) // WINDOW_BARRIERS
+        self.barriers_seen += len(barriers)
+        every = self.replay_interval
         until = 0
         for first in np.flatnonzero(window % every == 0).tolist():
             if barriers[first] < until:
                 continue
             last = int(np.searchsorted(window, window[first], "right"))
             end = int(barriers[last]) if last < len(barriers) else len(batch)
-            until = self._replay(batch, kept, signatures, int(barriers[first]), end)
+            until = self._replay(batch, batch_data, signatures, int(barriers[first]), end)
 
-    def _follow(self, kept: Kept, sites: Int, barriers: Int) -> None:
+    def _count_followers(self, batch_data: BatchData, sites: Int, barriers: Int) -> None:
         after = barriers[barriers + 1 < len(sites)] + 1
-        found, times = np.unique(sites[after[_joined(kept, after)]], return_counts=True)
+        found, times = np.unique(
+            sites[after[_came_directly(batch_data, after)]], return_counts=True
+        )
         for site, count in zip(found.tolist(), times.tolist(), strict=True):
             self.followers[site] = self.followers.get(site, 0) + count
 
     def _replay(
-        self, batch: Batch, kept: Kept, signatures: Sequence[Signature], first: int, end: int
+        self,
+        batch: Batch,
+        batch_data: BatchData,
+        signatures: Sequence[Signature],
+        first: int,
+        end: int,
     ) -> int:
         """Replay columns from `first` to at most `end`; return the column after the last."""
         end = min(end, first + INSTANCES)
-        joined = _joined(kept, np.arange(first, end))
+        joined = _came_directly(batch_data, np.arange(first, end))
         free = batch.arrival[:, first]  # arrival of each rank without the barrier
         barriers, column = 0, first
         for column in range(first, end):
-            signature = signatures[int(kept.signature[column])]
+            signature = signatures[int(batch_data.signature[column])]
             arrival, finish = batch.arrival[:, column], batch.finish[:, column]
             if not _can_be_replayed(signature, batch, column) or (
                 column > first and not joined[column - first]
@@ -103,8 +112,8 @@ class Without:
                 free = free + arrival - batch.finish[:, column - 1]
             barrier = signature.callsite == self.callsite
             barriers += barrier
-            begin = free if barrier else _begin(signature, free)
-            free = begin + finish - _begin(signature, arrival)
+            begin = free if barrier else _earliest_begin(signature, free)
+            free = begin + finish - _earliest_begin(signature, arrival)
             ended = finish
         else:
             column = end
@@ -114,9 +123,9 @@ class Without:
         return max(column, first + 1)
 
 
-def _joined(kept: Kept, columns: Int) -> Bool:
+def _came_directly(batch_data: BatchData, columns: Int) -> Bool:
     """Return whether all ranks came directly from the communicator's previous instance."""
-    same: Bool = (kept.before.exit[:, columns] == kept.finish[:, columns - 1]).all(0)
+    same: Bool = (batch_data.before.exit[:, columns] == batch_data.exit_ns[:, columns - 1]).all(0)
     return same
 
 
@@ -127,7 +136,7 @@ def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
     return known and blocking and bool((batch.finish[:, column] != 0).all())
 
 
-def _begin(signature: Signature, arrival: Int) -> Int:
+def _earliest_begin(signature: Signature, arrival: Int) -> Int:
     """Return the earliest time at which each rank can begin an operation."""
     first = earliest(arrival[:, None], signature.group)[..., 0]
     begin: Int = np.maximum(first, arrival)

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.diagnosis.delay_chain import Origin, Walk
-from mpiprof.diagnosis.lateness import Cells
-from mpiprof.diagnosis.samples import Part, callsite_of_shape, sample_of
+from mpiprof.diagnosis.lateness import LatenessSamples
+from mpiprof.diagnosis.samples import SamplePart, callsites_of_shapes, take_sample
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.trace.sites import site_label
 from mpiprof.trace.trace import Trace
@@ -84,15 +84,17 @@ class Causes:
     saved_ns: float
 
 
-def causes(trace: Trace, callsite: int) -> Causes:
+def compute_causes(trace: Trace, callsite: int) -> Causes:
     """Compute the causes of a call site from the sample of its instances."""
-    sample = sample_of(trace, callsite)
+    sample = take_sample(trace, callsite)
     row: Any = trace.callsites.loc[callsite]
     complete = int(row["complete_instances"])
-    cells = Cells(trace, sample.parts, trace.phases(callsite))
-    (arrival, left, between, messages), (inherited, outside, talked, back) = cells.section_5()
-    by_rank, by_node, random = cells.systematic()
-    labels = Labels(trace)
+    cells = LatenessSamples(trace, sample.parts, trace.phases(callsite))
+    (arrival, left, between, messages), (inherited, outside, message_ranks, back) = (
+        cells.imbalance_shares()
+    )
+    by_rank, by_node, random = cells.systematic_shares()
+    labels = CallsiteLabels(trace)
     return Causes(
         callsite,
         str(row["operation"]),
@@ -104,34 +106,34 @@ def causes(trace: Trace, callsite: int) -> Causes:
         messages,
         inherited,
         outside,
-        talked,
+        message_ranks,
         back,
         by_rank,
         by_node,
         random,
-        cells.rank_table(),
-        cells.node_table(),
-        chain_table(trace, labels, sample.walks, sample.walked),
-        before_table(labels, sample.parts),
-        follower_table(labels, sample.without.followers if sample.without else {}),
+        cells.make_rank_table(),
+        cells.make_node_table(),
+        make_chain_table(trace, labels, sample.walks, sample.walked),
+        make_before_table(labels, sample.parts),
+        make_follower_table(labels, sample.without.followers if sample.without else {}),
         sample.without.saved_ns if sample.without else 0.0,
     )
 
 
-def in_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
+def ranks_late_by_messages(found: Causes, ranks: Sequence[int]) -> list[int]:
     """Return the given late ranks that are late because of messages rather than work."""
     table = found.ranks.set_index("rank").reindex(list(ranks))
-    talked = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
-    return [rank for rank, mostly in zip(ranks, talked.tolist(), strict=True) if mostly]
+    message_ns = table["point_to_point_ns"] > table["outside_ns"].clip(lower=0)
+    return [rank for rank, mostly in zip(ranks, message_ns.tolist(), strict=True) if mostly]
 
 
-def let_go_early(found: Causes, ranks: Sequence[int]) -> bool:
+def is_early_by_exit(found: Causes, ranks: Sequence[int]) -> bool:
     """Return whether ranks are early because of an early exit before, not because of less work."""
     of = found.ranks.set_index("rank").reindex(list(ranks))
     return bool(of["inherited_ns"].sum() < of["outside_ns"].sum() + of["point_to_point_ns"].sum())
 
 
-class Labels:
+class CallsiteLabels:
     """Labels of call sites by number, and the call site of each shape."""
 
     def __init__(self, trace: Trace) -> None:
@@ -142,13 +144,13 @@ class Labels:
                 table["callsite"], table["operation"], table["sites"], strict=True
             )
         }
-        self.of_shape = callsite_of_shape(trace)
+        self.of_shape = callsites_of_shapes(trace)
 
     def __getitem__(self, callsite: int) -> str:
         return self.names.get(callsite, "the start" if callsite == -1 else "?")
 
 
-def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
+def make_follower_table(labels: CallsiteLabels, followers: dict[int, int]) -> pd.DataFrame:
     """Return the table of call sites that follow a barrier, the most frequent first."""
     whole = max(sum(followers.values()), 1)
     rows = [(callsite, labels[callsite], count / whole) for callsite, count in followers.items()]
@@ -157,7 +159,7 @@ def follower_table(labels: Labels, followers: dict[int, int]) -> pd.DataFrame:
     return ordered
 
 
-def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
+def make_before_table(labels: CallsiteLabels, parts: list[SamplePart]) -> pd.DataFrame:
     """Return the call sites that ranks come from: callsite (-1 the start), site, share of calls."""
     counts: Counter[int] = Counter()
     for part in parts:
@@ -170,7 +172,9 @@ def before_table(labels: Labels, parts: list[Part]) -> pd.DataFrame:
     return frame
 
 
-def chain_table(trace: Trace, labels: Labels, walks: list[Walk], walked: int) -> pd.DataFrame:
+def make_chain_table(
+    trace: Trace, labels: CallsiteLabels, walks: list[Walk], walked: int
+) -> pd.DataFrame:
     """Return the table of origins of lateness, the most frequent first."""
     groups: dict[Origin, list[Walk]] = {}
     for found in walks:

@@ -11,7 +11,7 @@ import numpy as np
 from mpiprof.trace.types import Float, Int
 
 
-def segments(columns: Float, penalty: float, shortest: int) -> Int:
+def segment_columns(columns: Float, penalty: float, shortest: int) -> Int:
     """Return the rows at which new stretches begin in the best segmentation of rows x columns.
 
     Minimises the squares about each stretch's mean plus a penalty per cut, over all segmentations

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.compare import LEVEL, MEANS
+from mpiprof.diagnosis.compare import MEAN_COLUMNS, SIGNIFICANCE_LEVEL
 
-MOSTLY = 0.5  # minimum share of the change for it to count as waiting
-MUCH = 0.1  # minimum untested change, as a share of the time in collectives, to prevent a verdict
-BESIDE = 0.25  # minimum ratio of opposite effects for a mixed verdict
+MAIN_SHARE = 0.5  # minimum share of the change for it to count as waiting
+NOTABLE_SHARE = (
+    0.1  # minimum untested change, as a share of the time in collectives, to prevent a verdict
+)
+COMPONENT_SHARE = 0.25  # minimum ratio of opposite effects for a mixed verdict
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedCallsite:
     """A call site that differs significantly.
 
     row: row of the table, by column. measure: first of MEANS that differs. effect_ns: time added
@@ -51,7 +53,7 @@ class Difference:
     effect_ns: float
     before_ns: float
     after_ns: float
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedCallsite, ...]
     compared: int
     tested: int
     only: int
@@ -59,36 +61,41 @@ class Difference:
     untested: Mapping[str, Any] | None = None
 
     @property
-    def worst(self) -> Changed | None:
+    def worst(self) -> ChangedCallsite | None:
         """The call site with the largest slowdown, or None."""
         return next((one for one in self.changed if one.effect_ns > 0), None)
 
     @property
-    def best(self) -> Changed | None:
+    def best(self) -> ChangedCallsite | None:
         """The call site with the largest speed-up, or None."""
         return next((one for one in self.changed if one.effect_ns < 0), None)
 
 
-def difference(table: pd.DataFrame) -> Difference:
+def judge_difference(table: pd.DataFrame) -> Difference:
     """Return the verdict on the rows of `compare.compare` for one other trace."""
     rows: list[dict[str, Any]] = [
         {str(name): value for name, value in row.items()} for row in table.to_dict("records")
     ]
     both = [row for row in rows if row["callsite"] >= 0 and row["other_callsite"] >= 0]
-    p = np.array([[row[f"{name}_p"] for name in MEANS] for row in both], np.float64)
-    p = p.reshape(len(both), len(MEANS))
+    p = np.array([[row[f"{name}_p"] for name in MEAN_COLUMNS] for row in both], np.float64)
+    p = p.reshape(len(both), len(MEAN_COLUMNS))
     changed = sorted(
-        (_changed(row) for row in both if row["significant"]), key=lambda one: -abs(one.effect_ns)
+        (_make_changed(row) for row in both if row["significant"]),
+        key=lambda one: -abs(one.effect_ns),
     )
     tests = int((~np.isnan(p)).sum())
-    outcome = _outcome([one.effect_ns for one in changed]) if changed or tests else "unknown"
+    outcome = _judge_outcome([one.effect_ns for one in changed]) if changed or tests else "unknown"
     seldom = [row for row, of in zip(both, p, strict=True) if np.isnan(of).all()]
-    untested = max(seldom, key=lambda row: abs(_added(row)), default=None)
+    untested = max(seldom, key=lambda row: abs(_added_time(row)), default=None)
     before = float(table["total_elapsed_ns"].sum())
-    little = outcome != "same" or untested is None or abs(_added(untested)) < MUCH * before
+    little = (
+        outcome != "same" or untested is None or abs(_added_time(untested)) < NOTABLE_SHARE * before
+    )
     if not little:
         outcome = "unknown"
-    least = min((changed[0].row[f"{name}_p"] for name in MEANS), default=1.0) if changed else 1.0
+    least = (
+        min((changed[0].row[f"{name}_p"] for name in MEAN_COLUMNS), default=1.0) if changed else 1.0
+    )
     return Difference(
         outcome,
         sum(one.effect_ns for one in changed),
@@ -103,27 +110,29 @@ def difference(table: pd.DataFrame) -> Difference:
     )
 
 
-def _added(row: Mapping[str, Any]) -> float:
+def _added_time(row: Mapping[str, Any]) -> float:
     return float(row["other_total_elapsed_ns"] - row["total_elapsed_ns"])
 
 
-def _outcome(effects: list[float]) -> str:
+def _judge_outcome(effects: list[float]) -> str:
     slower = sum(effect for effect in effects if effect > 0)
     faster = -sum(effect for effect in effects if effect < 0)
     if not slower and not faster:
         return "same"
-    if min(slower, faster) >= BESIDE * max(slower, faster):
+    if min(slower, faster) >= COMPONENT_SHARE * max(slower, faster):
         return "mixed"
     return "slower" if slower > faster else "faster"
 
 
-def _changed(row: Mapping[str, Any]) -> Changed:
-    differing = [name for name in MEANS if row[f"{name}_p"] < LEVEL]
-    measure = differing[0] if differing else MEANS[0]
+def _make_changed(row: Mapping[str, Any]) -> ChangedCallsite:
+    differing = [name for name in MEAN_COLUMNS if row[f"{name}_p"] < SIGNIFICANCE_LEVEL]
+    measure = differing[0] if differing else MEAN_COLUMNS[0]
     instances = float(row["total_instances"])
     each = row["total_elapsed_ns"] / instances
     added = row["other_total_elapsed_ns"] / float(row["other_total_instances"]) - each
     waits = row["other_wait_ns"] - row["wait_ns"]
-    if measure == MEANS[0]:
-        return Changed(row, measure, added * instances, bool(added and waits / added >= MOSTLY))
-    return Changed(row, measure, waits * instances if measure == "wait_ns" else 0.0, None)
+    if measure == MEAN_COLUMNS[0]:
+        return ChangedCallsite(
+            row, measure, added * instances, bool(added and waits / added >= MAIN_SHARE)
+        )
+    return ChangedCallsite(row, measure, waits * instances if measure == "wait_ns" else 0.0, None)

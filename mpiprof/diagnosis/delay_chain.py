@@ -20,15 +20,15 @@ from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.metadata import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
 
-HOPS = 32  # minimum number of steps back, if the run has so many
-WORK = 1 << 17  # maximum cost of a call site's walks; a step costs the size of its group
-STEP = 16  # number of ranks to compare at the cost of the rest of a step
-STEADY = 16  # number of steps that show where lateness accumulates in a walk that is cut off
-ENOUGH = 0.25  # in short walks, the search stops when less than this share remains
-LITTLE = 0.01  # the same in long walks, where each step adds little
+MAX_HOPS = 32  # minimum number of steps back, if the run has so many
+MAX_WORK = 1 << 17  # maximum cost of a call site's walks; a step costs the size of its group
+MIN_HOPS = 16  # number of ranks to compare at the cost of the rest of a step
+STEADY_STEPS = 16  # number of steps that show where lateness accumulates in a walk that is cut off
+EXPLAINED_SHARE = 0.25  # in short walks, the search stops when less than this share remains
+NEGLIGIBLE_SHARE = 0.01  # the same in long walks, where each step adds little
 
 START = -1  # no previous collective: the start of the run
-UNSEEN = -2  # a previous collective that was discarded or could not be matched
+NOT_RECORDED = -2  # a previous collective that was discarded or could not be matched
 
 
 @dataclass(frozen=True)
@@ -72,27 +72,27 @@ class Walk:
 
 
 @dataclass(eq=False)
-class Kept:
+class BatchData:
     """The data of a batch that walks need. `signature`: index into a list, per instance."""
 
     communicator: Communicator
     sequence: Int
-    arrival: Int
-    finish: Int
+    arrival_ns: Int
+    exit_ns: Int
     before: Before
     signature: Int32
 
     @property
     def size(self) -> int:
         """Number of calls in the batch."""
-        return int(self.arrival.size)
+        return int(self.arrival_ns.size)
 
     @staticmethod
-    def of(batch: Batch) -> Kept:
+    def of_batch(batch: Batch) -> BatchData:
         """Take the data from a batch that was read with the record before each call."""
         assert batch.before is not None
         signature = np.full(len(batch), -1, np.int32)
-        return Kept(
+        return BatchData(
             batch.communicator,
             batch.sequence,
             batch.arrival,
@@ -103,7 +103,7 @@ class Kept:
 
 
 @dataclass(eq=False)
-class Unread:
+class UnreadBatch:
     """A batch that is read only when a walk reaches it.
 
     sequences: returns the range of its sequence numbers. read: reads the batch.
@@ -112,10 +112,10 @@ class Unread:
     communicator: Communicator
     size: int
     sequences: Callable[[], tuple[int, int]]
-    read: Callable[[], Kept]
+    read: Callable[[], BatchData]
 
 
-class Context:
+class BatchHistory:
     """The newest batches by communicator, in two generations, so that walks meet no gap.
 
     turned: True if ring logs contain the last calls only. A missing previous record then does not
@@ -128,19 +128,19 @@ class Context:
         self.signatures, self.turned = signatures, turned
         self.communicator = np.array([s.communicator for s in shapes] + [-1], np.int64)
         self.size = 0
-        self.batches: dict[int, list[Kept | Unread]] = {}
-        self.older: dict[int, list[Kept | Unread]] = {}
+        self.batches: dict[int, list[BatchData | UnreadBatch]] = {}
+        self.older: dict[int, list[BatchData | UnreadBatch]] = {}
 
-    def add(self, kept: Kept | Unread) -> None:
+    def add(self, data: BatchData | UnreadBatch) -> None:
         """Add a batch to the current generation."""
-        self.batches.setdefault(kept.communicator.index, []).append(kept)
-        self.size += kept.size
+        self.batches.setdefault(data.communicator.index, []).append(data)
+        self.size += data.size
 
-    def forget(self) -> None:
+    def drop_older(self) -> None:
         """Discard the older generation."""
         self.older, self.batches, self.size = self.batches, {}, 0
 
-    def find(self, front: Front, row: int) -> tuple[Kept, int] | None:
+    def find(self, front: CallFront, row: int) -> tuple[BatchData, int] | None:
         """Return the instance of a member's previous record and its column, or None if not found.
 
         Starts of a persistent operation share one sequence number. So do calls on communicators
@@ -149,30 +149,30 @@ class Context:
         communicator = int(self.communicator[front.shape[row]])
         sequence, rank = int(front.sequence[row]), int(front.ranks[row])
         for generation in (self.batches, self.older):
-            held = generation.get(communicator, [])
-            for place in reversed(range(len(held))):
-                kept = held[place]
-                if isinstance(kept, Unread):
-                    first, last = kept.sequences()
+            candidates = generation.get(communicator, [])
+            for column in reversed(range(len(candidates))):
+                data = candidates[column]
+                if isinstance(data, UnreadBatch):
+                    first, last = data.sequences()
                     if not first <= sequence <= last:
                         continue
-                    kept = held[place] = kept.read()
+                    data = candidates[column] = data.read()
                 begin, end = (
-                    np.searchsorted(kept.sequence, sequence, side) for side in ("left", "right")
+                    np.searchsorted(data.sequence, sequence, side) for side in ("left", "right")
                 )
-                at, own = np.arange(begin, end), kept.communicator.column(rank)
-                at = at[_is_at(kept, own, at, front.enter[row], front.exit[row])]
+                at, rank_row = np.arange(begin, end), data.communicator.column(rank)
+                at = at[_is_at(data, rank_row, at, front.enter[row], front.exit[row])]
                 if len(at):
-                    return kept, int(at[0])
+                    return data, int(at[0])
         return None
 
-    def signature(self, kept: Kept, column: int) -> Signature:
+    def signature_of(self, kept: BatchData, column: int) -> Signature:
         """Return the signature of an instance."""
         return self.signatures[int(kept.signature[column])]
 
 
 @dataclass
-class Front:
+class CallFront:
     """One call of each member of a group: its arrival, and the record before it."""
 
     ranks: Int
@@ -184,25 +184,25 @@ class Front:
     sequence: Int
 
     @staticmethod
-    def of(kept: Kept, column: int) -> Front:
+    def of_instance(kept: BatchData, column: int) -> CallFront:
         """Return the front of all members at an instance."""
         before = kept.before
-        return Front(
+        return CallFront(
             kept.communicator.ranks,
-            kept.arrival[:, column].astype(np.float64),
-            known(before.enter[:, column], before.enter[:, column] < 0),
-            known(before.exit[:, column], before.exit[:, column] <= 0),
+            kept.arrival_ns[:, column].astype(np.float64),
+            replace_missing(before.enter[:, column], before.enter[:, column] < 0),
+            replace_missing(before.exit[:, column], before.exit[:, column] <= 0),
             before.outside[:, column].astype(np.float64),
             before.shape[:, column],
             before.sequence[:, column],
         )
 
-    def back(self, context: Context) -> Front:
+    def step_back(self, context: BatchHistory) -> CallFront:
         """Return the front one call earlier, with NaN where the call is unknown."""
         n = len(self.ranks)
         nan = np.full(n, np.nan)
         none = np.full(n, -1, np.int64)
-        found = Front(
+        found = CallFront(
             self.ranks, self.enter, nan.copy(), nan.copy(), nan.copy(), none.copy(), none.copy()
         )
         left = np.flatnonzero(self.shape >= 0)
@@ -211,7 +211,7 @@ class Front:
             keys = np.stack([context.communicator[self.shape[left]], self.sequence[left]])
             there: Bool = (keys == keys[:, :1]).all(0)
             if instance is not None:
-                earlier = Front.of(*instance)
+                earlier = CallFront.of_instance(*instance)
                 row = {rank: j for j, rank in enumerate(earlier.ranks.tolist())}
                 rows = np.array([row.get(rank, -1) for rank in self.ranks[left].tolist()])
                 kept, column = instance
@@ -224,19 +224,19 @@ class Front:
 
 
 def _is_at(
-    kept: Kept, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
+    kept: BatchData, row: int | Int, column: int | Int, enter: float | Float, exit_: float | Float
 ) -> Bool:
     """Return whether calls with these times (NaN: unknown) started or completed the instances."""
-    found: Bool = (kept.arrival[row, column] == enter) | (kept.finish[row, column] == exit_)
+    found: Bool = (kept.arrival_ns[row, column] == enter) | (kept.exit_ns[row, column] == exit_)
     return found
 
 
-def known(values: Int, missing: Bool) -> Float:
+def replace_missing(values: Int, missing: Bool) -> Float:
     """Return times as floats, with NaN where they are missing."""
     return np.where(missing, np.nan, values.astype(np.float64))
 
 
-def after_others(values: Array, row: int) -> float:
+def lateness_after_others(values: Array, row: int) -> float:
     """Return value `row` minus the median of the other values, or 0 if there are none."""
     others = np.delete(values, row)
     others = others[~np.isnan(others)]
@@ -245,17 +245,19 @@ def after_others(values: Array, row: int) -> float:
     return float(values[row] - np.median(others))
 
 
-def waited_for(signature: Signature, kept: Kept, column: int, row: int) -> tuple[int, int] | None:
+def find_awaited(
+    signature: Signature, kept: BatchData, column: int, row: int
+) -> tuple[int, int] | None:
     """Return the row that a row waited for in an instance and its wait (ns), or None if no wait."""
     if signature.state is None:
         return None
-    arrival = kept.arrival[:, column]
+    arrival = kept.arrival_ns[:, column]
     last = int(awaited(arrival[:, None], signature.group)[row, 0])
-    wait = int(min(arrival[last], kept.finish[row, column]) - arrival[row])
+    wait = int(min(arrival[last], kept.exit_ns[row, column]) - arrival[row])
     return (last, wait) if wait > 0 else None
 
 
-class _Walking:
+class _WalkState:
     """State of one walk: the lateness that each origin added, and the steps so far."""
 
     def __init__(self) -> None:
@@ -269,7 +271,7 @@ class _Walking:
         if amount > 0:
             self.reached[origin] = len(self.steps)
 
-    def result(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
+    def make_walk(self, first_arrival: int, late: float, left: float, rank: int, at: int) -> Walk:
         """Return the finished walk.
 
         `left` is the lateness that was not followed beyond `rank` at call site `at`.
@@ -277,36 +279,38 @@ class _Walking:
         whole = {origin: sum(of) for origin, of in self.added.items() if sum(of) > 0}
         origin = max(whole, key=lambda o: whole[o], default=None)
         most = whole[origin] if origin is not None else 0.0
-        steady = origin is not None and len(self.added[origin]) >= STEADY
+        steady = origin is not None and len(self.added[origin]) >= STEADY_STEPS
         if origin is None or (left > most and not (steady and most > (late - left) / 2)):
             steps = tuple(reversed(self.steps))
-            return Walk(first_arrival, late, Origin(rank, at, UNSEEN, "unknown"), steps)
+            return Walk(first_arrival, late, Origin(rank, at, NOT_RECORDED, "unknown"), steps)
         steps = tuple(reversed(self.steps[: self.reached[origin]]))
         added = tuple(self.added[origin])
         return Walk(first_arrival, late, origin, steps, added, left > 0)
 
 
-def hops(walks: int, size: int) -> int:
+def max_hops(walks: int, size: int) -> int:
     """Return the maximal number of steps for each of `walks` walks among `size` ranks."""
-    return max(HOPS, WORK // (max(walks, 1) * (size + STEP)))
+    return max(MAX_HOPS, MAX_WORK // (max(walks, 1) * (size + MIN_HOPS)))
 
 
-def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS) -> Walk | None:
+def walk(
+    context: BatchHistory, kept: BatchData, column: int, least: int, most: int = MAX_HOPS
+) -> Walk | None:
     """Follow the last rank of an instance back over at most `most` steps.
 
     Returns None if no rank is late by more than `least`.
     """
-    front = Front.of(kept, column)
+    front = CallFront.of_instance(kept, column)
     row = int(np.argmax(front.arrive))
-    late = total = after_others(front.arrive, row)
+    late = total = lateness_after_others(front.arrive, row)
     if late <= least:
         return None
-    walking = _Walking()
+    walking = _WalkState()
     here = (kept, column)
     unknown = 0.0
     for _ in range(most):
         rank = int(front.ranks[row])
-        callsite = context.signature(*here).callsite
+        callsite = context.signature_of(*here).callsite
         walking.steps.append(
             Step(callsite, rank, here[0].communicator.index, int(here[0].sequence[here[1]]))
         )
@@ -317,31 +321,33 @@ def walk(context: Context, kept: Kept, column: int, least: int, most: int = HOPS
                 unknown = late
             break
         earlier = context.find(front, row)
-        after = UNSEEN if earlier is None else context.signature(*earlier).callsite
-        left = after_others(front.exit, row)
-        messages = min(max(after_others(front.outside, row), 0.0), max(late - left, 0.0))
+        after = NOT_RECORDED if earlier is None else context.signature_of(*earlier).callsite
+        left = lateness_after_others(front.exit, row)
+        messages = min(max(lateness_after_others(front.outside, row), 0.0), max(late - left, 0.0))
         walking.add(Origin(rank, callsite, after, "point_to_point"), messages)
         walking.add(Origin(rank, callsite, after, "outside"), late - left - messages)
-        enough = total * (ENOUGH if len(walking.steps) < STEADY else LITTLE)
+        enough = total * (
+            EXPLAINED_SHARE if len(walking.steps) < STEADY_STEPS else NEGLIGIBLE_SHARE
+        )
         if left < enough:
             break
         if earlier is None:
             unknown = left
             break
-        found = _before(context, front, row, earlier, left)
+        found = _explain_before(context, front, row, earlier, left)
         front, row, late, inside = found
-        walking.add(Origin(rank, after, UNSEEN, "inside"), inside)
+        walking.add(Origin(rank, after, NOT_RECORDED, "inside"), inside)
         if late < enough:
             break
         here = earlier
     else:
         unknown = late
-    return walking.result(int(kept.arrival[:, column].min()), total, unknown, rank, callsite)
+    return walking.make_walk(int(kept.arrival_ns[:, column].min()), total, unknown, rank, callsite)
 
 
-def _before(
-    context: Context, front: Front, row: int, earlier: tuple[Kept, int], left: float
-) -> tuple[Front, int, float, float]:
+def _explain_before(
+    context: BatchHistory, front: CallFront, row: int, earlier: tuple[BatchData, int], left: float
+) -> tuple[CallFront, int, float, float]:
     """Explain why a rank left an instance late by `left`.
 
     Returns the front at that instance, the row of the late rank, its lateness, and the lateness
@@ -350,16 +356,16 @@ def _before(
     """
     kept, column = earlier
     rank = int(front.ranks[row])
-    inside = left - after_others(front.enter, row)
+    inside = left - lateness_after_others(front.enter, row)
     own = kept.communicator.column(rank)
-    waited = waited_for(context.signature(kept, column), kept, column, own)
+    waited = find_awaited(context.signature_of(kept, column), kept, column, own)
     if waited is None or inside <= 0 or waited[1] < inside / 2:
-        return front.back(context), row, left - inside, max(inside, 0.0)
+        return front.step_back(context), row, left - inside, max(inside, 0.0)
     cause = int(kept.communicator.ranks[waited[0]])
     where = np.flatnonzero(front.ranks == cause)
     if len(where) and context.find(front, int(where[0])) == earlier:
-        back, at = front.back(context), int(where[0])
+        back, at = front.step_back(context), int(where[0])
     else:
-        back, at = Front.of(kept, column), waited[0]
-    late = after_others(back.arrive, at)
+        back, at = CallFront.of_instance(kept, column), waited[0]
+    late = lateness_after_others(back.arrive, at)
     return back, at, late, max(inside - waited[1], 0.0)

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import Grid
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix
 from mpiprof.diagnosis.delay_chain import Walk
-from mpiprof.diagnosis.patterns import SURE, Pattern
-from mpiprof.diagnosis.presite_samples import place_of
-from mpiprof.diagnosis.significance import persistence
+from mpiprof.diagnosis.patterns import MAX_P, Pattern
+from mpiprof.diagnosis.presite_samples import find_location
+from mpiprof.diagnosis.significance import persistence_ratio
 from mpiprof.trace.trace import Trace
 
-MOSTLY = 0.5  # of the walks from a rank that lead to another rank; of accumulated lateness
-LEAST = 0.1  # minimum share of the walks from a pattern's instances that start at its ranks
-FEWEST = 3  # minimum number of instances over which lateness accumulates
+MAIN_SHARE = 0.5  # of the walks from a rank that lead to another rank; of accumulated lateness
+MIN_SHARE = 0.1  # minimum share of the walks from a pattern's instances that start at its ranks
+MIN_WALKS = 3  # minimum number of instances over which lateness accumulates
 
 
-def walks_from(walks: Sequence[Walk], one: Pattern, grid: Grid) -> Sequence[Walk]:
+def select_walks(walks: Sequence[Walk], one: Pattern, grid: ArrivalMatrix) -> Sequence[Walk]:
     """Return the walks that show the origin of a pattern's lateness.
 
     An early rank has no lateness. For an outlier, only walks from its instances count.
@@ -33,7 +33,7 @@ def walks_from(walks: Sequence[Walk], one: Pattern, grid: Grid) -> Sequence[Walk
     return [walk for walk in walks if walk.first_arrival in times]
 
 
-def origins(
+def find_origins(
     trace: Trace, walks: Sequence[Walk], one: Pattern, instances: int
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return the ranks to blame for a pattern, and the origin of most of its lateness.
@@ -45,21 +45,21 @@ def origins(
     walk starts at it, and the origin is unknown.
     """
     mine = [walk for walk in walks if walk.steps[-1].rank in one.ranks]
-    if len(mine) < LEAST * len(walks) * len(one.instances) / instances:
+    if len(mine) < MIN_SHARE * len(walks) * len(one.instances) / instances:
         return one.ranks, {}
     weights = [min(walk.late, one.late_ns) for walk in mine]
     blamed = []
     for rank in one.ranks:
-        led, share = _heaviest(
+        led, share = _find_heaviest(
             (walk.origin.rank, weight)
             for walk, weight in zip(mine, weights, strict=True)
             if walk.steps[-1].rank == rank and walk.origin.how != "unknown"
         )
-        blamed.append(rank if led is None or share < MOSTLY else led)
-    return tuple(dict.fromkeys(blamed)), began_at(trace, mine, weights)
+        blamed.append(rank if led is None or share < MAIN_SHARE else led)
+    return tuple(dict.fromkeys(blamed)), find_begin(trace, mine, weights)
 
 
-def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
+def _find_heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
     """Return the key of the largest weight and its share of the sum; None without weights."""
     sums: dict[Any, float] = {}
     for what, weight in weighed:
@@ -68,50 +68,50 @@ def _heaviest(weighed: Iterable[tuple[Any, float]]) -> tuple[Any, float]:
     return heaviest, sums[heaviest] / sum(sums.values()) if heaviest is not None else 0.0
 
 
-def began_at(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> dict[str, Any]:
+def find_begin(trace: Trace, walks: Sequence[Walk], weights: Sequence[float]) -> dict[str, Any]:
     """Return the origin of most lateness and its share of the walks; {} without walks."""
-    origin, share = _heaviest(zip((walk.origin for walk in walks), weights, strict=True))
+    origin, share = _find_heaviest(zip((walk.origin for walk in walks), weights, strict=True))
     if origin is None:
         return {}
     found = {
-        "doing": place_of(trace, origin.rank, origin.after, origin.callsite),
+        "doing": find_location(trace, origin.rank, origin.after, origin.callsite),
         "origin_rank": origin.rank,
         "origin_callsite": origin.callsite,
         "origin_after": origin.after,
         "origin_how": origin.how,
         "origin_share": share,
     }
-    added = [_added(walk) for walk in walks if walk.origin == origin]
+    added = [_find_accumulation(walk) for walk in walks if walk.origin == origin]
     many = [one for one in added if one is not None]
-    if len(many) <= MOSTLY * len(added):
+    if len(many) <= MAIN_SHARE * len(added):
         return found
     worst = max(many, key=lambda one: one["late_ns"])
     often = float(np.median([one["instances"] for one in many]))
     return found | {"collected": worst | {"usual_instances": round(often)}}
 
 
-def inside_of(walks: Sequence[Walk]) -> tuple[int | None, float]:
+def find_callsite_inside(walks: Sequence[Walk]) -> tuple[int | None, float]:
     """Return the call site inside which most lateness arose, on any rank, and its share."""
     made = ((walk.origin.callsite, walk) for walk in walks if walk.origin.how == "inside")
-    callsite, _ = _heaviest((callsite, walk.late) for callsite, walk in made)
+    callsite, _ = _find_heaviest((callsite, walk.late) for callsite, walk in made)
     of = (walk for walk in walks if walk.origin.how == "inside")
     late = sum(walk.late for walk in of if walk.origin.callsite == callsite)
     return callsite, late / max(sum(walk.late for walk in walks), 1.0)
 
 
-def _added(walk: Walk) -> dict[str, Any] | None:
+def _find_accumulation(walk: Walk) -> dict[str, Any] | None:
     """Return the accumulation of a walk's lateness over instances; None if few made most of it.
 
     p: p-value of the accumulation. A walk ends where its rank was in time. For a wandering rank
     this is the start of the delay, so the test is corrected for any number of instances.
     """
     whole = sum(walk.added)
-    if len(walk.added) < FEWEST or max(walk.added) >= MOSTLY * whole:
+    if len(walk.added) < MIN_WALKS or max(walk.added) >= MAIN_SHARE * whole:
         return None
     from scipy import special
 
     values = np.array(walk.added)
-    free = max(len(values) / persistence(values) - 1, 1.0)
+    free = max(len(values) / persistence_ratio(values) - 1, 1.0)
     score = values.mean() / max(float(values.std(ddof=1)), 1.0) * np.sqrt(free)
     return {
         "instances": len(values),
@@ -121,7 +121,7 @@ def _added(walk: Walk) -> dict[str, Any] | None:
     }
 
 
-def collected_by(one: Pattern, began: Mapping[str, Any], ranks: int) -> Pattern | None:
+def find_accumulating_rank(one: Pattern, began: Mapping[str, Any], ranks: int) -> Pattern | None:
     """Return a persistently late rank in place of an outlier, if it was late over many instances.
 
     Returns None if chance explains the outlier: any of the ranks may be last by chance.
@@ -130,6 +130,6 @@ def collected_by(one: Pattern, began: Mapping[str, Any], ranks: int) -> Pattern 
     if one.cause != "outlier" or not one.ranks or collected is None:
         return None
     p, who = collected["p"] * ranks, (began["origin_rank"],)
-    if p > SURE:
+    if p > MAX_P:
         return None
     return replace(one, cause="rank", ranks=who, late_ns=collected["late_ns"], p=p)

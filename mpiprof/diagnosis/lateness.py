@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.samples import Part
+from mpiprof.diagnosis.samples import SamplePart
 from mpiprof.metrics.variance_components import (
     UNKNOWN,
     Effects,
@@ -22,31 +22,31 @@ from mpiprof.metrics.variance_components import (
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-MOST_EFFECTS = 1 << 17  # ranks x phases; beyond this limit phases are joined
+MAX_EFFECTS = 1 << 17  # ranks x phases; beyond this limit phases are joined
 
 
-class Cells:
+class LatenessSamples:
     """Sampled instances of a call site, with their stretch of the run and their phase.
 
     Matrices by rank are in the order of `ranks`, the world ranks that take part, ascending.
     """
 
-    def __init__(self, trace: Trace, parts: list[Part], phases: pd.DataFrame) -> None:
+    def __init__(self, trace: Trace, parts: list[SamplePart], phases: pd.DataFrame) -> None:
         self.trace, self.parts = trace, parts
         self.least = float(trace.clock_error_ns)
-        first = [part.arrival.min(0) for part in parts]
+        first = [part.arrival_ns.min(0) for part in parts]
         starts = np.concatenate(first) if first else np.zeros(0, np.int64)
         self.instances = len(starts)
-        place = np.empty(len(starts), np.int64)
-        place[np.argsort(starts, kind="stable")] = stretches(len(starts))
-        self.stretches = int(place.max(initial=0)) + 1
+        column_of_rank = np.empty(len(starts), np.int64)
+        column_of_rank[np.argsort(starts, kind="stable")] = stretches(len(starts))
+        self.stretches = int(column_of_rank.max(initial=0)) + 1
         self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
-        if (len(begins) + 1) * len(self.ranks) > MOST_EFFECTS:
+        if (len(begins) + 1) * len(self.ranks) > MAX_EFFECTS:
             begins = begins[:0]
         self.phases = len(begins) + 1
         edges = np.cumsum([len(part) for part in first])[:-1]
-        self.stretch = np.split(place, edges)
+        self.stretch = np.split(column_of_rank, edges)
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
         # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)
@@ -55,18 +55,18 @@ class Cells:
         number = {name: i for i, name in enumerate(self.node_names)}
         self.node = np.array([number[name] for name in names], np.int64)
 
-    def each(self) -> Iterator[tuple[Part, Int, Int, Int]]:
+    def iterate_parts(self) -> Iterator[tuple[SamplePart, Int, Int, Int]]:
         """Yield each part, the columns of its ranks, and the stretch and phase of its instances."""
         for part, stretch, phase in zip(self.parts, self.stretch, self.phase, strict=False):
             yield part, np.searchsorted(self.ranks, part.ranks), stretch, phase
 
-    def section_5(self) -> tuple[list[Estimate], list[Estimate]]:
+    def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
         """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
         if not self.instances:
             return [UNKNOWN] * 4, [UNKNOWN] * 4
         sums = np.zeros((self.stretches, 9))
-        for part, _, stretch, _ in self.each():
-            arrival = part.arrival.astype(np.float64)
+        for part, _, stretch, _ in self.iterate_parts():
+            arrival = part.arrival_ns.astype(np.float64)
             sums[:, 0] += np.bincount(stretch, minlength=self.stretches)
             sums[:, 1] += np.bincount(stretch, np.ptp(arrival, axis=0), self.stretches)
             known = (part.before.exit > 0).all(0)
@@ -87,16 +87,18 @@ class Cells:
             )
             for i, value in enumerate(values, 2):
                 sums[:, i] += np.bincount(stretch, value, self.stretches)
-        return jackknife(sums, _imbalances, (0.0, np.inf)), jackknife(sums, _origins, (0.0, 1.0))
+        return jackknife(sums, _imbalance_means, (0.0, np.inf)), jackknife(
+            sums, _origin_shares, (0.0, 1.0)
+        )
 
     @cached_property
-    def effects(self) -> tuple[Effects, Float]:
+    def effect_sums(self) -> tuple[Effects, Float]:
         """Sums for the analysis of variance, one row per stretch."""
         groups = len({part.ranks.tobytes() for part in self.parts})
         whole = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
-        for part, columns, stretch, phase in self.each():
-            a = centred(part.arrival.astype(np.float64))
+        for part, columns, stretch, phase in self.iterate_parts():
+            a = centred(part.arrival_ns.astype(np.float64))
             whole[:, 0] += np.bincount(stretch, minlength=self.stretches)
             whole[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
             group = stretch * self.phases + phase
@@ -108,37 +110,37 @@ class Cells:
     @cached_property
     def nodes_differ(self) -> bool:
         """Return whether some nodes are later than others."""
-        effects, sums = self.effects
+        effects, sums = self.effect_sums
         return self.instances >= 2 and effects.nodes_differ(sums.sum(0), self.least)
 
-    def systematic(self) -> list[Estimate]:
+    def systematic_shares(self) -> list[Estimate]:
         """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
             return [UNKNOWN] * 3
-        effects, sums = self.effects
+        effects, sums = self.effect_sums
         nodes = self.nodes_differ
         return jackknife(sums, lambda s: effects.shares(s, nodes), (0.0, 1.0))
 
     @cached_property
-    def late(self) -> tuple[Float, Float, Float]:
+    def mean_lateness(self) -> tuple[Float, Float, Float]:
         """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
         sums = np.zeros((3, self.phases, len(self.ranks)))
-        for part, columns, _, phase in self.each():
-            late = after_median_of_others(part.arrival.astype(np.float64))
+        for part, columns, _, phase in self.iterate_parts():
+            late = after_median_of_others(part.arrival_ns.astype(np.float64))
             for i, values in enumerate((np.ones_like(late), late, late**2)):
                 sums[i][:, columns] += grouped(values, phase, self.phases)
         count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
         spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
         return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
 
-    def rank_table(self) -> pd.DataFrame:
+    def make_rank_table(self) -> pd.DataFrame:
         """Return one row per rank, the latest first."""
         ranks = len(self.ranks)
         # count, late, last; and over instances with known previous exits: count, inherited,
         # messages
         sums = np.zeros((6, self.stretches, ranks))
-        for part, columns, stretch, _ in self.each():
-            arrival = part.arrival.astype(np.float64)
+        for part, columns, stretch, _ in self.iterate_parts():
+            arrival = part.arrival_ns.astype(np.float64)
             late = after_median_of_others(arrival)
             known = (part.before.exit > 0).all(0) & (not self.sampled)
             left = after_median_of_others(part.before.exit.astype(np.float64))
@@ -149,11 +151,11 @@ class Cells:
             for i, values in enumerate(counted):
                 whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
                 sums[i][:, columns] += grouped(whole, stretch, self.stretches)
-        count, late, last, told, left, messages = sums.sum(1)
+        count, late, last, columns_of_ranks, left, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            inherited, talked = left / told, messages / told
-        error = jackknife(np.concatenate([sums[0], sums[1]], 1), _ratio)
+            inherited, talked = left / columns_of_ranks, messages / columns_of_ranks
+        error = jackknife(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
         table: pd.DataFrame = pd.DataFrame(
             {
                 "rank": self.ranks,
@@ -175,17 +177,19 @@ class Cells:
     @cached_property
     def late_share(self) -> Float:
         """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
-        found = np.zeros_like(self.late[1])
-        for part, columns, _, phase in self.each():
-            late = after_median_of_others(part.arrival.astype(np.float64))
-            least = np.maximum(self.late[1][phase[None, :], columns[:, None]] / 2, self.least)
+        found = np.zeros_like(self.mean_lateness[1])
+        for part, columns, _, phase in self.iterate_parts():
+            late = after_median_of_others(part.arrival_ns.astype(np.float64))
+            least = np.maximum(
+                self.mean_lateness[1][phase[None, :], columns[:, None]] / 2, self.least
+            )
             found[:, columns] += grouped((late > least).astype(np.float64), phase, self.phases)
         return found
 
-    def node_table(self) -> pd.DataFrame:
+    def make_node_table(self) -> pd.DataFrame:
         """Return one row per node, the latest first."""
         nodes = len(self.node_names)
-        effects, sums = self.effects
+        effects, sums = self.effect_sums
         late = [UNKNOWN] * nodes
         if nodes > 1:
             late = jackknife(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
@@ -205,13 +209,13 @@ class Cells:
         return ordered
 
 
-def _imbalances(sums: Float) -> Float:
+def _imbalance_means(sums: Float) -> Float:
     arrivals = sums[1] / max(sums[0], 1)
     rest = sums[3:6] / sums[2] if sums[2] else np.full(3, np.nan)
     return np.array([arrivals, *rest])
 
 
-def _origins(sums: Float) -> Float:
+def _origin_shares(sums: Float) -> Float:
     """Return the shares of what spreads the arrivals, and the share that is compensated.
 
     The covariances of the three components with the arrival add up to its variance. Those that are
@@ -225,6 +229,6 @@ def _origins(sums: Float) -> Float:
     return np.asarray([*(spreading / whole), max(whole - total, 0.0) / whole])
 
 
-def _ratio(sums: Float) -> Float:
+def _mean_of_sums(sums: Float) -> Float:
     count, total = sums.reshape(2, -1)
     return np.asarray(total / np.maximum(count, 1))

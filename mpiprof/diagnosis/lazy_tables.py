@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mpiprof.diagnosis.causes import causes
-from mpiprof.diagnosis.findings import conclusions, findings
-from mpiprof.diagnosis.phases import phases
-from mpiprof.diagnosis.samples import hot
-from mpiprof.diagnosis.sampling import samples
+from mpiprof.diagnosis.causes import compute_causes
+from mpiprof.diagnosis.findings import find_conclusions, find_findings
+from mpiprof.diagnosis.phases import find_phases
+from mpiprof.diagnosis.samples import find_hot_callsites
+from mpiprof.diagnosis.sampling import take_samples
 from mpiprof.metrics.aggregate import aggregate, wrong
 from mpiprof.metrics.callsites import callsites
 from mpiprof.metrics.coverage import held
@@ -26,20 +26,20 @@ from mpiprof.metrics.wait_matrix import waiting_for
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
     "callsites": callsites,
-    "causes": causes,
-    "conclusions": conclusions,
+    "causes": compute_causes,
+    "conclusions": find_conclusions,
     "events": events,
-    "findings": findings,
-    "hot": hot,
+    "findings": find_findings,
+    "hot": find_hot_callsites,
     "instances": instances,
     "matrix": matrix,
     "matrix_ranks": matrix_ranks,
-    "phases": phases,
+    "phases": find_phases,
     "point_to_point": point_to_point,
     "spent": spent,
     "processes": processes,
     "rank_totals": rank_totals,
-    "samples": samples,
+    "samples": take_samples,
     "selection": selection,
     "series": series,
     "statistics": statistics,

@@ -6,27 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import Grid, mean_of, median_of
-from mpiprof.diagnosis.phases import best_cut, change_points, period_of, without_period
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_means, column_medians
+from mpiprof.diagnosis.phases import find_best_cut, find_change_points, find_period, remove_period
 from mpiprof.trace.types import Float, Int
 
-REACH = 16  # instances on both sides of a phase boundary that are searched for the exact boundary
-ABRUPT = 0.6  # share of the change in lateness that must happen at the phase boundary
-STEP = 0.3  # minimum change at a boundary, as a share of the phase's lateness
+EDGE_REACH = (
+    16  # instances on both sides of a phase boundary that are searched for the exact boundary
+)
+ABRUPT_SHARE = 0.6  # share of the change in lateness that must happen at the phase boundary
+STEP_SHARE = 0.3  # minimum change at a boundary, as a share of the phase's lateness
 QUARTERS = 4
-FLAT = 0.15  # maximum difference between medians of a phase's quarters, over its lateness
-UNLIKE = 1.5  # minimum ratio between separate levels of lateness
+FLAT_TOLERANCE = 0.15  # maximum difference between medians of a phase's quarters, over its lateness
+MIN_LEVEL_RATIO = 1.5  # minimum ratio between separate levels of lateness
 
 
-def phases_of(grid: Grid, arrival: Float) -> list[Int]:
+def find_phases(grid: ArrivalMatrix, arrival: Float) -> list[Int]:
     """Return the columns of each phase. Within a phase the same ranks may be late."""
-    signal, last = signals(grid, arrival)
-    every = period_of(signal, grid.number)
-    edges = change_points(without_period(signal, grid.number, every), last)
-    return np.split(np.arange(grid.instances), edges)
+    signal, last = phase_signals(grid, arrival)
+    every = find_period(signal, grid.number)
+    edges = find_change_points(remove_period(signal, grid.number, every), last)
+    return np.split(np.arange(grid.instance_count), edges)
 
 
-def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
+def phase_signals(grid: ArrivalMatrix, arrival: Float) -> tuple[Float, Int]:
     """Return the logarithm of each instance's spread, and its last rank (-1 if unknown)."""
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     row = np.nanargmax(arrival, 0)
@@ -35,19 +37,21 @@ def signals(grid: Grid, arrival: Float) -> tuple[Float, Int]:
     return np.log(np.maximum(spread, grid.least_ns)), last
 
 
-def lateness(arrival: Float, rows: Int) -> Float:
+def rows_lateness(arrival: Float, rows: Int) -> Float:
     """Return how much later some rows arrive than the other rows, per instance."""
     others = np.setdiff1d(np.arange(len(arrival)), rows)
-    return np.asarray(np.nan_to_num(mean_of(arrival[rows]) - median_of(arrival[others])))
+    return np.asarray(np.nan_to_num(column_means(arrival[rows]) - column_medians(arrival[others])))
 
 
 def is_flat(late: Float) -> bool:
     """Return whether lateness is constant over the quarters of a phase, unlike a random walk."""
     middles = [float(np.median(part)) for part in np.array_split(late, QUARTERS) if len(part)]
-    return max(middles) - min(middles) < FLAT * abs(float(np.median(late)))
+    return max(middles) - min(middles) < FLAT_TOLERANCE * abs(float(np.median(late)))
 
 
-def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int]) -> Int | None:
+def refine_span(
+    grid: ArrivalMatrix, arrival: Float, rows: Int, columns: Int, spans: list[Int]
+) -> Int | None:
     """Return the columns of a phase, with boundaries moved to changes of these rows' lateness.
 
     Phases are found from the spread of all ranks, which is less exact than the lateness of the
@@ -57,7 +61,7 @@ def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int])
     others = np.setdiff1d(np.arange(len(arrival)), rows)
     if not len(others):
         return columns
-    late = lateness(arrival, rows)
+    late = rows_lateness(arrival, rows)
     begin, end = int(columns[0]), int(columns[-1]) + 1
     usual = float(np.median(late[begin:end]))
     flat = is_flat(late[begin:end])
@@ -65,33 +69,33 @@ def exact(grid: Grid, arrival: Float, rows: Int, columns: Int, spans: list[Int])
     beside = [float(np.median(late[span])) if flat else 0.0 for span in near]
     half = (begin + end) // 2
     if begin > 0:
-        low = max(begin - REACH, 0)
-        begin = low + best_cut(late[low : min(begin + REACH, half), None])
-        if not _abrupt(late[begin:], late[:begin][::-1], usual, beside[0]):
+        low = max(begin - EDGE_REACH, 0)
+        begin = low + find_best_cut(late[low : min(begin + EDGE_REACH, half), None])
+        if not _is_abrupt(late[begin:], late[:begin][::-1], usual, beside[0]):
             return None
-    if end < grid.instances:
-        start, high = max(end - REACH, half), min(end + REACH, grid.instances)
-        end = start + best_cut(late[start:high, None])
-        if not _abrupt(late[:end][::-1], late[end:], usual, beside[-1]):
+    if end < grid.instance_count:
+        start, high = max(end - EDGE_REACH, half), min(end + EDGE_REACH, grid.instance_count)
+        end = start + find_best_cut(late[start:high, None])
+        if not _is_abrupt(late[:end][::-1], late[end:], usual, beside[-1]):
             return None
     return np.arange(begin, end)
 
 
-def _abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bool:
+def _is_abrupt(inside: Float, outside: Float, usual: float, beside: float) -> bool:
     """Return whether lateness changes at an edge by most of the difference between two phases.
 
     inside, outside: lateness from the edge on, in the phase and in its neighbour.
     """
-    inside, outside = inside[:REACH], outside[:REACH]
+    inside, outside = inside[:EDGE_REACH], outside[:EDGE_REACH]
     if not len(inside) or not len(outside):
         return False
     step = float(inside.mean() - outside.mean()) * np.sign(usual - beside)
-    return bool(step > max(ABRUPT * abs(usual - beside), STEP * abs(usual)))
+    return bool(step > max(ABRUPT_SHARE * abs(usual - beside), STEP_SHARE * abs(usual)))
 
 
-def levels_of(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:
+def find_levels(phases: Sequence[tuple[Int, float]]) -> tuple[tuple[int, int, float], ...]:
     """Return first column, last column and lateness of each phase; () if all levels are similar."""
     late = [abs(by) for _, by in phases]
-    if max(late) < UNLIKE * min(late):
+    if max(late) < MIN_LEVEL_RATIO * min(late):
         return ()
     return tuple(sorted((int(of[0]), int(of[-1]), by) for of, by in phases))

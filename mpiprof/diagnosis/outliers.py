@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import Grid, median_of
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.trace.types import Float, Int
 
-FEW = 0.02  # share of the instances
-MOST = 8
-FEWEST = 4  # minimum number of instances for outliers
-OUTLYING = 10.0  # multiple of the median wait
-NOTABLE = 0.1  # minimum wait of an outlier, as a share of the worst one's
-MUCH = 0.4  # minimum share of the wait in outliers
+MAX_SHARE = 0.02  # share of the instances
+MAX_OUTLIERS = 8
+MIN_INSTANCES = 4  # minimum number of instances for outliers
+MIN_FACTOR = 10.0  # multiple of the median wait
+MIN_WAIT_SHARE = 0.1  # minimum wait of an outlier, as a share of the worst one's
+SAME_RANKS_SHARE = 0.4  # minimum share of the wait in outliers
 
 
-def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
+def find_outliers(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Int:
     """Return the columns of the few instances with much of the wait; empty if there are none.
 
     If the outliers with the same late ranks as the worst one have enough wait, only these are
@@ -23,25 +23,25 @@ def outlying(grid: Grid, arrival: Float, waits: Float) -> Int:
     """
     nothing = np.zeros(0, np.int64)
     count, whole = len(waits), float(waits.sum())
-    if count < FEWEST or whole <= 0:
+    if count < MIN_INSTANCES or whole <= 0:
         return nothing
-    worst = np.argsort(-waits, kind="stable")[: min(max(int(FEW * count), 1), MOST)]
-    least = max(OUTLYING * float(np.median(waits)), NOTABLE * float(waits[worst[0]]))
+    worst = np.argsort(-waits, kind="stable")[: min(max(int(MAX_SHARE * count), 1), MAX_OUTLIERS)]
+    least = max(MIN_FACTOR * float(np.median(waits)), MIN_WAIT_SHARE * float(waits[worst[0]]))
     costly = worst[waits[worst] > least]
-    if waits[costly].sum() < MUCH * whole:
+    if waits[costly].sum() < SAME_RANKS_SHARE * whole:
         return nothing
-    who = [frozenset(blamed(grid, arrival[:, [column]])) for column in costly.tolist()]
-    alike = costly[[ranks == who[0] for ranks in who]]
-    return np.sort(alike if waits[alike].sum() >= MUCH * whole else costly)
+    who = [frozenset(find_late_ranks(grid, arrival[:, [column]])) for column in costly.tolist()]
+    same_ranks = costly[[ranks == who[0] for ranks in who]]
+    return np.sort(same_ranks if waits[same_ranks].sum() >= SAME_RANKS_SHARE * whole else costly)
 
 
-def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
+def find_late_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
     """Return the ranks that arrived far behind all other ranks, the latest first.
 
     Returns () if there are none, also if some ranks were far ahead and all others late together.
     """
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
-    middle = median_of(arrival)
+    middle = column_medians(arrival)
     far = (arrival - middle) > (high - middle) / 2
     far &= far.sum(0) <= len(arrival) / 2
     far &= (arrival > (low + high) / 2).sum(0) <= len(arrival) / 2
@@ -50,7 +50,7 @@ def blamed(grid: Grid, arrival: Float) -> tuple[int, ...]:
     return tuple(grid.ranks[rows[np.argsort(-late, kind="stable")]].tolist())
 
 
-def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
+def find_early_ranks(grid: ArrivalMatrix, arrival: Float) -> tuple[int, ...]:
     """Return the ranks that arrived far before most others in an instance, the earliest first."""
     low, high = np.nanmin(arrival, 0), np.nanmax(arrival, 0)
     early = (arrival < (low + high) / 2).all(1)
@@ -60,7 +60,7 @@ def ahead(grid: Grid, arrival: Float) -> tuple[int, ...]:
     return tuple(grid.ranks[rows[np.argsort(arrival[rows, 0], kind="stable")]].tolist())
 
 
-def also_costly(waits: Float, columns: Int) -> int:
+def count_also_costly(waits: Float, columns: Int) -> int:
     """Return the number of other instances with at least a tenth of these columns' least wait."""
     others = np.delete(waits, columns)
-    return int((others * OUTLYING >= waits[columns].min()).sum())
+    return int((others * MIN_FACTOR >= waits[columns].min()).sum())

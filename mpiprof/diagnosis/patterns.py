@@ -13,24 +13,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.diagnosis import outliers, rank_sets
-from mpiprof.diagnosis.arrival_matrix import Grid, median_of
-from mpiprof.diagnosis.onsets import exact, is_flat, lateness, levels_of, phases_of, signals
-from mpiprof.diagnosis.phases import CHANCE_PERIODIC, period_of
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
+from mpiprof.diagnosis.onsets import (
+    find_levels,
+    find_phases,
+    is_flat,
+    phase_signals,
+    refine_span,
+    rows_lateness,
+)
+from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
-from mpiprof.diagnosis.rotation import turns
-from mpiprof.diagnosis.trends import trend_of
+from mpiprof.diagnosis.rotation import find_rotation
+from mpiprof.diagnosis.trends import find_trend
 from mpiprof.trace.types import Bool, Float, Int
 
-PART = 0.05  # minimum share of the wait that a pattern must explain
-MOST = 5  # maximum number of patterns per call site
-SURE = 0.002  # maximum p-value, corrected for all tests
-ALIKE = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
-HARDER = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
-MOST_TRIED = 16  # larger sets are not tested rank by rank
-NEEDED = 0.02  # minimum share of the set's wait that each of its ranks must explain
-FEWEST_TIMES = 3  # minimum number of late instances for a rank to be blamed
-NEAR = 4  # instances
-SPORADIC = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
+MIN_SHARE = 0.05  # minimum share of the wait that a pattern must explain
+MAX_PATTERNS = 5  # maximum number of patterns per call site
+MAX_P = 0.002  # maximum p-value, corrected for all tests
+NEAR_BEST = 0.9  # a simpler pattern wins if it explains this share of the best one's wait
+COMPLEXITY = {"rank": 1.1, "early": 1.1, "node": 1.1, "gradient": 1.05, "each": 1.2}
+MAX_TRIED = 16  # larger sets are not tested rank by rank
+MIN_RANK_GAIN = 0.02  # minimum share of the set's wait that each of its ranks must explain
+MIN_EVENTS = 3  # minimum number of late instances for a rank to be blamed
+MAX_GAP = 4  # instances
+MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
 
 
 @dataclass(frozen=True)
@@ -75,69 +82,71 @@ class _Candidate:
     shift: Float  # rows x instances of the arrival matrix
 
 
-def patterns(grid: Grid) -> tuple[list[Pattern], float]:
+def find_patterns(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
     """Return the patterns of a call site in order of detection, and the wait left unexplained.
 
     The gains and the remainder sum to the total wait (`Grid.waiting`, in ns).
     """
     arrival = grid.arrival
-    if grid.instances == 1:
-        return _only(grid)
-    whole = left = float(grid.waiting(arrival).sum())
+    if grid.instance_count == 1:
+        return _single_instance_pattern(grid)
+    whole = left = float(grid.compute_waiting(arrival).sum())
     found: list[Pattern] = []
     shifts: list[Float] = []
-    while whole > 0 and len(found) < MOST:
-        best = _best(list(_candidates(grid, arrival)))
-        if best is None or best.pattern.gain_ns < PART * whole:
+    while whole > 0 and len(found) < MAX_PATTERNS:
+        best = _choose_best(list(_find_candidates(grid, arrival)))
+        if best is None or best.pattern.gain_ns < MIN_SHARE * whole:
             break
-        found.append(replace(best.pattern, once=_once(grid, shifts, best)))
+        found.append(replace(best.pattern, once=_find_prerequisite(grid, shifts, best)))
         shifts.append(best.shift)
         arrival = arrival - best.shift
         left -= best.pattern.gain_ns
     return found, max(left, 0.0)
 
 
-def _only(grid: Grid) -> tuple[list[Pattern], float]:
+def _single_instance_pattern(grid: ArrivalMatrix) -> tuple[list[Pattern], float]:
     """Return an outlier pattern if ranks arrive far behind the others in the only instance."""
-    waits = float(grid.waiting(grid.arrival).sum())
-    ranks = outliers.blamed(grid, grid.arrival)
+    waits = float(grid.compute_waiting(grid.arrival).sum())
+    ranks = outliers.find_late_ranks(grid, grid.arrival)
     spread = float(np.nanmax(grid.arrival))
     if not ranks or spread <= grid.least_ns or waits <= 0:
         return [], waits
     return [Pattern("outlier", ranks, spread, np.zeros(1, np.int64), waits, 1.0)], 0.0
 
 
-def _best(candidates: Sequence[_Candidate]) -> _Candidate | None:
+def _choose_best(candidates: Sequence[_Candidate]) -> _Candidate | None:
     """Return the first candidate that explains nearly as much as the best, or None."""
     most = max((one.pattern.gain_ns for one in candidates), default=0.0)
-    good = (one for one in candidates if one.pattern.gain_ns >= ALIKE * most > 0)
+    good = (one for one in candidates if one.pattern.gain_ns >= NEAR_BEST * most > 0)
     return next(good, None)
 
 
-def _candidates(grid: Grid, arrival: Float) -> Iterator[_Candidate]:
+def _find_candidates(grid: ArrivalMatrix, arrival: Float) -> Iterator[_Candidate]:
     """Yield the significant candidates, the simplest first."""
-    waits = grid.waiting(arrival)
-    yield from _steady(grid, arrival, waits)
-    yield from _growing(grid, arrival, waits)
-    yield from _outliers(grid, arrival, waits)
-    yield from _periodic(grid, arrival, waits)
-    yield from _moving(grid, arrival, waits)
-    yield from _sporadic(grid, arrival, waits)
+    waits = grid.compute_waiting(arrival)
+    yield from _steady_candidates(grid, arrival, waits)
+    yield from _growing_candidates(grid, arrival, waits)
+    yield from _outlier_candidates(grid, arrival, waits)
+    yield from _periodic_candidates(grid, arrival, waits)
+    yield from _moving_candidates(grid, arrival, waits)
+    yield from _sporadic_candidates(grid, arrival, waits)
 
 
-def gain_of(grid: Grid, arrival: Float, shift: Float, waits: Float) -> float:
+def compute_gain(grid: ArrivalMatrix, arrival: Float, shift: Float, waits: Float) -> float:
     """Return the wait that vanishes if ranks arrive earlier by `shift`."""
-    return float((waits - grid.waiting(arrival - shift)).sum())
+    return float((waits - grid.compute_waiting(arrival - shift)).sum())
 
 
-def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
+def _find_prerequisite(
+    grid: ArrivalMatrix, shifts: Sequence[Float], last: _Candidate
+) -> int | None:
     """Return the index of the earlier shift that hides most of the last candidate's cost, or None.
 
     If another rank arrives even later, an earlier arrival of this rank gains nothing.
     """
     arrival = grid.arrival
     for number, shift in enumerate([*shifts, last.shift]):
-        gain = gain_of(grid, arrival, last.shift, grid.waiting(arrival))
+        gain = compute_gain(grid, arrival, last.shift, grid.compute_waiting(arrival))
         if gain > last.pattern.gain_ns / 2:
             return number - 1 if number else None
         arrival = arrival - shift
@@ -147,14 +156,16 @@ def _once(grid: Grid, shifts: Sequence[Float], last: _Candidate) -> int | None:
 # Steady patterns: the same ranks for a whole phase.
 
 
-def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _steady_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     groups: dict[tuple[str, frozenset[int]], list[tuple[RankSet, Int]]] = {}
-    spans = phases_of(grid, arrival)
-    for one, columns in _sets(grid, arrival, waits, spans):
-        groups.setdefault(_key(one), []).append((one, columns))
+    spans = find_phases(grid, arrival)
+    for one, columns in _phase_rank_sets(grid, arrival, waits, spans):
+        groups.setdefault(_rank_set_key(one), []).append((one, columns))
     for of in groups.values():
         first = max((one for one, _ in of), key=lambda one: one.late_ns)
-        found = [(one, exact(grid, arrival, first.rows, columns, spans)) for one, columns in of]
+        found = [
+            (one, refine_span(grid, arrival, first.rows, columns, spans)) for one, columns in of
+        ]
         of = [(one, columns) for one, columns in found if columns is not None]
         if not of:
             continue
@@ -162,7 +173,7 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         for one, columns in of:
             shift[:, columns] = one.shift[:, None]
         columns = np.unique(np.concatenate([columns for _, columns in of]))
-        gain = gain_of(grid, arrival, shift, waits)
+        gain = compute_gain(grid, arrival, shift, waits)
         if gain <= 0:
             continue
         late = float(np.average([one.late_ns for one, _ in of], weights=[len(c) for _, c in of]))
@@ -170,98 +181,108 @@ def _steady(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         p = max(one.p for one, _ in of)
         cause = "rank" if first.kind == "each" else first.kind
         each = first.kind == "each"
-        levels = levels_of([(columns, one.late_ns) for one, columns in of])
+        levels = find_levels([(columns, one.late_ns) for one, columns in of])
         steady = Pattern(cause, ranks, late, columns, gain, p, node=first.node, each=each)
         yield _Candidate(replace(steady, levels=levels), shift)
 
 
-def _key(one: RankSet) -> tuple[str, frozenset[int]]:
+def _rank_set_key(one: RankSet) -> tuple[str, frozenset[int]]:
     return one.kind, frozenset(one.rows.tolist())
 
 
-def _sets(
-    grid: Grid, arrival: Float, waits: Float, spans: list[Int]
+def _phase_rank_sets(
+    grid: ArrivalMatrix, arrival: Float, waits: Float, spans: list[Int]
 ) -> Iterator[tuple[RankSet, Int]]:
     """Yield the rank set of each phase. Neighbouring phases with equal sets are joined.
 
     Phases may change because of other ranks while this set stays the same.
     """
-    held: tuple[RankSet, Int] | None = None
+    pending: tuple[RankSet, Int] | None = None
     for columns in spans:
-        one = _best_set(grid, arrival, waits, columns, len(spans))
-        if held is not None and one is not None and _key(one) == _key(held[0]):
-            both = np.concatenate([held[1], columns])
-            whole = _best_set(grid, arrival, waits, both, len(spans))
-            alike = whole is not None and _key(whole) == _key(one)
-            if whole is not None and alike and is_flat(lateness(arrival[:, both], whole.rows)):
-                held = whole, both
+        one = _find_best_set(grid, arrival, waits, columns, len(spans))
+        if (
+            pending is not None
+            and one is not None
+            and _rank_set_key(one) == _rank_set_key(pending[0])
+        ):
+            both = np.concatenate([pending[1], columns])
+            whole = _find_best_set(grid, arrival, waits, both, len(spans))
+            same_set = whole is not None and _rank_set_key(whole) == _rank_set_key(one)
+            if (
+                whole is not None
+                and same_set
+                and is_flat(rows_lateness(arrival[:, both], whole.rows))
+            ):
+                pending = whole, both
                 continue
-        if held is not None:
-            yield held
-        held = (one, columns) if one is not None else None
-    if held is not None:
-        yield held
+        if pending is not None:
+            yield pending
+        pending = (one, columns) if one is not None else None
+    if pending is not None:
+        yield pending
 
 
-def _best_set(grid: Grid, arrival: Float, waits: Float, columns: Int, tests: int) -> RankSet | None:
+def _find_best_set(
+    grid: ArrivalMatrix, arrival: Float, waits: Float, columns: Int, tests: int
+) -> RankSet | None:
     """Return the rank set that explains most of the wait of some instances."""
 
     def gain(one: RankSet) -> float:
         shift = np.zeros_like(arrival)
         shift[:, columns] = one.shift[:, None]
-        return gain_of(grid, arrival, shift, waits)
+        return compute_gain(grid, arrival, shift, waits)
 
     best, most = None, 0.0
-    for one in rank_sets.candidates(grid, arrival[:, columns], SURE / tests):
+    for one in rank_sets.find_rank_sets(grid, arrival[:, columns], MAX_P / tests):
         explained = gain(one)
         # A more complex set must explain more wait.
-        if explained > (HARDER[one.kind] * most if best is not None else 0.0):
+        if explained > (COMPLEXITY[one.kind] * most if best is not None else 0.0):
             best, most = one, explained
-    return _needed(best, most, gain) if best is not None else None
+    return _needed_ranks(best, most, gain) if best is not None else None
 
 
-def _needed(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
+def _needed_ranks(one: RankSet, most: float, gain: Callable[[RankSet], float]) -> RankSet:
     """Remove the ranks from a set for which nobody waits, as in a broadcast."""
-    if one.kind not in ("rank", "early") or not 1 < len(one.rows) <= MOST_TRIED:
+    if one.kind not in ("rank", "early") or not 1 < len(one.rows) <= MAX_TRIED:
         return one
     for row in one.rows.tolist():
         shift = one.shift.copy()
         shift[row] = 0.0
         rows = one.rows[one.rows != row]
         less = replace(one, rows=rows, shift=shift, late_ns=abs(float(shift[rows[0]])))
-        if gain(less) >= most * (1 - NEEDED):
-            return _needed(less, most, gain)
+        if gain(less) >= most * (1 - MIN_RANK_GAIN):
+            return _needed_ranks(less, most, gain)
     return one
 
 
 # Trends: the lateness of one rank grows or shrinks steadily.
 
 
-def _growing(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    found = trend_of(arrival, waits, SURE)
-    if found is None or found.line.max() <= grid.least_ns:
+def _growing_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+    found = find_trend(arrival, waits, MAX_P)
+    if found is None or found.fitted_line.max() <= grid.least_ns:
         return
-    columns = np.arange(grid.instances)
+    columns = np.arange(grid.instance_count)
     shift = np.zeros_like(arrival)
-    shift[found.row] = found.line
-    gain = gain_of(grid, arrival, shift, waits)
-    ends = float(found.line[0]), float(found.line[-1])
+    shift[found.row] = found.fitted_line
+    gain = compute_gain(grid, arrival, shift, waits)
+    ends = float(found.fitted_line[0]), float(found.fitted_line[-1])
     ranks = (int(grid.ranks[found.row]),)
-    late = float(np.median(found.line))
+    late = float(np.median(found.fitted_line))
     yield _Candidate(Pattern("rank", ranks, late, columns, gain, found.p, grows=ends), shift)
 
 
 # Outliers: few instances with much of the wait.
 
 
-def _outliers(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    columns = outliers.outlying(grid, arrival, waits)
+def _outlier_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+    columns = outliers.find_outliers(grid, arrival, waits)
     if not len(columns):
         return
     shift = np.zeros_like(arrival)
     shift[:, columns] = arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
     gain = float(waits[columns].sum())
-    ranks = outliers.blamed(grid, arrival[:, columns])
+    ranks = outliers.find_late_ranks(grid, arrival[:, columns])
     late = float(np.nanmax(arrival[:, columns]))
     yield _Candidate(Pattern("outlier", ranks, late, columns, gain, 0.0), shift)
 
@@ -269,9 +290,9 @@ def _outliers(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
 # Periodic patterns.
 
 
-def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _periodic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     signal = np.log(np.maximum(waits / max(len(arrival) - 1, 1), grid.least_ns))
-    every = period_of(signal, grid.number)
+    every = find_period(signal, grid.number)
     if every is None:
         return
     kind = grid.number % every.length
@@ -279,19 +300,19 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     mean = np.bincount(kind, waits, every.length) / np.maximum(known, 1)
     high = mean > (mean.max() + mean[known > 0].min()) / 2
     columns = np.flatnonzero(high[kind])
-    if len(columns) in (0, grid.instances):
+    if len(columns) in (0, grid.instance_count):
         return
     offsets = tuple(np.flatnonzero(high & (known > 0)).tolist())
-    one = _best_set(grid, arrival, waits, columns, 1)
+    one = _find_best_set(grid, arrival, waits, columns, 1)
     shift = np.zeros_like(arrival)
     ranks: tuple[int, ...] = ()
-    late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), CHANCE_PERIODIC
-    grown = trend_of(arrival[:, columns], waits[columns], SURE)
+    late, p = float(np.median(np.nanmax(arrival[:, columns], 0))), MAX_PERIODIC_P
+    grown = find_trend(arrival[:, columns], waits[columns], MAX_P)
     grows = None
     if one is None and grown is not None:
-        shift[grown.row, columns] = grown.line
-        ranks, late, p = (int(grid.ranks[grown.row]),), float(np.median(grown.line)), grown.p
-        grows = float(grown.line[0]), float(grown.line[-1])
+        shift[grown.row, columns] = grown.fitted_line
+        ranks, late, p = (int(grid.ranks[grown.row]),), float(np.median(grown.fitted_line)), grown.p
+        grows = float(grown.fitted_line[0]), float(grown.fitted_line[-1])
     elif one is not None and one.kind not in ("gradient", "each"):
         shift[:, columns] = one.shift[:, None]
         ranks, late, p = tuple(grid.ranks[one.rows].tolist()), one.late_ns, one.p
@@ -301,7 +322,7 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
         shift[:, columns] = (1 - min(usual, 1.0)) * (
             arrival[:, columns] - np.nanmin(arrival[:, columns], 0)
         )
-    gain = gain_of(grid, arrival, shift, waits)
+    gain = compute_gain(grid, arrival, shift, waits)
     found = Pattern("periodic", ranks, late, columns, gain, p, every.length, offsets)
     yield _Candidate(replace(found, grows=grows), shift)
 
@@ -309,23 +330,23 @@ def _periodic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
 # Moving patterns: lateness passes from rank to rank.
 
 
-def _moving(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
-    _, last = signals(grid, arrival)
+def _moving_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+    _, last = phase_signals(grid, arrival)
     row = np.where(last >= 0, np.nanargmax(arrival, 0), -1)
-    found = turns(row, grid.number, waits, len(arrival))
+    found = find_rotation(row, grid.number, waits, len(arrival))
     if found is None:
         return
     columns = np.flatnonzero(found.row >= 0)
     at = (found.row[columns], columns)
     late = arrival[at] - _median_of_others(arrival[:, columns], at[0])
     amount = float(np.median(late))
-    if amount <= grid.least_ns or found.p > SURE:
+    if amount <= grid.least_ns or found.p > MAX_P:
         return
     shift = np.zeros_like(arrival)
     shift[at] = np.clip(late, 0.0, amount)
     rows = np.unique(at[0])
     ranks = tuple(grid.ranks[rows].tolist())
-    gain = gain_of(grid, arrival, shift, waits)
+    gain = compute_gain(grid, arrival, shift, waits)
     cause = "periodic" if len(rows) == 1 else "moving"
     period, offsets, step = found.period, found.offsets, found.step
     moves = Pattern(cause, ranks, amount, columns, gain, found.p, period, offsets, step)
@@ -337,10 +358,10 @@ def _median_of_others(arrival: Float, row: Int) -> Float:
     """Return for each instance the median arrival of all rows except one."""
     others = arrival.copy()
     others[row, np.arange(arrival.shape[1])] = np.nan
-    return np.asarray(median_of(others))
+    return np.asarray(column_medians(others))
 
 
-def _sporadic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
+def _sporadic_candidates(grid: ArrivalMatrix, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     """Yield the rank with far more costly occasional lateness than other ranks, if any."""
     whole, ranks = float(waits.sum()), len(arrival)
     if whole <= 0 or ranks < 2:
@@ -349,21 +370,21 @@ def _sporadic(grid: Grid, arrival: Float, waits: Float) -> Iterator[_Candidate]:
     weight = np.bincount(last, waits, ranks)
     row = int(np.argmax(weight))
     usual = float(np.median(np.delete(weight, row))) / max(float(weight[row]), 1.0)
-    middle = median_of(np.delete(arrival, row, 0))
+    middle = column_medians(np.delete(arrival, row, 0))
     late = np.nan_to_num(arrival[row] - middle)
-    columns = np.flatnonzero(_notable(late, last == row))
-    if len(columns) < FEWEST_TIMES:
+    columns = np.flatnonzero(_notable_instances(late, last == row))
+    if len(columns) < MIN_EVENTS:
         return
     amount = float(np.median(late[columns]))
     shift = np.zeros_like(arrival)
     shift[row, columns] = amount
-    gain = gain_of(grid, arrival, shift, waits) * max(1.0 - usual, 0.0)
-    p = _chance_of_events(waits, last, row, ranks)
-    if p <= SURE and gain >= SPORADIC * whole and amount > grid.least_ns:
+    gain = compute_gain(grid, arrival, shift, waits) * max(1.0 - usual, 0.0)
+    p = _p_of_events(waits, last, row, ranks)
+    if p <= MAX_P and gain >= MIN_SPORADIC_SHARE * whole and amount > grid.least_ns:
         yield _Candidate(Pattern("rank", (int(grid.ranks[row]),), amount, columns, gain, p), shift)
 
 
-def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
+def _p_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
     """Return the p-value that one rank is last in so many of the costly instances.
 
     Repeated events of the same rank within NEAR instances count once.
@@ -376,14 +397,14 @@ def _chance_of_events(waits: Float, last: Int, row: int, ranks: int) -> float:
     count = hits = 0
     newest: dict[int, int] = {}
     for column, of in zip(events.tolist(), last[events].tolist(), strict=True):
-        if column - newest.get(of, -NEAR - 1) > NEAR:
+        if column - newest.get(of, -MAX_GAP - 1) > MAX_GAP:
             count += 1
             hits += of == row
         newest[of] = column
     return min(float(special.bdtrc(hits - 1, count, 1 / ranks)) * ranks, 1.0)
 
 
-def _notable(late: Float, chosen: Bool) -> Bool:
+def _notable_instances(late: Float, chosen: Bool) -> Bool:
     """Return the instances in which a rank is late by at least half of the costliest lateness."""
     order = np.sort(late[chosen])[::-1]
     total = np.cumsum(order)

@@ -12,25 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.changepoint import segments
-from mpiprof.diagnosis.samples import sample_of
-from mpiprof.diagnosis.significance import persistence
+from mpiprof.diagnosis.changepoint import segment_columns
+from mpiprof.diagnosis.samples import take_sample
+from mpiprof.diagnosis.significance import persistence_ratio
 from mpiprof.metrics.instance_series import RUN
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 BINS = 2048  # bounds the segmentation, which takes quadratic time at worst
-SHORTEST = 8  # instances; a shorter stretch is an outlier
-LEAST_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
-LEAST_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
-LONGEST_PERIOD = 64
-MOST_PERIODIC = 1 << 14  # number of instances in which a period is searched
-LEAST_PERIODIC = 0.2  # minimum share of the variance that a period explains
-CHANCE_PERIODIC = 1e-3  # maximum p-value of a period, corrected for all lengths
-ALIKE = 0.8  # a shorter period wins if it explains this share of what the best explains
-LEAST_NOISE = 0.05  # minimum noise of the logarithm; changes below 5 % are irrelevant
-SHARE_NOISE = 0.35  # noise of the indicator that a rank is last, after the running median
-RANKS = 4  # number of most frequent last ranks for which this share is tracked
+MIN_LENGTH = 8  # instances; a shorter stretch is an outlier
+MIN_RATIO = 1.25  # of neighbouring phases' imbalances, if the last ranks are equal
+MIN_SHARE = 0.3  # minimum change of a rank's share of being last between neighbouring phases
+MAX_PERIOD = 64
+MAX_PERIODIC_INSTANCES = 1 << 14  # number of instances in which a period is searched
+MIN_PERIODIC_SHARE = 0.2  # minimum share of the variance that a period explains
+MAX_PERIODIC_P = 1e-3  # maximum p-value of a period, corrected for all lengths
+NEAR_BEST = 0.8  # a shorter period wins if it explains this share of what the best explains
+MIN_SIGNAL_NOISE = 0.05  # minimum noise of the logarithm; changes below 5 % are irrelevant
+MIN_SHARE_NOISE = 0.35  # noise of the indicator that a rank is last, after the running median
+MAX_RANKS = 4  # number of most frequent last ranks for which this share is tracked
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Period:
     offset: int
 
 
-def phases(trace: Trace, callsite: int) -> pd.DataFrame:
+def find_phases(trace: Trace, callsite: int) -> pd.DataFrame:
     """Return one row per phase, in order.
 
     phase, first_instance and last_instance (numbers within the call site, by first arrival),
@@ -51,7 +51,7 @@ def phases(trace: Trace, callsite: int) -> pd.DataFrame:
     these instances), period_worst_imbalance_ns (their mean). For a call site with more than MOST
     instances (metrics/instance_series.py) the figures are from the thinned series.
     """
-    series = sample_of(trace, callsite).series
+    series = take_sample(trace, callsite).series
     spread = series["worst_imbalance_ns"].to_numpy(np.float64)
     known = np.flatnonzero(~np.isnan(spread))
     number = series["number"].to_numpy(np.int64)
@@ -60,20 +60,22 @@ def phases(trace: Trace, callsite: int) -> pd.DataFrame:
     last = np.where(
         spread[known] > trace.clock_error_ns, series["last_rank"].to_numpy(np.int64)[known], -1
     )
-    found = period_of(signal, number[known])
-    edges = known[change_points(without_period(signal, number[known], found), last)]
+    found = find_period(signal, number[known])
+    edges = known[find_change_points(remove_period(signal, number[known], found), last)]
     bounds = [0, *edges.tolist(), len(series)]
     skipped = (number[-1] - number[0] + 1) / len(series) if len(series) else 1.0
     rows = [
-        _row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
+        _make_row(series.iloc[a:b], i, found, trace.clock_error_ns, skipped)
         for i, (a, b) in enumerate(itertools.pairwise(bounds))
         if b > a
     ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"latest_rank": "Int64"})
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(PHASE_COLUMNS)).astype(
+        {"latest_rank": "Int64"}
+    )
     return frame
 
 
-COLUMNS = (
+PHASE_COLUMNS = (
     "phase",
     "first_instance",
     "last_instance",
@@ -94,7 +96,7 @@ COLUMNS = (
 )
 
 
-def _row(
+def _make_row(
     part: pd.DataFrame, phase: int, period: Period | None, least: int, skipped: float
 ) -> dict[str, object]:
     number = part["number"].to_numpy(np.int64)
@@ -124,28 +126,28 @@ def _row(
     }
 
 
-def period_of(signal: Float, number: Int) -> Period | None:
+def find_period(signal: Float, number: Int) -> Period | None:
     """Return the shortest period of a signal, or None; `number` is each value's instance number.
 
     Method: for each n, an analysis of variance of the signal minus its running mean, over number %
     n.
     """
-    longest = min(LONGEST_PERIOD, len(signal) // 6, RUN // 3)
+    longest = min(MAX_PERIOD, len(signal) // 6, RUN // 3)
     if longest < 2 or np.ptp(signal) == 0:
         return None
     trend = _running_mean(signal, 2 * longest + 1)
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
-    every = -(-len(signal) // MOST_PERIODIC)
-    kept = np.arange(len(signal)) // RUN % every == 0
-    rest, number = (signal - trend)[kept], number[kept]
+    every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
+    classes_means = np.arange(len(signal)) // RUN % every == 0
+    rest, number = (signal - trend)[classes_means], number[classes_means]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):
-        explained[length] = _explained(rest, number % length, length, longest)
+        explained[length] = _explained_share(rest, number % length, length, longest)
     best = explained.max()
-    if best < LEAST_PERIODIC:
+    if best < MIN_PERIODIC_SHARE:
         return None
-    length = int(np.flatnonzero(explained >= ALIKE * best)[0])
-    means = _means(rest, number % length, length)
+    length = int(np.flatnonzero(explained >= NEAR_BEST * best)[0])
+    means = _class_means(rest, number % length, length)
     return Period(length, int(np.argmax(np.abs(means - np.median(means)))))
 
 
@@ -159,44 +161,44 @@ def _running_mean(signal: Float, width: int) -> Float:
     )
 
 
-def _means(values: Float, kind: Int, kinds: int) -> Float:
-    count = np.bincount(kind, minlength=kinds)
-    return np.asarray(np.bincount(kind, values, kinds) / np.maximum(count, 1))
+def _class_means(values: Float, class_of: Int, class_count: int) -> Float:
+    count = np.bincount(class_of, minlength=class_count)
+    return np.asarray(np.bincount(class_of, values, class_count) / np.maximum(count, 1))
 
 
-def _explained(rest: Float, kind: Int, kinds: int, tests: int) -> float:
+def _explained_share(rest: Float, class_of: Int, class_count: int, tests: int) -> float:
     """Return the adjusted share of variance that the classes explain; 0 if not significant."""
     rest = rest - rest.mean()
     total = float((rest**2).sum())
-    count = np.bincount(kind, minlength=kinds)
-    sums = np.bincount(kind, rest, kinds)
+    count = np.bincount(class_of, minlength=class_count)
+    sums = np.bincount(class_of, rest, class_count)
     within = max(total - float((sums**2 / np.maximum(count, 1)).sum()), 0.0)
-    left = len(rest) - kinds
+    left = len(rest) - class_count
     if total <= 0 or left <= 0:
         return 0.0
     adjusted = 1 - (within / left) / (total / (len(rest) - 1))
-    if adjusted < ALIKE * LEAST_PERIODIC:
+    if adjusted < NEAR_BEST * MIN_PERIODIC_SHARE:
         return 0.0
     if within > 0:
         from scipy import special
 
-        ratio = ((total - within) / (kinds - 1)) / (within / left)
-        if special.fdtrc(kinds - 1, left, ratio) * tests > CHANCE_PERIODIC:
+        ratio = ((total - within) / (class_count - 1)) / (within / left)
+        if special.fdtrc(class_count - 1, left, ratio) * tests > MAX_PERIODIC_P:
             return 0.0
     return adjusted
 
 
-def without_period(signal: Float, number: Int, period: Period | None) -> Float:
+def remove_period(signal: Float, number: Int, period: Period | None) -> Float:
     """Return a signal without its periodic component."""
     if period is None:
         return signal
-    kind = number % period.length
+    class_of = number % period.length
     trend = _running_mean(signal, 2 * period.length + 1)
-    means = _means(signal - trend, kind, period.length)
-    return np.asarray(signal - (means - np.median(means))[kind])
+    means = _class_means(signal - trend, class_of, period.length)
+    return np.asarray(signal - (means - np.median(means))[class_of])
 
 
-def change_points(signal: Float, last: Int) -> Int:
+def find_change_points(signal: Float, last: Int) -> Int:
     """Return the indices at which a new phase begins.
 
     signal: logarithm of the imbalance. last: last rank, -1 if unknown. Running medians remove
@@ -207,37 +209,37 @@ def change_points(signal: Float, last: Int) -> Int:
     from scipy import ndimage
 
     count = len(signal)
-    if count < 2 * SHORTEST:
+    if count < 2 * MIN_LENGTH:
         return np.zeros(0, np.int64)
-    columns = np.stack([signal, *_shares(last)], 1)
+    columns = np.stack([signal, *_last_rank_indicators(last)], 1)
     smooth = ndimage.median_filter(columns, (5, 1), mode="nearest")
-    lasting = np.array([persistence(column) for column in np.ascontiguousarray(columns.T)])
-    scale = _noise(columns) * np.sqrt(lasting)
+    lasting = np.array([persistence_ratio(column) for column in np.ascontiguousarray(columns.T)])
+    scale = _estimate_noise(columns) * np.sqrt(lasting)
     width = -(-count // BINS)
     starts = np.arange(0, count, width)
     binned = np.add.reduceat(smooth / scale, starts) / np.diff([*starts, count])[:, None]
     binned *= np.sqrt(width)
     penalty = 3.0 * (columns.shape[1] + 1) * np.log(len(binned))
-    shortest = max(-(-SHORTEST // width), 2)
+    shortest = max(-(-MIN_LENGTH // width), 2)
     if len(binned) < 2 * shortest:
         return np.zeros(0, np.int64)
-    edges = starts[segments(binned, penalty, shortest)].tolist()
-    exact = [_refined(columns / scale, edge, width) for edge in edges]
-    return np.array(_merged(columns, exact, lasting), np.int64)
+    edges = starts[segment_columns(binned, penalty, shortest)].tolist()
+    exact = [_refine_edge(columns / scale, edge, width) for edge in edges]
+    return np.array(_merge_phases(columns, exact, lasting), np.int64)
 
 
-def _shares(last: Int) -> list[Float]:
+def _last_rank_indicators(last: Int) -> list[Float]:
     """Return an indicator column for each of the ranks that are last most often."""
     ranks, counts = np.unique(last[last >= 0], return_counts=True)
-    often = ranks[np.argsort(-counts, kind="stable")][:RANKS]
+    often = ranks[np.argsort(-counts, kind="stable")][:MAX_RANKS]
     return [
         (last == rank).astype(np.float64)
         for rank in often
-        if LEAST_SHARE / 2 < (last == rank).mean() < 1
+        if MIN_SHARE / 2 < (last == rank).mean() < 1
     ]
 
 
-def _noise(columns: Float) -> Float:
+def _estimate_noise(columns: Float) -> Float:
     """Return the noise of each column from one instance to the next, with a lower limit.
 
     The noise of the indicator columns is a constant, because their own changes differ from phase to
@@ -245,17 +247,17 @@ def _noise(columns: Float) -> Float:
     """
     steps = np.abs(np.diff(columns[:, 0]))
     signal = float(np.median(steps)) / (0.6745 * np.sqrt(2))  # the median ignores outliers
-    return np.array([max(signal, LEAST_NOISE), *[SHARE_NOISE] * (columns.shape[1] - 1)])
+    return np.array([max(signal, MIN_SIGNAL_NOISE), *[MIN_SHARE_NOISE] * (columns.shape[1] - 1)])
 
 
-def _refined(columns: Float, edge: int, width: int) -> int:
+def _refine_edge(columns: Float, edge: int, width: int) -> int:
     """Return the row near an edge where a step fits best."""
-    reach = max(SHORTEST, 2 * width)
+    reach = max(MIN_LENGTH, 2 * width)
     low, high = max(edge - reach, 0), min(edge + reach, len(columns))
-    return low + best_cut(columns[low:high])
+    return low + find_best_cut(columns[low:high])
 
 
-def best_cut(columns: Float) -> int:
+def find_best_cut(columns: Float) -> int:
     """Return the row that best cuts the columns into two stretches of constant values."""
     count = len(columns)
     sums = np.cumsum(columns, axis=0)[:-1]
@@ -264,15 +266,15 @@ def best_cut(columns: Float) -> int:
     return 1 + int(np.argmax(gain))
 
 
-def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
+def _merge_phases(columns: Float, edges: list[int], lasting: Float) -> list[int]:
     """Remove edges between phases that hardly differ, the smallest difference first."""
     sure = np.sqrt(2 * np.log(len(columns))) + 2  # deviations that chance never reaches
     bounds = [0, *sorted(set(edges)), len(columns)]
-    stretches = _Stretches(columns)
+    stretches = _RunningSums(columns)
 
     def at(edge: int) -> float:
         begin, middle, end = bounds[edge : edge + 3]
-        return _apart(stretches, begin, middle, end, sure, lasting)
+        return _difference(stretches, begin, middle, end, sure, lasting)
 
     apart = [at(edge) for edge in range(len(bounds) - 2)]
     while apart:
@@ -285,7 +287,7 @@ def _merged(columns: Float, edges: list[int], lasting: Float) -> list[int]:
     return bounds[1:-1]
 
 
-class _Stretches:
+class _RunningSums:
     """Means of columns, and variance of the first column, over any stretch, by running sums."""
 
     def __init__(self, columns: Float) -> None:
@@ -294,31 +296,37 @@ class _Stretches:
         rest = np.hstack([rest, rest[:, :1] ** 2])
         self.sums = np.vstack([np.zeros(rest.shape[1]), np.cumsum(rest, axis=0)])
 
-    def of(self, begin: int, end: int) -> tuple[Float, float]:
+    def mean_and_variance(self, begin: int, end: int) -> tuple[Float, float]:
         """Return the mean of each column, and the variance of the first column."""
         means = (self.sums[end] - self.sums[begin]) / (end - begin)
         return self.centre + means[:-1], max(float(means[-1] - means[0] ** 2), 0.0)
 
 
-def _apart(
-    stretches: _Stretches, begin: int, middle: int, end: int, sure: float, lasting: Float
+def _difference(
+    stretches: _RunningSums, begin: int, middle: int, end: int, sure: float, lasting: Float
 ) -> float:
     """Return the difference of two stretches; from 1 on they are separate phases.
 
     In at least one column the difference must be both relevant and significant.
     """
     before, after = middle - begin, end - middle
-    if min(before, after) < SHORTEST:
+    if min(before, after) < MIN_LENGTH:
         return 0.0
-    (a, a_variance), (b, b_variance) = stretches.of(begin, middle), stretches.of(middle, end)
+    (a, a_variance), (b, b_variance) = (
+        stretches.mean_and_variance(begin, middle),
+        stretches.mean_and_variance(middle, end),
+    )
     apiece = 1 / before + 1 / after
     spread = a_variance / before + b_variance / after
     share = (a[1:] * before + b[1:] * after) / (before + after)
-    variances = lasting * [max(spread, LEAST_NOISE**2 * apiece), *(share * (1 - share) * apiece)]
+    variances = lasting * [
+        max(spread, MIN_SIGNAL_NOISE**2 * apiece),
+        *(share * (1 - share) * apiece),
+    ]
     chance = np.abs(b - a) / (sure * np.sqrt(np.maximum(variances, 1e-9)))
-    shares = np.minimum(np.abs(b[1:] - a[1:]) / LEAST_SHARE, chance[1:]).max(initial=0.0)
+    shares = np.minimum(np.abs(b[1:] - a[1:]) / MIN_SHARE, chance[1:]).max(initial=0.0)
     if chance[0] <= shares:  # saves computing the medians
         return float(shares)
     signal = stretches.signal
     ratio = abs(float(np.median(signal[middle:end]) - np.median(signal[begin:middle])))
-    return float(max(min(ratio / np.log(LEAST_RATIO), chance[0]), shares))
+    return float(max(min(ratio / np.log(MIN_RATIO), chance[0]), shares))

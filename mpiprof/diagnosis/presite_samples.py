@@ -9,10 +9,10 @@ from mpiprof.diagnosis.delay_chain import START
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 
-FEWEST = 5  # minimum number of samples for a result
+MIN_SAMPLES = 5  # minimum number of samples for a result
 
 
-def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
+def find_location(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, Any] | None:
     """Return the code that a rank mostly executes between two call sites (START: MPI_Init).
 
     file, line, function: the function with most time, and its line with most time; None if unknown.
@@ -26,28 +26,30 @@ def place_of(trace: Trace, rank: int, after: int, callsite: int) -> dict[str, An
     here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
     times: Counter[int] = Counter()
     samples = blind_ns = 0
-    for (of, left, entered, place), (count, ns) in trace.tables.where.items():
+    for (of, left, entered, location), (count, ns) in trace.tables.where.items():
         if of == rank and entered in here and (left in before or after == left == START):
             samples += count
-            if place in here and "module" not in trace.tables.sites[place][0]:
+            if location in here and "module" not in trace.tables.sites[location][0]:
                 blind_ns += ns
             else:
-                times[place] += ns
-    if samples < FEWEST or times.total() <= blind_ns:
+                times[location] += ns
+    if samples < MIN_SAMPLES or times.total() <= blind_ns:
         return None
     found = describe_sites(trace.tables.sites, [list(times)])[0]
-    return _most(list(zip(found, times.values(), strict=True)), times.total() + blind_ns)
+    return _find_most_frequent(
+        list(zip(found, times.values(), strict=True)), times.total() + blind_ns
+    )
 
 
-def _most(places: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:
+def _find_most_frequent(locations: list[tuple[dict[str, Any], int]], whole: int) -> dict[str, Any]:
     functions: Counter[tuple[str | None, str | None]] = Counter()
     lines: defaultdict[Any, Counter[int | None]] = defaultdict(Counter)
-    for place, ns in places:
-        function = place["function"]
+    for location, ns in locations:
+        function = location["function"]
         # The text of a function without a line ends in an offset, which is removed.
-        name = function.partition("+0x")[0] if function and place["line"] is None else function
-        functions[place["file"], name] += ns
-        lines[place["file"], name][place["line"]] += ns
+        name = function.partition("+0x")[0] if function and location["line"] is None else function
+        functions[location["file"], name] += ns
+        lines[location["file"], name][location["line"]] += ns
     (file, name), ns = functions.most_common(1)[0]
     line = lines[file, name].most_common(1)[0][0]
     return {"file": file, "line": line, "function": name, "share": ns / whole}

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.diagnosis.arrival_matrix import Grid, median_of
+from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.significance import p_above
 from mpiprof.metrics.variance_components import nodes_differ
 from mpiprof.metrics.wait_states import awaited, waits
 from mpiprof.trace.types import Float, Int
 
-SPLITS = 4  # gaps between mean arrivals at which ranks are divided
-LINEAR = 0.9  # minimum share of the variance that a line along the ranks explains
-FEWEST_LINEAR = 4  # ranks
-ALIKE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
-LEVEL = 0.15  # share of the whole range within which ranks count as equal
+MAX_SPLITS = 4  # gaps between mean arrivals at which ranks are divided
+MIN_LINEAR_SHARE = 0.9  # minimum share of the variance that a line along the ranks explains
+MIN_LINEAR_RANKS = 4  # ranks
+MAX_LEVEL_SHARE = 0.6  # minimum lateness of each rank of a set, as a share of the first one's
+LEVEL_TOLERANCE = 0.15  # share of the whole range within which ranks count as equal
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,27 @@ class RankSet:
     node: str | None = None
 
 
-def candidates(grid: Grid, arrival: Float, sure: float) -> Iterator[RankSet]:
+def find_rank_sets(grid: ArrivalMatrix, arrival: Float, sure: float) -> Iterator[RankSet]:
     """Yield the sets of ranks that differ significantly, the simplest first.
 
     arrival: columns of the instances to examine. sure: maximum p-value.
     """
     if arrival.shape[1] < 2:
         return
-    centred = arrival - median_of(arrival)
-    mean = _usual(centred)
-    of_node, p = _node_effect(grid, centred, mean)
+    centred = arrival - column_medians(arrival)
+    mean = _trimmed_means(centred)
+    of_node, p = _find_node_effect(grid, centred, mean)
     if p > sure:
         of_node[:] = 0.0
     if of_node.any():
-        yield _slow_nodes(grid, of_node, p)
-    yield from _of_root(grid, centred, mean, sure)
-    yield from _splits(grid, centred - of_node[:, None], mean - of_node, sure)
-    yield from _gradient(grid, centred, mean, sure)
-    yield from _everybody(grid, centred, mean, sure)
+        yield _find_slow_nodes(grid, of_node, p)
+    yield from _find_root_sets(grid, centred, mean, sure)
+    yield from _find_splits(grid, centred - of_node[:, None], mean - of_node, sure)
+    yield from _find_gradient(grid, centred, mean, sure)
+    yield from _every_rank_set(grid, centred, mean, sure)
 
 
-def _usual(centred: Float) -> Float:
+def _trimmed_means(centred: Float) -> Float:
     """Return the mean of the middle half of each row's values, which ignores single spikes."""
     known = (~np.isnan(centred)).sum(1)
     order = np.sort(centred, axis=1)  # NaN is sorted last
@@ -71,7 +71,9 @@ def _usual(centred: Float) -> Float:
     return np.asarray((sums[row, high] - sums[row, low]) / np.maximum(high - low, 1))
 
 
-def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+def _find_splits(
+    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
+) -> Iterator[RankSet]:
     """Yield divisions of the ranks in two, at the gaps that explain most."""
     order = np.argsort(-mean, kind="stable")
     values = mean[order]
@@ -81,13 +83,18 @@ def _splits(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[Ra
     below = (values.sum() - np.cumsum(values)[:-1]) / (ranks - size)
     between = size * (ranks - size) * (above - below) ** 2
     gaps = values[:-1] - values[1:]
-    chosen = [*np.argsort(-between, kind="stable")[:SPLITS], *np.argsort(-gaps, kind="stable")[:1]]
+    chosen = [
+        *np.argsort(-between, kind="stable")[:MAX_SPLITS],
+        *np.argsort(-gaps, kind="stable")[:1],
+    ]
     at = [c for c in dict.fromkeys(map(int, chosen)) if gaps[c] > 0]
     divided = [(order[: c + 1], order[c + 1 :]) for c in at]
-    yield from _surely(grid, centred, mean, sure, divided)
+    yield from _select_significant(grid, centred, mean, sure, divided)
 
 
-def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+def _find_root_sets(
+    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
+) -> Iterator[RankSet]:
     """Yield the rank that causes most wait, and the root that waits for all, in rooted operations.
 
     There, other ranks may arrive even later without any rank waiting for them.
@@ -105,40 +112,46 @@ def _of_root(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[R
     roots = np.unique([block.rows[block.group.root] for block in rooted])
     if len(roots) == 1:
         divided.append((np.setdiff1d(every, roots), roots))
-    yield from _surely(grid, centred, mean, sure, divided)
+    yield from _select_significant(grid, centred, mean, sure, divided)
 
 
-def _surely(
-    grid: Grid, centred: Float, mean: Float, sure: float, divided: Iterable[tuple[Int, Int]]
+def _select_significant(
+    grid: ArrivalMatrix,
+    centred: Float,
+    mean: Float,
+    sure: float,
+    divided: Iterable[tuple[Int, Int]],
 ) -> Iterator[RankSet]:
     """Yield the significant ones of the given divisions into late and early ranks."""
     for upper, lower in divided:
-        one = _division(grid, centred, mean, upper, lower)
+        one = _make_division(grid, centred, mean, upper, lower)
         if one is not None and one.p <= sure:
             yield one
 
 
-def _division(grid: Grid, centred: Float, mean: Float, upper: Int, lower: Int) -> RankSet | None:
+def _make_division(
+    grid: ArrivalMatrix, centred: Float, mean: Float, upper: Int, lower: Int
+) -> RankSet | None:
     """Return the smaller of two sets of ranks as late or early, or None if it is not separate."""
     few = upper if len(upper) <= len(lower) else lower
     others = lower if few is upper else upper
     sign = 1.0 if few is upper else -1.0
-    apart = centred[few] - median_of(centred[others])
+    apart = centred[few] - column_medians(centred[others])
     shift = np.zeros(len(mean))
     if np.isnan(centred).any():  # ranks of other instances are not comparable
-        shift[few] = _usual(apart)
+        shift[few] = _trimmed_means(apart)
     else:
         shift[few] = mean[few] - float(np.median(mean[others]))
     few = few[np.argsort(-sign * shift[few], kind="stable")]
     amount = sign * float(shift[few[0]])
     least = sign * float(shift[few[-1]])
-    if least <= max(grid.least_ns, ALIKE * amount):
+    if least <= max(grid.least_ns, MAX_LEVEL_SHARE * amount):
         return None
     p = min(float(p_above(sign * apart).max()) * len(mean), 1.0)
     return RankSet("rank" if sign > 0 else "early", few, amount, shift, p)
 
 
-def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]:
+def _find_node_effect(grid: ArrivalMatrix, centred: Float, mean: Float) -> tuple[Float, float]:
     """Return the lateness of each rank's node (0 if the node is not slow), and its p-value.
 
     A node's lateness is the median of its ranks, so that one late rank does not make a slow node.
@@ -152,14 +165,14 @@ def _node_effect(grid: Grid, centred: Float, mean: Float) -> tuple[Float, float]
     gap = int(np.argmax(np.diff(median[order])))
     slow = np.isin(grid.node, order[gap + 1 :])
     apart = float(median[order[gap + 1]] - median[order[gap]])
-    difference = median_of(centred[slow]) - median_of(centred[~slow])
+    difference = column_medians(centred[slow]) - column_medians(centred[~slow])
     p = min(float(p_above(difference[None, :])[0]) * len(counts), 1.0)
     if apart > grid.least_ns and nodes_differ(mean, grid.node, grid.least_ns):
         found[slow] = np.median(mean[slow]) - np.median(mean[~slow])
     return found, p
 
 
-def _slow_nodes(grid: Grid, of_node: Float, p: float) -> RankSet:
+def _find_slow_nodes(grid: ArrivalMatrix, of_node: Float, p: float) -> RankSet:
     """Return the ranks of the slow nodes."""
     rows = np.flatnonzero(of_node)
     names = {grid.nodes[node] for node in grid.node[rows]}
@@ -167,15 +180,17 @@ def _slow_nodes(grid: Grid, of_node: Float, p: float) -> RankSet:
     return RankSet("node", rows, float(of_node.max()), of_node, p, node)
 
 
-def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+def _find_gradient(
+    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
+) -> Iterator[RankSet]:
     """Yield a gradient if a line along the ranks explains nearly all lateness."""
     ranks = len(mean)
-    if ranks < FEWEST_LINEAR:
+    if ranks < MIN_LINEAR_RANKS:
         return
     along = np.arange(ranks) - (ranks - 1) / 2
     slope = float(along @ mean / (along @ along))
     total = float(((mean - mean.mean()) ** 2).sum())
-    if total <= 0 or slope**2 * float(along @ along) < LINEAR * total:
+    if total <= 0 or slope**2 * float(along @ along) < MIN_LINEAR_SHARE * total:
         return
     line = slope * along
     top = ranks - 1 if slope > 0 else 0
@@ -188,9 +203,11 @@ def _gradient(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[
         yield RankSet("gradient", np.array([top]), float(shift[top]), shift, p)
 
 
-def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator[RankSet]:
+def _every_rank_set(
+    grid: ArrivalMatrix, centred: Float, mean: Float, sure: float
+) -> Iterator[RankSet]:
     """Yield the set "each": every rank has a different, constant lateness."""
-    if len(mean) < FEWEST_LINEAR or _on_a_level(mean) >= len(mean) / 2:
+    if len(mean) < MIN_LINEAR_RANKS or _count_on_level(mean) >= len(mean) / 2:
         return
     shift = mean - mean.min()
     order = np.argsort(-mean, kind="stable")
@@ -205,8 +222,8 @@ def _everybody(grid: Grid, centred: Float, mean: Float, sure: float) -> Iterator
         yield RankSet("each", rows, late, shift, p)
 
 
-def _on_a_level(mean: Float) -> int:
+def _count_on_level(mean: Float) -> int:
     """Return the maximum number of ranks with nearly equal lateness."""
     values = np.sort(mean)
-    reach = LEVEL * (values[-1] - values[0])
+    reach = LEVEL_TOLERANCE * (values[-1] - values[0])
     return int((np.searchsorted(values, values + reach, "right") - np.arange(len(values))).max())

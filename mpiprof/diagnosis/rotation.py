@@ -8,18 +8,18 @@ import numpy as np
 
 from mpiprof.trace.types import Float, Int
 
-LONGEST = 64  # maximum number of instances per repetition
-FEWEST = 12  # instances
-REPEATS = 3  # minimum number of repetitions
-BEYOND = 0.25  # minimum share of the wait beyond what chance and the most frequent rank explain
-SHORTEST_TURN = 3  # minimum number of instances for which a rank stays last
-FEWEST_TURNS = 4
-EVENLY = 0.8  # minimum share of moves that have the same step
-HITS = 0.6  # minimum share of a class's wait for its rank; otherwise the class has no rank
+MAX_PERIOD = 64  # maximum number of instances per repetition
+MIN_INSTANCES = 12  # instances
+MIN_REPEATS = 3  # minimum number of repetitions
+MIN_EXCESS = 0.25  # minimum share of the wait beyond what chance and the most frequent rank explain
+MIN_TURN_LENGTH = 3  # minimum number of instances for which a rank stays last
+MIN_TURNS = 4
+MIN_EVENNESS = 0.8  # minimum share of moves that have the same step
+MIN_HIT_SHARE = 0.6  # minimum share of a class's wait for its rank; otherwise the class has no rank
 
 
 @dataclass(frozen=True)
-class Turns:
+class Rotation:
     """Rank due in each instance by a rotation.
 
     row: late row of each instance, or -1. period, offsets: see diagnosis/patterns.py. step: number
@@ -33,69 +33,77 @@ class Turns:
     step: int | None = None
 
 
-def turns(last: Int, number: Int, waits: Float, rows: int) -> Turns | None:
+def find_rotation(last: Int, number: Int, waits: Float, rows: int) -> Rotation | None:
     """Return the rotation of the last rank, or None.
 
     last: row of the last rank in each instance, -1 if unknown. waits: wait of each instance.
     """
-    if len(last) < FEWEST or waits.sum() <= 0 or rows < 2:
+    if len(last) < MIN_INSTANCES or waits.sum() <= 0 or rows < 2:
         return None
     usual = max(np.bincount(last[last >= 0], waits[last >= 0], rows)) / waits.sum()
     return (
-        _repeating(last, number, waits, rows, usual)
-        or _stepping(last, number, waits, rows, usual)
-        or _walking(last, waits, rows)
+        _find_repeating(last, number, waits, rows, usual)
+        or _find_stepping(last, number, waits, rows, usual)
+        or _find_pausing(last, waits, rows)
     )
 
 
-def _repeating(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
+def _find_repeating(
+    last: Int, number: Int, waits: Float, rows: int, usual: float
+) -> Rotation | None:
     """Return a rotation that repeats after some instances.
 
     Each half of the run predicts the late rows of the other half.
     """
-    longest = min(LONGEST, len(last) // (2 * REPEATS))
+    longest = min(MAX_PERIOD, len(last) // (2 * MIN_REPEATS))
     half = np.arange(len(last)) < len(last) // 2
     best, length = 0.0, 0
     scores = np.zeros(longest + 1)
     for every in range(2, longest + 1):
-        kind = number % every
+        class_of = number % every
         scores[every] = (
-            _told(last, kind, waits, rows, every, half)
-            + _told(last, kind, waits, rows, every, ~half)
+            _unpredicted_wait(last, class_of, waits, rows, every, half)
+            + _unpredicted_wait(last, class_of, waits, rows, every, ~half)
         ) / waits.sum()
     best = float(scores.max(initial=0.0))
-    if best < min(usual + BEYOND, 1 - (1 - usual) / 2):
+    if best < min(usual + MIN_EXCESS, 1 - (1 - usual) / 2):
         return None
     length = int(np.flatnonzero(scores >= 0.9 * best)[0])
-    due = _due(last, number % length, waits, rows, length, np.ones(len(last), np.bool_))
+    due = _rows_due(last, number % length, waits, rows, length, np.ones(len(last), np.bool_))
     named = np.flatnonzero(due >= 0)
     if not len(named):
         return None
     row = due[number % length]
-    return Turns(row, _chance(last, row, rows, longest), length, tuple(named.tolist()))
+    return Rotation(row, _binomial_p(last, row, rows, longest), length, tuple(named.tolist()))
 
 
-def _due(last: Int, kind: Int, waits: Float, rows: int, kinds: int, chosen: np.ndarray) -> Int:
+def _rows_due(
+    last: Int, class_of: Int, waits: Float, rows: int, class_count: int, chosen: np.ndarray
+) -> Int:
     """Return the row with most of the wait of each class of instances, or -1."""
     good = chosen & (last >= 0)
-    weight = np.bincount(kind[good] * rows + last[good], waits[good], kinds * rows)
-    weight = weight.reshape(kinds, rows)
+    weight = np.bincount(class_of[good] * rows + last[good], waits[good], class_count * rows)
+    weight = weight.reshape(class_count, rows)
     top = weight.argmax(1)
-    held = weight[np.arange(kinds), top]
+    held = weight[np.arange(class_count), top]
     whole = weight.sum(1)
     # A class with hardly any wait needs no row.
-    enough = (held >= HITS * whole) & (whole > 0.1 * weight.sum() / kinds)
+    enough = (held >= MIN_HIT_SHARE * whole) & (whole > 0.1 * weight.sum() / class_count)
     return np.where(enough, top, -1)
 
 
-def _told(last: Int, kind: Int, waits: Float, rows: int, kinds: int, known: np.ndarray) -> float:
+def _unpredicted_wait(
+    last: Int, class_of: Int, waits: Float, rows: int, kinds: int, known: np.ndarray
+) -> float:
     """Return the wait in other instances for which the known ones predict the last row."""
-    due = _due(last, kind, waits, rows, kinds, known)
-    right = ~known & (last >= 0) & (due[kind] == last)
+    due = _rows_due(last, class_of, waits, rows, kinds, known)
+    right = ~known & (last >= 0) & (due[class_of] == last)
     return float(waits[right].sum())
 
 
-def _stepping(last: Int, number: Int, waits: Float, rows: int, usual: float) -> Turns | None:
+def _find_stepping(
+    last: Int, number: Int, waits: Float, rows: int, usual: float
+) -> Rotation | None:
     """Return a rotation that moves by the same number of ranks in each instance."""
     if rows < 3:
         return None
@@ -104,16 +112,16 @@ def _stepping(last: Int, number: Int, waits: Float, rows: int, usual: float) -> 
     weight = np.bincount(steps[next_to], waits[1:][next_to], rows)
     weight[0] = 0.0
     step = int(weight.argmax())
-    if weight[step] < (usual + BEYOND) * waits[1:][next_to].sum() or not weight[step]:
+    if weight[step] < (usual + MIN_EXCESS) * waits[1:][next_to].sum() or not weight[step]:
         return None
     row = np.full(len(last), -1, np.int64)
     row[1:][next_to] = (last[:-1][next_to] + step) % rows
     if next_to[0]:
         row[0] = (last[1] - step) % rows
-    return Turns(row, _chance(last, row, rows, rows), None, (), step)
+    return Rotation(row, _binomial_p(last, row, rows, rows), None, (), step)
 
 
-def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
+def _find_pausing(last: Int, waits: Float, rows: int) -> Rotation | None:
     """Return a rotation that stays at a rank for some instances, then moves by a constant step."""
     if rows < 3:
         return None
@@ -123,29 +131,29 @@ def _walking(last: Int, waits: Float, rows: int) -> Turns | None:
     smooth[1:-1][stray] = last[2:][stray]
     begins = np.flatnonzero(np.diff(smooth, prepend=-2))
     lengths = np.diff([*begins, len(smooth)])
-    long = (lengths >= SHORTEST_TURN) & (smooth[begins] >= 0)
-    if long.sum() < FEWEST_TURNS:
+    long = (lengths >= MIN_TURN_LENGTH) & (smooth[begins] >= 0)
+    if long.sum() < MIN_TURNS:
         return None
     at = smooth[begins[long]]
     steps = (at[1:] - at[:-1]) % rows
     counts = np.bincount(steps, minlength=rows)
     step = int(counts.argmax())
     row = np.repeat(np.where(long, smooth[begins], -1), lengths)
-    held = float(waits[(row == last) & (row >= 0)].sum())
-    if step == 0 or counts[step] < EVENLY * len(steps) or held < HITS * waits.sum():
+    pause = float(waits[(row == last) & (row >= 0)].sum())
+    if step == 0 or counts[step] < MIN_EVENNESS * len(steps) or pause < MIN_HIT_SHARE * waits.sum():
         return None
     from scipy import special
 
     p = float(special.bdtrc(int(counts[step]) - 1, len(steps), 1 / rows)) * rows
-    return Turns(row, min(p, 1.0), None, (), step)
+    return Rotation(row, min(p, 1.0), None, (), step)
 
 
-def _chance(last: Int, row: Int, rows: int, tests: int) -> float:
+def _binomial_p(last: Int, row: Int, rows: int, tests: int) -> float:
     """Return the binomial p-value of the number of correct predictions."""
     from scipy import special
 
-    told = (row >= 0) & (last >= 0)
-    count, hits = int(told.sum()), int((last == row)[told].sum())
+    predicted = (row >= 0) & (last >= 0)
+    count, hits = int(predicted.sum()), int((last == row)[predicted].sum())
     if not count:
         return 1.0
     most = np.bincount(last[last >= 0], minlength=rows).max() / max(int((last >= 0).sum()), 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pandas as pd
 
-from mpiprof.diagnosis.barrier_what_if import Without
+from mpiprof.diagnosis.barrier_what_if import BarrierWhatIf
 from mpiprof.diagnosis.delay_chain import Walk
 from mpiprof.errors import TraceError
 from mpiprof.metrics.instance_rows import Signature
@@ -26,13 +26,13 @@ HOT_SHARE = 0.01  # share of all wait time
 
 
 @dataclass(frozen=True)
-class Part:
+class SamplePart:
     """Complete instances of a call site that share a signature: P ranks x I instances."""
 
     signature: Signature
     communicator: int
     ranks: Int
-    arrival: Int
+    arrival_ns: Int
     before: Before
 
 
@@ -45,13 +45,13 @@ class Sample:
 
     callsite: int
     series: pd.DataFrame
-    parts: list[Part]
+    parts: list[SamplePart]
     walks: list[Walk]
     walked: int
-    without: Without | None
+    without: BarrierWhatIf | None
 
 
-def hot(trace: Trace) -> list[int]:
+def find_hot_callsites(trace: Trace) -> list[int]:
     """Return the call sites with the most wait time, the costliest first."""
     if trace.record == "summary" or not len(trace.callsites):
         return []
@@ -60,7 +60,7 @@ def hot(trace: Trace) -> list[int]:
     return [int(callsite) for callsite in costly.index]
 
 
-def sample_of(trace: Trace, callsite: int) -> Sample:
+def take_sample(trace: Trace, callsite: int) -> Sample:
     """Return the sample of a call site. One pass takes the samples of all hot call sites."""
     if trace.record == "summary":
         raise TraceError(f"{trace.path}: recorded as summary, without arrivals; record events")
@@ -73,10 +73,10 @@ def sample_of(trace: Trace, callsite: int) -> Sample:
     return found[callsite]
 
 
-def part_of(batch: Batch, signature: Signature, index: Int) -> Part:
+def make_part(batch: Batch, signature: Signature, index: Int) -> SamplePart:
     """Return the given instances of a batch, which share a signature."""
     assert batch.before is not None
-    return Part(
+    return SamplePart(
         signature,
         batch.communicator.index,
         batch.communicator.ranks,
@@ -85,18 +85,18 @@ def part_of(batch: Batch, signature: Signature, index: Int) -> Part:
     )
 
 
-def joined(parts: Sequence[Part]) -> list[Part]:
+def join_parts(parts: Sequence[SamplePart]) -> list[SamplePart]:
     """Join the parts that share a signature and communicator.
 
     A batch contains only some thousand records. Later steps would otherwise take time per batch.
     """
-    groups: dict[tuple[int, int], list[Part]] = {}
+    groups: dict[tuple[int, int], list[SamplePart]] = {}
     for part in parts:
         groups.setdefault((id(part.signature), part.communicator), []).append(part)
-    return [_one(group) for group in groups.values()]
+    return [_concatenate(group) for group in groups.values()]
 
 
-def _one(parts: list[Part]) -> Part:
+def _concatenate(parts: list[SamplePart]) -> SamplePart:
     if len(parts) == 1:
         return parts[0]
     befores = [part.before for part in parts]
@@ -104,11 +104,11 @@ def _one(parts: list[Part]) -> Part:
         field.name: np.concatenate([getattr(before, field.name) for before in befores], axis=1)
         for field in fields(Before)
     }
-    arrival = np.concatenate([part.arrival for part in parts], axis=1)
-    return replace(parts[0], arrival=arrival, before=Before(**columns))
+    arrival = np.concatenate([part.arrival_ns for part in parts], axis=1)
+    return replace(parts[0], arrival_ns=arrival, before=Before(**columns))
 
 
-def callsite_of_shape(trace: Trace) -> list[int]:
+def callsites_of_shapes(trace: Trace) -> list[int]:
     """Return the first call site with the operation and site of each shape, or -2 if there is none.
 
     The last entry stands for no shape and is -1, the start of the run.
@@ -118,7 +118,7 @@ def callsite_of_shape(trace: Trace) -> list[int]:
     return [*(number.get((s.operation, s.site), -2) for s in trace.tables.shapes), -1]
 
 
-def chosen(number: Int, every: int) -> Bool:
+def select_instances(number: Int, every: int) -> Bool:
     """Select one of every `every` consecutive instances, at a pseudo-random position in each block.
 
     A fixed position would alias with periods of the program.

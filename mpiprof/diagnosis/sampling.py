@@ -14,9 +14,9 @@ from functools import partial
 
 import numpy as np
 
-from mpiprof.diagnosis.barrier_what_if import Without
-from mpiprof.diagnosis.delay_chain import Context, Kept, Unread, Walk, hops, walk
-from mpiprof.diagnosis.samples import Part, Sample, chosen, joined, part_of
+from mpiprof.diagnosis.barrier_what_if import BarrierWhatIf
+from mpiprof.diagnosis.delay_chain import BatchData, BatchHistory, UnreadBatch, Walk, max_hops, walk
+from mpiprof.diagnosis.samples import Sample, SamplePart, join_parts, make_part, select_instances
 from mpiprof.metrics.coverage import first_number
 from mpiprof.metrics.instance_rows import Rows, Signature
 from mpiprof.metrics.instance_series import MOST, SeriesMaker, columns_of, measure_again
@@ -25,28 +25,30 @@ from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int
 
-CELLS = 1 << 20
-WALKS = 128
-GENERATION = 1 << 21  # records after which pending walks are followed; twice as many are in memory
+MAX_CELLS = 1 << 20
+MAX_WALKS = 128
+GENERATION_CALLS = (
+    1 << 21
+)  # records after which pending walks are followed; twice as many are in memory
 
 
-def samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
+def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
     """Return the samples of some call sites, from one pass."""
     collector = _Collector(trace, callsites)
-    counts = _counts(trace, callsites)
+    counts = _counts_by_block(trace, callsites)
     if trace.dataset is None or counts is None or not collector.is_thinned:
         for batch in trace.batches(before=True):
             collector.add(batch)
-        return collector.samples()
+        return collector.make_samples()
     trace.note_as_read()
     with Reader(trace.dataset.folder, trace.tables.communicators, before=True) as reader:
         for number, block in enumerate(trace.dataset.blocks):
-            held = {callsite: int(of[number]) for callsite, of in counts.items()}
-            collector.add_block(block, held, reader)
-        return collector.samples()  # may read further blocks
+            matched = {callsite: int(of[number]) for callsite, of in counts.items()}
+            collector.add_block(block, matched, reader)
+        return collector.make_samples()  # may read further blocks
 
 
-def _counts(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
+def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] | None:
     """Return the number of instances of each call site per block, or None if unknown."""
     placed = trace.aggregate[0].placed
     if placed is None:
@@ -66,7 +68,7 @@ class _Collector:
         self.least = trace.clock_error_ns
         table = trace.callsites
         self.makers = {
-            callsite: _Maker(
+            callsite: _SampleMaker(
                 callsite,
                 int(table["instances"][callsite]),
                 int(table["complete_instances"][callsite]),
@@ -76,13 +78,13 @@ class _Collector:
             for callsite in callsites
         }
         self.barriers = {
-            callsite: Without(callsite, int(table["complete_instances"][callsite]))
+            callsite: BarrierWhatIf(callsite, int(table["complete_instances"][callsite]))
             for callsite in callsites
             if table["operation"][callsite] == "barrier"
         }
         self.measure = measure_again(trace)
         self.signatures: list[Signature] = []
-        self.context = Context(trace.tables.shapes, self.signatures, bool(trace.turned))
+        self.context = BatchHistory(trace.tables.shapes, self.signatures, bool(trace.turned))
 
     @property
     def is_thinned(self) -> bool:
@@ -91,10 +93,10 @@ class _Collector:
 
     def add(self, batch: Batch) -> None:
         """Add a batch that was read with the record before each call."""
-        kept = Kept.of(batch)
+        kept = BatchData.of_batch(batch)
         found: list[_Found] = []
         counts = dict.fromkeys(self.makers, 0)
-        for signature, instances in self._numbered(batch, kept):
+        for signature, instances in self._number_instances(batch, kept):
             if signature.callsite in counts:
                 found.append((signature, instances))
                 counts[signature.callsite] += len(instances)
@@ -105,19 +107,19 @@ class _Collector:
             for number, wanted in [self.makers[signature.callsite].series.next(len(instances))]
         ]
         if sum(len(instances) for _, instances, _ in taken):
-            rows, place = self._rows(batch, [instances for _, instances, _ in taken])
+            rows, place = self._compute_rows(batch, [instances for _, instances, _ in taken])
             for signature, instances, number in taken:
                 maker = self.makers[signature.callsite]
                 maker.series.put(number, columns_of(rows, place[instances]))
                 complete = rows.complete[place[instances]]
                 maker.add(batch, signature, instances[complete], kept)
-        self._keep(kept)
+        self._store_batch(kept)
 
     def add_block(self, block: Block, counts: Mapping[int, int], reader: Reader) -> None:
         """Add a block with the given number of instances of each call site."""
         communicator = reader.communicator(block)
         size = len(communicator.ranks)
-        if any(self._wants(callsite, count, size) for callsite, count in counts.items()):
+        if any(self._needs_any(callsite, count, size) for callsite, count in counts.items()):
             self.add(reader.batch(block))
             return
         for callsite, count in counts.items():
@@ -125,16 +127,16 @@ class _Collector:
             if callsite in self.barriers and size > 1:
                 self.barriers[callsite].skip(count)
         sequences, read = partial(reader.sequences, block), partial(self._read, block, reader)
-        self._keep(Unread(communicator, size * block.instances, sequences, read))
+        self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
 
-    def samples(self) -> dict[int, Sample]:
+    def make_samples(self) -> dict[int, Sample]:
         """Return all samples."""
         self._follow()
         return {
             callsite: Sample(
                 callsite,
                 maker.series.done(self.measure.algorithms),
-                joined(maker.parts),
+                join_parts(maker.parts),
                 maker.walks,
                 maker.walked,
                 self.barriers.get(callsite),
@@ -142,13 +144,13 @@ class _Collector:
             for callsite, maker in self.makers.items()
         }
 
-    def _wants(self, callsite: int, count: int, size: int) -> bool:
+    def _needs_any(self, callsite: int, count: int, size: int) -> bool:
         """Return whether any of the next `count` instances, called by `size` ranks, are needed."""
         barrier = self.barriers.get(callsite)
-        replayed = barrier is not None and size > 1 and barrier.wants(count)
+        replayed = barrier is not None and size > 1 and barrier.replays_any(count)
         return replayed or self.makers[callsite].series.wants(count)
 
-    def _numbered(self, batch: Batch, kept: Kept) -> list[_Found]:
+    def _number_instances(self, batch: Batch, kept: BatchData) -> list[_Found]:
         """Return the signatures of a batch with their instances, and number the instances."""
         found = []
         for signature, index in self.measure.signatures(batch):
@@ -158,28 +160,28 @@ class _Collector:
             found.append((signature, instances))
         return found
 
-    def _read(self, block: Block, reader: Reader) -> Kept:
+    def _read(self, block: Block, reader: Reader) -> BatchData:
         batch = reader.batch(block)
-        kept = Kept.of(batch)
-        self._numbered(batch, kept)
+        kept = BatchData.of_batch(batch)
+        self._number_instances(batch, kept)
         return kept
 
-    def _rows(self, batch: Batch, wanted: Sequence[Int]) -> tuple[Rows, Int]:
+    def _compute_rows(self, batch: Batch, wanted: Sequence[Int]) -> tuple[Rows, Int]:
         """Return the metrics of at least the wanted instances, and the row of each instance.
 
         The metrics are equal to the last bit, whether measured in a subset or in the whole batch.
         """
         columns = np.unique(np.concatenate(wanted))
-        alike = batch.whole and batch.sent is None and batch.received is None
-        if not alike or 2 * len(columns) > len(batch):
+        equal_columns = batch.whole and batch.sent is None and batch.received is None
+        if not equal_columns or 2 * len(columns) > len(batch):
             return self.measure.rows(batch), np.arange(len(batch))
         if len(columns) == 1:  # a single column would sum the ranks in another order
             columns = np.repeat(columns, 2)
-        place = np.full(len(batch), -1)
-        place[columns] = np.arange(len(columns))
-        return self.measure.rows(batch.take(columns)), place
+        position = np.full(len(batch), -1)
+        position[columns] = np.arange(len(columns))
+        return self.measure.rows(batch.take(columns)), position
 
-    def _add_barriers(self, batch: Batch, kept: Kept, counts: Mapping[int, int]) -> None:
+    def _add_barriers(self, batch: Batch, kept: BatchData, counts: Mapping[int, int]) -> None:
         size = len(batch.communicator.ranks)
         here = {one: self.barriers[one] for one in self.barriers if counts[one] and size > 1}
         if not here:
@@ -187,51 +189,51 @@ class _Collector:
         used, inverse = np.unique(kept.signature, return_inverse=True)
         sites = np.array([self.signatures[i].callsite for i in used.tolist()], np.int64)[inverse]
         for callsite, barrier in here.items():
-            if self._wants(callsite, counts[callsite], size):
+            if self._needs_any(callsite, counts[callsite], size):
                 barrier.add(batch, kept, self.signatures, sites)
             else:
                 barrier.skip(counts[callsite])
 
-    def _keep(self, kept: Kept | Unread) -> None:
+    def _store_batch(self, kept: BatchData | UnreadBatch) -> None:
         self.context.add(kept)
-        if self.context.size >= GENERATION:
+        if self.context.size >= GENERATION_CALLS:
             self._follow()
 
     def _follow(self) -> None:
         for maker in self.makers.values():
             maker.follow(self.context, self.least)
-        self.context.forget()
+        self.context.drop_older()
 
 
-class _Maker:
+class _SampleMaker:
     """Collects the sample of one call site."""
 
     def __init__(self, callsite: int, instances: int, complete: int, size: int, first: int) -> None:
         self.callsite = callsite
         self.series = SeriesMaker(instances, first)
         complete = min(complete, self.series.most)
-        self.every = max(-(-complete * max(size, 1) // CELLS), -(-complete // MOST), 1)
-        self.every_walk = max(-(-complete // WALKS), 1)
-        self.hops = hops(-(-complete // self.every_walk), size)
+        self.every = max(-(-complete * max(size, 1) // MAX_CELLS), -(-complete // MOST), 1)
+        self.every_walk = max(-(-complete // MAX_WALKS), 1)
+        self.hops = max_hops(-(-complete // self.every_walk), size)
         self.seen = 0
-        self.parts: list[Part] = []
-        self.starts: list[tuple[Kept, int]] = []
+        self.parts: list[SamplePart] = []
+        self.starts: list[tuple[BatchData, int]] = []
         self.walks: list[Walk] = []
         self.walked = 0
 
-    def add(self, batch: Batch, signature: Signature, instances: Int, kept: Kept) -> None:
+    def add(self, batch: Batch, signature: Signature, instances: Int, kept: BatchData) -> None:
         """Add complete instances of the series that are in a batch and share a signature."""
         if not len(instances) or len(batch.communicator.ranks) < 2:
             return
         number = self.seen + np.arange(len(instances))
         self.seen += len(instances)
-        begins = instances[chosen(number, self.every_walk)]
+        begins = instances[select_instances(number, self.every_walk)]
         self.starts += [(kept, column) for column in begins.tolist()]
-        index = instances[chosen(number, self.every)]
+        index = instances[select_instances(number, self.every)]
         if len(index):
-            self.parts.append(part_of(batch, signature, index))
+            self.parts.append(make_part(batch, signature, index))
 
-    def follow(self, context: Context, least: int) -> None:
+    def follow(self, context: BatchHistory, least: int) -> None:
         """Walk back from the instances selected since the last call."""
         for kept, column in self.starts:
             found = walk(context, kept, column, least, self.hops)

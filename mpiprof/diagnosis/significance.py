@@ -12,9 +12,9 @@ import numpy as np
 from mpiprof.trace.types import Float
 
 STRETCHES = (20, 5)
-MOST_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
-LEAST_FREE = 3.0  # degrees of freedom
-MOST_CORRELATED = 0.9
+MAX_SIGNS = 40  # exponent of 0.5 in the smallest p-value of equal signs
+MIN_DEGREES_OF_FREEDOM = 3.0  # degrees of freedom
+MAX_CORRELATION = 0.9
 STEPS = 2  # differences that may be lasting changes
 BLOCKS = 16  # minimum number of blocks in a series
 
@@ -42,7 +42,7 @@ def p_above(values: Float) -> Float:
     for row in np.flatnonzero(signs < mean):
         known = values[row][~np.isnan(values[row])]
         # Chance of equal signs, where a persistent stretch counts once.
-        signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence(known), MOST_SIGNS))
+        signs[row] = max(signs[row], 0.5 ** min(len(known) / persistence_ratio(known), MAX_SIGNS))
     return np.asarray(np.minimum(2 * np.minimum(mean, signs), 1.0))
 
 
@@ -54,11 +54,16 @@ def p_above_zero(values: Float) -> Float:
     """
     short, long = (stretch_means(values, most) for most in STRETCHES)
     if short.shape[-1] == long.shape[-1]:
-        return _p_of_means(long, np.zeros(len(long)))
-    return np.asarray(np.maximum(_p_of_means(short, correlation(short)), _p_of_means(long, 0.0)))
+        return _p_of_correlated_means(long, np.zeros(len(long)))
+    return np.asarray(
+        np.maximum(
+            _p_of_correlated_means(short, neighbour_correlation(short)),
+            _p_of_correlated_means(long, 0.0),
+        )
+    )
 
 
-def _p_of_means(means: Float, alike: Float | float) -> Float:
+def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
     """Return `p_above_zero` for means of stretches with a correlation between neighbours."""
     from scipy import special
 
@@ -68,13 +73,13 @@ def _p_of_means(means: Float, alike: Float | float) -> Float:
         spread = np.nansum((means - whole[:, None]) ** 2, 1) / (known - 1)
         unsure = (1 + alike) / (1 - alike)
         score = whole / np.sqrt(spread / known * unsure)
-        free = np.maximum(known / unsure - 1, LEAST_FREE)
+        free = np.maximum(known / unsure - 1, MIN_DEGREES_OF_FREEDOM)
     p = special.stdtr(np.minimum(free, known - 1), -score)
     p = np.where(spread == 0, np.where(whole > 0, 0.0, 1.0), p)
     return np.asarray(np.where((known >= 2) & ~np.isnan(p), p, 1.0))
 
 
-def correlation(means: Float) -> Float:
+def neighbour_correlation(means: Float) -> Float:
     """Return the correlation of neighbouring stretches of each row, 0 to MOST_CORRELATED.
 
     Half of it is the common value of all rows, because one row of 20 values is uncertain. The bias
@@ -85,14 +90,14 @@ def correlation(means: Float) -> Float:
         rest = means - np.nansum(means, 1, keepdims=True) / known[:, None]
         product = np.nan_to_num(rest[:, :-1] * rest[:, 1:]).sum(1)
         power = np.nansum(rest**2, 1)
-        own = np.where(power > 0, product / power, 0.0)
+        variance = np.where(power > 0, product / power, 0.0)
         common = product.sum() / power.sum() if power.sum() > 0 else 0.0
-        found = (own + common) / 2
+        found = (variance + common) / 2
         found = found + (1 + 3 * found) / np.maximum(known, 1)
-    return np.asarray(np.clip(found, 0.0, MOST_CORRELATED))
+    return np.asarray(np.clip(found, 0.0, MAX_CORRELATION))
 
 
-def persistence(signal: Float) -> float:
+def persistence_ratio(signal: Float) -> float:
     """Return the ratio of the variance of block means to that of independent values, at least 1.
 
     Computed from differences of neighbouring blocks of 1, 2, 4, ... values. The two largest

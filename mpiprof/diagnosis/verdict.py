@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from mpiprof.diagnosis.findings import Finding
 from mpiprof.trace.trace import Trace
 
-SURE = 0.5  # minimum certainty for a cause to be called certain
-BESIDE = 0.1  # minimum cost of a certain cause named beside an uncertain one, as a share of that
-LITTLE = 0.01  # share of all ranks' time below which waiting is negligible
+MIN_CERTAINTY = 0.5  # minimum certainty for a cause to be called certain
+MIN_SECOND_SHARE = (
+    0.1  # minimum cost of a certain cause named beside an uncertain one, as a share of that
+)
+NEGLIGIBLE_SHARE = 0.01  # share of all ranks' time below which waiting is negligible
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,15 @@ class Verdict:
     gain: Finding | None
 
 
-def verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
+def make_verdict(trace: Trace, found: Sequence[Finding]) -> Verdict:
     """Return the verdict from the findings of a trace, which are in descending order of cost."""
     whole = max(float(trace.process_time_ns), 1.0)
     inside, waiting = (trace.totals[name].value / whole for name in ("elapsed", "wait"))
     gain = next((one for one in found if one.cause == "algorithm"), None)
-    worst = next((one for one in found if one.share >= LITTLE or one is gain), None)
+    worst = next((one for one in found if one.share >= NEGLIGIBLE_SHARE or one is gain), None)
     beside = None
-    if worst is not None and worst.certainty < SURE:
-        least = max(LITTLE, BESIDE * worst.share)
-        sure = (one for one in found if one.certainty >= SURE and one.share >= least)
+    if worst is not None and worst.certainty < MIN_CERTAINTY:
+        least = max(NEGLIGIBLE_SHARE, MIN_SECOND_SHARE * worst.share)
+        sure = (one for one in found if one.certainty >= MIN_CERTAINTY and one.share >= least)
         beside = next(sure, None)
     return Verdict(worst.cause if worst else "none", worst, beside, waiting, inside, gain)

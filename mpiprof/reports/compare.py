@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.compare import COLUMNS, MEANS
-from mpiprof.diagnosis.compare_verdict import Difference, difference
+from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
+from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
 from mpiprof.interface.format_units import change, count, duration
 from mpiprof.metrics.columns import find
 from mpiprof.reports import phrases
@@ -69,7 +69,7 @@ def verdicts(
     """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
     found = {}
     for number in sorted(set(table["other"].tolist())) or [1]:
-        one = difference(table[table["other"] == number])
+        one = judge_difference(table[table["other"] == number])
         name = chr(ord("A") + number)
         before, other = (traces, to) if to else (traces[:1], traces[number : number + 1])
         words = in_words(one, other, len(before), name, before=before)
@@ -142,7 +142,7 @@ def change_table(table: pd.DataFrame) -> str:
         Column("count", _counts(rows), drop=1),
         Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
     ]
-    for name in MEANS:
+    for name in MEAN_COLUMNS:
         head = find(name).heading
         columns.append(Column(head, [_both(row, name, duration) for row in rows], drop=2))
         columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))

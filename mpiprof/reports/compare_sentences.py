@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mpiprof.diagnosis.compare import FEWEST, FEWEST_RUNS
+from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
 from mpiprof.interface.format_units import capital, change, continued, duration
 from mpiprof.interface.shell_hints import quoted, switched
 from mpiprof.reports.advice import action
@@ -15,7 +15,7 @@ from mpiprof.reports.site_labels import pattern_of, routine_at
 from mpiprof.reports.text import held_time
 
 if TYPE_CHECKING:
-    from mpiprof.diagnosis.compare_verdict import Changed, Difference
+    from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
     from mpiprof.metrics.coverage import Held
     from mpiprof.trace import Trace
 
@@ -124,15 +124,15 @@ def _where(found: Difference, name: str) -> list[str]:
     return lines
 
 
-def _side(one: Changed) -> str:
+def _side(one: ChangedCallsite) -> str:
     return "what was added" if one.effect_ns > 0 else "what was saved"
 
 
-def _place(one: Changed) -> str:
+def _place(one: ChangedCallsite) -> str:
     return routine_at(one.row)
 
 
-def _measure(one: Changed) -> str:
+def _measure(one: ChangedCallsite) -> str:
     """Return the difference at a call site and its components."""
     before, after = (duration(float(one.row[p + one.measure])) for p in ("", "other_"))
     values = f"{after} instead of {before} ({change(float(one.row[f'{one.measure}_change']))})"
@@ -144,7 +144,7 @@ def _measure(one: Changed) -> str:
     return f"A call takes {values} on average. {most} {_side(one)} is waiting."
 
 
-def _algorithm(one: Changed, name: str) -> str:
+def _algorithm(one: ChangedCallsite, name: str) -> str:
     before, after = one.row["algorithm"], one.row["other_algorithm"]
     return f" {name} ran it on {after} instead of {before}." if before != after else ""
 
@@ -154,7 +154,7 @@ def _sure(found: Difference, runs: int, others: int) -> str:
     if found.outcome == "unknown":
         if not found.compared:
             return ""
-        least = f"{FEWEST_RUNS} runs of each" if many else f"{FEWEST} instances in both"
+        least = f"{MIN_RUNS} runs of each" if many else f"{MIN_STRETCHES} instances in both"
         return f"A test needs at least {least}.{_apart(found)}"
     sites = f"call site{'s' * (found.compared != 1)}"
     number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)

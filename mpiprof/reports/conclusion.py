@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from mpiprof.diagnosis.findings import MOSTLY
-from mpiprof.diagnosis.verdict import LITTLE, SURE
+from mpiprof.diagnosis.findings import MAIN_SHARE
+from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE
 from mpiprof.interface.format_units import continued, duration, share
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD, action, by_messages
@@ -44,7 +44,7 @@ def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
     ends = share_between(trace, "wait")
     amount = share(found.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
-    if trace.record == "summary" and found.waiting >= LITTLE:
+    if trace.record == "summary" and found.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_of_summary(trace, found)]
     if found.worst is None:
         rest = found.collective - found.waiting
@@ -108,7 +108,7 @@ def _said(trace: Trace, found: Verdict, one: Finding) -> str:
     sure = ""
     if one is found.beside:
         sure = " has a sure cause"
-    elif one.certainty < SURE:
+    elif one.certainty < MIN_CERTAINTY:
         sure = " came about once" if one.evidence["instances"] == 1 else " has no sure cause"
     return f"{part} of it{sure}: {continued(claim(trace, one))}."
 
@@ -119,7 +119,7 @@ def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
     worst: Any = table.sort_values("total_wait_ns").iloc[-1]
     part = portion(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
     said = f"{part} of it is at {where(trace, int(worst['callsite']))}"
-    if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MOSTLY:
+    if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
         said += f", where rank {worst['latest_rank']} comes last in {share(worst['latest_share'])}"
         said += " of the instances"
     yield f"{said}."

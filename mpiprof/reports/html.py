@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mpiprof import __version__
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import count, duration, share
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
@@ -132,7 +132,7 @@ def _findings(trace: Trace) -> list[str]:
     if not len(trace.callsites):
         return []
     found = trace.findings()
-    lines = conclusion.verdict(trace, verdict(trace, found))
+    lines = conclusion.verdict(trace, make_verdict(trace, found))
     said = _list("ol", [sentences.finding(trace, one) for one in found[:10]])
     head = [f"<p>{escape(line)}</p>" for line in lines]
     return ['<h2 id="findings">Verdict</h2>', *head, said]

@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.verdict import verdict as conclude
+from mpiprof.diagnosis.verdict import make_verdict as conclude
 from mpiprof.metrics import columns
 from mpiprof.metrics.variance_components import Estimate
 from mpiprof.reports import advice, conclusion, phrases, sentences, spawned_jobs

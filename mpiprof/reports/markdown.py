@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import callsite_table, conclusion, sentences, text
 from mpiprof.reports.table import escaped, markdown
 
@@ -31,7 +31,7 @@ def page(
     if wrong:
         parts.append(f"**{escaped(wrong)}**")
     if len(callsites):
-        lines = conclusion.verdict(trace, verdict(trace, list(found)))
+        lines = conclusion.verdict(trace, make_verdict(trace, list(found)))
         parts.append("  \n".join(f"**{escaped(line)}**" for line in lines))
     parts.append("\n".join(f"- {name}: {escaped(told)}" for name, told in facts))
     if found:

@@ -19,7 +19,7 @@ from support.virtual_clock_model import BASE_NS, Line
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import share
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.reports import conclusion
@@ -211,7 +211,7 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
 def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trace]) -> None:
     """On 3 or 2 ranks with virtual clocks: the verdict names the call site, not the cause."""
     trace = both[1]
-    printed = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    printed = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
     assert printed[0].startswith(share(waiting.sum() / trace.process_time_ns))
     assert where(trace, int(waiting.to_numpy().argmax())) in printed[1]

@@ -10,7 +10,7 @@ from support.jobs import run_mpi
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.diagnosis.presite_samples import place_of
+from mpiprof.diagnosis.presite_samples import find_location
 
 LATE = """
 import sys, time
@@ -36,7 +36,7 @@ def wrapped(mpi: Mpi, folder: Path) -> list[str | Path]:
 
 def sampled_function(folder: Path) -> tuple[str, str]:
     """Return the file and function of most of rank 1's time between two calls of site 0."""
-    place = place_of(mpiprof.open(folder / "trace"), 1, 0, 0)
+    place = find_location(mpiprof.open(folder / "trace"), 1, 0, 0)
     assert place is not None and place["share"] > 0.5 and place["line"] > 0
     return Path(place["file"]).name, place["function"]
 

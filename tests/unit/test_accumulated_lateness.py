@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis import delay_chain
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -51,14 +51,14 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     )
     assert " Each of these adds 5.0" in printed and "habit" not in printed
     assert printed.endswith("Look at what rank 0 does between two calls of reduce at md.py:6 loop.")
-    lines = conclusion.verdict(trace, verdict(trace, [one]))
+    lines = conclusion.verdict(trace, make_verdict(trace, [one]))
     assert lines[1].startswith("Nearly all of it: rank 0 takes ")
 
 
 def test_a_limit_of_following_back_is_stated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delay_chain, "WORK", 0)
+    monkeypatch.setattr(delay_chain, "MAX_WORK", 0)
     longer = np.abs(noise(150, 4, 0.02))
     longer[:, 0] += 5
     trace = unwaited(tmp_path, longer)

@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.causes import Causes
-from mpiprof.diagnosis.findings import Finding, Gain, findings
+from mpiprof.diagnosis.findings import Finding, Gain, find_findings
 from mpiprof.metrics.variance_components import SIGNIFICANT, after_median_of_others, nodes_differ
 from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import gains
@@ -355,7 +355,7 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     late = noise(50, 4, 0.1)
     trace = one_site(tmp_path, Synthetic(4), late)
     good = Gain(0, "ring:block_size=65536", 5e9, 1e8, "simulated")
-    found = findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
+    found = find_findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
     assert isinstance(found[0], Finding) and found[0].algorithm == "ring:block_size=65536"
     assert [one.cause for one in found] == ["algorithm", "noise"]
     text = sentences.finding(trace, found[0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import ruptures
 
-from mpiprof.diagnosis.changepoint import segments
+from mpiprof.diagnosis.changepoint import segment_columns
 
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_same_cuts_as_ruptures(seed: int) -> None:
     series = stepped(random, rows, columns)
     penalty = 3.0 * (columns + 1) * np.log(rows)
     found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series).predict(pen=penalty)
-    assert segments(series, penalty, shortest).tolist() == found[:-1]
+    assert segment_columns(series, penalty, shortest).tolist() == found[:-1]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,4 +46,4 @@ def test_no_cut_is_better(seed: int) -> None:
         c for n in range(5) for c in itertools.combinations(range(1, 10), n)
     )
     best = min(every, key=cost)
-    assert segments(series, 1.0, 2).tolist() == list(best)
+    assert segment_columns(series, 1.0, 2).tolist() == list(best)

@@ -11,8 +11,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.diagnosis.compare import compare, matched
-from mpiprof.diagnosis.compare_verdict import Difference, difference
+from mpiprof.diagnosis.compare import compare, match_callsites
+from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
 from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.trace import Trace
 
@@ -79,10 +79,10 @@ def test_the_same_trace_differs_nowhere(tmp_path: Path) -> None:
 def test_call_sites_with_moved_lines(tmp_path: Path) -> None:
     first = recorded(tmp_path / "a").callsites
     moved = recorded(tmp_path / "b", lines=(15, 20)).callsites
-    assert sorted(matched(first, moved)) == [(0, 0, "function"), (1, 1, "line")]
+    assert sorted(match_callsites(first, moved)) == [(0, 0, "function"), (1, 1, "line")]
     less = first[first["operation"] == "bcast"]
-    assert sorted(matched(less, moved)) == [(-1, 0, ""), (1, 1, "line")]
-    assert sorted(matched(first, less)) == [(0, -1, ""), (1, 1, "line")]
+    assert sorted(match_callsites(less, moved)) == [(-1, 0, ""), (1, 1, "line")]
+    assert sorted(match_callsites(first, less)) == [(0, -1, ""), (1, 1, "line")]
 
 
 def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def judged(*traces: Trace) -> Difference:
     """Return the verdict on two traces."""
-    return difference(compare(traces))
+    return judge_difference(compare(traces))
 
 
 def test_the_verdict_has_the_planted_amount_and_direction(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_summaries_of_several_runs_are_tested(
     runs = [recorded(tmp_path / str(i), 1 + i // 3, seed=i) for i in range(6)]
     for trace in runs:
         monkeypatch.setitem(trace.meta, "record", "summary")
-    found = difference(compare(runs[:3], runs[3:]))
+    found = judge_difference(compare(runs[:3], runs[3:]))
     assert found.outcome == "slower"
     assert "sums" not in " ".join(in_words(found, runs[3:], 3, before=runs[:3]))
 
@@ -240,7 +240,7 @@ def test_some_slower_and_others_faster(tmp_path: Path) -> None:
         turned.loc[other, column[6:]] = table.loc[first, column]
     for column in ("mean_elapsed_ns_p", "wait_ns_p", "significant"):
         turned.loc[other, column] = table.loc[first, column]
-    found = difference(turned)
+    found = judge_difference(turned)
     assert found.outcome == "mixed"
     assert found.effect_ns == pytest.approx(0, abs=1)
     assert found.worst is not None and found.best is not None
@@ -311,7 +311,7 @@ def test_large_differences_of_few_runs_are_not_called_nothing(tmp_path: Path) ->
         (before, after, "More runs of each would tell whether that is a change."),
         (before, before, "There is nothing to do."),
     ):
-        found = difference(compare(first, to))
+        found = judge_difference(compare(first, to))
         assert found.outcome == "same"
         assert in_words(found, to, len(first))[-1] == last
 

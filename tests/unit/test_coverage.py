@@ -10,7 +10,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.compare import compare
-from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.coverage import LOST
 from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.trace import Trace
@@ -75,7 +75,7 @@ def test_a_partial_run_is_not_reported_as_faster_than_a_whole_run(tmp_path: Path
     """It takes half as long per call, but the rest is unknown, so there is no advice to keep it."""
     a = half_waited(tmp_path / "a", 100)
     b = half_waited(tmp_path / "b", 40, 80 * MS, MS // 2)
-    found = difference(compare([a, b]))
+    found = judge_difference(compare([a, b]))
     lines = in_words(found, [b], before=[a])
     assert found.outcome == "faster"
     assert lines[-1] == (

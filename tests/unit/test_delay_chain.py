@@ -9,7 +9,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.delay_chain import START, UNSEEN, Context, Kept, Origin, walk
+from mpiprof.diagnosis.delay_chain import NOT_RECORDED, START, BatchData, BatchHistory, Origin, walk
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
@@ -96,9 +96,9 @@ def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (batch,) = Trace(tmp_path / "t").batches(before=True)
     ((signature, _),) = Measure(trace).signatures(batch)
-    retained = Kept.of(batch)
+    retained = BatchData.of_batch(batch)
     retained.signature[:] = 0
-    found = walk(Context(trace.tables.shapes, [signature], turned), retained, 0, 0)
+    found = walk(BatchHistory(trace.tables.shapes, [signature], turned), retained, 0, 0)
     assert found is not None
-    after, how = (UNSEEN, "unknown") if turned else (START, "outside")
+    after, how = (NOT_RECORDED, "unknown") if turned else (START, "outside")
     assert found.origin == Origin(1, 0, after, how)

@@ -11,7 +11,7 @@ from support.late_traces import MS, messages, noise, one_site
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -128,7 +128,7 @@ def test_computing_ranks_are_not_reported_as_sending_messages(tmp_path: Path) ->
     assert "Look at what rank 0 does between two calls of allreduce at md.py:10 step" in printed
     assert printed.endswith("Rank 1 may only wait for a message.")
     assert sentences.title(trace, one).startswith("Rebalance rank 0 before ")
-    assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith("it is the load.")
+    assert conclusion.verdict(trace, make_verdict(trace, [one]))[2].endswith("it is the load.")
 
 
 def own_loads(folder: Path, late: tuple[float, ...], count: int = 150) -> Trace:
@@ -147,7 +147,7 @@ def test_what_pays_only_after_another_repair_stands_behind_it(tmp_path: Path) ->
     assert sentences.what(trace, first).endswith("of all ranks' time.")
     assert sentences.what(trace, second).endswith(", once rank 2 comes with the others.")
     assert json.finding(trace, second)["evidence"]["once"] == {"cause": "rank", "ranks": [2]}
-    lines = conclusion.verdict(trace, verdict(trace, [first, second]))
+    lines = conclusion.verdict(trace, make_verdict(trace, [first, second]))
     assert lines[1].startswith("40 % of it: rank 2 takes ")
 
 
@@ -218,7 +218,7 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
     assert "in point-to-point messages" in printed and "only then" not in printed
     assert "who sends late to" in printed or "may wait for a message of the one before" in printed
     assert sentences.title(trace, one) == "Look at the messages before allreduce at md.py:7 step"
-    assert conclusion.verdict(trace, verdict(trace, [one]))[2].endswith(
+    assert conclusion.verdict(trace, make_verdict(trace, [one]))[2].endswith(
         "No algorithm would help: it is the messages."
     )
 

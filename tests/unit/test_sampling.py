@@ -31,8 +31,8 @@ SITES = ("allreduce", "barrier", "bcast", "bcast")
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance_series, "MOST", 128)
     monkeypatch.setattr(instance_series, "RUN", 8)
-    monkeypatch.setattr(sampling, "WALKS", 16)
-    monkeypatch.setattr(sampling, "GENERATION", 1 << 11)
+    monkeypatch.setattr(sampling, "MAX_WALKS", 16)
+    monkeypatch.setattr(sampling, "GENERATION_CALLS", 1 << 11)
     monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that batches are not cached
 
 
@@ -103,7 +103,7 @@ def check(a: Sample, b: Sample, scratch: Path) -> None:
     assert len(a.parts) == len(b.parts)
     for one, other in zip(a.parts, b.parts, strict=True):
         assert one.communicator == other.communicator
-        assert (one.arrival == other.arrival).all()
+        assert (one.arrival_ns == other.arrival_ns).all()
         for name, values in vars(one.before).items():
             assert (values == getattr(other.before, name)).all(), name
 
@@ -117,7 +117,7 @@ def test_of_few_blocks_as_of_all(
     found = few.samples(range(4))
     assert len(blocks_read) == len(set(blocks_read)) < len(few.dataset.blocks) / 2
     blocks_read.clear()
-    monkeypatch.setattr(sampling, "_counts", lambda *_: None)
+    monkeypatch.setattr(sampling, "_counts_by_block", lambda *_: None)
     everything = mpiprof.open(folder)
     others = everything.samples(range(4))
     assert set(blocks_read) == set(range(len(few.dataset.blocks)))

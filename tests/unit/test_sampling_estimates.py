@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.compare import compare
-from mpiprof.diagnosis.compare_verdict import difference
+from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.sampling_estimates import Sampled
 from mpiprof.trace.batch import Batch
@@ -105,7 +105,7 @@ def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFix
     # Its rank 1 is in the call for longer.
     early = mpiprof.open(sampled(tmp_path / "early", MS // 4))
     for other in map(mpiprof.open, traces):
-        changed = difference(compare([other, early]))
+        changed = judge_difference(compare([other, early]))
         assert changed.effect_ns == pytest.approx(CALLS * MS / 4, rel=0.04)
 
 

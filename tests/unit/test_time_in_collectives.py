@@ -8,7 +8,7 @@ import numpy as np
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import conclusion, sentences
 from mpiprof.trace import Trace
 
@@ -29,7 +29,7 @@ def busy(folder: Path, operation: str = "alltoall") -> Trace:
 
 def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     trace = busy(tmp_path)
-    found = verdict(trace, trace.findings())
+    found = make_verdict(trace, trace.findings())
     assert 0.1 < found.waiting < 0.5 < found.collective - found.waiting
     last = conclusion.verdict(trace, found)[-1]
     assert " The collectives themselves take more than the waiting, " in last
@@ -41,7 +41,9 @@ def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
 
 def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
     trace = busy(tmp_path, "comm_split")
-    assert "`tune`" not in " ".join(conclusion.verdict(trace, verdict(trace, trace.findings())))
+    assert "`tune`" not in " ".join(
+        conclusion.verdict(trace, make_verdict(trace, trace.findings()))
+    )
 
 
 def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
         )
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
-    last = conclusion.verdict(trace, verdict(trace, trace.findings()))[-1]
+    last = conclusion.verdict(trace, make_verdict(trace, trace.findings()))[-1]
     assert last.endswith(
         "nearly all of it iallreduce at md.py:6 sum: a rank that computes between its start and "
         "its Wait may hold up the others."

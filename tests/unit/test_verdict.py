@@ -15,9 +15,9 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.findings import CAUSES
-from mpiprof.diagnosis.phases import change_points
-from mpiprof.diagnosis.significance import p_above_zero, persistence
-from mpiprof.diagnosis.verdict import verdict
+from mpiprof.diagnosis.phases import find_change_points
+from mpiprof.diagnosis.significance import p_above_zero, persistence_ratio
+from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import share
 from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
@@ -74,9 +74,9 @@ def _consistent(trace: Trace) -> None:
         assert not re.search(r"\bnan\b| -\d|None", text)
         late = one.evidence.get("late_instances")
         assert late is None or 0 < late <= one.evidence["instances"]
-    lines = conclusion.verdict(trace, verdict(trace, found))
+    lines = conclusion.verdict(trace, make_verdict(trace, found))
     assert 1 < len(lines) <= 3
-    reported = json.verdict(trace, verdict(trace, found))
+    reported = json.verdict(trace, make_verdict(trace, found))
     assert reported["text"] == lines
     if reported["cause"] != "none":
         assert (reported["cause"], reported["ranks"]) == (found[0].cause, sorted(found[0].ranks))
@@ -151,7 +151,7 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     found = trace.findings()
     assert [(one.cause, one.ranks) for one in found] == [("noise", ()), ("rank", (1,))]
     assert found[0].certainty == 0 and found[1].certainty > 0.99
-    concluded = verdict(trace, found)
+    concluded = make_verdict(trace, found)
     _, first, second = conclusion.verdict(trace, concluded)
     unsure, sure = (share(one.share / concluded.waiting) for one in found)
     assert first.startswith(f"{unsure} of it has no sure cause: most of the waiting at allreduce")
@@ -165,7 +165,7 @@ def test_the_verdict_reports_a_single_event(tmp_path: Path) -> None:
     late = np.ones((1, 6))
     late[0, 4] = 9
     trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
-    lines = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    lines = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
     assert lines[1].startswith("Nearly all of it came about once: in the only instance of ")
 
 
@@ -176,7 +176,7 @@ def test_wandering_is_no_change(keeps: float, traces: int) -> None:
     for seed in range(traces):
         values = wandering(np.random.default_rng(seed), 400, 8, keeps)
         spread = np.log(np.ptp(values, axis=1))
-        changed += len(change_points(spread, values.argmax(1))) > 0
+        changed += len(find_change_points(spread, values.argmax(1))) > 0
     assert changed <= traces // 20
 
 
@@ -194,11 +194,11 @@ def test_p_values_are_calibrated() -> None:
 def test_persistence() -> None:
     """For AR(1) it tends to (1 + r) / (1 - r) squared over its own; for steps it stays small."""
     random = np.random.default_rng(7)
-    assert persistence(random.normal(0, 1, 4000)) < 1.6
-    assert persistence(wandering(random, 4000, 1, 0.9)[:, 0]) > 20
+    assert persistence_ratio(random.normal(0, 1, 4000)) < 1.6
+    assert persistence_ratio(wandering(random, 4000, 1, 0.9)[:, 0]) > 20
     step = random.normal(0, 1, 400)
     step[150:] += 4
-    assert persistence(step) < 6
+    assert persistence_ratio(step) < 6
 
 
 # Single wrong statements
@@ -232,7 +232,7 @@ def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
 def test_nothing_to_gain(tmp_path: Path) -> None:
     late = planted_traces.noise(np.random.default_rng(1), 50, 4, 0.001)
     trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
-    found = verdict(trace, trace.findings())
+    found = make_verdict(trace, trace.findings())
     assert found.cause == "none" and found.worst is None
     lines = conclusion.verdict(trace, found)
     assert lines[0] == "<1 % of all ranks' time is waiting in collectives."
@@ -243,7 +243,7 @@ def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
     late = planted_traces.noise(np.random.default_rng(1), 100, 4)
     late[:, 2] += 30
     trace = mpiprof.open(Planted("late", late, "rank").write(tmp_path / "t"))
-    lines = conclusion.verdict(trace, verdict(trace, trace.findings()))
+    lines = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
     assert re.fullmatch(r"5\d % of all ranks' time is waiting in collectives\.", lines[0])
     assert lines[1].startswith("Nearly all of it: rank 2 takes 30.")
     assert lines[1].endswith("ms longer than the others before allreduce at md.py:93 exchange.")
