@@ -19,11 +19,11 @@ def open(path: str | os.PathLike[str]) -> Trace:  # noqa: A001 (the name users e
     """
     from mpiprof.dashboard.notebook import Plots
     from mpiprof.diagnosis.lazy_tables import DERIVED
-    from mpiprof.formats.otf2 import opened
+    from mpiprof.formats.otf2 import open_converted
     from mpiprof.metrics.library_algorithms import shapes
     from mpiprof.trace import Trace
 
-    return Trace(opened(path), {**DERIVED, "plot": Plots, "shapes": shapes})
+    return Trace(open_converted(path), {**DERIVED, "plot": Plots, "shapes": shapes})
 
 
 def __dir__() -> list[str]:

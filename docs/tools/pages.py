@@ -40,7 +40,7 @@ def write(folder: Path) -> None:
     (folder / "columns.md").write_text(tables(), "utf-8")
     (folder / "waits.md").write_text(waits(), "utf-8")
     (folder / "callsites.md").write_text(callsites(), "utf-8")
-    calls = table(("column", "meaning"), named(export_columns.CALLS))
+    calls = table(("column", "meaning"), named(export_columns.CALL_COLUMNS))
     (folder / "calls.md").write_text(calls + "\n", "utf-8")
     (folder / "algorithms.md").write_text(algorithms(folder), "utf-8")
     (folder / "environment.md").write_text(options(), "utf-8")
@@ -129,7 +129,7 @@ def tables() -> str:
     """Return the column tables of exported data."""
     parts = []
     for name, meanings in (
-        ("Events", export_columns.EVENTS),
+        ("Events", export_columns.EVENT_COLUMNS),
         ("Instances", export_columns.of_instances()),
     ):
         parts += [f"## {name}", table(("column", "meaning"), named(meanings))]

@@ -186,7 +186,7 @@ def write_otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) 
     with finished(folder) as unfinished:
         unfinished.mkdir()
         events = export.write(unfinished, trace, run_facts(trace), step)
-    return {folder / f"{export.NAME}.otf2": f"{count(events)} events"}
+    return {folder / f"{export.ARCHIVE_NAME}.otf2": f"{count(events)} events"}
 
 
 def write_dataset(
@@ -200,7 +200,7 @@ def write_dataset(
 
     needed()
     with finished(folder) as unfinished:
-        dataset.copied(trace.path, unfinished)
+        dataset.copy_trace_files(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
     return {folder: f"{count(calls)} calls"}
 
@@ -215,7 +215,7 @@ def write_tables(
 
     written = {}
     for name, pieces, meanings, done in (
-        ("events", event_pieces(trace), export_columns.EVENTS, len),
+        ("events", event_pieces(trace), export_columns.EVENT_COLUMNS, len),
         (
             "instances",
             instance_pieces(trace),

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder = chosen(args.trace)
     trace = Records(folder)
-    files = pack_writer.files_of(folder)
+    files = pack_writer.find_files(folder)
     packed = folder / pack.NAME
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}

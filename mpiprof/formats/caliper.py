@@ -24,7 +24,7 @@ from mpiprof.trace import Trace
 from mpiprof.trace.sites import site_label
 from mpiprof.trace.types import Int
 
-SECOND = 1e9
+NS_PER_SECOND = 1e9
 ORDER = "Node order"  # Hatchet requires this name and the next three
 PATH, RANK, TIME = "path", "mpi.rank", "time"
 SUMS = {  # keys are columns of rank_totals
@@ -40,7 +40,9 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
     """Write the sums with times in seconds, and return the number of call sites."""
     tree = _Tree(trace.program)
     leaves = {
-        int(row["callsite"]): tree.node((*_frames(row["sites"]), _operation(row["operation"])))
+        int(row["callsite"]): tree.find_node(
+            (*_callsite_frames(row["sites"]), _mpi_name(row["operation"]))
+        )
         for row in trace.callsites.to_dict("records")
     }
     values = np.zeros((trace.ranks, len(tree.labels), 1 + len(SUMS)), np.int64)
@@ -49,18 +51,18 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any]) -> int:
         of += [row["elapsed_ns"], *(row[name] for name in SUMS)]
     for rank, (first, last) in trace.spans.items():
         values[rank, 0, 0] = max(last - first - values[rank, :, 0].sum(), 0)
-    path.write_text(json.dumps(_described(tree, values, facts)), encoding="utf-8")
+    path.write_text(json.dumps(_describe_tree(tree, values, facts)), encoding="utf-8")
     return len(leaves)
 
 
-def _described(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_tree(tree: _Tree, values: Int, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the object to write.
 
     values: int64, ranks x nodes x columns, in ns and counts.
     """
     times = [True, *(name.endswith("_ns") for name in SUMS)]
     data = [
-        [node, node, rank, *(v / SECOND if t else v for v, t in zip(of, times, strict=True))]
+        [node, node, rank, *(v / NS_PER_SECOND if t else v for v, t in zip(of, times, strict=True))]
         for rank, nodes in enumerate(values.tolist())
         for node, of in enumerate(nodes)
     ]
@@ -81,22 +83,22 @@ class _Tree:
         self.parents: list[int | None] = [None]
         self.numbers: dict[tuple[str, ...], int] = {(): 0}
 
-    def node(self, path: tuple[str, ...]) -> int:
+    def find_node(self, path: tuple[str, ...]) -> int:
         """Return the number of a node, and create the node if it is new."""
         if path not in self.numbers:
-            parent = self.node(path[:-1])
+            parent = self.find_node(path[:-1])
             self.numbers[path] = len(self.labels)
             self.labels.append(path[-1])
             self.parents.append(parent)
         return self.numbers[path]
 
 
-def _frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:
+def _callsite_frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return a call site's frames, outermost first; the sites of one instance form one frame."""
     outer = sites[0].get("stack", []) if len(sites) == 1 else []
-    own = " | ".join(site_label(site) for site in sites) or "?"
-    return (*(site_label(frame) for frame in reversed(outer)), own)
+    site_frames = " | ".join(site_label(site) for site in sites) or "?"
+    return (*(site_label(frame) for frame in reversed(outer)), site_frames)
 
 
-def _operation(name: str) -> str:
+def _mpi_name(name: str) -> str:
     return f"MPI_{name.capitalize()}"

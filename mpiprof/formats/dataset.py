@@ -16,21 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.formats.export_columns import CALLS
+from mpiprof.formats.export_columns import CALL_COLUMNS
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import BEFORE, Block
 from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.types import Array
 
-ROWS = 1 << 20  # approximate number of calls in a partition
-OPEN = 64  # maximum number of partitions that are open for writing
-SMALL = ("shape", "rank")  # 32 bits
-FEW = (*SMALL, "before_shape", "sent", "received", "choice")  # columns with few distinct values
-DELTA = tuple(name for name in CALLS if name not in FEW)  # stored as differences, which are small
+ROW_GROUP_CALLS = 1 << 20  # approximate number of calls in a partition
+MAX_OPEN_FILES = 64  # maximum number of partitions that are open for writing
+SMALL_COLUMNS = ("shape", "rank")  # 32 bits
+DICTIONARY_COLUMNS = (
+    *SMALL_COLUMNS,
+    "before_shape",
+    "sent",
+    "received",
+    "choice",
+)  # columns with few distinct values
+DELTA_COLUMNS = tuple(
+    name for name in CALL_COLUMNS if name not in DICTIONARY_COLUMNS
+)  # stored as differences, which are small
 
 
-def copied(source: Path, folder: Path) -> None:
+def copy_trace_files(source: Path, folder: Path) -> None:
     """Copy the files of a trace folder, without derived data."""
     folder.mkdir()
     for path in sorted(source.iterdir()):
@@ -51,22 +59,22 @@ def write(
     """
     known = len(trace.problems)
     clocks = trace.clocks
-    with _Partitions(folder, trace) as partitions:
+    with _PartitionWriter(folder, trace) as partitions:
         for batch in trace.batches(before=True) if batches is None else batches:
             partitions.add(batch)
             step(batch.shape.size)
     names = [log.name for log in trace.logs.opened if log.damaged]
     definitions = folder / dataset.DEFINITIONS
     definitions.mkdir()
-    for name, rows in _definitions(trace).items():
-        _table(definitions / f"{name}.parquet", rows, DEFINED[name])
-    _table(
+    for name, rows in _definition_rows(trace).items():
+        _write_table(definitions / f"{name}.parquet", rows, DEFINITION_COLUMNS[name])
+    _write_table(
         definitions / "clocks.parquet",
         [{"node": node, **asdict(clock)} for node, clock in clocks.items()],
-        DEFINED["clocks"],
+        DEFINITION_COLUMNS["clocks"],
     )
     blocks = [{**asdict(b), "holds": " ".join(b.holds)} for b in partitions.blocks]
-    _table(definitions / "blocks.parquet", blocks, DEFINED["blocks"])
+    _write_table(definitions / "blocks.parquet", blocks, DEFINITION_COLUMNS["blocks"])
     facts = {
         "format": dataset.FORMAT,
         "version": dataset.VERSION,
@@ -79,29 +87,29 @@ def write(
     return partitions.calls
 
 
-class _Partitions:
+class _PartitionWriter:
     """Writer of batches to partitions; the most recently used partitions stay open."""
 
     def __init__(self, folder: Path, trace: Trace) -> None:
         self.arrow, self.parquet = dataset.needed()
         self.folder, self.trace = folder, trace
-        self.schema = self._schema()
+        self.schema = self._make_schema()
         self.open: OrderedDict[int, _Partition] = OrderedDict()
         self.blocks: list[Block] = []
         self.calls = self.count = 0
 
-    def __enter__(self) -> _Partitions:
+    def __enter__(self) -> _PartitionWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         for one in self.open.values():
             one.writer.close()
 
-    def _schema(self) -> Any:
+    def _make_schema(self) -> Any:
         arrow = self.arrow
         fields = []
-        for name, meaning in CALLS.items():
-            kind = arrow.int32() if name in SMALL else arrow.int64()
+        for name, meaning in CALL_COLUMNS.items():
+            kind = arrow.int32() if name in SMALL_COLUMNS else arrow.int64()
             optional = name in dataset.OPTIONAL
             kind = arrow.uint8() if name == "choice" else kind
             fields.append(arrow.field(name, kind, optional, {"description": meaning}))
@@ -112,9 +120,9 @@ class _Partitions:
         index = batch.communicator.index
         one = self.open.pop(index, None)
         if one is None:
-            one = self._next(index)
+            one = self._open_partition(index)
         self.open[index] = one
-        columns = _columns(batch)
+        columns = _batch_columns(batch)
         given = [
             self.arrow.array(columns[f.name].ravel(), f.type)
             if f.name in columns
@@ -130,11 +138,11 @@ class _Partitions:
         one.groups += 1
         one.calls += batch.shape.size
         self.calls += int((batch.shape >= 0).sum())
-        if one.calls >= ROWS:
+        if one.calls >= ROW_GROUP_CALLS:
             self.open.pop(index).writer.close()
 
-    def _next(self, index: int) -> _Partition:
-        while len(self.open) >= OPEN:
+    def _open_partition(self, index: int) -> _Partition:
+        while len(self.open) >= MAX_OPEN_FILES:
             self.open.popitem(last=False)[1].writer.close()
         name = f"{dataset.CALLS}/communicator={index}/part-{self.count:06d}.parquet"
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -142,8 +150,8 @@ class _Partitions:
             self.folder / name,
             self.schema,
             compression="zstd",
-            use_dictionary=[*FEW],
-            column_encoding=dict.fromkeys(DELTA, "DELTA_BINARY_PACKED"),
+            use_dictionary=[*DICTIONARY_COLUMNS],
+            column_encoding=dict.fromkeys(DELTA_COLUMNS, "DELTA_BINARY_PACKED"),
             write_page_checksum=True,
         )
         self.count += 1
@@ -156,7 +164,7 @@ class _Partition:
         self.groups = self.calls = 0
 
 
-def _columns(batch: Batch) -> dict[str, Array]:
+def _batch_columns(batch: Batch) -> dict[str, Array]:
     """Return the columns of a batch, except columns without information."""
     size = batch.shape.shape
 
@@ -185,7 +193,7 @@ def _columns(batch: Batch) -> dict[str, Array]:
 # ---- definitions
 
 # Columns of each table, with the name of their Arrow type.
-DEFINED = {
+DEFINITION_COLUMNS = {
     "blocks": {
         "number": "int64",
         "communicator": "int32",
@@ -241,7 +249,7 @@ DEFINED = {
 }
 
 
-def _definitions(trace: Trace) -> dict[str, list[dict[str, Any]]]:
+def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
     tables = trace.tables
     described = describe_sites(tables.sites, [[i] for i in range(len(tables.sites))])
     processes: Any = trace.processes.astype(object)
@@ -275,7 +283,7 @@ def _definitions(trace: Trace) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+def _write_table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
     arrow, parquet = dataset.needed()
     rows = list(rows)
     given = {

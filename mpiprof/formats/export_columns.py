@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mpiprof.metrics import columns
 
-CALLS = {  # columns of a data set: one row per instance and member of its communicator
+CALL_COLUMNS = {  # columns of a data set: one row per instance and member of its communicator
     "sequence": "number of the operation on its communicator, the same on all of its ranks",
     "start": "n-th start of a persistent operation; missing where the block has none",
     "rank": "world rank; its row is there also where it did not call",
@@ -26,7 +26,7 @@ CALLS = {  # columns of a data set: one row per instance and member of its commu
     "before_sequence": "sequence number of the record before, -1 without",
     "outside_ns": "time in point-to-point and completion calls since the record before",
 }
-EVENTS = {
+EVENT_COLUMNS = {
     "rank": "world rank that called",
     "thread": "thread of that rank, from 0 in order of their first call",
     "operation": "collective without MPI_, such as allreduce, iallreduce or allreduce_init",
@@ -46,11 +46,11 @@ EVENTS = {
     "outside_ns": "time in point-to-point and completion calls since the rank's record before",
     "choice": "state of the selector that chose the algorithm: observe, probe, hold, or empty",
 }
-INSTANCES = {  # before the columns of metrics/columns.py
-    "communicator": EVENTS["communicator"],
-    "sequence": EVENTS["sequence"],
-    "start": EVENTS["start"],
-    "operation": EVENTS["operation"],
+INSTANCE_COLUMNS = {  # before the columns of metrics/columns.py
+    "communicator": EVENT_COLUMNS["communicator"],
+    "sequence": EVENT_COLUMNS["sequence"],
+    "start": EVENT_COLUMNS["start"],
+    "operation": EVENT_COLUMNS["operation"],
     "algorithm": "what it ran on; several are joined by +",
     "callsite": "number of the call site, as in the report's JSON and in Python",
     "sites": "call sites of its ranks, separated by |",
@@ -67,4 +67,4 @@ INSTANCES = {  # before the columns of metrics/columns.py
 def of_instances() -> dict[str, str]:
     """Return the columns of the table of instances, with their meaning."""
     metrics = {c.name: c.details or c.meaning for c in columns.COLUMNS if c.instance is not None}
-    return {**INSTANCES, **metrics, "choice": EVENTS["choice"]}
+    return {**INSTANCE_COLUMNS, **metrics, "choice": EVENT_COLUMNS["choice"]}

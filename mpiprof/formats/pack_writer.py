@@ -24,13 +24,15 @@ from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
 from mpiprof.trace.pack import COLUMNS, LINE, NAME, PLAIN, Entry, library
 from mpiprof.trace.types import Array
 
-LEVEL = 3  # higher levels gain 1 % and take ten times as long
-PIECE = 1 << 18  # chunk size of files other than logs
-TOGETHER = 1 << 11  # total chunks of the blocks that are read side by side, one block per thread
-MOST = 16  # maximum chunks of a block
+COMPRESSION_LEVEL = 3  # higher levels gain 1 % and take ten times as long
+PIECE_BYTES = 1 << 18  # chunk size of files other than logs
+MAX_CHUNKS_PER_BLOCK = (
+    1 << 11
+)  # total chunks of the blocks that are read side by side, one block per thread
+MAX_THREADS = 16  # maximum chunks of a block
 
 
-def files_of(folder: Path) -> list[Plain]:
+def find_files(folder: Path) -> list[Plain]:
     """Return the files of a folder that go into its pack."""
     return [Plain(path) for end in (".log", ".tables") for path in sorted(folder.glob(f"*{end}"))]
 
@@ -52,8 +54,8 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         left.unlink()
     unfinished = packed.with_name(f".{NAME}.{os.getpid()}")
     try:
-        with os.fdopen(new_file(unfinished, _mode_of(files)), "wb") as file:
-            writer = Writer(file, threads)
+        with os.fdopen(new_file(unfinished, _pack_mode(files)), "wb") as file:
+            writer = PackWriter(file, threads)
             for each in files:
                 writer.add(each, step)
             writer.close()
@@ -68,53 +70,57 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
     return packed
 
 
-def _mode_of(files: Sequence[File]) -> int:
+def _pack_mode(files: Sequence[File]) -> int:
     """Return the mode of a pack, readable by users who can read all packed files."""
     modes = [file.path.stat().st_mode for file in files if isinstance(file, Plain)]
     return reduce(and_, modes, 0o666)
 
 
-class Writer:
+class PackWriter:
     """Writes a pack into a file; threads: number of threads read side by side."""
 
     def __init__(self, file: BinaryIO, threads: int) -> None:
         self.file, self.threads = file, max(threads, 1)
         self.entries: list[Entry] = []
         self.at = 0
-        self._put(closed(json.dumps(LINE).encode()) + b"\n")
+        self._write_bytes(closed(json.dumps(LINE).encode()) + b"\n")
 
-    def _put(self, content: bytes) -> int:
+    def _write_bytes(self, content: bytes) -> int:
         self.file.write(content)
         self.at += len(content)
         return len(content)
 
-    def _frame(self, *parts: bytes) -> int:
+    def _write_frame(self, *parts: bytes) -> int:
         """Write a frame with separate statistics for each part, and return its length."""
-        return self._put(compressed(*parts))
+        return self._write_bytes(compress_parts(*parts))
 
     def add(self, file: File, step: Callable[[int], None]) -> None:
         """Add a file; `step` receives the number of further bytes that are done."""
         with file.open() as content:
-            layout = _layout_of(content, file.name)
-            chunk = layout.chunk_bytes if layout else PIECE
+            layout = _find_layout(content, file.name)
+            chunk = layout.chunk_bytes if layout else PIECE_BYTES
             header = layout.header_bytes if layout else 0
             record = (
                 layout.record if layout and pack_codec.fit(layout.record, chunk - header) else None
             )
-            together = min(max(TOGETHER // self.threads, 1), MOST)
+            together = min(max(MAX_CHUNKS_PER_BLOCK // self.threads, 1), MAX_THREADS)
             size, begin = content.size, self.at
             chunks, whole = size // chunk, max(size // chunk, 1) * chunk
-            heads = b"".join(_bytes(content, c * chunk, header) for c in range(1, chunks))
+            heads = b"".join(_read_bytes(content, c * chunk, header) for c in range(1, chunks))
             lengths = [
-                self._frame(_bytes(content, 0, min(chunk, size))),
-                self._frame(heads),
-                self._frame(_bytes(content, whole, max(size - whole, 0))),
+                self._write_frame(_read_bytes(content, 0, min(chunk, size))),
+                self._write_frame(heads),
+                self._write_frame(_read_bytes(content, whole, max(size - whole, 0))),
             ]
             step(min(size, chunk))
             for first in range(1, chunks, together):
                 last = min(first + together, chunks)
-                part = np.frombuffer(_bytes(content, first * chunk, (last - first) * chunk), "u1")
-                lengths.append(self._frame(*_parts(part.reshape(-1, chunk)[:, header:], record)))
+                part = np.frombuffer(
+                    _read_bytes(content, first * chunk, (last - first) * chunk), "u1"
+                )
+                lengths.append(
+                    self._write_frame(*_block_parts(part.reshape(-1, chunk)[:, header:], record))
+                )
                 step((last - first) * chunk)
         self.entries.append(Entry(file.name, size, chunk, header, together, begin, lengths))
 
@@ -122,30 +128,32 @@ class Writer:
         """Write the index, which completes the file."""
         at = self.at
         index = {"threads": self.threads, "files": [asdict(entry) for entry in self.entries]}
-        length = self._frame(json.dumps(index).encode())
+        length = self._write_frame(json.dumps(index).encode())
         end = json.dumps({"index": at, "bytes": length}).encode()
-        self._put(b"\n" + closed(end) + b"\n")
+        self._write_bytes(b"\n" + closed(end) + b"\n")
 
 
-def compressed(*parts: bytes) -> bytes:
+def compress_parts(*parts: bytes) -> bytes:
     """Return a zstd frame with a checksum, and separate statistics for each part."""
     zstd = library()
     kinds = zstd.CompressionParameter
-    packer = zstd.ZstdCompressor(options={kinds.compression_level: LEVEL, kinds.checksum_flag: 1})
+    packer = zstd.ZstdCompressor(
+        options={kinds.compression_level: COMPRESSION_LEVEL, kinds.checksum_flag: 1}
+    )
     return b"".join(
         [*(packer.compress(part, packer.FLUSH_BLOCK) for part in parts), packer.flush()]
     )
 
 
-def _layout_of(content: Content, name: str) -> Layout | None:
+def _find_layout(content: Content, name: str) -> Layout | None:
     """Return the layout of a log, or None for any other file."""
     try:
-        return parse_layout(_bytes(content, 0, LONGEST_HEAD), name)
+        return parse_layout(_read_bytes(content, 0, LONGEST_HEAD), name)
     except TraceError:
         return None
 
 
-def _bytes(content: Content, offset: int, size: int) -> bytes:
+def _read_bytes(content: Content, offset: int, size: int) -> bytes:
     """Return `size` bytes, fewer at the end of the file; OSError if the file was truncated."""
     room = bytearray(max(min(size, content.size - offset), 0))
     view, done = memoryview(room), 0
@@ -157,7 +165,7 @@ def _bytes(content: Content, offset: int, size: int) -> bytes:
     return bytes(room)
 
 
-def _parts(bodies: Array, record: Any) -> list[bytes]:
+def _block_parts(bodies: Array, record: Any) -> list[bytes]:
     """Return the parts of a block: columns if they restore all bytes exactly, else the bodies."""
     bodies = np.ascontiguousarray(bodies)
     if record is not None:

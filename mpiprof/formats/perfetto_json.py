@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
     from mpiprof.trace.batch import Batch
 
-NS = 1000  # ns per microsecond, the format's unit
+NS_PER_US = 1000  # ns per microsecond, the format's unit
 Call = tuple[int, str, int]  # rank, communicator, sequence
 
 
@@ -42,15 +42,15 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
     with path.open("w", encoding="ascii") as file:
         head = {"displayTimeUnit": "ns", "otherData": facts}
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
-        file.write(",\n".join(tracks.named()))
+        file.write(",\n".join(tracks.naming_events()))
         for piece in event_pieces(trace):
-            tracks.note(piece)
-            _write(file, _calls(piece, tracks))
+            tracks.note_threads(piece)
+            _write(file, _call_events(piece, tracks))
             calls += len(piece)
             step(len(piece))
         number = 0
         for batch in trace.batches():
-            _write(file, _flows(batch, tracks, number))
+            _write(file, _flow_events(batch, tracks, number))
             number += len(batch)
             step(batch.shape.size)
         file.write("\n]}\n")
@@ -73,39 +73,39 @@ class Tracks:
         names = communicator_names(trace)
         self.names = {c.identity: names[c.index] for c in trace.tables.communicators}
 
-    def tid(self, rank: int, thread: int) -> int:
+    def thread_id(self, rank: int, thread: int) -> int:
         """Return the number of a thread's track; never 0, which is the format's idle processor."""
         return thread * self.trace.ranks + rank + 1
 
-    def place(self, rank: int, thread: int) -> str:
+    def track_ids(self, rank: int, thread: int) -> str:
         """Return the pid and tid of a thread as text."""
-        return f'"pid":{self.pids[rank]},"tid":{self.tid(rank, thread)}'
+        return f'"pid":{self.pids[rank]},"tid":{self.thread_id(rank, thread)}'
 
-    def nodes(self) -> Iterator[tuple[int, str]]:
+    def name_nodes(self) -> Iterator[tuple[int, str]]:
         """Yield the pid and name of each node."""
         hosts = {r: str(p.get("host") or "?") for r, p in self.trace.tables.processes.items()}
         first = {pid: rank for rank, pid in reversed(list(enumerate(self.pids)))}
         for pid, rank in sorted(first.items()):
             yield pid, f"node {hosts.get(rank, '?')}"
 
-    def threads(self) -> Iterator[tuple[int, int, str]]:
+    def name_threads(self) -> Iterator[tuple[int, int, str]]:
         """Yield the rank, thread and name of each thread."""
         threads = {(r, 0) for r in range(self.trace.ranks)} | set(self.trace.logs.threads)
         for rank, thread in sorted(threads):
             yield rank, thread, f"rank {rank}" + (f", thread {thread}" if thread else "")
 
-    def time(self, ns: int) -> str:
+    def format_time(self, ns: int) -> str:
         """Return a time in the format's representation."""
-        return micros(ns - self.trace.started_ns)
+        return format_us(ns - self.trace.started_ns)
 
-    def named(self) -> Iterator[str]:
+    def naming_events(self) -> Iterator[str]:
         """Yield the events that name and order the tracks."""
-        for pid, name in self.nodes():
-            yield from _named("process", f'"pid":{pid}', name, pid)
-        for rank, thread, name in self.threads():
-            yield from _named("thread", self.place(rank, thread), name, rank)
+        for pid, name in self.name_nodes():
+            yield from _naming_event("process", f'"pid":{pid}', name, pid)
+        for rank, thread, name in self.name_threads():
+            yield from _naming_event("thread", self.track_ids(rank, thread), name, rank)
 
-    def note(self, piece: pd.DataFrame) -> None:
+    def note_threads(self, piece: pd.DataFrame) -> None:
         """Store which calls are on threads other than a rank's first."""
         if self.several:
             rows = piece[piece["thread"] > 0]
@@ -113,21 +113,21 @@ class Tracks:
             self.elsewhere |= dict(zip(keys, rows["thread"].tolist(), strict=True))
 
 
-def micros(ns: int) -> str:
+def format_us(ns: int) -> str:
     """Return a time in microseconds without rounding."""
     sign, size = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{size // NS}.{size % NS:03d}"
+    return f"{sign}{size // NS_PER_US}.{size % NS_PER_US:03d}"
 
 
-def _named(what: str, place: str, name: str, order: int) -> Iterator[str]:
-    yield f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{json.dumps(name)}}}}}'
-    yield f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{order}}}}}'
+def _naming_event(what: str, track: str, name: str, order: int) -> Iterator[str]:
+    yield f'{{"ph":"M","name":"{what}_name",{track},"args":{{"name":{json.dumps(name)}}}}}'
+    yield f'{{"ph":"M","name":"{what}_sort_index",{track},"args":{{"sort_index":{order}}}}}'
 
 
 # ---- calls
 
 
-def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
+def _call_events(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
     """Yield an event for each call, and an event for each call that completed operations."""
     completed: set[tuple[int, int, int, int]] = set()
     communicators = [json.dumps(tracks.names[c]) for c in piece["communicator"].cat.categories]
@@ -135,8 +135,8 @@ def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
     rows = zip(
         piece["rank"].tolist(),
         piece["thread"].tolist(),
-        _quoted(piece["operation"]),
-        _quoted(piece["site"]),
+        _quote_column(piece["operation"]),
+        _quote_column(piece["site"]),
         communicator,
         piece["sequence"].tolist(),
         piece["start"].tolist(),
@@ -145,15 +145,15 @@ def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
             piece[name].to_numpy(np.int64, na_value=-1).tolist()
             for name in ("exit_ns", "completion_enter_ns", "completion_exit_ns", "bytes", "root")
         ),
-        _quoted(piece["algorithm"]),
+        _quote_column(piece["algorithm"]),
         piece["choice"].tolist(),
         strict=True,
     )
     for row in rows:
         rank, thread, name, site, comm, seq, start, enter, left, begin, end, n, root, ran, why = row
-        place = tracks.place(rank, thread)
+        track = tracks.track_ids(rank, thread)
         how = (
-            f'"ph":"X","dur":{micros(left - enter)}'
+            f'"ph":"X","dur":{format_us(left - enter)}'
             if left >= 0
             else '"ph":"i","s":"t"'
             if start
@@ -164,18 +164,18 @@ def _calls(piece: pd.DataFrame, tracks: Tracks) -> Iterator[str]:
         more += f',"start":{start}' if start else ""
         more += f',"choice":"{why}"' if why else ""
         yield (
-            f'{{{how},"name":{name},"cat":"collective",{place},"ts":{tracks.time(enter)},'
+            f'{{{how},"name":{name},"cat":"collective",{track},"ts":{tracks.format_time(enter)},'
             f'"args":{{"site":{site},"communicator":{comm},"sequence":{seq},"algorithm":{ran}{more}}}}}'
         )
         if begin >= 0 and (rank, thread, begin, end) not in completed:
             completed.add((rank, thread, begin, end))
             yield (
-                f'{{"ph":"X","dur":{micros(end - begin)},"name":"completion","cat":"completion",'
-                f'{place},"ts":{tracks.time(begin)},"args":{{"first":{name}}}}}'
+                f'{{"ph":"X","dur":{format_us(end - begin)},"name":"completion","cat":"completion",'
+                f'{track},"ts":{tracks.format_time(begin)},"args":{{"first":{name}}}}}'
             )
 
 
-def _quoted(column: pd.Series[Any]) -> Any:
+def _quote_column(column: pd.Series[Any]) -> Any:
     """Return a text column as JSON strings."""
     texts = np.array([json.dumps(text) for text in column.cat.categories], object)
     return texts[column.cat.codes]
@@ -184,7 +184,7 @@ def _quoted(column: pd.Series[Any]) -> Any:
 # ---- instances
 
 
-def _flows(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
+def _flow_events(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
     """Yield the flows of instances, from first to last arrival, numbered from `number`.
 
     Instances with one rank and starts of persistent operations have no flow.
@@ -210,5 +210,5 @@ def _flows(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
             kind = '"s"' if k == 0 else '"f","bp":"e"' if k == count - 1 else '"t"'
             yield (
                 f'{{"ph":{kind},"id":{i},"name":"instance","cat":"instance",'
-                f'{tracks.place(ranks[row], thread)},"ts":{tracks.time(time)}}}'
+                f'{tracks.track_ids(ranks[row], thread)},"ts":{tracks.format_time(time)}}}'
             )

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from mpiprof.trace import Trace
 
-SEQUENCE = 1  # packet sequence id: there is one writer
-PACKETS = 1 << 12  # packets per write
-NODE = 1 << 32  # first track number of nodes; threads have lower numbers
+SEQUENCE_ID = 1  # packet sequence id: there is one writer
+PACKETS_PER_WRITE = 1 << 12  # packets per write
+NODE_UUID_BASE = 1 << 32  # first track number of nodes; threads have lower numbers
 ANNOTATIONS = ("site", "communicator", "sequence", "algorithm", "bytes", "root", "start", "choice")
-TEXTS = ("site", "communicator", "algorithm", "choice")  # annotations with text values
-ABSENT = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # values that are omitted
-VARYING = ("sequence", "start")  # annotations that differ from call to call
+TEXT_ANNOTATIONS = ("site", "communicator", "algorithm", "choice")  # annotations with text values
+ABSENT_VALUES = {"bytes": -1, "root": -1, "start": 0, "choice": ""}  # values that are omitted
+VARYING_ANNOTATIONS = ("sequence", "start")  # annotations that differ from call to call
 CATEGORIES = ("collective", "completion")
-INSTANT = -2  # stands in place of an end time
+INSTANT_END = -2  # stands in place of an end time
 Slice = tuple[int, int, int, str, dict[str, Any], int]  # track, begin, end, name, facts, flow
 
 
@@ -47,21 +47,21 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
 
     Raises MpiprofError if the package is not installed.
     """
-    messages, calls = _messages(), 0
+    messages, calls = _import_messages(), 0
     tracks = Tracks(trace)
     with path.open("wb") as file:
-        _write(file, messages, _head(messages, tracks, facts))
-        packets = _Packets(messages)
+        _write(file, messages, _description_packets(messages, tracks, facts))
+        packets = _PacketMaker(messages)
         for piece in event_pieces(trace):
-            slices = sorted(_slices(piece, tracks), key=lambda s: s[:3])
-            _write(file, messages, (p for s in slices for p in packets.of(s)))
+            slices = sorted(_make_slices(piece, tracks), key=lambda s: s[:3])
+            _write(file, messages, (p for s in slices for p in packets.make_packets(s)))
             calls += len(piece)
             step(2 * len(piece))
     return calls
 
 
 @cache
-def _messages() -> Any:
+def _import_messages() -> Any:
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError:
@@ -74,31 +74,34 @@ def _messages() -> Any:
 
 def _write(file: BinaryIO, messages: Any, packets: Iterator[Any]) -> None:
     """Write packets in chunks; concatenated traces form one valid trace."""
-    while held := list(islice(packets, PACKETS)):
-        file.write(messages.Trace(packet=held).SerializeToString())
+    while pending := list(islice(packets, PACKETS_PER_WRITE)):
+        file.write(messages.Trace(packet=pending).SerializeToString())
 
 
 # ---- tracks
 
 
-def _head(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[Any]:
+def _description_packets(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the packets that describe the run, its nodes and its threads."""
-    told = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
-    told.sequence_flags = messages.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+    facts_text = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
+    facts_text.sequence_flags = messages.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
     for name, value in facts.items():
         text = value if isinstance(value, str) else json.dumps(value)
-        told.chrome_events.metadata.add(name=name, string_value=text)
-    yield told
-    for pid, name in tracks.nodes():
-        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
-        packet.track_descriptor.uuid = NODE + pid
+        facts_text.chrome_events.metadata.add(name=name, string_value=text)
+    yield facts_text
+    for pid, name in tracks.name_nodes():
+        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
+        packet.track_descriptor.uuid = NODE_UUID_BASE + pid
         process = packet.track_descriptor.process
         process.pid, process.process_name, process.legacy_sort_index = pid, name, pid
         yield packet
-    for rank, thread, name in tracks.threads():
-        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
-        pid, tid = tracks.pids[rank], tracks.tid(rank, thread)
-        packet.track_descriptor.uuid, packet.track_descriptor.parent_uuid = tid, NODE + pid
+    for rank, thread, name in tracks.name_threads():
+        packet = messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
+        pid, tid = tracks.pids[rank], tracks.thread_id(rank, thread)
+        packet.track_descriptor.uuid, packet.track_descriptor.parent_uuid = (
+            tid,
+            NODE_UUID_BASE + pid,
+        )
         line = packet.track_descriptor.thread
         line.pid, line.tid, line.thread_name, line.legacy_sort_index = pid, tid, name, rank
         yield packet
@@ -107,7 +110,7 @@ def _head(messages: Any, tracks: Tracks, facts: Mapping[str, Any]) -> Iterator[A
 # ---- calls
 
 
-def _slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
+def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
     """Yield slices of calls and of their completions; the end of an open call is -1.
 
     Flow numbers start at 1. 0 means no flow.
@@ -120,30 +123,32 @@ def _slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
     names = ("rank", "thread", "operation", *ANNOTATIONS, *times)
     columns = [
         piece[name].astype(object)
-        if name in ("operation", *TEXTS)
+        if name in ("operation", *TEXT_ANNOTATIONS)
         else piece[name].to_numpy(np.int64, na_value=-1)
         for name in names
     ]
     for row in zip(*(column.tolist() for column in columns), strict=True):
         (rank, thread, name), values = row[:3], row[3:-4]
         enter, left, begin, end = row[-4:]
-        track = tracks.tid(rank, thread)
-        told = dict(zip(ANNOTATIONS, values, strict=True))
-        identity, start = told["communicator"], told["start"]
+        track = tracks.thread_id(rank, thread)
+        annotations = dict(zip(ANNOTATIONS, values, strict=True))
+        identity, start = annotations["communicator"], annotations["start"]
         flow = 0
         if sizes[identity] > 1 and not start:
-            flow = (number[identity] + 1) << 32 | told["sequence"]
-        told["communicator"] = tracks.names[identity]
-        told = {k: v for k, v in told.items() if k not in ABSENT or v != ABSENT[k]}
+            flow = (number[identity] + 1) << 32 | annotations["sequence"]
+        annotations["communicator"] = tracks.names[identity]
+        annotations = {
+            k: v for k, v in annotations.items() if k not in ABSENT_VALUES or v != ABSENT_VALUES[k]
+        }
         enter -= started
-        last = left - started if left >= 0 else INSTANT if start else -1
-        yield track, enter, last, name, told, flow
+        last = left - started if left >= 0 else INSTANT_END if start else -1
+        yield track, enter, last, name, annotations, flow
         if begin >= 0 and (track, begin, end) not in completed:
             completed.add((track, begin, end))
             yield track, begin - started, end - started, "completion", {"first": name}, 0
 
 
-class _Packets:
+class _PacketMaker:
     """Maker of packets from slices; a packet also defines the names that it uses first.
 
     Most packets are modified copies of an earlier packet, because copying is faster.
@@ -154,62 +159,68 @@ class _Packets:
         self.known: dict[str, dict[str, int]] = {}
         self.alike: dict[tuple[Any, ...], Any] = {}
 
-    def of(self, of: Slice) -> Iterator[Any]:
+    def make_packets(self, of: Slice) -> Iterator[Any]:
         """Yield the packets of a slice, ordered by time."""
-        track, begin, end, name, told, flow = of
-        varying = {name: told.pop(name) for name in VARYING if name in told}
-        key = (track, name, end == INSTANT, *told.items())
+        track, begin, end, name, annotations, flow = of
+        varying = {
+            name: annotations.pop(name) for name in VARYING_ANNOTATIONS if name in annotations
+        }
+        key = (track, name, end == INSTANT_END, *annotations.items())
         if key in self.alike:
-            packet = self._copy(key, begin)
+            packet = self._copy_packet(key, begin)
         else:
-            packet = self._begun(track, name, told, end == INSTANT)
+            packet = self._begin_packet(track, name, annotations, end == INSTANT_END)
             packet.timestamp = begin
             self.alike[key] = self.messages.TracePacket()
             self.alike[key].CopyFrom(packet)
             self.alike[key].ClearField("interned_data")
         event = packet.track_event
         for varied, value in varying.items():
-            number = self._number(packet, "debug_annotation_names", varied)
+            number = self._intern_text(packet, "debug_annotation_names", varied)
             event.debug_annotations.add(name_iid=number, int_value=value)
         if flow:
             event.flow_ids.append(flow)
         yield packet
         if end >= begin:
             if (track,) not in self.alike:
-                self.alike[track,] = self._packet(track, self.messages.TrackEvent.TYPE_SLICE_END)
-            yield self._copy((track,), end)
+                self.alike[track,] = self._make_packet(
+                    track, self.messages.TrackEvent.TYPE_SLICE_END
+                )
+            yield self._copy_packet((track,), end)
 
-    def _copy(self, key: tuple[Any, ...], time_ns: int) -> Any:
+    def _copy_packet(self, key: tuple[Any, ...], time_ns: int) -> Any:
         packet = self.messages.TracePacket()
         packet.CopyFrom(self.alike[key])
         packet.timestamp = time_ns
         return packet
 
-    def _packet(self, track: int, kind: int) -> Any:
-        packet = self.messages.TracePacket(trusted_packet_sequence_id=SEQUENCE)
+    def _make_packet(self, track: int, kind: int) -> Any:
+        packet = self.messages.TracePacket(trusted_packet_sequence_id=SEQUENCE_ID)
         packet.sequence_flags = packet.SEQ_NEEDS_INCREMENTAL_STATE
         packet.track_event.track_uuid, packet.track_event.type = track, kind
         return packet
 
-    def _begun(self, track: int, name: str, told: Mapping[str, Any], instant: bool) -> Any:
+    def _begin_packet(
+        self, track: int, name: str, annotations: Mapping[str, Any], instant: bool
+    ) -> Any:
         """Return the packet of a slice's begin, without its time and its varying annotations."""
         kinds = self.messages.TrackEvent
-        packet = self._packet(track, kinds.TYPE_INSTANT if instant else kinds.TYPE_SLICE_BEGIN)
+        packet = self._make_packet(track, kinds.TYPE_INSTANT if instant else kinds.TYPE_SLICE_BEGIN)
         event = packet.track_event
-        event.name_iid = self._number(packet, "event_names", name)
-        category = CATEGORIES["first" in told]
-        event.category_iids.append(self._number(packet, "event_categories", category))
-        for key, value in told.items():
+        event.name_iid = self._intern_text(packet, "event_names", name)
+        category = CATEGORIES["first" in annotations]
+        event.category_iids.append(self._intern_text(packet, "event_categories", category))
+        for key, value in annotations.items():
             annotation = event.debug_annotations.add()
-            annotation.name_iid = self._number(packet, "debug_annotation_names", key)
+            annotation.name_iid = self._intern_text(packet, "debug_annotation_names", key)
             if isinstance(value, str):
-                number = self._number(packet, "debug_annotation_string_values", value)
+                number = self._intern_text(packet, "debug_annotation_string_values", value)
                 annotation.string_value_iid = number
             else:
                 annotation.int_value = value
         return packet
 
-    def _number(self, packet: Any, kind: str, text: str) -> int:
+    def _intern_text(self, packet: Any, kind: str, text: str) -> int:
         """Return the number of a text; the packet defines the text if it is new."""
         known = self.known.setdefault(kind, {})
         if text not in known:

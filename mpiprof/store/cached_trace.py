@@ -10,7 +10,7 @@ from typing import Any
 
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.formats.otf2 import opened
+from mpiprof.formats.otf2 import open_converted
 from mpiprof.interface.shell_hints import command
 from mpiprof.metrics.library_algorithms import shapes
 from mpiprof.store import cache, values
@@ -53,7 +53,7 @@ def open_trace(
     """
     keep_freed()
     kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
-    folder = opened(path)
+    folder = open_converted(path)
     if workers is not None:
         refuse_plain(folder)
     trace = _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)

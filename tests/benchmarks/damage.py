@@ -158,7 +158,7 @@ def run(
         whole = write(Path(scratch) / "whole")
         sound, _ = numbers(whole)
         if packed:
-            files = pack_writer.files_of(whole)
+            files = pack_writer.find_files(whole)
             pack_writer.write(whole, files, 3, lambda _: None)
             pack_writer.remove(files)
         for number in traces:

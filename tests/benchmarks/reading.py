@@ -102,7 +102,7 @@ def _records(first: int, count: int, shapes: list[int], random: np.random.Genera
 
 def pack(folder: Path, events: int, ranks: int) -> None:
     """Pack a trace and print what that took."""
-    files = pack_writer.files_of(folder)
+    files = pack_writer.find_files(folder)
     began = time.process_time()
     packed = pack_writer.write(folder, files, ranks, lambda _: None)
     cpu = time.process_time() - began

@@ -182,7 +182,7 @@ def test_data_have_the_columns_of_the_table_alone(
         assert list(row) == recorded
     of_instances = [c.name for c in columns.COLUMNS if c.instance is not None]
     assert list(trace.instances.columns) == [
-        *export_columns.INSTANCES, *of_instances, "choice"
+        *export_columns.INSTANCE_COLUMNS, *of_instances, "choice"
     ]  # fmt: skip
 
 

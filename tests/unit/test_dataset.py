@@ -138,8 +138,8 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
     """The columns are the documented ones, and definitions name them."""
     folder, to = pairs["mixed"]
     calls = pd.read_parquet(to / "calls")
-    assert list(calls.columns) == [*export_columns.CALLS, "communicator"]
-    assert {*OPTIONAL, *BEFORE} < set(export_columns.CALLS)
+    assert list(calls.columns) == [*export_columns.CALL_COLUMNS, "communicator"]
+    assert {*OPTIONAL, *BEFORE} < set(export_columns.CALL_COLUMNS)
     shapes = pd.read_parquet(to / "definitions" / "shapes.parquet").set_index("shape")
     there = calls[calls["shape"] >= 0]
     found = there["shape"].map(shapes["operation"]).value_counts().to_dict()

@@ -50,7 +50,7 @@ def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
 
     assert export(folder, "--to", "parquet", "-o", tmp_path / "t").returncode == 0
     for name, meanings in (
-        ("events", export_columns.EVENTS),
+        ("events", export_columns.EVENT_COLUMNS),
         ("instances", export_columns.of_instances()),
     ):
         schema = parquet.read_schema(tmp_path / f"t-{name}.parquet")
@@ -62,7 +62,7 @@ def test_parquet_describes_its_columns(folder: Path, tmp_path: Path) -> None:
 
 def test_every_column_is_documented_in_its_order(trace: Trace) -> None:
     for frame, meanings in (
-        (trace.events, export_columns.EVENTS),
+        (trace.events, export_columns.EVENT_COLUMNS),
         (trace.instances, export_columns.of_instances()),
     ):
         assert list(frame.columns) == list(meanings)
@@ -200,8 +200,8 @@ def test_instances_are_flows_through_their_calls(exported: list[Event], trace: T
 
 def test_microseconds_are_exact() -> None:
     for ns, text in ((0, "0.000"), (7, "0.007"), (12_345, "12.345"), (-1_001, "-1.001")):
-        assert perfetto_json.micros(ns) == text
-    assert perfetto_json.micros(2**60 + 1) == "1152921504606846.977"
+        assert perfetto_json.format_us(ns) == text
+    assert perfetto_json.format_us(2**60 + 1) == "1152921504606846.977"
 
 
 def test_threads_have_separate_tracks(tmp_path: Path) -> None:

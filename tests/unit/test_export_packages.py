@@ -104,8 +104,8 @@ def parsed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Parsed:
 
 
 def test_tracks_are_threads_of_their_nodes(parsed: Parsed) -> None:
-    nodes = {perfetto_protobuf.NODE + i: (f"node n{i - 1}", 0) for i in (1, 2)}
-    ranks = {1 + r: (f"rank {r}", perfetto_protobuf.NODE + 1 + r // 2) for r in range(4)}
+    nodes = {perfetto_protobuf.NODE_UUID_BASE + i: (f"node n{i - 1}", 0) for i in (1, 2)}
+    ranks = {1 + r: (f"rank {r}", perfetto_protobuf.NODE_UUID_BASE + 1 + r // 2) for r in range(4)}
     assert parsed.tracks == nodes | ranks
 
 
@@ -181,7 +181,7 @@ def test_without_the_package_the_error_names_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "perfetto.protos.perfetto.trace", None)
-    perfetto_protobuf._messages.cache_clear()
+    perfetto_protobuf._import_messages.cache_clear()
     done = export(folder, "--to", "pftrace", "-o", tmp_path / "t")
     assert (done.returncode, done.stdout) == (1, "")
     assert install_command("perfetto") in done.stderr

@@ -340,11 +340,11 @@ def test_a_name_that_is_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str
 def test_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anchor = solver(tmp_path / "scorep")
     monkeypatch.setitem(__import__("sys").modules, "_otf2", None)
-    library.wheel.cache_clear()
+    library.import_otf2.cache_clear()
     with pytest.raises(MpiprofError, match=re.escape(install_command("otf2"))):
         mpiprof.open(anchor)
     monkeypatch.undo()
-    library.wheel.cache_clear()
+    library.import_otf2.cache_clear()
 
 
 def test_an_archive_is_written_into_a_new_folder(tmp_path: Path) -> None:

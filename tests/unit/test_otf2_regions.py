@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpiprof.formats.otf2 import sizes
-from mpiprof.formats.otf2.regions import operation_of
+from mpiprof.formats.otf2.regions import parse_operation
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from mpiprof.formats.otf2.regions import operation_of
     ],
 )
 def test_names_of_functions(name: str, known: str) -> None:
-    assert operation_of(name) == known
+    assert parse_operation(name) == known
 
 
 # Score-P 8's counts for a vector or contribution of 24 bytes at rank 1 of 4, root 0 (by its
@@ -49,5 +49,7 @@ def test_bytes_as_score_p_counts_them(
     name: str, reported: tuple[int, int], known: tuple[int, int]
 ) -> None:
     one = np.zeros(1, np.int64)
-    found = sizes.ours(one, [name], one + reported[0], one + reported[1], one + 4, one + 1, one > 0)
+    found = sizes.convert_sizes(
+        one, [name], one + reported[0], one + reported[1], one + 4, one + 1, one > 0
+    )
     assert tuple(int(v[0]) for v in found) == known

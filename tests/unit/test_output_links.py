@@ -69,5 +69,5 @@ def test_a_pack_has_the_permissions_of_the_trace(tmp_path: Path) -> None:
     Synthetic(2).write(folder)
     for path in folder.glob("rank-*"):
         path.chmod(0o600)
-    packed = pack_writer.write(folder, pack_writer.files_of(folder), 1, lambda _: None)
+    packed = pack_writer.write(folder, pack_writer.find_files(folder), 1, lambda _: None)
     assert packed.name == NAME and packed.stat().st_mode & 0o777 == 0o600

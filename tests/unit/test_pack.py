@@ -52,7 +52,7 @@ def run_verb(*words: object) -> tuple[int, str, str]:
 
 
 def pack(folder: Path, threads: int = 3) -> Path:
-    files = pack_writer.files_of(folder)
+    files = pack_writer.find_files(folder)
     path = pack_writer.write(folder, files, threads, lambda _: None)
     pack_writer.remove(files)
     return path
@@ -192,14 +192,14 @@ def test_a_pack_that_fails_leaves_the_trace(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        pack_writer.write(folder, pack_writer.files_of(folder), 4, fails)
+        pack_writer.write(folder, pack_writer.find_files(folder), 4, fails)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_kill_before_the_files_are_removed(tmp_path: Path) -> None:
     folder = aged(many(tmp_path / "trace"))
     known = all_of(folder)
-    pack_writer.write(folder, pack_writer.files_of(folder), 4, lambda _: None)
+    pack_writer.write(folder, pack_writer.find_files(folder), 4, lambda _: None)
     (folder / "rank-000002.log").unlink()
     (folder / "trace.pack.1").write_bytes(b"a file of another's")
     check_same(all_of(folder), known)

@@ -71,7 +71,7 @@ def made(folder: Path, rounds: int = ROUNDS) -> Path:
 
 def in_small_blocks(folder: Path, to: Path) -> Path:
     """Make a data set with blocks of some hundred calls."""
-    dataset.copied(folder, to)
+    dataset.copy_trace_files(folder, to)
     trace = mpiprof.open(to)
     dataset.write(to, trace, lambda _: None, trace.batches(batch=1, before=True))
     return to

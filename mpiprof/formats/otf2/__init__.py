@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from mpiprof.formats.otf2.cache import opened
+from mpiprof.formats.otf2.cache import open_converted
 
-__all__ = ["opened"]
+__all__ = ["open_converted"]

@@ -19,75 +19,75 @@ from mpiprof.errors import TraceError
 from mpiprof.interface.progress import bar
 
 FORMAT = 1  # increase if the written format changes
-ANCHOR, FOLDER = ".otf2", ".mpiprof"
-SOURCE = "otf2.json"
+ANCHOR_SUFFIX, FOLDER_SUFFIX = ".otf2", ".mpiprof"
+SOURCE_FILE = "otf2.json"
 
 
-def anchor_of(path: Path) -> Path | None:
+def find_anchor(path: Path) -> Path | None:
     """Return the anchor file of a path: the path itself or a folder's only anchor, else None."""
-    if path.suffix == ANCHOR:
+    if path.suffix == ANCHOR_SUFFIX:
         return path
-    ours = ("*.log", "*.tables", "*.pack")
-    if path.is_dir() and not any(any(path.glob(pattern)) for pattern in ours):
-        found = list(path.glob(f"*{ANCHOR}"))
+    converted = ("*.log", "*.tables", "*.pack")
+    if path.is_dir() and not any(any(path.glob(pattern)) for pattern in converted):
+        found = list(path.glob(f"*{ANCHOR_SUFFIX}"))
         return found[0] if len(found) == 1 else None
     return None
 
 
-def opened(path: str | os.PathLike[str]) -> Path:
+def open_converted(path: str | os.PathLike[str]) -> Path:
     """Return the trace folder of a path, converting an OTF2 archive first.
 
     Raises TraceError if an archive is unreadable, and MpiprofError without the package otf2.
     """
-    anchor = anchor_of(Path(path))
+    anchor = find_anchor(Path(path))
     if anchor is None:
         return Path(path)
     if not anchor.is_file():
         raise TraceError(f"{anchor}: no such OTF2 archive")
-    key = _key(anchor)
-    for folder in _folders(anchor):
-        if _made_of(folder) == key:
+    key = _archive_key(anchor)
+    for folder in _candidate_folders(anchor):
+        if _read_source_key(folder) == key:
             return folder
-    for folder in _folders(anchor):
+    for folder in _candidate_folders(anchor):
         with contextlib.suppress(OSError):  # a read-only or full folder
             return _make(anchor, folder, key)
-    places = ", ".join(str(folder.parent) for folder in _folders(anchor))
+    candidates = ", ".join(str(folder.parent) for folder in _candidate_folders(anchor))
     raise TraceError(
-        f"{anchor}: its trace folder cannot be written to {places}: free disk space, or "
+        f"{anchor}: its trace folder cannot be written to {candidates}: free disk space, or "
         "permit writing"
     )
 
 
-def _folders(anchor: Path) -> Iterator[Path]:
+def _candidate_folders(anchor: Path) -> Iterator[Path]:
     """Yield the possible paths of the folder, best first."""
-    name = anchor.stem + FOLDER
+    name = anchor.stem + FOLDER_SUFFIX
     yield anchor.with_name(name)
-    place = hashlib.sha256(str(anchor.resolve()).encode()).hexdigest()[:24]
+    parent = hashlib.sha256(str(anchor.resolve()).encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     with contextlib.suppress(RuntimeError):  # no home directory
-        yield Path(base).expanduser() / "mpiprof" / place / name
-    own = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
+        yield Path(base).expanduser() / "mpiprof" / parent / name
+    user_folder = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
     with contextlib.suppress(OSError):
-        own.mkdir(mode=0o700, exist_ok=True)
-        if not own.is_symlink() and own.stat().st_uid == os.getuid():
-            yield own / place / name
+        user_folder.mkdir(mode=0o700, exist_ok=True)
+        if not user_folder.is_symlink() and user_folder.stat().st_uid == os.getuid():
+            yield user_folder / parent / name
 
 
-def _key(anchor: Path) -> str:
+def _archive_key(anchor: Path) -> str:
     """Return a key that changes with the archive."""
-    told = hashlib.sha256(str(FORMAT).encode())
+    facts = hashlib.sha256(str(FORMAT).encode())
     files = [anchor, anchor.with_suffix(".def"), *sorted((anchor.with_suffix("")).glob("*"))]
     for file in files:
         with contextlib.suppress(OSError):
             status = file.stat()
-            told.update(f"{file.name} {status.st_size} {status.st_mtime_ns};".encode())
-    return told.hexdigest()[:16]
+            facts.update(f"{file.name} {status.st_size} {status.st_mtime_ns};".encode())
+    return facts.hexdigest()[:16]
 
 
-def _made_of(folder: Path) -> str | None:
+def _read_source_key(folder: Path) -> str | None:
     """Return the key of the archive that a folder was made from; None for other folders."""
     try:
-        found = json.loads((folder / SOURCE).read_text())
+        found = json.loads((folder / SOURCE_FILE).read_text())
     except (OSError, ValueError):
         return None
     return str(found.get("key")) if isinstance(found, dict) else None
@@ -95,17 +95,17 @@ def _made_of(folder: Path) -> str | None:
 
 def _make(anchor: Path, folder: Path, key: str) -> Path:
     """Make the folder of an archive; raises OSError if it cannot be written."""
-    from mpiprof.formats.otf2.convert import convert, events_of  # slow import
+    from mpiprof.formats.otf2.convert import convert, count_events  # slow import
 
-    if folder.exists() and _made_of(folder) is None:
+    if folder.exists() and _read_source_key(folder) is None:
         raise OSError(17, f"{folder} exists, but mpiprof did not make it")
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        with bar(f"reading {anchor.name}", events_of(anchor)) as step:
+        with bar(f"reading {anchor.name}", count_events(anchor)) as step:
             convert(anchor, unfinished, step)
         source = {"archive": str(anchor.resolve()), "key": key}
-        (unfinished / SOURCE).write_text(json.dumps(source) + "\n")
+        (unfinished / SOURCE_FILE).write_text(json.dumps(source) + "\n")
         unfinished.chmod(0o755)
         if folder.exists():
             shutil.rmtree(folder)

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.formats.otf2.events import Location
-from mpiprof.formats.otf2.library import GIVEN, NEVER, UNKNOWN
+from mpiprof.formats.otf2.library import ATTRIBUTE_BITS, NEVER, UNDEFINED
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Int
 
-SHARED = ("communicator", "root", "sent", "received", "operation")  # by start and completion
+EXCHANGED_FIELDS = (
+    "communicator",
+    "root",
+    "sent",
+    "received",
+    "operation",
+)  # by start and completion
 
 
 @dataclass
@@ -27,7 +33,7 @@ class RankCalls:
         return RankCalls(self.calls[chosen], self.thread[chosen])
 
 
-def together(locations: list[Location]) -> RankCalls:
+def merge_threads(locations: list[Location]) -> RankCalls:
     """Return the calls of all threads of a rank."""
     each = [location.calls for location in locations]
     calls = each[0] if len(each) == 1 else np.concatenate(each)
@@ -38,7 +44,7 @@ def together(locations: list[Location]) -> RankCalls:
     return RankCalls(calls, thread)
 
 
-def complete(found: RankCalls, by_thread: bool) -> RankCalls:
+def pair_completions(found: RankCalls, by_thread: bool) -> RankCalls:
     """Exchange the fields of starts and their completions; drop completions without a start.
 
     by_thread: True if request numbers are per thread.
@@ -56,22 +62,22 @@ def complete(found: RankCalls, by_thread: bool) -> RankCalls:
     known = (last >= 0) & (request[last] == request) & (thread[last] == thread)
     done = ~starts & known
     start, completion = rows[last[done]], rows[done]
-    unknown = calls["communicator"][start] == UNKNOWN
-    for name in SHARED:
+    unknown = calls["communicator"][start] == UNDEFINED
+    for name in EXCHANGED_FIELDS:
         calls[name][start[unknown]] = calls[name][completion[unknown]]
         calls[name][completion] = calls[name][start]
     for name in ("region", "site", "sequence", "start"):
         calls[name][completion] = calls[name][start]
     calls["given"][completion] = calls["given"][start]
     calls["request"][completion] = start  # from here on: the row that it completes
-    keep = np.ones(len(calls), np.bool_)
-    keep[rows[~starts & ~known]] = False
-    moved = np.cumsum(keep) - 1
+    not_dropped = np.ones(len(calls), np.bool_)
+    not_dropped[rows[~starts & ~known]] = False
+    moved = np.cumsum(not_dropped) - 1
     calls["request"][completion] = moved[start]
-    return found.take(keep)
+    return found.take(not_dropped)
 
 
-def number(found: RankCalls) -> None:
+def number_calls(found: RankCalls) -> None:
     """Set the sequence number of each call: the number in the archive, else counted on."""
     calls = found.calls
     blocking = np.flatnonzero(calls["kind"] == CALL)
@@ -80,13 +86,13 @@ def number(found: RankCalls) -> None:
     order = slice(None) if ordered else np.argsort(communicator, kind="stable")
     rows, communicator = blocking[order], communicator[order]
     if len(rows):
-        place = np.arange(len(rows))
+        position = np.arange(len(rows))
         first = np.ones(len(rows), np.bool_)
         first[1:] = communicator[1:] != communicator[:-1]
-        told = (calls["given"][rows] & GIVEN["sequence"]) != 0
-        anchor = np.maximum.accumulate(np.where(first | told, place, 0))
-        base = np.where(told, calls["sequence"][rows], 0)
-        calls["sequence"][rows] = base[anchor] + (place - anchor)
+        recorded = (calls["given"][rows] & ATTRIBUTE_BITS["sequence"]) != 0
+        anchor = np.maximum.accumulate(np.where(first | recorded, position, 0))
+        base = np.where(recorded, calls["sequence"][rows], 0)
+        calls["sequence"][rows] = base[anchor] + (position - anchor)
     done = np.flatnonzero(calls["kind"] == COMPLETION)
     start = calls["request"][done].astype(np.int64)
     calls["sequence"][done] = calls["sequence"][start]

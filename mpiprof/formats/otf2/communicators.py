@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.formats.otf2.definitions import Communicator, Definitions
-from mpiprof.formats.otf2.library import UNKNOWN
+from mpiprof.formats.otf2.library import UNDEFINED
 from mpiprof.trace.types import Array, Bool, Int
 from mpiprof.trace.writer import runs
 
 WORLD = "MPI_COMM_WORLD"
-MANY = 8  # runs of a group; groups with more are written once
+MAX_INLINE_RUNS = 8  # runs of a group; groups with more are written once
 
 
 class Communicators:
@@ -22,47 +22,47 @@ class Communicators:
 
     def __init__(self, definitions: Definitions, ranks: int, ours: bool) -> None:
         self.ranks, self.ours = ranks, ours
-        self.known = definitions.communicators()
+        self.known = definitions.read_communicators()
         self.world = next(
-            (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNKNOWN - 9
+            (n for n, c in self.known.items() if c.groups == (tuple(range(ranks)),)), UNDEFINED - 9
         )
         if self.world not in self.known:
-            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), UNKNOWN, "")
+            self.known[self.world] = Communicator(WORLD, (tuple(range(ranks)),), UNDEFINED, "")
         self._told: dict[int, dict[str, Any]] = {}
         self._lines: set[tuple[int, int]] = set()
 
-    def told(self, number: int) -> dict[str, Any]:
+    def recorded_facts(self, number: int) -> dict[str, Any]:
         """Return mpiprof's facts about a communicator; {} in archives of other tools."""
         if number not in self._told:
             try:
-                found = json.loads(self.known[number].told) if self.ours else {}
+                found = json.loads(self.known[number].facts) if self.ours else {}
             except ValueError:
                 found = {}
             self._told[number] = found if isinstance(found, dict) else {}
         return self._told[number]
 
-    def told_by(self, rank: int) -> list[int]:
+    def described_by(self, rank: int) -> list[int]:
         """Return the communicators that this rank must describe for all ranks, used or not."""
         return [
             number
             for number, communicator in self.known.items()
             for group in communicator.groups
-            if group and group[0] == rank and len(runs(list(group))) >= MANY
+            if group and group[0] == rank and len(runs(list(group))) >= MAX_INLINE_RUNS
         ]
 
-    def side(self, number: int, rank: int) -> int:
+    def find_side(self, number: int, rank: int) -> int:
         """Return the index of the rank's group in an inter-communicator."""
         groups = self.known[number].groups
         return 1 if len(groups) > 1 and rank not in groups[0] else 0
 
-    def root(self, number: int, root: int) -> int:
+    def group_root(self, number: int, root: int) -> int:
         """Return a root as a rank of its (remote) group."""
         communicator = self.known[number]
         if communicator.world_roots and communicator.groups:
             return communicator.groups[0].index(root) if root in communicator.groups[0] else root
         return root
 
-    def has(self, numbers: Array, rank: int) -> Bool:
+    def has_member(self, numbers: Array, rank: int) -> Bool:
         """Return whether each communicator is known and has the rank as a member."""
         codes, distinct = pd.factorize(numbers)
         good = [
@@ -73,62 +73,62 @@ class Communicators:
         found: Bool = np.array(good, np.bool_)[codes]
         return found
 
-    def standing(self, numbers: Array, rank: int) -> tuple[Int, Int]:
+    def sizes_and_ranks(self, numbers: Array, rank: int) -> tuple[Int, Int]:
         """Return for each communicator the size of the (remote) group, and the rank in its own."""
-        members, place = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+        members, rank_in_group = np.ones(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
         for number in pd.unique(numbers).tolist():
             groups = self.known[number].groups
             if not groups:
                 continue
-            side = self.side(number, rank)
+            side = self.find_side(number, rank)
             chosen = numbers == number
             members[chosen] = len(groups[1 - side] if len(groups) > 1 else groups[0])
-            place[chosen] = groups[side].index(rank)
-        return members, place
+            rank_in_group[chosen] = groups[side].index(rank)
+        return members, rank_in_group
 
-    def identity(self, number: int, rank: int) -> str:
+    def communicator_identity(self, number: int, rank: int) -> str:
         """Return a communicator's identity; a communicator of a single process has its own."""
-        told = self.told(number).get("identity")
-        if isinstance(told, str):
-            return told
+        facts = self.recorded_facts(number).get("identity")
+        if isinstance(facts, str):
+            return facts
         alone = 0 if self.known[number].groups else rank + 1
         return f"{number:08x}{alone:08x}"
 
-    def line(self, number: int, rank: int) -> list[dict[str, Any]]:
+    def table_lines(self, number: int, rank: int) -> list[dict[str, Any]]:
         """Return the lines of a communicator for a member's tables; [] if already returned."""
         if (number, rank) in self._lines:
             return []
         self._lines.add((number, rank))
-        communicator, told = self.known[number], self.told(number)
+        communicator, facts = self.known[number], self.recorded_facts(number)
         lines: list[dict[str, Any]] = []
         line: dict[str, Any] = {
             "communicator": number,
-            "identity": self.identity(number, rank),
-            "parent": told.get("parent"),
-            "how": told.get("how") or self._how(number),
+            "identity": self.communicator_identity(number, rank),
+            "parent": facts.get("parent"),
+            "how": facts.get("how") or self._describe_origin(number),
         }
-        like = told.get("like")
-        if isinstance(like, int) and like in self.known:
-            lines += self.line(like, rank)
-            line["like"] = like
+        duplicated = facts.get("like")
+        if isinstance(duplicated, int) and duplicated in self.known:
+            lines += self.table_lines(duplicated, rank)
+            line["like"] = duplicated
         else:
-            line |= self._members(number, rank)
+            line |= self._describe_members(number, rank)
         lines.append(line)
-        if communicator.name and line["how"] not in ("world", "self") and not told.get("unnamed"):
+        if communicator.name and line["how"] not in ("world", "self") and not facts.get("unnamed"):
             lines.append({"communicator": number, "name": communicator.name})
         return lines
 
-    def _how(self, number: int) -> str:
+    def _describe_origin(self, number: int) -> str:
         communicator = self.known[number]
         if number == self.world:
             return "world"
         return "self" if not communicator.groups else "group"
 
-    def _members(self, number: int, rank: int) -> dict[str, Any]:
-        groups, told = self.known[number].groups or ((rank,),), self.told(number)
-        if told.get("local"):
-            return {"local": True, "inter": False, "size": told.get("size", 1), "members": None}
-        side = self.side(number, rank)
+    def _describe_members(self, number: int, rank: int) -> dict[str, Any]:
+        groups, facts = self.known[number].groups or ((rank,),), self.recorded_facts(number)
+        if facts.get("local"):
+            return {"local": True, "inter": False, "size": facts.get("size", 1), "members": None}
+        side = self.find_side(number, rank)
         found: dict[str, Any] = {
             "local": False,
             "inter": len(groups) > 1,
@@ -138,7 +138,7 @@ class Communicators:
         if len(groups) > 1:
             found["remote"] = runs(list(groups[1 - side]))
         for name in ("sources", "destinations"):
-            neighbours = told.get(name, {}).get(str(rank))
+            neighbours = facts.get(name, {}).get(str(rank))
             if neighbours is not None:
                 found[name] = neighbours
         return found
@@ -147,4 +147,4 @@ class Communicators:
 def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
     """Return a group as runs; if there are many, the first rank, which describes the group."""
     found = runs(list(group))
-    return found if len(found) < MANY or rank == group[0] else group[0]
+    return found if len(found) < MAX_INLINE_RUNS or rank == group[0] else group[0]

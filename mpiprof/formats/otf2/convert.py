@@ -20,11 +20,11 @@ from mpiprof.errors import TraceError
 from mpiprof.formats.otf2 import calls as calls_of
 from mpiprof.formats.otf2.communicators import Communicators
 from mpiprof.formats.otf2.definitions import Definitions, read_definitions
-from mpiprof.formats.otf2.events import Location, archive, open_locations, read_location
-from mpiprof.formats.otf2.library import CREATOR, NEVER, UNKNOWN, wheel
-from mpiprof.formats.otf2.regions import Regions, classified
+from mpiprof.formats.otf2.events import Location, open_archive, open_locations, read_location
+from mpiprof.formats.otf2.library import CREATOR, NEVER, UNDEFINED, import_otf2
+from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
-from mpiprof.formats.otf2.times import Ticks
+from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import COMPLETION, Array, Int
@@ -32,11 +32,11 @@ from mpiprof.trace.writer import chunks, head_chunk
 
 META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
 # Entries of meta.json that are also true of the archive.
-KEPT = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
+COPIED_META = ("program", "command", "mpi", "abi", "sample", "options", "machine", "started", "job")
 
 
 @dataclass
-class _Lack:
+class _MissingData:
     """Data that could not be converted, over all ranks."""
 
     nowhere: int = 0  # calls without a communicator, left out
@@ -50,33 +50,33 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
 
     `step` is called with the number of further events read.
     """
-    with archive(anchor) as reader:
-        creator = str(wheel().Reader_GetCreator(reader) or "")
+    with open_archive(anchor) as reader:
+        creator = str(import_otf2().Reader_GetCreator(reader) or "")
         definitions = read_definitions(reader)
-        regions = classified(definitions, creator)
+        regions = classify_regions(definitions, creator)
         threads = definitions.threads()
         if not threads or not regions.has_mpi:
             raise TraceError(
                 f"{anchor}: the archive has no MPI collectives, so there is nothing to show"
             )
         local = open_locations(reader, [location for of in threads for location in of])
-        told = _told(reader)
-        conversion = _Conversion(folder, definitions, regions, told.get("dropped", {}))
+        metadata = _read_metadata(reader)
+        conversion = _Conversion(folder, definitions, regions, metadata.get("dropped", {}))
         program = ""
         for rank, locations in enumerate(threads):
             read = [
-                read_location(reader, one, definitions.events(one), regions.wanted, local)
+                read_location(reader, one, definitions.count_events(one), regions.wanted, local)
                 for one in locations
             ]
-            program = program or conversion.program(read)
+            program = program or conversion.program_name(read)
             for location, one in zip(locations, read, strict=True):
-                conversion.check(location, one)
-                step(definitions.events(location))
+                conversion.note_damage(location, one)
+                step(definitions.count_events(location))
             conversion.write(rank, locations, read)
             for one in read:
                 one.close()
-    conversion.finish()
-    meta = {name: told[name] for name in KEPT if name in told}
+    conversion.write_notes()
+    meta = {name: metadata[name] for name in COPIED_META if name in metadata}
     if CREATOR not in creator:
         meta["mpi"] = f"an MPI traced by {creator or 'a tool'}"
     meta = {
@@ -86,20 +86,20 @@ def convert(anchor: Path, folder: Path, step: Callable[[int], None]) -> None:
         **meta,
         "ranks": len(threads),
         "record": "events",
-        "clock": {"corrected": True, "error_ns": told.get("clock_error_ns")},
+        "clock": {"corrected": True, "error_ns": metadata.get("clock_error_ns")},
     }
     (folder / "meta.json").write_text(json.dumps(meta) + "\n")
 
 
-def events_of(anchor: Path) -> int:
+def count_events(anchor: Path) -> int:
     """Return the number of events that an archive declares."""
-    with archive(anchor) as reader:
+    with open_archive(anchor) as reader:
         return sum(int(told[2]) for told in read_definitions(reader).locations.values())
 
 
-def _told(reader: Any) -> dict[str, Any]:
+def _read_metadata(reader: Any) -> dict[str, Any]:
     """Return the run's metadata from an archive that mpiprof wrote; {} for other archives."""
-    otf2 = wheel()
+    otf2 = import_otf2()
     try:
         found = json.loads(str(otf2.Reader_GetProperty(reader, META)))
     except (otf2.Error, ValueError):
@@ -116,16 +116,16 @@ class _Conversion:
         self.folder, self.definitions, self.regions = folder, definitions, regions
         self.dropped = dropped
         self.ranks = len(definitions.threads())
-        self.ticks = Ticks(definitions)
-        self.communicators = Communicators(definitions, self.ranks, regions.ours)
-        self.lack = _Lack()
+        self.ticks = ArchiveClock(definitions)
+        self.communicators = Communicators(definitions, self.ranks, regions.by_mpiprof)
+        self.lack = _MissingData()
 
-    def program(self, read: list[Location]) -> str:
+    def program_name(self, read: list[Location]) -> str:
         """Return the program's name as recorded by a process."""
-        names = (self.definitions.text(one.facts["program"]) for one in read)
+        names = (self.definitions.find_string(one.facts["program"]) for one in read)
         return next((Path(name).name for name in names if name), "")
 
-    def check(self, location: int, read: Location) -> None:
+    def note_damage(self, location: int, read: Location) -> None:
         """Store the unreadable parts of a location."""
         self.lack.unknown += read.facts["unknown"]
         if not read.whole:
@@ -134,38 +134,42 @@ class _Conversion:
     def write(self, rank: int, locations: list[int], read: list[Location]) -> None:
         """Write a rank's log and tables from its locations."""
         tables = RankTables(rank, self.regions, self.communicators)
-        records, thread = self._records(rank, tables, read)
+        records, thread = self._make_records(rank, tables, read)
         log = [head_chunk(telling=True)]
         for index, (location, one) in enumerate(zip(locations, read, strict=True)):
-            number = location // self.ranks if self.regions.ours else index
+            number = location // self.ranks if self.regions.by_mpiprof else index
             ticks = np.array([one.facts[name] for name in SPENT], np.uint64)
-            spent = self.ticks.spans(ticks).tolist()
+            spent = self.ticks.spans_to_ns(ticks).tolist()
             of_thread = records[thread == index]
             of_thread["thread"] = number
             if index == 0 or len(of_thread):
                 log.append(chunks(of_thread, rank, number, 0, window=False, spent=spent))
         (self.folder / f"rank-{rank:06d}.log").write_bytes(b"".join(log))
-        lines = [{"process": self._process(locations[0], read)}, *tables.lines]
-        if all(one.whole and self._ended(one) for one in read[:1]):
-            lines.append({"end": self._end(rank, read)})
+        lines = [{"process": self._process_line(locations[0], read)}, *tables.lines]
+        if all(one.whole and self._has_ended(one) for one in read[:1]):
+            lines.append({"end": self._end_line(rank, read)})
         text = "".join(json.dumps({"rank": rank, **line}) + "\n" for line in lines)
         (self.folder / f"rank-{rank:06d}.tables").write_text(text)
 
-    def _ended(self, read: Location) -> bool:
+    def _has_ended(self, read: Location) -> bool:
         return bool(read.facts["ended"] or not read.facts["began"])
 
-    def _records(self, rank: int, tables: RankTables, read: list[Location]) -> tuple[Array, Int]:
-        found = calls_of.complete(calls_of.together(read), by_thread=not self.regions.ours)
-        codes, names = tables.operations(found.calls)
+    def _make_records(
+        self, rank: int, tables: RankTables, read: list[Location]
+    ) -> tuple[Array, Int]:
+        found = calls_of.pair_completions(
+            calls_of.merge_threads(read), by_thread=not self.regions.by_mpiprof
+        )
+        codes, names = tables.find_operations(found.calls)
         calls = found.calls
         known = np.array([name != "" for name in names], np.bool_)[codes]
-        unplaced = (calls["communicator"] == UNKNOWN) & (calls["recorded"] == 0)
+        unplaced = (calls["communicator"] == UNDEFINED) & (calls["recorded"] == 0)
         if unplaced.any():
             data = np.array([name in _DATA for name in names], np.bool_)[codes]
             assumed = unplaced & data & (calls["exit"] != NEVER)
             calls["communicator"][assumed] = self.communicators.world
             self.lack.assumed += int(assumed.sum())
-        here = self.communicators.has(calls["communicator"], rank)
+        here = self.communicators.has_member(calls["communicator"], rank)
         keep = known & here
         self.lack.nowhere += int((known & ~here).sum())
         if not keep.all():
@@ -174,25 +178,25 @@ class _Conversion:
             keep[done] &= keep[start]
             calls["request"][done] = (np.cumsum(keep) - 1)[start]
             found, codes = found.take(keep), codes[keep]
-        calls_of.number(found)
-        return tables.records(found, (codes, names), self.ticks)
+        calls_of.number_calls(found)
+        return tables.make_records(found, (codes, names), self.ticks)
 
-    def _process(self, first: int, read: list[Location]) -> dict[str, Any]:
-        node = self.definitions.node_of(first)
+    def _process_line(self, first: int, read: list[Location]) -> dict[str, Any]:
+        node = self.definitions.find_node(first)
         begin = min((one.facts["first"] for one in read), default=NEVER)
         return {
             "host": node,
             "node": node,
             "size": self.ranks,
-            "started_ns": None if begin == NEVER else self.ticks.time(begin),
+            "started_ns": None if begin == NEVER else self.ticks.time_to_ns(begin),
         }
 
-    def _end(self, rank: int, read: list[Location]) -> dict[str, Any]:
+    def _end_line(self, rank: int, read: list[Location]) -> dict[str, Any]:
         last = max(one.facts["last"] for one in read)
         dropped = self.dropped.get(str(rank), 0)
-        return {"at_ns": self.ticks.time(last), "reason": "finalize", "dropped": dropped}
+        return {"at_ns": self.ticks.time_to_ns(last), "reason": "finalize", "dropped": dropped}
 
-    def finish(self) -> None:
+    def write_notes(self) -> None:
         """Write notes about data that could not be converted."""
         lack, notes = self.lack, []
         if lack.cut:

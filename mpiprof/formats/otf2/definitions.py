@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpiprof.formats.otf2.library import UNKNOWN, wheel
+from mpiprof.formats.otf2.library import UNDEFINED, import_otf2
 
 COMM_LOCATIONS, COMM_GROUP, COMM_SELF, GLOBAL_MEMBERS = 4, 5, 6, 1
 MPI, PROCESS_THREAD = 4, 1
@@ -38,7 +38,7 @@ class Communicator:
     name: str
     groups: tuple[tuple[int, ...], ...]
     parent: int
-    told: str  # name of its (first) group, in which mpiprof writes facts
+    facts: str  # name of its (first) group, in which mpiprof writes facts
     world_roots: bool = False  # True if roots are world ranks
 
 
@@ -53,15 +53,15 @@ class Definitions:
     nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     processes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     locations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    regions_told: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    region_definitions: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     groups: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     comms: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     inters: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    places: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    tree_nodes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     contexts: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     attributes: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
-    def text(self, reference: int) -> str:
+    def find_string(self, reference: int) -> str:
         """Return a string, or "" if it is undefined."""
         return self.strings.get(reference, "")
 
@@ -69,16 +69,16 @@ class Definitions:
         """Return the regions by their numbers."""
         return {
             number: Region(
-                self.text(name),
-                self.text(canonical),
-                self.text(description),
+                self.find_string(name),
+                self.find_string(canonical),
+                self.find_string(description),
                 role,
                 paradigm,
-                self.text(file),
-                0 if line == UNKNOWN else line,
+                self.find_string(file),
+                0 if line == UNDEFINED else line,
             )
             for number, (name, canonical, description, role, paradigm, _, file, line, _) in (
-                self.regions_told.items()
+                self.region_definitions.items()
             )
         }
 
@@ -99,23 +99,23 @@ class Definitions:
         found = [g[4] for g in self.groups.values() if g[1] == COMM_LOCATIONS and g[2] == MPI]
         return found[0] if found else []
 
-    def events(self, location: int) -> int:
+    def count_events(self, location: int) -> int:
         """Return the declared number of events of a location."""
         return int(self.locations[location][2])
 
-    def node_of(self, location: int) -> str:
+    def find_node(self, location: int) -> str:
         """Return the name of a location's node, else of its process's system tree entry."""
         process = self.processes.get(self.locations[location][3])
-        place = UNKNOWN if process is None else process[2]
-        told = place
-        while place in self.nodes:
-            name, kind, parent = self.nodes[place]
-            if self.text(kind).lower() == "node":
-                return self.text(name)
-            place = parent
-        return self.text(self.nodes[told][0]) if told in self.nodes else "?"
+        tree_node = UNDEFINED if process is None else process[2]
+        told = tree_node
+        while tree_node in self.nodes:
+            name, kind, parent = self.nodes[tree_node]
+            if self.find_string(kind).lower() == "node":
+                return self.find_string(name)
+            tree_node = parent
+        return self.find_string(self.nodes[told][0]) if told in self.nodes else "?"
 
-    def communicators(self) -> dict[int, Communicator]:
+    def read_communicators(self) -> dict[int, Communicator]:
         """Return the communicators of MPI by their numbers."""
         found = {}
         for number, (name, *groups, parent, _) in [*self.comms.items(), *self.inters.items()]:
@@ -124,30 +124,30 @@ class Definitions:
                 continue
             alone = any(g[1] == COMM_SELF for g in told if g)
             found[number] = Communicator(
-                self.text(name),
+                self.find_string(name),
                 () if alone else tuple(tuple(g[4]) for g in told if g),
                 parent,
-                self.text(told[0][0] if told[0] else UNKNOWN),
+                self.find_string(told[0][0] if told[0] else UNDEFINED),
                 any(g[3] & GLOBAL_MEMBERS for g in told if g),
             )
         return found
 
 
-def plain(value: Any) -> Any:
+def enum_number(value: Any) -> Any:
     """Return the number of a value of the wheel's enumerations."""
     return getattr(value, "value", value)
 
 
 def read_definitions(reader: Any) -> Definitions:
     """Read the global definitions of an open archive; raises the wheel's exceptions."""
-    otf2, found = wheel(), Definitions()
+    otf2, found = import_otf2(), Definitions()
 
     def clock(_: Any, resolution: int, offset: int, length: int, realtime: int) -> None:  # noqa: ARG001
         found.resolution, found.offset, found.realtime = resolution, offset, realtime
 
     def into(table: dict[int, Any]) -> Callable[..., None]:
         def keep(_: Any, number: int, *values: Any) -> None:
-            table[number] = tuple(plain(value) for value in values)
+            table[number] = tuple(enum_number(value) for value in values)
 
         return keep
 
@@ -160,11 +160,11 @@ def read_definitions(reader: Any) -> Definitions:
         "SystemTreeNode": into(found.nodes),
         "LocationGroup": into(found.processes),
         "Location": into(found.locations),
-        "Region": into(found.regions_told),
+        "Region": into(found.region_definitions),
         "Group": into(found.groups),
         "Comm": into(found.comms),
         "InterComm": into(found.inters),
-        "SourceCodeLocation": into(found.places),
+        "SourceCodeLocation": into(found.tree_nodes),
         "CallingContext": into(found.contexts),
         "Attribute": into(found.attributes),
     }

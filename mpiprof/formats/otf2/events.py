@@ -17,19 +17,19 @@ from mpiprof.trace.types import Array
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadFilter:
     """Class of each region (as in core/otf2/reading.c), and region of each calling context."""
 
     classes: Array
     context_regions: Array
-    first_attribute: int = library.UNKNOWN
+    first_attribute: int = library.UNDEFINED
 
 
 @dataclass(frozen=True)
 class Location:
     """The calls and facts of one location; times are ticks.
 
-    facts: see library.FACTS. whole: True if all events were readable. A resource: `calls` is
+    facts: see library.FACT_NAMES. whole: True if all events were readable. A resource: `calls` is
     invalid after `close`.
     """
 
@@ -40,13 +40,13 @@ class Location:
 
     def close(self) -> None:
         """Free the memory."""
-        library.core().reading_close(self.handle)
+        library.load_core().reading_close(self.handle)
 
 
 @contextmanager
-def archive(anchor: Path) -> Iterator[Any]:
+def open_archive(anchor: Path) -> Iterator[Any]:
     """Open an archive; raises TraceError if it is damaged or no archive."""
-    otf2 = library.wheel()
+    otf2 = library.import_otf2()
     try:
         reader = otf2.Reader_Open(str(anchor))
     except otf2.Error:
@@ -65,7 +65,7 @@ def archive(anchor: Path) -> Iterator[Any]:
 
 def open_locations(reader: Any, locations: list[int]) -> bool:
     """Open the locations; return whether they have local definitions, such as clock offsets."""
-    otf2 = library.wheel()
+    otf2 = library.import_otf2()
     for location in locations:
         otf2.Reader_SelectLocation(reader, location)
     with suppress(otf2.Error):
@@ -78,14 +78,14 @@ def open_locations(reader: Any, locations: list[int]) -> bool:
 
 
 def read_location(
-    reader: Any, location: int, expected: int, wanted: Wanted, local: bool
+    reader: Any, location: int, expected: int, wanted: ReadFilter, local: bool
 ) -> Location:
     """Read all events of a location, with its clock corrections.
 
     expected: declared number of events. local: True if the location has local definitions.
     """
-    otf2, core = library.wheel(), library.core()
-    whole = not local or _definitions_read(reader, location)
+    otf2, core = library.import_otf2(), library.load_core()
+    whole = not local or _read_local_definitions(reader, location)
     listed = otf2.conf.lib
     handle = core.reading_open(
         wanted.classes.ctypes.data,
@@ -93,31 +93,31 @@ def read_location(
         wanted.context_regions.ctypes.data,
         len(wanted.context_regions),
         wanted.first_attribute,
-        library.address(listed.OTF2_AttributeList_GetNumberOfElements),
-        library.address(listed.OTF2_AttributeList_GetAttributeByIndex),
+        library.function_address(listed.OTF2_AttributeList_GetNumberOfElements),
+        library.function_address(listed.OTF2_AttributeList_GetAttributeByIndex),
     )
     if handle is None:
         raise MemoryError
     try:
         events = otf2.Reader_GetEvtReader(reader, location)
         if events:
-            whole &= _events_read(reader, events, handle) == expected
+            whole &= _read_events(reader, events, handle) == expected
         count = core.reading_finish(handle)
         if count < 0:
             raise MemoryError
-        calls = library.calls_at(core.reading_calls(handle), count)
-        told = np.zeros(len(library.FACTS), np.uint64)
+        calls = library.view_calls(core.reading_calls(handle), count)
+        told = np.zeros(len(library.FACT_NAMES), np.uint64)
         core.reading_facts(handle, told.ctypes.data)
     except BaseException:
         core.reading_close(handle)
         raise
-    facts = dict(zip(library.FACTS, told.tolist(), strict=True))
+    facts = dict(zip(library.FACT_NAMES, told.tolist(), strict=True))
     return Location(calls, facts, whole and bool(events), handle)
 
 
-def _definitions_read(reader: Any, location: int) -> bool:
+def _read_local_definitions(reader: Any, location: int) -> bool:
     """Read a location's local definitions: number mappings and clock offsets."""
-    otf2 = library.wheel()
+    otf2 = library.import_otf2()
     definitions = otf2.Reader_GetDefReader(reader, location)
     if not definitions:
         return False
@@ -131,9 +131,9 @@ def _definitions_read(reader: Any, location: int) -> bool:
     return True
 
 
-def _events_read(reader: Any, events: Any, handle: int) -> int:
+def _read_events(reader: Any, events: Any, handle: int) -> int:
     """Pass a location's events to `handle`; return their number, or -1 if they are damaged."""
-    otf2, core = library.wheel(), library.core()
+    otf2, core = library.import_otf2(), library.load_core()
     listed = otf2.conf.lib
     with suppress(otf2.Error):  # without local definitions there is nothing to apply
         otf2.EvtReader_ApplyMappingTables(events, True)
@@ -144,7 +144,7 @@ def _events_read(reader: Any, events: Any, handle: int) -> int:
             setter = listed[f"OTF2_EvtReaderCallbacks_Set{name}Callback"]
             setter.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
             place = ctypes.cast(callbacks, ctypes.c_void_p)
-            setter(place, library.address(core[f"reading_{function}"]))
+            setter(place, library.function_address(core[f"reading_{function}"]))
         register = listed["OTF2_Reader_RegisterEvtCallbacks"]
         register.argtypes = [ctypes.c_void_p] * 4
         places = (ctypes.cast(p, ctypes.c_void_p) for p in (reader, events, callbacks))

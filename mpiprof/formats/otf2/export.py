@@ -18,19 +18,19 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.otf2 import library
-from mpiprof.formats.otf2.convert import KEPT, META
-from mpiprof.formats.otf2.export_calls import Rank, Shapes
-from mpiprof.formats.otf2.library import NEVER, UNKNOWN
-from mpiprof.formats.otf2.regions import ATTRIBUTE, CREATE_HANDLE, OPERATION_NUMBERS
+from mpiprof.formats.otf2.convert import COPIED_META, META
+from mpiprof.formats.otf2.export_calls import RankWriter, Shapes
+from mpiprof.formats.otf2.library import NEVER, UNDEFINED
+from mpiprof.formats.otf2.regions import ATTRIBUTE_PREFIX, CREATE_HANDLE, OPERATION_NUMBERS
 from mpiprof.metrics.tables import communicator_names
 from mpiprof.operations import base_operation, wait_state
 from mpiprof.trace import Trace
 from mpiprof.trace.metadata import Shape
 from mpiprof.trace.sites import describe_sites
 
-NAME = "traces"
-CHUNK = 1 << 20  # bytes per chunk of events and of definitions
-SECOND = 10**9
+ARCHIVE_NAME = "traces"
+CHUNK_BYTES = 1 << 20  # bytes per chunk of events and of definitions
+TICKS_PER_SECOND = 10**9
 
 
 def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[int], None]) -> int:
@@ -38,7 +38,7 @@ def write(folder: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[
 
     `step` is called with the number of additional calls written.
     """
-    otf2 = library.wheel()
+    otf2 = library.import_otf2()
     try:
         return Archive(folder, trace, facts).write(step)
     except otf2.Error as error:
@@ -49,16 +49,16 @@ class Archive:
     """An archive being written."""
 
     def __init__(self, folder: Path, trace: Trace, facts: Mapping[str, Any]) -> None:
-        self.otf2, self.trace, self.facts = library.wheel(), trace, facts
+        self.otf2, self.trace, self.facts = library.import_otf2(), trace, facts
         self.strings: dict[str, int] = {"": 0}
         self.regions: dict[str, tuple[Any, ...]] = {}
         otf2 = self.otf2
         self.archive = otf2.Archive_Open(
             str(folder),
-            NAME,
+            ARCHIVE_NAME,
             otf2.FILEMODE_WRITE,
-            CHUNK,
-            CHUNK,
+            CHUNK_BYTES,
+            CHUNK_BYTES,
             otf2.SUBSTRATE_POSIX,
             otf2.COMPRESSION_NONE,
         )
@@ -67,59 +67,61 @@ class Archive:
         otf2.Archive_SetFlushCallbacks(self.archive, self.flush, None)
         otf2.Archive_SetSerialCollectiveCallbacks(self.archive)
         otf2.Archive_SetCreator(self.archive, f"{library.CREATOR} {facts['mpiprof']}")
-        otf2.Archive_SetProperty(self.archive, META, json.dumps(self._meta()), True)
+        otf2.Archive_SetProperty(self.archive, META, json.dumps(self._collect_metadata()), True)
         otf2.Archive_OpenEvtFiles(self.archive)
         otf2.Archive_OpenDefFiles(self.archive)
 
-    def _meta(self) -> dict[str, Any]:
+    def _collect_metadata(self) -> dict[str, Any]:
         trace = self.trace
         ends = trace.tables.ends
         return {
-            **{name: trace.meta[name] for name in KEPT if name in trace.meta},
+            **{name: trace.meta[name] for name in COPIED_META if name in trace.meta},
             "mpi": trace.mpi,
             "clock_error_ns": int(trace.clock_error_ns),
             "dropped": {rank: end["dropped"] for rank, end in ends.items() if end["dropped"]},
         }
 
-    def string(self, text: str) -> int:
+    def find_string(self, text: str) -> int:
         """Return the number of a string."""
         return self.strings.setdefault(text, len(self.strings))
 
     def write(self, step: Callable[[int], None]) -> int:
         """Write all events and definitions, and return the number of events."""
-        shapes = self._shapes()
-        program = self.string(self.trace.program)
+        shapes = self._describe_shapes()
+        program = self.find_string(self.trace.program)
         counts: dict[int, int] = {}
         for rank in range(self.trace.ranks):
-            counts |= Rank(self, rank, shapes, program).write(step)
+            counts |= RankWriter(self, rank, shapes, program).write(step)
         self.otf2.Archive_CloseEvtFiles(self.archive)
         self.otf2.Archive_CloseDefFiles(self.archive)
-        self._definitions(counts)
+        self._write_definitions(counts)
         self.otf2.Archive_Close(self.archive)
         return sum(counts.values())
 
     # Regions
 
-    def region(self, name: str, description: Any, role: Any, file: str = "", line: int = 0) -> int:
+    def find_region(
+        self, name: str, description: Any, role: Any, file: str = "", line: int = 0
+    ) -> int:
         """Return the number of a region; MPI regions have no file."""
         told = json.dumps(description, sort_keys=True) if description else ""
         key = json.dumps([name, told, file, line])
         if key not in self.regions:
             mpi = self.otf2.PARADIGM_MPI if name.startswith("MPI_") else self.otf2.PARADIGM_USER
-            texts = [self.string(text) for text in (name, name, told)]
+            texts = [self.find_string(text) for text in (name, name, told)]
             number = len(self.regions)
-            where = self.string(file) if file else UNKNOWN
+            where = self.find_string(file) if file else UNDEFINED
             none = self.otf2.REGION_FLAG_NONE
             self.regions[key] = (number, *texts, role, mpi, none, where, line, line)
         return int(self.regions[key][0])
 
-    def _shapes(self) -> Shapes:
+    def _describe_shapes(self) -> Shapes:
         tables = self.trace.tables
-        self.region("MPI_Wait", None, self.otf2.REGION_ROLE_POINT2POINT)
+        self.find_region("MPI_Wait", None, self.otf2.REGION_ROLE_POINT2POINT)
         sites = tables.sites
         described = [d[0] for d in describe_sites(sites, [[i] for i in range(len(sites))])]
         of_site = [
-            self.region(
+            self.find_region(
                 str(place["function"] or place["file"] or "?"),
                 list(frames),
                 self.otf2.REGION_ROLE_FUNCTION,
@@ -131,19 +133,19 @@ class Archive:
         shapes = tables.shapes
         number = np.uint32
         return Shapes(
-            np.array([self._mpi(s) for s in shapes], number),
-            np.array([self._mpi(s, start=True) for s in shapes], number),
-            np.array([of_site[s.site] if s.site >= 0 else UNKNOWN for s in shapes], number),
+            np.array([self._mpi_region(s) for s in shapes], number),
+            np.array([self._mpi_region(s, start=True) for s in shapes], number),
+            np.array([of_site[s.site] if s.site >= 0 else UNDEFINED for s in shapes], number),
             np.array([s.communicator for s in shapes], number),
             np.array([_operation_number(s.operation) for s in shapes], np.uint8),
             np.array([s.sent for s in shapes], np.int64),
             np.array([s.received for s in shapes], np.int64),
         )
 
-    def _mpi(self, shape: Shape, start: bool = False) -> int:
+    def _mpi_region(self, shape: Shape, start: bool = False) -> int:
         """Return the region of a shape's calls, or of the starts of a persistent operation."""
         if start and not shape.operation.endswith("_init"):
-            return UNKNOWN
+            return UNDEFINED
         told = {
             "algorithm": shape.algorithm if shape.algorithm != "native" else "",
             "flags": list(shape.flags),
@@ -153,9 +155,9 @@ class Archive:
         }
         name = "MPI_Start" if start else f"MPI_{shape.operation.capitalize()}"
         kept = {key: value for key, value in told.items() if value}
-        return self.region(name, kept, self._role(shape.operation))
+        return self.find_region(name, kept, self._operation_role(shape.operation))
 
-    def _role(self, operation: str) -> Any:
+    def _operation_role(self, operation: str) -> Any:
         role = {
             "barrier": "BARRIER",
             "late_root": "COLL_ONE2ALL",
@@ -166,15 +168,15 @@ class Archive:
 
     # Definitions
 
-    def _definitions(self, counts: Mapping[int, int]) -> None:
+    def _write_definitions(self, counts: Mapping[int, int]) -> None:
         otf2, trace = self.otf2, self.trace
         writer = otf2.Archive_GetGlobalDefWriter(self.archive)
         otf2.GlobalDefWriter_WriteClockProperties(
-            writer, SECOND, trace.run_started_ns, trace.run_ns, NEVER
+            writer, TICKS_PER_SECOND, trace.run_started_ns, trace.run_ns, NEVER
         )
-        lines = [*self._system(counts), *self._communicators()]
+        lines = [*self._system_tree(counts), *self._communicator_definitions()]
         for number, name in enumerate(library.ATTRIBUTES):
-            told = self.string(ATTRIBUTE + name)
+            told = self.find_string(ATTRIBUTE_PREFIX + name)
             lines.append(("Attribute", number, told, 0, otf2.TYPE_UINT64))
         lines += [("Region", *values) for values in self.regions.values()]
         for text, number in self.strings.items():
@@ -183,11 +185,17 @@ class Archive:
             getattr(otf2, f"GlobalDefWriter_Write{kind}")(writer, *values)
         otf2.Archive_CloseGlobalDefWriter(self.archive, writer)
 
-    def _system(self, counts: Mapping[int, int]) -> list[tuple[Any, ...]]:
+    def _system_tree(self, counts: Mapping[int, int]) -> list[tuple[Any, ...]]:
         """Return the system tree: nodes, processes and threads."""
         otf2, trace = self.otf2, self.trace
         lines: list[tuple[Any, ...]] = [
-            ("SystemTreeNode", 0, self.string("machine"), self.string("machine"), UNKNOWN)
+            (
+                "SystemTreeNode",
+                0,
+                self.find_string("machine"),
+                self.find_string("machine"),
+                UNDEFINED,
+            )
         ]
         hosts = {node: trace.tables.processes[r]["host"] for r, node in trace.node_of.items()}
         names = list(hosts.values())
@@ -195,30 +203,32 @@ class Archive:
         for number, (node, host) in enumerate(hosts.items(), 1):
             nodes[node] = number
             told = host if names.count(host) == 1 else f"{host} {node}"
-            lines.append(("SystemTreeNode", number, self.string(told), self.string("node"), 0))
+            lines.append(
+                ("SystemTreeNode", number, self.find_string(told), self.find_string("node"), 0)
+            )
         process = otf2.LOCATION_GROUP_TYPE_PROCESS
         for rank in range(trace.ranks):
             place = nodes.get(trace.node_of.get(rank, ""), 0)
-            name = self.string(f"rank {rank}")
-            lines.append(("LocationGroup", rank, name, process, place, UNKNOWN))
+            name = self.find_string(f"rank {rank}")
+            lines.append(("LocationGroup", rank, name, process, place, UNDEFINED))
         for number, events in sorted(counts.items()):
             thread, rank = divmod(number, trace.ranks)
-            name = self.string(f"thread {thread}")
+            name = self.find_string(f"thread {thread}")
             kind = otf2.LOCATION_TYPE_CPU_THREAD
             lines.append(("Location", number, name, kind, events, rank))
         return lines
 
-    def _communicators(self) -> list[tuple[Any, ...]]:
+    def _communicator_definitions(self) -> list[tuple[Any, ...]]:
         """Return the groups and communicators; a group's name carries further facts."""
         otf2, trace = self.otf2, self.trace
         mpi, none = otf2.PARADIGM_MPI, otf2.GROUP_FLAG_NONE
         world = list(range(trace.ranks))
-        text = self.string
+        text = self.find_string
         located = otf2.GROUP_TYPE_COMM_LOCATIONS
         groups: list[tuple[Any, ...]] = [("Group", 0, text("processes"), located, mpi, none, world)]
         found: list[tuple[Any, ...]] = []
         names, flag = communicator_names(trace), otf2.COMM_FLAG_NONE
-        neighbours = _neighbours(trace)
+        neighbours = _list_neighbours(trace)
         for c in trace.tables.communicators:
             told = {
                 "identity": c.identity,
@@ -238,14 +248,14 @@ class Archive:
                 groups.append(("Group", len(groups), told_text, kind, mpi, none, members.tolist()))
             if c.inter and len(numbers) == 2:
                 name = text(names[c.index])
-                found.append(("InterComm", c.index, name, *numbers, UNKNOWN, flag))
+                found.append(("InterComm", c.index, name, *numbers, UNDEFINED, flag))
             else:
                 name = text("MPI_COMM_WORLD" if c.how == "world" else names[c.index])
-                found.append(("Comm", c.index, name, numbers[0], UNKNOWN, flag))
+                found.append(("Comm", c.index, name, numbers[0], UNDEFINED, flag))
         return [*groups, *found]
 
 
-def _neighbours(trace: Trace) -> dict[int, dict[str, dict[str, list[int]]]]:
+def _list_neighbours(trace: Trace) -> dict[int, dict[str, dict[str, list[int]]]]:
     """Return the neighbours of each rank, as ranks of its communicator."""
     found: dict[int, dict[str, dict[str, list[int]]]] = {}
     tables = trace.tables

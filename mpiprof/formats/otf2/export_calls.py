@@ -11,7 +11,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.otf2 import library
-from mpiprof.formats.otf2.library import GIVEN, NEVER, ROOT_NOBODY, ROOT_SELF, UNKNOWN
+from mpiprof.formats.otf2.library import ATTRIBUTE_BITS, NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.trace import Trace
 from mpiprof.trace.match import is_nonblocking
 from mpiprof.trace.metadata import Shape
@@ -27,9 +27,11 @@ class Archive(Protocol):
     trace: Trace
 
 
-WAIT = 0  # number of the region
-BLOCK = 1 << 16  # records per block
-OPEN = sum(GIVEN[name] for name in ("communicator", "root", "sent", "received"))
+WAIT_REGION = 0  # number of the region
+BLOCK_CALLS = 1 << 16  # records per block
+REQUIRED_IF_OPEN = sum(
+    ATTRIBUTE_BITS[name] for name in ("communicator", "root", "sent", "received")
+)
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,14 @@ class Shapes:
     received: Array
 
 
-class Rank:
+class RankWriter:
     """Writer of one rank's calls."""
 
     def __init__(self, archive: Archive, rank: int, shapes: Shapes, program: int) -> None:
         self.archive, self.rank, self.shapes, self.program = archive, rank, shapes, program
         trace = archive.trace
         self.threads = sorted({0} | {t for r, t in trace.logs.threads if r == rank})
-        self.roots = np.array([_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
+        self.roots = np.array([_otf2_root(trace, s, rank) for s in trace.tables.shapes], np.uint32)
         names = [s.operation for s in trace.tables.shapes]
         self.nonblocking = np.array([is_nonblocking(name) for name in names], np.bool_)
         self.next = np.zeros(len(trace.tables.communicators), np.int64)  # next numbers
@@ -61,29 +63,31 @@ class Rank:
     def write(self, step: Callable[[int], None]) -> dict[int, int]:
         """Write all events and return their number per location."""
         trace = self.archive.trace
-        writers = {t: Location(self.archive, t * trace.ranks + self.rank) for t in self.threads}
+        writers = {
+            t: LocationWriter(self.archive, t * trace.ranks + self.rank) for t in self.threads
+        }
         process, end = trace.tables.processes.get(self.rank, {}), trace.tables.ends.get(self.rank)
         clock = trace.clock_of(self.rank)
         started = process.get("started_ns")
         if started is not None:
-            writers[0].begin(started + clock.offset_at(started), self.program)
-        for block in trace.stream(self.rank).blocks(BLOCK):
+            writers[0].begin_program(started + clock.offset_at(started), self.program)
+        for block in trace.stream(self.rank).blocks(BLOCK_CALLS):
             if not bool((block.enter[1:] >= block.enter[:-1]).all()):
                 block = block.take(np.argsort(block.enter, kind="stable"))
-            calls = self._calls(block)
+            calls = self._convert_calls(block)
             thread = column(block, "thread")
             for number, writer in writers.items():
                 chosen = thread == number
                 writer.write(calls if chosen.all() else calls[chosen])
             step(2 * len(block))
         if end is not None and end["reason"] == "finalize":
-            writers[0].end(end["at_ns"] + clock.offset_at(end["at_ns"]))
+            writers[0].end_program(end["at_ns"] + clock.offset_at(end["at_ns"]))
         return {writer.number: writer.close() for writer in writers.values()}
 
-    def _calls(self, block: Block) -> Array:
+    def _convert_calls(self, block: Block) -> Array:
         """Return records in the layout of core/otf2/call.h."""
         shapes, shape = self.shapes, block.shape
-        calls = np.zeros(len(block), library.layout())
+        calls = np.zeros(len(block), library.call_dtype())
         kind = column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
         start = column(block, "start")
         calls["enter"] = np.maximum(block.enter, 0)
@@ -104,11 +108,11 @@ class Rank:
         requested = begins | (kind == COMPLETION)
         calls["request"] = NEVER
         if requested.any():
-            calls["request"][requested] = self._requests(calls[requested])
-        calls["given"] = self._given(calls, kind, begins)
+            calls["request"][requested] = self._request_numbers(calls[requested])
+        calls["given"] = self._needed_attributes(calls, kind, begins)
         return calls
 
-    def _requests(self, calls: Array) -> Int:
+    def _request_numbers(self, calls: Array) -> Int:
         """Return the request number of each call; each start of an operation has its own number."""
         keys = zip(
             *(calls[name].tolist() for name in ("communicator", "sequence", "start")), strict=True
@@ -116,21 +120,21 @@ class Rank:
         known = self.requests
         return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
-    def _given(self, calls: Array, kind: Array, begins: Array) -> Array:
+    def _needed_attributes(self, calls: Array, kind: Array, begins: Array) -> Array:
         """Return the attributes that each call needs because the archive's records lack them."""
         given = np.zeros(len(calls), np.uint16)
-        given[calls["outside"] > 0] |= GIVEN["outside"]
-        given[calls["choice"] > 0] |= GIVEN["choice"]
+        given[calls["outside"] > 0] |= ATTRIBUTE_BITS["outside"]
+        given[calls["choice"] > 0] |= ATTRIBUTE_BITS["choice"]
         opened = kind != COMPLETION
-        given[opened & (calls["start"] > 0)] |= GIVEN["start"] | GIVEN["sequence"]
-        given[opened & (begins | (calls["exit"] == NEVER))] |= OPEN
+        given[opened & (calls["start"] > 0)] |= ATTRIBUTE_BITS["start"] | ATTRIBUTE_BITS["sequence"]
+        given[opened & (begins | (calls["exit"] == NEVER))] |= REQUIRED_IF_OPEN
         rows = np.flatnonzero(kind == CALL)
-        given[rows[~self._counted(calls[rows])]] |= GIVEN["sequence"]
+        given[rows[~self._follows_last(calls[rows])]] |= ATTRIBUTE_BITS["sequence"]
         if len(self.threads) > 1:
-            given[opened] |= GIVEN["sequence"]
+            given[opened] |= ATTRIBUTE_BITS["sequence"]
         return given
 
-    def _counted(self, calls: Array) -> Array:
+    def _follows_last(self, calls: Array) -> Array:
         """Return whether each call's number follows the last number of its communicator."""
         order = np.argsort(calls["communicator"], kind="stable")
         communicator = calls["communicator"][order].astype(np.int64)
@@ -147,23 +151,23 @@ class Rank:
         return found
 
 
-def _root(trace: Trace, shape: Shape, rank: int) -> int:
+def _otf2_root(trace: Trace, shape: Shape, rank: int) -> int:
     """Return a root as OTF2 requires: a rank of the communicator's (remote) group."""
     communicator = trace.tables.communicators[shape.communicator]
     if shape.root == -2:
         return ROOT_NOBODY
     if shape.root < 0:
-        return UNKNOWN
+        return UNDEFINED
     if communicator.inter and shape.root == rank:
         return ROOT_SELF
     for group in communicator.groups:
         found = np.flatnonzero(group == shape.root)
         if len(found):
             return int(found[0])
-    return UNKNOWN
+    return UNDEFINED
 
 
-class Location:
+class LocationWriter:
     """Writer of one location; a resource."""
 
     def __init__(self, archive: Archive, number: int) -> None:
@@ -176,14 +180,16 @@ class Location:
         listed = otf2.conf.lib
         functions = [listed[f"OTF2_EvtWriter_{name}"] for name in library.WRITERS]
         functions.append(listed["OTF2_AttributeList_AddUint64"])
-        self.functions = (ctypes.c_void_p * len(functions))(*map(library.address, functions))
+        self.functions = (ctypes.c_void_p * len(functions))(
+            *map(library.function_address, functions)
+        )
 
-    def begin(self, time: int, program: int) -> None:
+    def begin_program(self, time: int, program: int) -> None:
         """Write that the program begins."""
         self.last[0] = max(time, 0)
         self.archive.otf2.EvtWriter_ProgramBegin(self.writer, None, int(self.last[0]), program, [])
 
-    def end(self, time: int) -> None:
+    def end_program(self, time: int) -> None:
         """Write that the program has ended normally."""
         time = max(time, int(self.last[0]))
         self.archive.otf2.EvtWriter_ProgramEnd(self.writer, None, time, 0)
@@ -191,12 +197,12 @@ class Location:
     def write(self, calls: Array) -> None:
         """Write calls in their order; raises MpiprofError if OTF2 rejects a call."""
         calls = np.ascontiguousarray(calls)
-        done = library.core().writing_calls(
+        done = library.load_core().writing_calls(
             self.functions,
             ctypes.cast(self.writer, ctypes.c_void_p),
             ctypes.cast(self.attributes, ctypes.c_void_p),
             0,
-            WAIT,
+            WAIT_REGION,
             self.last.ctypes.data,
             calls.ctypes.data,
             len(calls),

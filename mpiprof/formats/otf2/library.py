@@ -18,18 +18,18 @@ from mpiprof.launch.library import load
 from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import Array
 
-UNKNOWN = 0xFFFFFFFF  # no region, string, communicator, ...
+UNDEFINED = 0xFFFFFFFF  # no region, string, communicator, ...
 NEVER = 0xFFFFFFFFFFFFFFFF  # exit of an open call; no request; unknown size
-ROOT_SELF, ROOT_NOBODY = UNKNOWN - 1, UNKNOWN - 2  # root values of an inter-communicator
+ROOT_SELF, ROOT_NOBODY = UNDEFINED - 1, UNDEFINED - 2  # root values of an inter-communicator
 CREATOR = "mpiprof"
 # mpiprof's attributes of an Enter, in the order of core/otf2/call.h.
 ATTRIBUTES = (
     *("sequence", "start", "outside", "choice"),
     *("communicator", "root", "sent", "received"),
 )
-GIVEN = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
+ATTRIBUTE_BITS = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
 # Facts about a location; the last four are trace.layout.SPENT.
-FACTS = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
+FACT_NAMES = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
 # Callbacks in core/otf2 for the events of the wheel's reader.
 CALLBACKS = {
     "Enter": "enter",
@@ -50,7 +50,7 @@ WRITERS = (
 
 
 @cache
-def wheel() -> Any:
+def import_otf2() -> Any:
     """Return the wheel's low-level interface; raises MpiprofError if it is not installed."""
     try:
         import _otf2
@@ -59,12 +59,12 @@ def wheel() -> Any:
     register = _otf2.conf.lib.OTF2_Error_RegisterCallback
     register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     register.restype = ctypes.c_void_p
-    register(address(core().reading_error), None)
+    register(function_address(load_core().reading_error), None)
     return _otf2
 
 
 @cache
-def core() -> ctypes.CDLL:
+def load_core() -> ctypes.CDLL:
     """Return mpiprof's library, loaded once."""
     loaded = load("libmpiprof-otf2.so")
     pointer, number = ctypes.c_void_p, ctypes.c_uint32
@@ -82,23 +82,23 @@ def core() -> ctypes.CDLL:
     return loaded
 
 
-def address(function: Any) -> int:
+def function_address(function: Any) -> int:
     """Return the address of a C function."""
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
 @cache
-def layout() -> np.dtype[Any]:
+def call_dtype() -> np.dtype[Any]:
     """Return the type of a call, as in core/otf2/call.h."""
-    fields = core().reading_layout().decode().split()
+    fields = load_core().reading_layout().decode().split()
     found: np.dtype[Any] = np.dtype([tuple(field.split(":")) for field in fields])
     return found
 
 
-def calls_at(place: int | None, count: int) -> Array:
+def view_calls(address: int | None, count: int) -> Array:
     """Return a view of the calls at an address, which must stay valid."""
-    if not count or place is None:
-        return np.zeros(0, layout())
-    held = (ctypes.c_uint8 * (count * layout().itemsize)).from_address(place)
-    found: Array = np.ctypeslib.as_array(held).view(layout())
+    if not count or address is None:
+        return np.zeros(0, call_dtype())
+    buffer = (ctypes.c_uint8 * (count * call_dtype().itemsize)).from_address(address)
+    found: Array = np.ctypeslib.as_array(buffer).view(call_dtype())
     return found

@@ -16,15 +16,15 @@ import numpy as np
 
 from mpiprof.core.generator import other_functions
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
-from mpiprof.formats.otf2.events import Wanted
-from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNKNOWN
+from mpiprof.formats.otf2.events import ReadFilter
+from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNDEFINED
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
 
 # Classes as in core/otf2/reading.c.
 OTHER, IGNORED, COLLECTIVE, STARTING, RESTARTING = range(5)
 POINT_TO_POINT, COMPLETING, ONE_SIDED, FILES = range(5, 9)
 COLLECTIVE_ROLES = (15, 23, 24, 25, 26)  # barrier, one to all, ..., other
-NAME = re.compile(r"p?mpi_([a-z_]+?)(_c|_f08(ts)?|__?)?", re.IGNORECASE)
+NAME_PATTERN = re.compile(r"p?mpi_([a-z_]+?)(_c|_f08(ts)?|__?)?", re.IGNORECASE)
 # Operations by their OTF2 number. Calls that create or free objects have no data.
 OPERATION_NUMBERS = (
     *("barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv"),
@@ -32,11 +32,11 @@ OPERATION_NUMBERS = (
     *("exscan", "reduce_scatter_block"),
 )
 CREATE_HANDLE = 17
-DEEPEST = 64  # frames of a stack
-ATTRIBUTE = "mpiprof "  # prefix of mpiprof's attribute names
+MAX_FRAMES = 64  # frames of a stack
+ATTRIBUTE_PREFIX = "mpiprof "  # prefix of mpiprof's attribute names
 
 
-def _plain(names: Iterable[str]) -> set[str]:
+def _flatten_names(names: Iterable[str]) -> set[str]:
     return {name.partition("@")[0].rstrip("*").lower() for name in names}
 
 
@@ -44,12 +44,12 @@ _CLASSES = {
     **dict.fromkeys((*MANAGEMENT_COLLECTIVES, *OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"{name}_init" for name in OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"i{name}" for name in OPERATIONS), STARTING),
-    **dict.fromkeys(_plain(other_functions.COMPLETION), COMPLETING),
+    **dict.fromkeys(_flatten_names(other_functions.COMPLETION), COMPLETING),
     **dict.fromkeys(("start", "startall"), RESTARTING),
     "request_free": IGNORED,
-    **dict.fromkeys(_plain(other_functions.POINT_TO_POINT), POINT_TO_POINT),
-    **dict.fromkeys(_plain(other_functions.ONE_SIDED), ONE_SIDED),
-    **dict.fromkeys(_plain(other_functions.FILE_ACCESS), FILES),
+    **dict.fromkeys(_flatten_names(other_functions.POINT_TO_POINT), POINT_TO_POINT),
+    **dict.fromkeys(_flatten_names(other_functions.ONE_SIDED), ONE_SIDED),
+    **dict.fromkeys(_flatten_names(other_functions.FILE_ACCESS), FILES),
 }
 
 
@@ -61,12 +61,12 @@ class Regions:
     calls (algorithm, flags, ...), if mpiprof wrote the archive.
     """
 
-    wanted: Wanted
+    wanted: ReadFilter
     operations: dict[int, str]
     shapes: dict[int, dict[str, Any]]
     regions: dict[int, Region]
     definitions: Definitions
-    ours: bool
+    by_mpiprof: bool
     score_p: bool
 
     @property
@@ -74,38 +74,42 @@ class Regions:
         """Return whether the archive defines any MPI collective."""
         return bool(self.operations)
 
-    def frames(self, site: int) -> list[dict[str, Any]] | None:
+    def site_frames(self, site: int) -> list[dict[str, Any]] | None:
         """Return the frames of a call site: of a calling context if defined, else of a region."""
         if len(self.wanted.context_regions):
-            return self._context(site)
+            return self._context_frames(site)
         region = self.regions.get(site)
         if region is None:
             return None
-        if self.ours and (told := _json(region.description, list)) is not None:
+        if self.by_mpiprof and (told := _parse_json(region.description, list)) is not None:
             return list(told)
-        return [_frame(region, region.file, region.line)]
+        return [_make_frame(region, region.file, region.line)]
 
-    def _context(self, context: int) -> list[dict[str, Any]] | None:
+    def _context_frames(self, context: int) -> list[dict[str, Any]] | None:
         """Return the frames around a call's own context, the innermost first."""
-        contexts, places = self.definitions.contexts, self.definitions.places
+        contexts, places = self.definitions.contexts, self.definitions.tree_nodes
         frames: list[dict[str, Any]] = []
-        place = contexts.get(context, (0, 0, UNKNOWN))[2]
-        while place in contexts and len(frames) < DEEPEST:
-            number, where, outer = contexts[place]
+        calling_context = contexts.get(context, (0, 0, UNDEFINED))[2]
+        while calling_context in contexts and len(frames) < MAX_FRAMES:
+            number, where, outer = contexts[calling_context]
             region = self.regions.get(number)
             if region is not None and region.paradigm != MPI:
-                file, line = places.get(where, (UNKNOWN, 0))
-                told = self.definitions.text(file)
-                frames.append(_frame(region, told or region.file, line if told else region.line))
-            place = outer
+                file, line = places.get(where, (UNDEFINED, 0))
+                described = self.definitions.find_string(file)
+                frames.append(
+                    _make_frame(
+                        region, described or region.file, line if described else region.line
+                    )
+                )
+            calling_context = outer
         return frames or None
 
 
-def _frame(region: Region, file: str, line: int) -> dict[str, Any]:
+def _make_frame(region: Region, file: str, line: int) -> dict[str, Any]:
     return {"file": file, "line": line or None, "function": region.name}
 
 
-def _json(text: str, kind: type) -> Any:
+def _parse_json(text: str, kind: type) -> Any:
     try:
         found = json.loads(text)
     except ValueError:
@@ -113,33 +117,33 @@ def _json(text: str, kind: type) -> Any:
     return found if isinstance(found, kind) else None
 
 
-def operation_of(name: str) -> str:
+def parse_operation(name: str) -> str:
     """Return the operation of an MPI function name such as MPI_Iallreduce_c, else ""."""
-    found = NAME.fullmatch(name)
+    found = NAME_PATTERN.fullmatch(name)
     return found[1].lower() if found else ""
 
 
-def classified(definitions: Definitions, creator: str) -> Regions:
+def classify_regions(definitions: Definitions, creator: str) -> Regions:
     """Return the classified regions of an archive that the tool `creator` wrote."""
-    ours = creator.startswith(CREATOR)
+    by_mpiprof = creator.startswith(CREATOR)
     regions = definitions.regions()
     classes = np.zeros(max(regions, default=-1) + 1, np.uint8)
     operations, shapes = {}, {}
     for number, region in regions.items():
-        name = operation_of(region.canonical) or operation_of(region.name)
+        name = parse_operation(region.canonical) or parse_operation(region.name)
         what = _CLASSES.get(name, IGNORED if name or region.paradigm == MPI else OTHER)
         if what == IGNORED and region.paradigm == MPI and not name:
             what = COLLECTIVE if region.role in COLLECTIVE_ROLES else IGNORED
         classes[number] = what
         if what in (COLLECTIVE, STARTING, RESTARTING):
             operations[number] = name
-        if ours and what != OTHER:
-            shapes[number] = _json(region.description, dict) or {}
-    contexts = np.full(max(definitions.contexts, default=-1) + 1, UNKNOWN, np.uint32)
+        if by_mpiprof and what != OTHER:
+            shapes[number] = _parse_json(region.description, dict) or {}
+    contexts = np.full(max(definitions.contexts, default=-1) + 1, UNDEFINED, np.uint32)
     for number, (region_number, _, _) in definitions.contexts.items():
         contexts[number] = region_number
-    named = {definitions.text(a[0]): number for number, a in definitions.attributes.items()}
-    first = named.get(ATTRIBUTE + ATTRIBUTES[0], UNKNOWN) if ours else UNKNOWN
-    wanted = Wanted(classes, contexts, first)
+    named = {definitions.find_string(a[0]): number for number, a in definitions.attributes.items()}
+    first = named.get(ATTRIBUTE_PREFIX + ATTRIBUTES[0], UNDEFINED) if by_mpiprof else UNDEFINED
+    wanted = ReadFilter(classes, contexts, first)
     score_p = creator.startswith("Score-P")
-    return Regions(wanted, operations, shapes, regions, definitions, ours, score_p)
+    return Regions(wanted, operations, shapes, regions, definitions, by_mpiprof, score_p)

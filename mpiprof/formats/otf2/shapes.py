@@ -11,9 +11,9 @@ import pandas as pd
 from mpiprof.formats.otf2 import sizes
 from mpiprof.formats.otf2.calls import RankCalls
 from mpiprof.formats.otf2.communicators import Communicators
-from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNKNOWN
+from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINED
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
-from mpiprof.formats.otf2.times import Ticks
+from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.trace.types import (
     EXTENSION,
@@ -27,8 +27,8 @@ from mpiprof.trace.types import (
 )
 from mpiprof.trace.writer import RECORD_TYPE
 
-MOST_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
-NARROW = (1 << 32) - 1
+MAX_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
+UINT32_MAX = (1 << 32) - 1
 
 
 class RankTables:
@@ -38,10 +38,10 @@ class RankTables:
         self.rank, self.regions, self.communicators = rank, regions, communicators
         self.lines: list[dict[str, Any]] = []
         self._sites: dict[int, int | None] = {}
-        for number in communicators.told_by(rank):
-            self.lines += communicators.line(number, rank)
+        for number in communicators.described_by(rank):
+            self.lines += communicators.table_lines(number, rank)
 
-    def operations(self, calls: Array) -> tuple[Int, list[str]]:
+    def find_operations(self, calls: Array) -> tuple[Int, list[str]]:
         """Return the index of each call's operation, and the operations ("" if not recorded)."""
         pairs = calls["region"].astype(np.int64) << 8 | calls["operation"]
         codes, distinct = pd.factorize(pairs)
@@ -56,53 +56,59 @@ class RankTables:
             names.append("" if name in ("start", "startall") else name)
         return codes, names
 
-    def records(
-        self, found: RankCalls, operations: tuple[Int, list[str]], ticks: Ticks
+    def make_records(
+        self, found: RankCalls, operations: tuple[Int, list[str]], ticks: ArchiveClock
     ) -> tuple[Array, Int]:
         """Return the records of calls with communicators, in order, and their threads."""
         calls = found.calls
-        sent, received = (_size(calls[name]) for name in ("sent", "received"))
+        sent, received = (_signed_size(calls[name]) for name in ("sent", "received"))
         if self.regions.score_p:
-            members, place = self.communicators.standing(calls["communicator"], self.rank)
-            at_root = calls["root"] == place
-            sent, received = sizes.ours(*operations, sent, received, members, place, at_root)
-        codes, distinct = _distinct(calls, sent, received)
-        varying = len(distinct) > MOST_SHAPES
+            members, rank_in_group = self.communicators.sizes_and_ranks(
+                calls["communicator"], self.rank
+            )
+            at_root = calls["root"] == rank_in_group
+            sent, received = sizes.convert_sizes(
+                *operations, sent, received, members, rank_in_group, at_root
+            )
+        codes, distinct = _distinct_shapes(calls, sent, received)
+        varying = len(distinct) > MAX_SHAPES
         if varying:
-            codes, distinct = _distinct(calls, np.full_like(sent, -1), np.full_like(received, -1))
+            codes, distinct = _distinct_shapes(
+                calls, np.full_like(sent, -1), np.full_like(received, -1)
+            )
         for shape, row in enumerate(distinct.tolist()):
-            size = (None, None) if varying else (_told(sent[row]), _told(received[row]))
-            self._shape(shape, calls[row], operations[1][operations[0][row]], size)
+            size = (None, None) if varying else (_size_text(sent[row]), _size_text(received[row]))
+            self._add_shape(shape, calls[row], operations[1][operations[0][row]], size)
         records = np.zeros(len(calls), RECORD_TYPE)
-        records["enter_ns"] = ticks.times(calls["enter"])
-        records["exit_ns"] = ticks.times(calls["exit"])
+        records["enter_ns"] = ticks.times_to_ns(calls["enter"])
+        records["exit_ns"] = ticks.times_to_ns(calls["exit"])
         records["sequence"], records["shape"] = calls["sequence"], codes
-        outside = ticks.spans(calls["outside"])
-        records["outside_ns"] = np.minimum(outside, NARROW)
+        outside = ticks.spans_to_ns(calls["outside"])
+        records["outside_ns"] = np.minimum(outside, UINT32_MAX)
         records["thread"] = found.thread
         records["kind"], records["choice"] = calls["kind"], calls["choice"]
         wide = [
-            (OUTSIDE, outside, outside > NARROW),
+            (OUTSIDE, outside, outside > UINT32_MAX),
             (NTH_START, calls["start"], calls["start"] > 0),
         ]
         if varying:
             wide += [(SENT, sent, sent >= 0), (RECEIVED, received, received >= 0)]
-        return _extended(records, found.thread, wide)
+        return _add_extensions(records, found.thread, wide)
 
-    def _shape(
+    def _add_shape(
         self, shape: int, call: Any, operation: str, size: tuple[int | None, int | None]
     ) -> None:
         known = self.regions.shapes.get(int(call["region"]), {})
         communicator = int(call["communicator"])
-        self.lines += self.communicators.line(communicator, self.rank)
+        self.lines += self.communicators.table_lines(communicator, self.rank)
         sent, received = size
         self.lines.append(
             {
                 "shape": shape,
                 "operation": operation,
                 "communicator": communicator,
-                "site": self._site(int(call["site"])),
-                "root": self._root(int(call["root"]), operation, communicator),
+                "site": self._add_site(int(call["site"])),
+                "root": self._table_root(int(call["root"]), operation, communicator),
                 "sent": sent,
                 "received": received,
                 "algorithm": known.get("algorithm", "native"),
@@ -111,18 +117,18 @@ class RankTables:
             }
         )
 
-    def _root(self, root: int, operation: str, communicator: int) -> int | None:
-        if root == UNKNOWN or not _rooted(operation):
+    def _table_root(self, root: int, operation: str, communicator: int) -> int | None:
+        if root == UNDEFINED or not _is_rooted(operation):
             return None
         if root == ROOT_SELF:
             return -3
         if root == ROOT_NOBODY:
             return -2
-        return self.communicators.root(communicator, root)
+        return self.communicators.group_root(communicator, root)
 
-    def _site(self, region: int) -> int | None:
+    def _add_site(self, region: int) -> int | None:
         if region not in self._sites:
-            frames = None if region == UNKNOWN else self.regions.frames(region)
+            frames = None if region == UNDEFINED else self.regions.site_frames(region)
             self._sites[region] = None
             if frames is not None:
                 number = sum(site is not None for site in self._sites.values())
@@ -130,25 +136,25 @@ class RankTables:
                 self.lines.append({"site": number, "frames": frames})
         return self._sites[region]
 
-    def text(self) -> str:
+    def as_text(self) -> str:
         """Return the lines as text."""
         return "".join(json.dumps({"rank": self.rank, **line}) + "\n" for line in self.lines)
 
 
-def _size(column: Array) -> Int:
+def _signed_size(column: Array) -> Int:
     return np.where(column == NEVER, -1, np.minimum(column, 1 << 61).astype(np.int64))
 
 
-def _told(size: Any) -> int | None:
+def _size_text(size: Any) -> int | None:
     return None if size < 0 else int(size)
 
 
-def _rooted(operation: str) -> bool:
+def _is_rooted(operation: str) -> bool:
     known = OPERATIONS.get(base_operation(operation))
     return known is None or known.rooted
 
 
-def _distinct(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
+def _distinct_shapes(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
     """Return a number for each call, equal for equal shapes, and one call of each shape."""
     columns = [calls[name].astype(np.int64) for name in ("region", "site", "communicator", "root")]
     columns += [calls["operation"].astype(np.int64), sent, received]
@@ -163,7 +169,7 @@ def _distinct(calls: Array, sent: Int, received: Int) -> tuple[Int, Int]:
     return codes, first
 
 
-def _extended(
+def _add_extensions(
     records: Array, thread: Int, wide: list[tuple[int, Array, Bool]]
 ) -> tuple[Array, Int]:
     """Return the records, each preceded by its extensions."""

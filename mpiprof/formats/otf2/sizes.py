@@ -17,13 +17,13 @@ SENT_BY_ALL = ("allgather", "allgatherv", "allreduce", "bcast")
 RECEIVED_BY_ALL = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
 
 
-def ours(
+def convert_sizes(
     codes: Int,
     names: list[str],
     sent: Int,
     received: Int,
     members: Int,
-    place: Int,
+    rank_in_group: Int,
     at_root: Bool,
 ) -> tuple[Int, Int]:
     """Return the bytes sent and received in mpiprof's convention; -1 stays unknown.
@@ -38,25 +38,27 @@ def ours(
         found: Bool = np.array([name in wanted for name in bases], np.bool_)[codes]
         return found
 
-    sent = np.where(of(*SENT_BY_ALL), _share(sent, members), sent)
-    received = np.where(of(*RECEIVED_BY_ALL), _share(received, members), received)
+    sent = np.where(of(*SENT_BY_ALL), _share_without_own(sent, members), sent)
+    received = np.where(of(*RECEIVED_BY_ALL), _share_without_own(received, members), received)
     received = np.where(of("bcast") & at_root, 0, received)
     scanned, before = of("scan"), of("exscan")
-    vector = np.where(scanned, _over(received, place + 1), -1)
-    upwards = _over(sent, members - place - 1)
+    vector = np.where(scanned, _divide_exactly(received, rank_in_group + 1), -1)
+    upwards = _divide_exactly(sent, members - rank_in_group - 1)
     vector = np.where(
-        before, np.where(place + 1 < members, upwards, _over(received, place)), vector
+        before,
+        np.where(rank_in_group + 1 < members, upwards, _divide_exactly(received, rank_in_group)),
+        vector,
     )
     either = scanned | before
-    received = np.where(either, np.where(before & (place == 0), 0, vector), received)
+    received = np.where(either, np.where(before & (rank_in_group == 0), 0, vector), received)
     return np.where(either, vector, sent), received
 
 
-def _over(total: Int, parts: Int) -> Int:
+def _divide_exactly(total: Int, parts: Int) -> Int:
     return np.where(total < 0, -1, total // np.maximum(parts, 1))
 
 
-def _share(total: Int, members: Int) -> Int:
+def _share_without_own(total: Int, members: Int) -> Int:
     others = np.maximum(members - 1, 1)
     in_place = (total % np.maximum(members, 1) != 0) & (total % others == 0)
-    return _over(total, np.where(in_place, others, members))
+    return _divide_exactly(total, np.where(in_place, others, members))
