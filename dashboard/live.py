@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from mpiprof.errors import TraceError
 from mpiprof.hang import rank_state, status, verdict_text
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.processes import now_ns
+from mpiprof.hang.processes import trace_now_ns
 from mpiprof.interface.format_units import count, duration
 from mpiprof.interface.format_units import ranks as ranks_of
 from mpiprof.reports.site_labels import communicator_name, place, site_of
@@ -30,9 +30,9 @@ def find_positions(data: TraceData) -> tuple[list[rank_state.Position], list[ran
 
 def cached_verdict(data: TraceData) -> Verdict:
     """Return the verdict of `status` on the job, cached for FRESH_NS as it changes with time."""
-    moment = (now_ns(data.trace) or 0) // VERDICT_LIFETIME_NS
+    moment = (trace_now_ns(data.trace) or 0) // VERDICT_LIFETIME_NS
     return data.compute_once(
-        ("hang", moment), lambda: verdict_text.of_job(data.trace, *find_positions(data))
+        ("hang", moment), lambda: verdict_text.status_verdict(data.trace, *find_positions(data))
     )
 
 
@@ -43,11 +43,11 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
     found, pending = find_positions(data)
     if not status.is_running(data.trace, found):
         return None
-    time_ns = now_ns(data.trace)
+    time_ns = trace_now_ns(data.trace)
     verdict = cached_verdict(data)
     if verdict.is_bad:
-        sentences = f"{verdict_text.title(verdict).capitalize()}: "
-        sentences += verdict_text.text(data.trace, found, verdict, time_ns)
+        sentences = f"{verdict_text.verdict_title(verdict).capitalize()}: "
+        sentences += verdict_text.format_verdict(data.trace, found, verdict, time_ns)
         link = "/live" + state.without_page_keys().format_query()
         return dcc.Link(filtered_tables.shorten_text(sentences), href=link, className="state dead")
     sentences = f"running, {duration(float(data.trace.run_ns))} recorded"
@@ -69,13 +69,13 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
     trace = data.trace
     found, pending = find_positions(data)
     running = status.is_running(trace, found)
-    time_ns = now_ns(trace) if running else None
+    time_ns = trace_now_ns(trace) if running else None
     left = [p for p in found if not p.finished]
     verdict = cached_verdict(data)
     if not left:
         sentences, kind = "The job has ended.", "ended"
     elif running and verdict.is_bad:
-        sentences, kind = f"The job is {status.state_of(verdict)}.", "dead"
+        sentences, kind = f"The job is {status.state_word(verdict)}.", "dead"
     elif running:
         sentences, kind = "The job is running.", "running"
     else:
@@ -96,7 +96,7 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
     if not cards:
         cards = [html.P("No collective is pending.", className="note")]
     table = _rank_table(data, [p for p in found if p.rank in chosen], time_ns)
-    cause = verdict_text.text(trace, found, verdict, time_ns)
+    cause = verdict_text.format_verdict(trace, found, verdict, time_ns)
     top = [_verdict_card(verdict, cause)] if verdict.is_bad else []
     return [
         html.Div(
@@ -113,7 +113,7 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
 
 def _verdict_card(verdict: Verdict, text: str) -> Component:
     """Return the card that states the job's fault."""
-    title = verdict_text.title(verdict).capitalize()
+    title = verdict_text.verdict_title(verdict).capitalize()
     paragraphs = html.P(filtered_tables.shorten_text(text), className="missing")
     return html.Section([html.H2(title, className="state dead"), paragraphs], className="card")
 
@@ -142,7 +142,7 @@ def _pending_card(
             html.Ul([_missing_line(data, found[r], time_ns) for r in one.missing[:MAX_MISSING]])
         )
     else:
-        lines.append(html.P(f"{status.state_of_arrived(verdict).capitalize()}."))
+        lines.append(html.P(f"{status.arrived_state(verdict).capitalize()}."))
     return components.make_card(head, *lines)
 
 

@@ -134,7 +134,7 @@ def write_page(
     from mpiprof.reports import html
 
     path = append_ending(stem, ending)
-    text = html.page(trace, verdict_text.line(trace), step)
+    text = html.page(trace, verdict_text.fault_line(trace), step)
     write_whole(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 

@@ -73,10 +73,10 @@ def file_state(file: Plain) -> tuple[int, int]:
 
 def refuse_running(trace: Records, states: list[tuple[int, int]]) -> None:
     """Raise TraceError if the job may still write; `states` has the state of each file."""
-    from mpiprof.hang.processes import alive
+    from mpiprof.hang.processes import find_alive
 
     recent = any(time.time_ns() - at < MIN_AGE_S * 10**9 for _, at in states)
-    ended, living = trace.tables.ends, alive(trace)
+    ended, living = trace.tables.ends, find_alive(trace)
     for rank in sorted(r for r, lives in living.items() if lives and (recent or r not in ended)):
         pid = trace.tables.processes[rank]["pid"]
         raise TraceError(

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATION_BUDGET_S))
-    wrong = verdict_text.line(trace) if not args.json and not to else ""
+    wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{paragraph(wrong, 0)}\n")
     if args.json or to:
@@ -122,17 +122,17 @@ def make_document(
         from mpiprof.reports import markdown
 
         return markdown.page(
-            trace, verdict_text.line(trace), callsites, found, args.top, MAX_FINDINGS
+            trace, verdict_text.fault_line(trace), callsites, found, args.top, MAX_FINDINGS
         )
     if to == ".html":
         from mpiprof.interface.progress import working
         from mpiprof.reports import html
 
         with working("drawing the page"):
-            return html.page(trace, verdict_text.line(trace), lambda _: None)
+            return html.page(trace, verdict_text.fault_line(trace), lambda _: None)
     from mpiprof.reports import json, rank_times, selector_report
 
-    verdict, sentences = verdict_text.of_trace(trace)
+    verdict, sentences = verdict_text.trace_verdict(trace)
     data = json.report(trace, callsites, found) | {
         "selection": selector_report.keys(trace),
         "times": rank_times.as_json(trace),

@@ -146,9 +146,9 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
             f"ranks: under another launcher remove {args.folder} first, or name another "
             "folder with -o"
         )
-    from mpiprof.hang.trace_removal import refuse_others
+    from mpiprof.hang.trace_removal import check_removable
 
-    refuse_others(args.folder)
+    check_removable(args.folder)
 
 
 def replace_trace(args: argparse.Namespace) -> None:
@@ -224,20 +224,20 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         return
     from mpiprof.hang import spawn as beside
 
-    job_here = beside.started(prepared)
-    if job_here is None or (args.watch is None and not job_here.speaks):
+    job_here = beside.find_job_start(prepared)
+    if job_here is None or (args.watch is None and not job_here.reports):
         return
-    summary_to = args.summary_to.absolute() if args.summary_to and job_here.speaks else None
+    summary_to = args.summary_to.absolute() if args.summary_to and job_here.reports else None
 
     def task() -> None:
-        from mpiprof.hang.agent import look_after
-        from mpiprof.hang.detector import Wanted
+        from mpiprof.hang.agent import run_agent
+        from mpiprof.hang.detector import HangRequest
 
-        limit = Wanted(budget(args.watch), args.on_hang or "") if args.watch else None
-        look_after(job_here, limit, summary_to)
+        limit = HangRequest(budget(args.watch), args.on_hang or "") if args.watch else None
+        run_agent(job_here, limit, summary_to)
 
     try:
-        beside.beside(task)
+        beside.run_detached(task)
     except OSError as error:
         print_once(
             (

@@ -32,11 +32,11 @@ def run(args: argparse.Namespace) -> int:
     trace = mpiprof.open(chosen(args.trace))
     with working("reading the logs" if trace.finalised else "reading the last records"):
         found, pending = rank_state.find(trace)
-        verdict = verdict_text.of_job(trace, found, pending)
+        verdict = verdict_text.status_verdict(trace, found, pending)
     if args.json:
         print(json.text(status.as_json(trace, found, pending, verdict)))
         return 0
-    print(status.text(trace, found, pending, verdict))
+    print(status.status_text(trace, found, pending, verdict))
     if trace.record == "summary":
         print(
             "Recorded as summary: the trace has no single calls, only the ranks that have ended.\n"

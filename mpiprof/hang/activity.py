@@ -17,15 +17,17 @@ import numpy as np
 from mpiprof.errors import TraceError
 from mpiprof.trace.layout import LONGEST_HEAD, MAGIC, parse_layout
 
-UNUSED_EVERY = 20  # checks, after which chunks that have long been unused are inspected again
-FEW = 64
+UNUSED_CHECK_INTERVAL = (
+    20  # checks, after which chunks that have long been unused are inspected again
+)
+FEW_CHUNKS = 64
 
 
 class Activity:
     """The logs of a node's ranks, inspected repeatedly."""
 
     def __init__(self) -> None:
-        self.logs: dict[Path, _Log] = {}
+        self.logs: dict[Path, _LogActivity] = {}
         self.seen = 0
 
     def has_changed(self, paths: Iterable[Path]) -> bool:
@@ -34,13 +36,13 @@ class Activity:
         for path in paths:
             with contextlib.suppress(OSError, TraceError):  # a log being created
                 if path not in self.logs:
-                    self.logs[path] = _Log(path)
-                seen = zlib.crc32(self.logs[path].look().to_bytes(4, "little"), seen)
+                    self.logs[path] = _LogActivity(path)
+                seen = zlib.crc32(self.logs[path].compute_checksum().to_bytes(4, "little"), seen)
         changed, self.seen = seen != self.seen, seen
         return changed
 
 
-class _Log:
+class _LogActivity:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb", buffering=0) as file:
@@ -50,7 +52,7 @@ class _Log:
         self.unused: list[int] = []
         self.looks = 0
 
-    def look(self) -> int:
+    def compute_checksum(self) -> int:
         """Return a checksum that changes with any write to the log."""
         size = self.layout.chunk_bytes
         with self.path.open("rb", buffering=0) as file:
@@ -64,11 +66,11 @@ class _Log:
     def _find(self, descriptor: int, chunks: int) -> None:
         """Find windows among chunks that are new, or that were unused."""
         self.looks += 1
-        places = list(range(self.known, chunks))
-        if len(self.unused) < FEW or self.looks % UNUSED_EVERY == 0:
-            places += self.unused
+        offsets = list(range(self.known, chunks))
+        if len(self.unused) < FEW_CHUNKS or self.looks % UNUSED_CHECK_INTERVAL == 0:
+            offsets += self.unused
             self.unused = []
-        for chunk in places:
+        for chunk in offsets:
             offset = chunk * self.layout.chunk_bytes
             head = np.frombuffer(
                 os.pread(descriptor, self.layout.header_bytes, offset), self.layout.header

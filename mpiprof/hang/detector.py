@@ -20,7 +20,7 @@ import mpiprof
 from mpiprof.errors import MpiprofError
 from mpiprof.hang import hang_limit, rank_state, verdict_text
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.node_processes import Node, Use
+from mpiprof.hang.node_processes import Node, ProcessorUse
 from mpiprof.hang.rank_state import Position
 from mpiprof.interface.format_units import duration, named
 from mpiprof.interface.output_files import append_in, mode_in, replace_file
@@ -29,39 +29,39 @@ from mpiprof.launch.options import ABORT
 from mpiprof.trace import Trace
 
 # Share of a processor since the last call; a process that sleeps between checks uses less.
-COMPUTES = 0.02
-AGAIN_S = 2.0  # between checks of a job in which a rank computes
+MIN_COMPUTING_SHARE = 0.02
+RECHECK_S = 2.0  # between checks of a job in which a rank computes
 # Validity of another node's report, and the time for which a node's report is awaited.
 STALE_S, LATE_S = 30.0, 60.0
 # Errors that prove a hang, even if some rank computes.
-SURE = ("operation", "root", "count", "type", "reduction", "order", "dead")
-LAUNCHERS = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
+CERTAIN_KINDS = ("operation", "root", "count", "type", "reduction", "order", "dead")
+LAUNCHER_VARIABLES = re.compile(r"(PMI|PMIX|OMPI|PRTE|HYDI|HYDRA|MPI|MPIPROF)_.*|LD_PRELOAD")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class HangRequest:
     """Request of the user: the time without a call, and the action then; "" for none."""
 
     limit_s: float
     on_hang: str = ""
 
 
-class Hangs:
+class HangDetector:
     """Examines a job without calls, and reports once for each hang."""
 
-    def __init__(self, wanted: Wanted, folder: Path, node: Node, speaks: bool) -> None:
+    def __init__(self, wanted: HangRequest, folder: Path, node: Node, speaks: bool) -> None:
         self.wanted, self.folder, self.node = wanted, folder, node
         self.speaks = speaks
         self.told = False
         self.next_s = 0.0
 
-    def moved(self) -> None:
+    def record_call(self) -> None:
         """Record that a call was made."""
         if self.told:
-            hang_limit.forget(self.folder)
+            hang_limit.remove_limit(self.folder)
         self.told, self.next_s = False, 0.0
 
-    def quiet(self, since: float, used: Mapping[int, Use]) -> list[str]:
+    def check_silence(self, since: float, used: Mapping[int, ProcessorUse]) -> list[str]:
         """Return the messages to write if this node has made no call since a time.
 
         used: processor use of each rank at that time.
@@ -73,56 +73,62 @@ class Hangs:
 
         if self.told or seconds < self.wanted.limit_s or time.monotonic() < self.next_s:
             return []
-        shares = self.node.shares(used, seconds)
+        shares = self.node.processor_shares(used, seconds)
         if not self.speaks:
-            self._tell_others(seconds, shares)
+            self._publish_shares(seconds, shares)
             return []
-        others = self._said_elsewhere(seconds)
+        others = self._read_other_shares(seconds)
         if others is None:
             return []
         began = time.process_time()
         try:
-            lines = self._conclude(since, used, {**others, **shares})
+            lines = self._report_hang(since, used, {**others, **shares})
         except MpiprofError:  # the trace is being written; the next check finds it whole
             lines = []
         self.told = bool(lines)
         # A check may cost a sixth of a processor. Waiting for a processor on a crowded machine is
         # no cost.
-        self.next_s = time.monotonic() + max(AGAIN_S, 5 * (time.process_time() - began))
+        self.next_s = time.monotonic() + max(RECHECK_S, 5 * (time.process_time() - began))
         return lines
 
-    def _conclude(
-        self, since: float, used: Mapping[int, Use], shares: Mapping[int, float]
+    def _report_hang(
+        self, since: float, used: Mapping[int, ProcessorUse], shares: Mapping[int, float]
     ) -> list[str]:
         trace = mpiprof.open(self.folder)
         if len(trace.tables.processes) < trace.ranks:
             return []
         if trace.tables.limits or trace.unwritten:
-            why = "logs have reached their limit" if trace.tables.limits else _lacks(trace)
-            return [f"{_silence(since)}; the state of the ranks is unknown, because {why}"]
+            why = "logs have reached their limit" if trace.tables.limits else _describe_gaps(trace)
+            return [f"{_describe_silence(since)}; the state of the ranks is unknown, because {why}"]
         found, pending = rank_state.find(trace)
-        verdict = verdict_text.verdict(
-            trace, found, pending, hang_limit.of_limit(self.wanted.limit_s)
+        verdict = verdict_text.find_verdict(
+            trace, found, pending, hang_limit.make_threshold(self.wanted.limit_s)
         )
         if not verdict.is_bad or verdict.kind == "stalled":
             return []
-        sure = verdict.kind in SURE or verdict.why == "finished"
+        sure = verdict.kind in CERTAIN_KINDS or verdict.reason == "finished"
         # Threads of this node are already part of the verdict: a thread in MPI may poll.
-        elsewhere = set(verdict.spare) - self.node.ranks.keys()
+        elsewhere = set(verdict.may_still_arrive) - self.node.ranks.keys()
         others = {p.rank for p in found if _is_outside(p)} | elsewhere
-        if not sure and any(shares.get(rank, 0.0) > COMPUTES for rank in others):
+        if not sure and any(shares.get(rank, 0.0) > MIN_COMPUTING_SHARE for rank in others):
             return []
-        if verdict.kind == "undecided" and not verdict.spare and self._is_crowded(since, used):
+        if (
+            verdict.kind == "undecided"
+            and not verdict.may_still_arrive
+            and self._is_crowded(since, used)
+        ):
             return []
-        hang_limit.keep(self.folder, self.wanted.limit_s)  # so that `status` reports the same
-        told = verdict_text.text(trace, found, verdict)
-        lines = [f"{_silence(since)}. {verdict_text.title(verdict)}: {told}"]
+        hang_limit.store_limit(
+            self.folder, self.wanted.limit_s
+        )  # so that `status` reports the same
+        report = verdict_text.format_verdict(trace, found, verdict)
+        lines = [f"{_describe_silence(since)}. {verdict_text.verdict_title(verdict)}: {report}"]
         if self.wanted.on_hang:
-            lines.append(f"--on-hang: {self._act(trace, verdict)}")
+            lines.append(f"--on-hang: {self._take_action(trace, verdict)}")
         lines.append(f"next: {command('status', self.folder)}")
         return lines
 
-    def _is_crowded(self, since: float, used: Mapping[int, Use]) -> bool:
+    def _is_crowded(self, since: float, used: Mapping[int, ProcessorUse]) -> bool:
         """Return whether the processors were free for less than the limit since the last call.
 
         If all ranks have entered a collective, its duration is the only evidence of a hang. It is
@@ -131,13 +137,15 @@ class Hangs:
         free_s = time.monotonic() - since - self.node.longest_wait_s(used)
         return free_s < self.wanted.limit_s
 
-    def _act(self, trace: Trace, verdict: Verdict) -> str:
+    def _take_action(self, trace: Trace, verdict: Verdict) -> str:
         """Take the requested action, and return a description of it."""
         if self.wanted.on_hang == ABORT:
             return "aborting the job"
         ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
         pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
-        environment = {n: v for n, v in os.environ.items() if not LAUNCHERS.fullmatch(n)} | {
+        environment = {
+            n: v for n, v in os.environ.items() if not LAUNCHER_VARIABLES.fullmatch(n)
+        } | {
             "HANG_TRACE": str(trace.path),
             "HANG_VERDICT": verdict.kind,
             "HANG_RANKS": " ".join(map(str, verdict.odd_ranks)),
@@ -165,17 +173,17 @@ class Hangs:
 
     # Several nodes
 
-    def _file(self, node: str) -> Path:
+    def _shares_file(self, node: str) -> Path:
         return self.folder / f".watch-{re.sub('[^A-Za-z0-9._-]', '-', node)}"
 
-    def _tell_others(self, seconds: float, shares: Mapping[int, float]) -> None:
-        path = self._file(self.node.name)
-        told = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
+    def _publish_shares(self, seconds: float, shares: Mapping[int, float]) -> None:
+        path = self._shares_file(self.node.name)
+        shared = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
         with contextlib.suppress(OSError):
-            replace_file(path, json.dumps(told), mode_in(self.folder))
+            replace_file(path, json.dumps(shared), mode_in(self.folder))
         self.next_s = time.monotonic() + 1.0
 
-    def _said_elsewhere(self, seconds: float) -> dict[int, float] | None:
+    def _read_other_shares(self, seconds: float) -> dict[int, float] | None:
         """Return the shares of other nodes' ranks; None if a node was active, or if that is open.
 
         A node without a report for long has ended, or has no agent that could report. Then only the
@@ -184,9 +192,9 @@ class Hangs:
         shares: dict[int, float] = {}
         for node in set(self.node.nodes.values()) - {self.node.name}:
             try:
-                told = json.loads(self._file(node).read_text())
-                fresh = time.time() - float(told["at"]) < STALE_S
-                found = {int(rank): float(share) for rank, share in told["shares"].items()}
+                content = json.loads(self._shares_file(node).read_text())
+                fresh = time.time() - float(content["at"]) < STALE_S
+                found = {int(rank): float(share) for rank, share in content["shares"].items()}
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 fresh, found = False, {}
             if fresh:
@@ -196,11 +204,11 @@ class Hangs:
         return shares
 
 
-def _lacks(trace: Trace) -> str:
+def _describe_gaps(trace: Trace) -> str:
     return f"records of {named(sorted(trace.unwritten))} could not be written"
 
 
-def _silence(since: float) -> str:
+def _describe_silence(since: float) -> str:
     return f"no call has begun or ended for {duration((time.monotonic() - since) * 1000000000.0)}"
 
 

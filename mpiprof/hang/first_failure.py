@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from signal import Signals
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import leaves, waits_for_messages, whom
+from mpiprof.hang.wait_graph import awaited_ranks, has_left, waits_for_messages
 
 
-def first_dead(
+def find_first_dead(
     left: list[int],
     gone: list[int],
     signals: Mapping[int, int],
@@ -37,8 +37,8 @@ def first_dead(
     if len(gone) == len(left) and any(positions[rank].unlogged for rank in silent):
         return [], silent
     if len(gone) == len(left):
-        silent = [rank for rank in silent if not leaves(positions[rank])]
-    awaited, ended = whom(positions, pending), {*signals, *silent}
+        silent = [rank for rank in silent if not has_left(positions[rank])]
+    awaited, ended = awaited_ranks(positions, pending), {*signals, *silent}
     perhaps = [
         rank for rank in silent
         if awaited.get(rank, set()) & ended or (signals and waits_for_messages(positions[rank]))
@@ -48,14 +48,14 @@ def first_dead(
     return [rank for rank in silent if rank in absent] or silent, perhaps
 
 
-def _name(signal: int) -> str:
+def _signal_name(signal: int) -> str:
     try:
         return Signals(signal).name if signal else ""
     except ValueError:  # from a damaged log
         return ""
 
 
-def names(dead: Sequence[int], signals: Mapping[int, int]) -> str:
+def signal_names(dead: Sequence[int], signals: Mapping[int, int]) -> str:
     """Return the names of the signals that ended ranks; "" if the signal of a rank is unknown."""
-    names = dict.fromkeys(_name(signals.get(rank, 0)) for rank in dead)
+    names = dict.fromkeys(_signal_name(signals.get(rank, 0)) for rank in dead)
     return "" if "" in names else " and ".join(names)

@@ -9,33 +9,33 @@ import contextlib
 import json
 from pathlib import Path
 
-from mpiprof.hang.hang_threshold import USUAL, Patience
+from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
 from mpiprof.interface.output_files import mode_in, replace_file
 
-TOLD = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
-TIMES = 2  # multiple of the usual time at the call site that must pass as well
+LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
+USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass as well
 
 
-def of_limit(limit_s: float) -> Patience:
+def make_threshold(limit_s: float) -> HangThreshold:
     """Return the hang limit for a limit in seconds."""
-    return Patience(min(USUAL.ns, int(limit_s * 1e9)), TIMES)
+    return HangThreshold(min(DEFAULT_THRESHOLD.ns, int(limit_s * 1e9)), USUAL_FACTOR)
 
 
-def of_folder(folder: Path) -> Patience:
+def read_threshold(folder: Path) -> HangThreshold:
     """Return the hang limit for a trace's job."""
     try:
-        return of_limit(float(json.loads((folder / TOLD).read_text())["limit_s"]))
+        return make_threshold(float(json.loads((folder / LIMIT_FILE).read_text())["limit_s"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return USUAL
+        return DEFAULT_THRESHOLD
 
 
-def keep(folder: Path, limit_s: float) -> None:
+def store_limit(folder: Path, limit_s: float) -> None:
     """Store that `--watch` reports the job as hung."""
     with contextlib.suppress(OSError):
-        replace_file(folder / TOLD, json.dumps({"limit_s": limit_s}), mode_in(folder))
+        replace_file(folder / LIMIT_FILE, json.dumps({"limit_s": limit_s}), mode_in(folder))
 
 
-def forget(folder: Path) -> None:
+def remove_limit(folder: Path) -> None:
     """Remove the stored limit because the job continues."""
     with contextlib.suppress(OSError):
-        (folder / TOLD).unlink(missing_ok=True)
+        (folder / LIMIT_FILE).unlink(missing_ok=True)

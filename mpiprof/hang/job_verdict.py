@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mpiprof.hang import wait_cycle, wait_graph
-from mpiprof.hang.first_failure import first_dead, names
-from mpiprof.hang.hang_threshold import USUAL, Patience, lasting
-from mpiprof.hang.processes import Processes
-from mpiprof.hang.rank_state import Pending, Position, calls_by_instance
+from mpiprof.hang.first_failure import find_first_dead, signal_names
+from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold, select_lasting
+from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.rank_state import Pending, Position, group_by_instance
 from mpiprof.hang.wait_cycle import Link
 from mpiprof.hang.wait_graph import (
     WAITS_FOR_MESSAGES,
-    leaves,
-    started_only,
+    has_left,
+    is_started_only,
+    started_and_outside,
     took_part,
-    unattended,
     waits_for_messages,
 )
 from mpiprof.metrics import disagreement
@@ -57,11 +57,11 @@ class Verdict:
     cycle: tuple[Link, ...] = ()
     pending: Pending | None = None
     ended: bool = False
-    through: bool = False
-    why: str = ""
-    unnoted: tuple[int, ...] = ()
-    spare: tuple[int, ...] = ()
-    also: tuple[Verdict, ...] = ()
+    wait_rule: bool = False
+    reason: str = ""
+    without_end_note: tuple[int, ...] = ()
+    may_still_arrive: tuple[int, ...] = ()
+    further: tuple[Verdict, ...] = ()
 
     @property
     def is_bad(self) -> bool:
@@ -69,28 +69,28 @@ class Verdict:
         return self.kind != "none"
 
 
-WELL = Verdict("none")
+NO_FAULT = Verdict("none")
 
 
 def conclude(
     trace: Trace,
     positions: Sequence[Position],
     pending: Sequence[Pending],
-    processes: Processes,
-    patience: Patience = USUAL,
+    processes: JobProcesses,
+    threshold: HangThreshold = DEFAULT_THRESHOLD,
 ) -> Verdict:
     """Return the verdict on a job; class `none` if there is no sign of a fault."""
-    one = _conclude(trace, positions, pending, processes, patience)
-    return replace(one, also=_also(trace, one, positions, pending, processes, patience))
+    one = _find_verdict(trace, positions, pending, processes, threshold)
+    return replace(one, further=_find_further(trace, one, positions, pending, processes, threshold))
 
 
-def _also(
+def _find_further(
     trace: Trace,
     one: Verdict,
     positions: Sequence[Position],
     pending: Sequence[Pending],
-    processes: Processes,
-    patience: Patience,
+    processes: JobProcesses,
+    threshold: HangThreshold,
 ) -> tuple[Verdict, ...]:
     """Return further verdicts, on instances that wait for ranks unrelated to verdict `one`.
 
@@ -98,29 +98,31 @@ def _also(
     ().
     """
     noted = any((trace.logs.signals | processes.signals).values())
-    ends = one.kind in ("none", "dead") or one.through or (one.ended and not noted)
-    if ends or any(position.blind for position in positions):
+    ends = one.kind in ("none", "dead") or one.wait_rule or (one.ended and not noted)
+    if ends or any(position.is_unknown for position in positions):
         return ()
-    known = {*one.odd_ranks, *one.spare, *(link.rank for link in one.cycle)}
+    known = {*one.odd_ranks, *one.may_still_arrive, *(link.rank for link in one.cycle)}
     for side in one.disagreement.sides if one.disagreement else ():
         known.update(side.ranks)
     also: list[Verdict] = []
-    long = lasting(positions, pending, processes, patience, one.ended)
+    long = select_lasting(positions, pending, processes, threshold, one.ended)
     for other in long:
-        absent, _ = wait_graph.ends(other, positions, pending, {each.key for each in long})
-        mine = other is one.pending or any(r in known or leaves(positions[r]) for r in absent)
+        absent, _ = wait_graph.follow_missing(
+            other, positions, pending, {each.key for each in long}
+        )
+        mine = other is one.pending or any(r in known or has_left(positions[r]) for r in absent)
         known.update(absent)
         if absent and not mine:
-            also.append(_absent(other, absent, positions, processes, one.ended))
+            also.append(_missing_verdict(other, absent, positions, processes, one.ended))
     return tuple(also)
 
 
-def _conclude(
+def _find_verdict(
     trace: Trace,
     positions: Sequence[Position],
     pending: Sequence[Pending],
-    processes: Processes,
-    patience: Patience,
+    processes: JobProcesses,
+    threshold: HangThreshold,
 ) -> Verdict:
     left = [p.rank for p in positions if not p.finished and p.rank not in processes.ended]
     noted = trace.logs.signals | processes.signals
@@ -128,38 +130,40 @@ def _conclude(
     gone = [rank for rank in left if rank in signals or processes.alive.get(rank) is False]
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
     ended = bool(left) and (bool(aborted) or len(gone) == len(left))
-    wrong = disagreement.first(calls_by_instance(positions), trace.tables.communicators)
+    wrong = disagreement.first(group_by_instance(positions), trace.tables.communicators)
     if wrong is not None:
-        return disagree(wrong, ended, not left)
-    blind = bool(left) and any(position.blind for position in positions)
+        return disagreement_verdict(wrong, ended, not left)
+    blind = bool(left) and any(position.is_unknown for position in positions)
     pending = [] if blind else pending
-    sure = _finished(positions, pending, ended) or _order(trace, positions, pending, set(), ended)
+    sure = _find_finalized(positions, pending, ended) or _find_wrong_order(
+        trace, positions, pending, set(), ended
+    )
     if sure is not None:  # this verdict needs no process state, and no death can cause it
         return sure
     if aborted:
-        return _gone(sorted(aborted), positions, pending, ended, "abort")
+        return _gone_verdict(sorted(aborted), positions, pending, ended, "abort")
     if blind:
-        return _blindly(trace, positions, left, signals, ended)
-    dead, perhaps = first_dead(left, gone, signals, positions, pending)
+        return _verdict_without_positions(trace, positions, left, signals, ended)
+    dead, perhaps = find_first_dead(left, gone, signals, positions, pending)
     if dead:
-        return _gone(dead, positions, pending, ended, names(dead, signals))
-    long = lasting(positions, pending, processes, patience, ended)
+        return _gone_verdict(dead, positions, pending, ended, signal_names(dead, signals))
+    long = select_lasting(positions, pending, processes, threshold, ended)
     silent = ended and not signals  # as after SIGKILL: a missing rank may have died or hung
     hangs = (
-        _order(trace, positions, pending, {one.key for one in long}, ended)
-        or _lacking(positions, pending, long, processes, ended, silent)
-        or (None if silent else _left_alone(positions, long, processes, ended))
-        or _messages(positions, processes, ended)
+        _find_wrong_order(trace, positions, pending, {one.key for one in long}, ended)
+        or _find_missing(positions, pending, long, processes, ended, silent)
+        or (None if silent else _find_started_only(positions, long, processes, ended))
+        or _find_message_wait(positions, processes, ended)
     )
     if hangs is not None:
-        return replace(hangs, unnoted=tuple(perhaps))
+        return replace(hangs, without_end_note=tuple(perhaps))
     if perhaps and not positions[perhaps[0]].unlogged:
-        return _gone(perhaps, positions, pending, ended)
-    unclear = _unclear([one for one in long if not started_only(one, positions)], ended)
-    return replace(unclear, unnoted=tuple(perhaps)) if unclear else WELL
+        return _gone_verdict(perhaps, positions, pending, ended)
+    unclear = _unclear_verdict([one for one in long if not is_started_only(one, positions)], ended)
+    return replace(unclear, without_end_note=tuple(perhaps)) if unclear else NO_FAULT
 
 
-def _blindly(
+def _verdict_without_positions(
     trace: Trace,
     positions: Sequence[Position],
     left: list[int],
@@ -171,33 +175,33 @@ def _blindly(
     If records could not be written, a missing end record means nothing, because it had no space
     either.
     """
-    fatal, _ = first_dead(left, list(signals), signals, positions, [])
+    fatal, _ = find_first_dead(left, list(signals), signals, positions, [])
     if fatal:
-        return _gone(fatal, positions, [], ended, names(fatal, signals))
+        return _gone_verdict(fatal, positions, [], ended, signal_names(fatal, signals))
     if ended and trace.unwritten:
-        return Verdict("undecided", ended=True, why="unwritten")
-    return _unclear([], ended) or WELL
+        return Verdict("undecided", ended=True, reason="unwritten")
+    return _unclear_verdict([], ended) or NO_FAULT
 
 
-def disagree(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
+def disagreement_verdict(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
     """Return the verdict on a job with ranks that make different calls."""
     odd = disagreement.odd(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
-    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, through=through)
+    return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, wait_rule=through)
 
 
-def _sites(
+def _verdict_sites(
     positions: Sequence[Position], odd: Sequence[int], one: Pending | None
 ) -> tuple[int, ...]:
     """Return the current or last call sites of the odd ranks, and where other ranks wait."""
     communicator = None if one is None else one.communicator
-    calls = [call for rank in odd if (call := positions[rank].seen(communicator)) is not None]
+    calls = [call for rank in odd if (call := positions[rank].last_seen(communicator)) is not None]
     others = one.sites if one is not None else []
     return tuple(dict.fromkeys([*(call.site for call in calls[:4]), *others]))
 
 
-def _gone(
+def _gone_verdict(
     ranks: Sequence[int],
     positions: Sequence[Position],
     pending: Sequence[Pending],
@@ -205,11 +209,11 @@ def _gone(
     why: str = "",
 ) -> Verdict:
     one = next((p for p in pending if set(p.missing) & set(ranks)), None)
-    sites = _sites(positions, ranks, one)
-    return Verdict("dead", tuple(ranks), sites, pending=one, ended=ended, why=why)
+    sites = _verdict_sites(positions, ranks, one)
+    return Verdict("dead", tuple(ranks), sites, pending=one, ended=ended, reason=why)
 
 
-def _finished(
+def _find_finalized(
     positions: Sequence[Position], pending: Sequence[Pending], ended: bool
 ) -> Verdict | None:
     """Detect an operation that waits for ranks that have called MPI_Finalize."""
@@ -218,20 +222,20 @@ def _finished(
             rank for rank in one.arrived
             if any(c.key == one.key and c.operation != "finalize" for c in positions[rank].open)
         ]  # fmt: skip
-        gone = [rank for rank in (*one.missing, *one.arrived) if leaves(positions[rank])]
+        gone = [rank for rank in (*one.missing, *one.arrived) if has_left(positions[rank])]
         gone = [rank for rank in gone if not took_part(positions[rank], one)]
         if not waiting or not gone:
             continue
         members = len(one.arrived) + len(one.missing)
         odd = tuple(sorted(gone if 2 * len(gone) <= members else waiting))
-        sites = _sites(positions, odd, one)
+        sites = _verdict_sites(positions, odd, one)
         if odd != tuple(sorted(gone)):
-            sites = tuple(dict.fromkeys([*sites, *_sites(positions, gone[:1], None)]))
-        return Verdict("missing", odd, sites, pending=one, ended=ended, why="finished")
+            sites = tuple(dict.fromkeys([*sites, *_verdict_sites(positions, gone[:1], None)]))
+        return Verdict("missing", odd, sites, pending=one, ended=ended, reason="finished")
     return None
 
 
-def _order(
+def _find_wrong_order(
     trace: Trace,
     positions: Sequence[Position],
     pending: Sequence[Pending],
@@ -250,40 +254,42 @@ def _order(
 # ---- missing ranks
 
 
-def _lacking(
+def _find_missing(
     positions: Sequence[Position],
     pending: Sequence[Pending],
     long: Sequence[Pending],
-    processes: Processes,
+    processes: JobProcesses,
     ended: bool,
     silent: bool,
 ) -> Verdict | None:
     """Detect an instance that has long waited for ranks that themselves wait for no rank."""
     for one in long:
-        absent, spare = wait_graph.ends(one, positions, pending, {other.key for other in long})
+        absent, spare = wait_graph.follow_missing(
+            one, positions, pending, {other.key for other in long}
+        )
         if not absent and not spare:
             continue
         if silent:
-            sites = _sites(positions, absent or one.missing, one)
+            sites = _verdict_sites(positions, absent or one.missing, one)
             return Verdict("undecided", (), sites, pending=one, ended=True)
         if not absent:
-            return _circle_to_open(one, positions, spare, processes, ended)
-        return _absent(one, absent, positions, processes, ended)
+            return _open_cycle_verdict(one, positions, spare, processes, ended)
+        return _missing_verdict(one, absent, positions, processes, ended)
     return None
 
 
-def _absent(
+def _missing_verdict(
     one: Pending,
     absent: Sequence[int],
     positions: Sequence[Position],
-    processes: Processes,
+    processes: JobProcesses,
     ended: bool,
 ) -> Verdict:
     """Return the verdict on missing ranks that wait for no rank, by their activity."""
     unlogged = [r for r in absent if positions[r].between == "collective"]
     if len(unlogged) == len(absent):  # each of these ranks may be waiting for other ranks
-        sites = _sites(positions, absent, one)
-        return Verdict("undecided", (), sites, pending=one, ended=ended, why="unlogged")
+        sites = _verdict_sites(positions, absent, one)
+        return Verdict("undecided", (), sites, pending=one, ended=ended, reason="unlogged")
     absent = [rank for rank in absent if rank not in unlogged]
     busy = [rank for rank in absent if rank in processes.busy]
     talking = [r for r in absent if positions[r].between in WAITS_FOR_MESSAGES and r not in busy]
@@ -293,16 +299,16 @@ def _absent(
         kind, odd, why = "point_to_point", talking, positions[talking[0]].between
     else:
         odd = [rank for rank in absent if rank not in talking]
-        kind, why = "missing", _idle(odd, processes)
-    sites = _sites(positions, odd, one)
-    return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, why=why)
+        kind, why = "missing", _describe_idle(odd, processes)
+    sites = _verdict_sites(positions, odd, one)
+    return Verdict(kind, tuple(odd), sites, pending=one, ended=ended, reason=why)
 
 
-def _circle_to_open(
+def _open_cycle_verdict(
     one: Pending,
     positions: Sequence[Position],
     spare: Sequence[int],
-    processes: Processes,
+    processes: JobProcesses,
     ended: bool,
 ) -> Verdict:
     """Return the verdict on a cycle that a thread outside all collectives may still open.
@@ -310,15 +316,17 @@ def _circle_to_open(
     Which of these ranks should arrive is unknown. A rank that computes may still arrive.
     """
     busy = tuple(rank for rank in spare if rank in processes.busy)
-    sites = _sites(positions, busy or spare, one)
+    sites = _verdict_sites(positions, busy or spare, one)
     if busy:
-        return Verdict("stalled", busy, sites, pending=one, ended=ended, why="busy")
+        return Verdict("stalled", busy, sites, pending=one, ended=ended, reason="busy")
     why = "resting" if set(spare) <= processes.still else "threads"
-    return Verdict("undecided", (), sites, pending=one, ended=ended, why=why, spare=tuple(spare))
+    return Verdict(
+        "undecided", (), sites, pending=one, ended=ended, reason=why, may_still_arrive=tuple(spare)
+    )
 
 
-def _left_alone(
-    positions: Sequence[Position], long: Sequence[Pending], processes: Processes, ended: bool
+def _find_started_only(
+    positions: Sequence[Position], long: Sequence[Pending], processes: JobProcesses, ended: bool
 ) -> Verdict | None:
     """Detect an operation that all ranks started, while some wait and some are outside MPI.
 
@@ -327,21 +335,23 @@ def _left_alone(
     """
     resting = {p.rank for p in positions if not p.finished and not p.open}
     for one in long:
-        late = unattended(one, positions)
+        late = started_and_outside(one, positions)
         if late and not one.missing and not resting & processes.busy:
-            sites, why = _sites(positions, late, one), _idle(late, processes)
-            return Verdict("missing", tuple(late), sites, pending=one, ended=ended, why=why)
+            sites, why = _verdict_sites(positions, late, one), _describe_idle(late, processes)
+            return Verdict("missing", tuple(late), sites, pending=one, ended=ended, reason=why)
     return None
 
 
-def _idle(odd: Sequence[int], processes: Processes) -> str:
+def _describe_idle(odd: Sequence[int], processes: JobProcesses) -> str:
     """Return the state of ranks that do not compute: "stopped", "still", or "" if unknown."""
     if set(odd) <= processes.stopped:
         return "stopped"
     return "still" if set(odd) <= processes.still else ""
 
 
-def _messages(positions: Sequence[Position], processes: Processes, ended: bool) -> Verdict | None:
+def _find_message_wait(
+    positions: Sequence[Position], processes: JobProcesses, ended: bool
+) -> Verdict | None:
     """Detect that no collective waits, but all remaining ranks wait in point-to-point calls."""
     left = [p for p in positions if not p.finished]
     waiting = tuple(p.rank for p in left if waits_for_messages(p))
@@ -351,11 +361,11 @@ def _messages(positions: Sequence[Position], processes: Processes, ended: bool) 
         return None
     why = positions[waiting[0]].between
     return Verdict(
-        "point_to_point", waiting, _sites(positions, waiting, None), ended=ended, why=why
+        "point_to_point", waiting, _verdict_sites(positions, waiting, None), ended=ended, reason=why
     )
 
 
-def _unclear(long: Sequence[Pending], ended: bool) -> Verdict | None:
+def _unclear_verdict(long: Sequence[Pending], ended: bool) -> Verdict | None:
     """Return the verdict for a fault of unknown cause."""
     if ended:
         return Verdict("dead", (), ended=True, pending=long[0] if long else None)

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mpiprof.hang.processes import BOOT_ID, stat
+from mpiprof.hang.processes import BOOT_ID, read_stat
 from mpiprof.launch import job
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
 
-MOST_RANKS = 1 << 22
+MAX_RANKS = 1 << 22
 TICK = os.sysconf("SC_CLK_TCK")
-PATIENCE_S = 5.0  # from SIGTERM to SIGKILL
+KILL_DELAY_S = 5.0  # from SIGTERM to SIGKILL
 
 
 @dataclass(frozen=True)
-class Use:
+class ProcessorUse:
     """Processor time of a process, and the time in which it was ready without a processor."""
 
     ticks: int = 0
@@ -53,7 +53,7 @@ class Node:
         if length == self.length:
             return
         boot = BOOT_ID.read_text().strip().replace("-", "")
-        tables = read_tables(folder, MOST_RANKS, Problems())
+        tables = read_tables(folder, MAX_RANKS, Problems())
         # Otherwise a line may be completed without a change of length.
         self.length = -1 if tables.cut else length
         for rank, process in tables.processes.items():
@@ -74,7 +74,7 @@ class Node:
         """Return whether a process of the job is left on this node."""
         return is_alive(self.leader) or any(map(is_alive, self.ranks.values()))
 
-    def is_left(self, folder: Path) -> bool:
+    def has_processes(self, folder: Path) -> bool:
         """Read new processes, and return whether a process of the job is left on this node.
 
         The leader may die before any rank is known, and the other ranks then hang without it.
@@ -82,11 +82,11 @@ class Node:
         self.refresh(folder)
         return self.is_alive()
 
-    def used(self) -> dict[int, Use]:
+    def read_use(self) -> dict[int, ProcessorUse]:
         """Return the use of each rank that is alive."""
-        found = {rank: (stat(one.pid), one.pid) for rank, one in self.ranks.items()}
+        found = {rank: (read_stat(one.pid), one.pid) for rank, one in self.ranks.items()}
         return {
-            rank: Use(state[1], waited_ns(pid))
+            rank: ProcessorUse(state[1], read_waited_ns(pid))
             for rank, (state, pid) in found.items()
             if state is not None
         }
@@ -96,33 +96,35 @@ class Node:
 
         A rank that a signal stopped alone does not count: the other ranks wait for it.
         """
-        found = [stat(one.pid) for one in self.ranks.values()]
+        found = [read_stat(one.pid) for one in self.ranks.values()]
         states = [state[0] for state in found if state is not None]
         return "t" in states or (bool(states) and set(states) == {"T"})
 
-    def shares(self, before: Mapping[int, Use], seconds: float) -> dict[int, float]:
+    def processor_shares(
+        self, before: Mapping[int, ProcessorUse], seconds: float
+    ) -> dict[int, float]:
         """Return each rank's share of a processor since `used` returned `before`."""
         return {
             rank: (now.ticks - before.get(rank, now).ticks) / TICK / max(seconds, 1e-3)
-            for rank, now in self.used().items()
+            for rank, now in self.read_use().items()
         }
 
-    def longest_wait_s(self, before: Mapping[int, Use]) -> float:
+    def longest_wait_s(self, before: Mapping[int, ProcessorUse]) -> float:
         """Return the longest time that a rank was ready without a processor since `before`."""
         waits = [
-            now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.used().items()
+            now.waited_ns - before.get(rank, now).waited_ns for rank, now in self.read_use().items()
         ]
         return max(waits, default=0) / 1e9
 
-    def end(self) -> None:
+    def kill_processes(self) -> None:
         """End the job's processes on this node, as launchers do: SIGTERM, then SIGKILL."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _signal(self.ranks.values(), number)
-            deadline = time.monotonic() + PATIENCE_S
+            _signal_processes(self.ranks.values(), number)
+            deadline = time.monotonic() + KILL_DELAY_S
             while time.monotonic() < deadline and any(map(is_alive, self.ranks.values())):
                 time.sleep(0.05)
 
-    def errors(self, wanted: tuple[int, int]) -> int | None:
+    def open_standard_error(self, wanted: tuple[int, int]) -> int | None:
         """Return a descriptor of the job's standard error, or None if no process has one.
 
         wanted: device and inode of the leader's standard error at its start, because the program
@@ -143,7 +145,7 @@ class Node:
         return None
 
 
-def waited_ns(pid: int) -> int:
+def read_waited_ns(pid: int) -> int:
     """Return how long a process's first thread was ready without a processor; 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
@@ -154,10 +156,10 @@ def waited_ns(pid: int) -> int:
 def is_alive(one: job.Process) -> bool:
     """Return whether a process still exists, is not dead, and has not lost its pid to another."""
     now = job.process(one.pid)
-    return now is not None and now.started == one.started and stat(one.pid) is not None
+    return now is not None and now.started == one.started and read_stat(one.pid) is not None
 
 
-def _signal(processes: Iterable[job.Process], number: signal.Signals) -> None:
+def _signal_processes(processes: Iterable[job.Process], number: signal.Signals) -> None:
     for one in processes:
         if is_alive(one):
             with contextlib.suppress(OSError):

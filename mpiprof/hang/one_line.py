@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof import __version__
-from mpiprof.hang.processes import now_ns
+from mpiprof.hang.processes import trace_now_ns
 from mpiprof.metrics.callsites import of_summary
 from mpiprof.reports.site_labels import place
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from mpiprof.trace import Trace
 
-MOST_BYTES = 1024  # maximum length of the line, newline included
-MOST_SITES = 16  # maximum in the metrics: 4 series each, plus about 10 of the job
-LONGEST = 80  # maximum characters of a name
-SHORTEST = 8
+MAX_BYTES = 1024  # maximum length of the line, newline included
+MAX_SITES = 16  # maximum in the metrics: 4 series each, plus about 10 of the job
+MAX_TEXT = 80  # maximum characters of a name
+MIN_TEXT = 8
 RUNNING = ("running", "hung")
 
 
-def callsites(trace: Trace) -> pd.DataFrame | None:
+def table_from_totals(trace: Trace) -> pd.DataFrame | None:
     """Return the table of call sites from the totals of all calls, or None without totals.
 
     Callers pass this table to `brief` and `metrics`, because it takes most of their time.
@@ -35,7 +35,7 @@ def callsites(trace: Trace) -> pd.DataFrame | None:
     return of_summary(trace) if len(trace.summary) else None
 
 
-def brief(
+def summarise_job(
     trace: Trace, table: pd.DataFrame | None, state: str, until_ns: int = 0
 ) -> dict[str, Any]:
     """Return the summary of a job: its sums, and the call site that costs most.
@@ -45,14 +45,14 @@ def brief(
     the job runs. `waiting_s` covers all calls, and is estimated from the calls with observed
     arrivals.
     """
-    run_ns = _run_ns(trace, state, until_ns)
+    run_ns = _run_duration_ns(trace, state, until_ns)
     whole = run_ns * trace.threads
     found: dict[str, Any] = {
         "program": trace.program,
         "state": state,
         "ranks": trace.ranks,
         "nodes": trace.nodes,
-        "run_s": _seconds(run_ns),
+        "run_s": _as_seconds(run_ns),
         "calls": int(trace.summary["calls"].sum()),
         "bytes": int(trace.summary["sent"].sum()),
         "collectives_s": 0.0,
@@ -68,11 +68,11 @@ def brief(
         return found
     inside, waiting = (float(table[f"total_{n}_ns"].sum()) for n in ("elapsed", "wait"))
     known = bool(table["wait_ns"].notna().any())
-    found["collectives_s"] = _seconds(inside)
+    found["collectives_s"] = _as_seconds(inside)
     if whole > 0:
         found["collectives_share"] = round(inside / whole, 4)
     if known:
-        found["waiting_s"] = _seconds(waiting)
+        found["waiting_s"] = _as_seconds(waiting)
         found["waiting_share"] = round(waiting / whole, 4) if whole > 0 else None
     by = "total_wait_ns" if known else "total_elapsed_ns"
     row: Any = table.sort_values(by, kind="stable").iloc[-1].to_dict()
@@ -80,38 +80,38 @@ def brief(
         "operation": row["operation"],
         "site": place(row["sites"][0]) if len(row["sites"]) else "",
         "instances": int(row["instances"]),
-        "total_s": _seconds(float(row["total_elapsed_ns"])),
+        "total_s": _as_seconds(float(row["total_elapsed_ns"])),
     }
     return found
 
 
-def _run_ns(trace: Trace, state: str, until_ns: int) -> float:
+def _run_duration_ns(trace: Trace, state: str, until_ns: int) -> float:
     """Return the time since MPI_Init; a running job counts up to now, even without MPI calls."""
-    now = now_ns(trace) if state in RUNNING else None
+    now = trace_now_ns(trace) if state in RUNNING else None
     until = max(now or 0, until_ns)
     return float(max(trace.run_ns, until - int(trace.run_started_ns) if until else 0))
 
 
-def _seconds(ns: float) -> float:
+def _as_seconds(ns: float) -> float:
     return round(ns / 1e9, 6)
 
 
-def line(found: Mapping[str, Any]) -> str:
+def format_line(found: Mapping[str, Any]) -> str:
     """Return the summary as one line of JSON of at most MOST_BYTES.
 
     Long names are shortened from the left.
     """
-    most = LONGEST
+    most = MAX_TEXT
     while True:
-        text = json.dumps(_cut(found, most), separators=(",", ":")) + "\n"
-        if len(text) <= MOST_BYTES or most <= SHORTEST:
+        text = json.dumps(_shorten(found, most), separators=(",", ":")) + "\n"
+        if len(text) <= MAX_BYTES or most <= MIN_TEXT:
             return text
-        most = max(most // 2, SHORTEST)
+        most = max(most // 2, MIN_TEXT)
 
 
-def _cut(value: Any, most: int) -> Any:
+def _shorten(value: Any, most: int) -> Any:
     if isinstance(value, Mapping):
-        return {name: _cut(one, most) for name, one in value.items()}
+        return {name: _shorten(one, most) for name, one in value.items()}
     if isinstance(value, str) and len(value) > most:
         return "..." + value[3 - most :]
     return value
@@ -128,7 +128,7 @@ GAUGES = {
     "waiting_s": ("waiting_seconds", "Estimated part of that time spent waiting for late ranks."),
     "dropped": ("dropped_records_total", "Records that could not be written."),
 }
-OF_SITE = {
+SITE_METRICS = {
     "instances": ("callsite_instances_total", "Instances of a call site."),
     "total_elapsed_ns": ("callsite_seconds_total", "Time of all ranks in its calls."),
     "total_wait_ns": ("callsite_waiting_seconds", "Estimated part of that time spent waiting."),
@@ -137,29 +137,30 @@ OF_SITE = {
 STATES = ("running", "hung", "ended", "aborted", "killed", "unknown")
 
 
-def metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
+def format_metrics(found: Mapping[str, Any], table: pd.DataFrame | None, job: str) -> str:
     """Return the summary and the costliest call sites in Prometheus' format, below 100 series."""
     labels = {"job_id": job, "program": found["program"]}
     lines: list[str] = []
-    for name, (metric, said) in GAUGES.items():
+    for name, (metric, described) in GAUGES.items():
         if found[name] is not None:
-            lines += _head(metric, said)
-            lines.append(_sample(metric, labels, float(found[name])))
-    lines += _head("state", "1 for the state that the job is in.")
+            lines += _format_head(metric, described)
+            lines.append(_format_sample(metric, labels, float(found[name])))
+    lines += _format_head("state", "1 for the state that the job is in.")
     lines += [
-        _sample("state", labels | {"state": name}, float(found["state"] == name)) for name in STATES
+        _format_sample("state", labels | {"state": name}, float(found["state"] == name))
+        for name in STATES
     ]
     rows = []
     if table is not None:
         ordered = table.sort_values("total_elapsed_ns", ascending=False, kind="stable")
-        rows = ordered.head(MOST_SITES).to_dict("records")
-    for name, (metric, said) in OF_SITE.items():
-        samples = list(_of_sites(rows, name, metric, labels))
-        lines += [*_head(metric, said), *samples] if samples else []
+        rows = ordered.head(MAX_SITES).to_dict("records")
+    for name, (metric, described) in SITE_METRICS.items():
+        samples = list(_format_sites(rows, name, metric, labels))
+        lines += [*_format_head(metric, described), *samples] if samples else []
     return "\n".join(lines) + "\n"
 
 
-def _of_sites(
+def _format_sites(
     rows: list[dict[Any, Any]], name: str, metric: str, labels: Mapping[str, str]
 ) -> Iterator[str]:
     for row in rows:
@@ -169,21 +170,21 @@ def _of_sites(
         if not math.isnan(value):
             site = place(row["sites"][0]) if len(row["sites"]) else ""
             of = {"operation": row["operation"], "site": site, "number": str(row["callsite"])}
-            yield _sample(metric, {**labels, **of}, value)
+            yield _format_sample(metric, {**labels, **of}, value)
 
 
-def _head(metric: str, said: str) -> list[str]:
+def _format_head(metric: str, description: str) -> list[str]:
     kind = "counter" if metric.endswith("_total") else "gauge"
-    return [f"# HELP mpiprof_{metric} {said}", f"# TYPE mpiprof_{metric} {kind}"]
+    return [f"# HELP mpiprof_{metric} {description}", f"# TYPE mpiprof_{metric} {kind}"]
 
 
-def _sample(metric: str, labels: Mapping[str, str], value: float) -> str:
-    text = ",".join(f'{name}="{_escaped(told)}"' for name, told in labels.items())
+def _format_sample(metric: str, labels: Mapping[str, str], value: float) -> str:
+    text = ",".join(f'{name}="{_escape_label(label_text)}"' for name, label_text in labels.items())
     shown = f"{value:.0f}" if value.is_integer() else f"{value!r}"
     return f"mpiprof_{metric}{{{text}}} {shown}"
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     for plain, written in (("\\", r"\\"), ('"', r"\""), ("\n", r"\n")):
         text = text.replace(plain, written)
     return text.encode("utf-8", "replace").decode()

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mpiprof.trace.records import Records
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-LOOKS, BETWEEN_S = 6, 0.15
+SAMPLES, SAMPLE_INTERVAL_S = 6, 0.15
 
 
 @dataclass(frozen=True)
-class Processes:
+class JobProcesses:
     """State of a job's processes at one moment; empty if they run elsewhere.
 
     now_ns: on the trace's clock.
@@ -41,9 +41,9 @@ class Processes:
     signals: dict[int, int] = field(default_factory=dict)
 
 
-def now_ns(trace: Records) -> int | None:
+def trace_now_ns(trace: Records) -> int | None:
     """Return the present time on the trace's clock, or None if the job ran on another boot."""
-    boot = _boot()
+    boot = _boot_id()
     for rank, node in trace.node_of.items():
         if boot and boot in node.replace("-", ""):
             local = time.monotonic_ns()
@@ -51,29 +51,29 @@ def now_ns(trace: Records) -> int | None:
     return None
 
 
-def alive(trace: Records) -> dict[int, bool]:
+def find_alive(trace: Records) -> dict[int, bool]:
     """Return whether the process of each rank on this machine still exists."""
-    boot = _boot()
+    boot = _boot_id()
     return {
-        rank: stat(process["pid"]) is not None
+        rank: read_stat(process["pid"]) is not None
         for rank, process in trace.tables.processes.items()
         if boot and process["pid"] and boot in str(process["node"]).replace("-", "")
     }
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         return BOOT_ID.read_text().strip().replace("-", "")
     except OSError:
         return ""
 
 
-def stat(pid: int) -> tuple[str, int] | None:
+def read_stat(pid: int) -> tuple[str, int] | None:
     """Return the state and processor time (ticks) of a process, or None if it is gone or dead."""
-    return _state(Path(f"/proc/{pid}"))
+    return _read_state(Path(f"/proc/{pid}"))
 
 
-def _state(folder: Path) -> tuple[str, int] | None:
+def _read_state(folder: Path) -> tuple[str, int] | None:
     try:
         words = (folder / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -82,21 +82,21 @@ def _state(folder: Path) -> tuple[str, int] | None:
     return None if state in "ZX" else (state, used)
 
 
-def outside(pid: int, inside: Collection[int]) -> tuple[str, int] | None:
+def read_stat_without(pid: int, inside: Collection[int]) -> tuple[str, int] | None:
     """Return `stat` without the threads in `inside`: threads in MPI may poll there."""
-    if not inside or stat(pid) is None:
-        return stat(pid)
+    if not inside or read_stat(pid) is None:
+        return read_stat(pid)
     paths = Path(f"/proc/{pid}/task").glob("[0-9]*")
-    found = [_state(path) for path in paths if int(path.name) not in inside]
+    found = [_read_state(path) for path in paths if int(path.name) not in inside]
     threads = [one for one in found if one is not None]
     states = {state for state, _ in threads}
     state = "R" if "R" in states else min(states, default="S")
     return state, sum(used for _, used in threads)
 
 
-def look(
+def sample_processes(
     trace: Records, ranks: Iterable[int], inside: Mapping[int, Collection[int]] | None = None
-) -> Processes:
+) -> JobProcesses:
     """Sample for a moment what the ranks on this machine do between their collectives.
 
     A rank that stays in the same unrecorded call (point-to-point, Wait, files) is still, although
@@ -104,35 +104,35 @@ def look(
     MPI while its other threads are not. Their processor time is ignored.
     """
     inside = inside or {}
-    time_ns, living = now_ns(trace), alive(trace)
+    time_ns, living = trace_now_ns(trace), find_alive(trace)
     watched = [rank for rank in ranks if living.get(rank)]
     seen: dict[int, list[tuple[str, int, tuple[int, ...]]]] = {rank: [] for rank in watched}
-    for again in range(LOOKS if watched else 0):
-        time.sleep(BETWEEN_S if again else 0)
+    for again in range(SAMPLES if watched else 0):
+        time.sleep(SAMPLE_INTERVAL_S if again else 0)
         for rank in watched:
             pid = trace.tables.processes[rank]["pid"]
-            state, used = outside(pid, inside.get(rank, ())) or ("S", 0)
-            seen[rank].append((state, used, _calls(trace, rank)))
+            state, used = read_stat_without(pid, inside.get(rank, ())) or ("S", 0)
+            seen[rank].append((state, used, _call_marks(trace, rank)))
     busy = frozenset(rank for rank, looks in seen.items() if _is_busy(looks))
     still = frozenset(watched) - busy
     stopped = frozenset(r for r in still if all(state in "Tt" for state, _, _ in seen[r]))
     gone = [rank for rank, lives in living.items() if not lives]
     if not gone:
-        return Processes(time_ns, living, busy, still, stopped)
+        return JobProcesses(time_ns, living, busy, still, stopped)
     # A rank writes its end twice: before it waits for the others in MPI_Finalize, and after.
     before, ends = trace.tables.ends, read_tables(trace.path, trace.ranks, Problems()).ends
     ended = frozenset(r for r in gone if r in ends and ends[r] != before.get(r))
-    signals = {rank: _signal(trace, rank) for rank in gone if rank not in before}
-    return Processes(time_ns, living, busy, still, stopped, ended, signals)
+    signals = {rank: _recorded_signal(trace, rank) for rank in gone if rank not in before}
+    return JobProcesses(time_ns, living, busy, still, stopped, ended, signals)
 
 
-def _signal(trace: Records, rank: int) -> int:
+def _recorded_signal(trace: Records, rank: int) -> int:
     """Return the signal that a rank recorded at its end, or 0 if none."""
     heads = [chunks[-1].log.head(chunks[-1].index) for chunks in trace.threads_of(rank) if chunks]
     return max((head.get("signal", 0) for head in heads), default=0)
 
 
-def _calls(trace: Records, rank: int) -> tuple[int, ...]:
+def _call_marks(trace: Records, rank: int) -> tuple[int, ...]:
     """Return the marks of a rank's live windows: class of the current call, and time per class."""
     windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
     heads = [one.log.head(one.index) for one in windows if not one.is_summed()]

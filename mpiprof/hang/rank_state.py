@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NEWEST_CHUNKS = 3  # about 6000 records per thread, enough for all uncompleted operations
 # Number of each rank's newest calls whose arguments are compared; fewer in a large job.
-RECENT, RECENT_OF_ALL = 256, 1 << 17
+RECENT_CALLS, MAX_RECENT_CALLS = 256, 1 << 17
 
 
 @dataclass
@@ -47,13 +47,13 @@ class Position:
 
     rank: int
     finished: bool
-    recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT))
+    recent: deque[Call] = field(default_factory=lambda: deque(maxlen=RECENT_CALLS))
     between: str = ""
     open: list[Call] = field(default_factory=list)
     last: Call | None = None
     started: dict[Key, Call] = field(default_factory=dict)
     free: int = 0
-    blind: bool = False
+    is_unknown: bool = False
     unlogged: bool = False
     tasks: list[int] = field(default_factory=list)
     newest: dict[int, tuple[int, Call]] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Position:
             return "finished"
         if self.open or self.between == "collective":
             return "inside"
-        return "unknown" if self.blind or self.unlogged else "outside"
+        return "unknown" if self.is_unknown or self.unlogged else "outside"
 
     @property
     def current(self) -> Call | None:
         """The open call, or the last closed call."""
         return max(self.open, key=lambda call: call.enter_ns) if self.open else self.last
 
-    def seen(self, communicator: int | None = None) -> Call | None:
+    def last_seen(self, communicator: int | None = None) -> Call | None:
         """Return the last known call, as relevant for ranks that wait on a communicator.
 
         In a rank with several threads, only the thread that called on this communicator matters.
@@ -108,7 +108,7 @@ class Pending:
         return self.key[1]
 
 
-class Tail:
+class LogTail:
     """Records of one rank, read from the newest backwards, as far as needed."""
 
     def __init__(self, trace: Trace, rank: int) -> None:
@@ -119,7 +119,7 @@ class Tail:
         self.starts: dict[tuple[int, int], int] = {}
         self.numbered: set[Key] = set()  # calls on communicators that share a row
 
-    def older(self, chunks: int) -> list[tuple[int, Block]]:
+    def read_older(self, chunks: int) -> list[tuple[int, Block]]:
         """Read more chunks of each thread. Returns (thread, block) pairs, or [] at the end."""
         blocks = []
         for index, thread in enumerate(self.threads):
@@ -129,10 +129,10 @@ class Tail:
             block = _read(thread, thread.chunks[start:stop])
             if block is not None:
                 blocks.append((thread.chunks[-1].thread, block))
-                self._note(block)
+                self._note_block(block)
         return blocks
 
-    def _note(self, block: Block) -> None:
+    def _note_block(self, block: Block) -> None:
         shapes = self.trace.tables.shapes
         used, inverse = np.unique(block.shape, return_inverse=True)
         communicators = np.array([shapes[i].communicator for i in used])[inverse]
@@ -159,7 +159,7 @@ class Tail:
                 return self.reached[communicator] >= sequence
             if not any(self.unread):
                 return self._may_have_passed(key)
-            self.older(16)
+            self.read_older(16)
 
     def _may_have_passed(self, key: Key) -> bool:
         """Return whether the rank may have made a call that its ring has overwritten.
@@ -188,12 +188,12 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     An operation that was only started is pending if a member has not started it or a rank is in a
     Wait.
     """
-    tails = {rank: Tail(trace, rank) for rank in range(trace.ranks)}
-    positions = [_position(trace, rank, tail) for rank, tail in tails.items()]
+    tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
+    positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
     blind = trace.unwritten | trace.tables.limits.keys()
     for position in positions:
         position.unlogged = trace.record == "summary"
-        position.blind = position.rank in blind
+        position.is_unknown = position.rank in blind
     waiting: dict[Key, list[tuple[int, Call]]] = {}
     blocking: set[Key] = set()
     for position in positions:
@@ -223,14 +223,14 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     return positions, sorted(pending, key=lambda one: one.since_ns)
 
 
-def _position(trace: Trace, rank: int, tail: Tail) -> Position:
+def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
     position = Position(rank, trace.tables.ends.get(rank, {}).get("reason") == "finalize")
-    position.recent = deque(maxlen=max(16, min(RECENT, RECENT_OF_ALL // trace.ranks)))
-    inside = _inside(trace, rank)
+    position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
+    inside = _unrecorded_calls(trace, rank)
     if inside and min(inside) >= 0:
         position.between = INSIDE[inside[0]]
-    for thread, block in tail.older(NEWEST_CHUNKS):
-        _follow(trace, block, position, thread)
+    for thread, block in tail.read_older(NEWEST_CHUNKS):
+        _update_position(trace, block, position, thread)
     if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
         position.open = [call for call in position.open if call.operation == "finalize"]
         position.finished = not position.open
@@ -238,7 +238,7 @@ def _position(trace: Trace, rank: int, tail: Tail) -> Position:
     return position
 
 
-def _inside(trace: Trace, rank: int) -> list[int]:
+def _unrecorded_calls(trace: Trace, rank: int) -> list[int]:
     """Return the unrecorded call of each thread; windows of totals belong to no thread."""
     windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
     return [
@@ -248,7 +248,7 @@ def _inside(trace: Trace, rank: int) -> list[int]:
     ]
 
 
-def _follow(trace: Trace, block: Block, position: Position, thread: int) -> None:
+def _update_position(trace: Trace, block: Block, position: Position, thread: int) -> None:
     """Update a rank's state from the newest records of one thread."""
     kinds, starts = column(block, "kind"), column(block, "start")
     sent, received = column(block, "sent"), column(block, "received")
@@ -298,7 +298,7 @@ def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Sh
             position.newest[communicator] = (when, call)
 
 
-def calls_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
+def group_by_instance(positions: Sequence[Position]) -> dict[Key, dict[int, Call]]:
     """Return the newest calls of all ranks by instance, then by rank."""
     found: dict[Key, dict[int, Call]] = {}
     for position in positions:

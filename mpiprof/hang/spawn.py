@@ -22,7 +22,7 @@ NICENESS = 5
 
 
 @dataclass(frozen=True)
-class Started:
+class JobStart:
     """Facts about a job, collected by its process on this node just before it becomes the program.
 
     folder: the named trace folder, or None if rank 0 makes one with the prefix `base`. errors:
@@ -34,10 +34,10 @@ class Started:
     base: Path
     job: str
     errors: tuple[int, int]
-    speaks: bool
+    reports: bool
 
 
-def started(environment: Mapping[str, str]) -> Started | None:
+def find_job_start(environment: Mapping[str, str]) -> JobStart | None:
     """Return the facts about this process's job, or None if another process starts the agent.
 
     environment: environment of the program, with the recorder's variables.
@@ -51,7 +51,7 @@ def started(environment: Mapping[str, str]) -> Started | None:
         errors = (status.st_dev, status.st_ino)
     except OSError:  # closed
         errors = (0, 0)
-    return Started(
+    return JobStart(
         mine,
         Path(folder) if folder else None,
         Path(environment["MPIPROF_BASE"]),
@@ -61,7 +61,7 @@ def started(environment: Mapping[str, str]) -> Started | None:
     )
 
 
-def beside(task: Callable[[], None]) -> None:
+def run_detached(task: Callable[[], None]) -> None:
     """Run a task in a detached process that no process waits for; returns at once."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.hang import verdict_text
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.processes import alive, now_ns
+from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import unattended
+from mpiprof.hang.wait_graph import started_and_outside
 from mpiprof.interface.format_units import count, duration, named, ranks
 from mpiprof.metrics.insitu_statistics import waits_so_far
 from mpiprof.reports.callsite_table import metric_columns
@@ -21,7 +21,7 @@ from mpiprof.trace.pack import NAME as PACK
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-MOST_SITES = 8
+MAX_SITES = 8
 
 
 def as_json(
@@ -33,16 +33,16 @@ def as_json(
     exit of the last call, or None before the first call. `callsites` are the recorder's current
     sums, available in summaries and under `--switch auto`.
     """
-    told = verdict_text.text(trace, positions, verdict, _now(trace, positions))
+    waiting = verdict_text.format_verdict(trace, positions, verdict, _time_now(trace, positions))
     return {
-        "verdict": verdict_text.as_json(trace, verdict, told),
+        "verdict": verdict_text.as_json(trace, verdict, waiting),
         "ranks": [
             {
                 "rank": position.rank,
                 "state": position.state,
                 "operation": position.current.operation if position.current else None,
-                "site": _site(trace, position.current.site) if position.current else None,
-                "since_ns": _since(trace, position),
+                "site": _site_json(trace, position.current.site) if position.current else None,
+                "since_ns": _call_since(trace, position),
             }
             for position in positions
         ],
@@ -53,32 +53,32 @@ def as_json(
                 "sequence": one.sequence,
                 "arrived": one.arrived,
                 "missing": one.missing,
-                "sites": [_site(trace, site) for site in one.sites],
+                "sites": [_site_json(trace, site) for site in one.sites],
             }
             for one in pending
         ],
-        "callsites": [_so_far(trace, row) for row in _waits(trace)],
+        "callsites": [_sums_so_far(trace, row) for row in _current_waits(trace)],
     }
 
 
-def _waits(trace: Trace) -> list[dict[str, Any]]:
+def _current_waits(trace: Trace) -> list[dict[str, Any]]:
     """Return the recorder's current sums, the call site with most waiting first."""
     rows = waits_so_far(trace.statistics).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
 
-def _so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+def _sums_so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
     numbers = {name: plain(value) for name, value in row.items()}
     del numbers["operation"], numbers["site_id"]
-    return {"operation": row["operation"], "site": _site(trace, row["site_id"]), **numbers}
+    return {"operation": row["operation"], "site": _site_json(trace, row["site_id"]), **numbers}
 
 
-def _since(trace: Trace, position: Position) -> int | None:
+def _call_since(trace: Trace, position: Position) -> int | None:
     call = position.current
     return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
 
 
-def _site(trace: Trace, site: int) -> dict[str, Any] | None:
+def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
     found = site_of(trace, site)
     if found["file"] is None:
         return None
@@ -87,28 +87,30 @@ def _site(trace: Trace, site: int) -> dict[str, Any] | None:
 
 def is_running(trace: Trace, positions: list[Position]) -> bool:
     """Return whether a process of the job is known to be alive on this machine."""
-    living = alive(trace)
+    living = find_alive(trace)
     return any(living.get(p.rank) for p in positions if not p.finished)
 
 
-def _now(trace: Trace, positions: list[Position]) -> int | None:
-    return now_ns(trace) if is_running(trace, positions) else None
+def _time_now(trace: Trace, positions: list[Position]) -> int | None:
+    return trace_now_ns(trace) if is_running(trace, positions) else None
 
 
-def text(trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict) -> str:
+def status_text(
+    trace: Trace, positions: list[Position], pending: list[Pending], verdict: Verdict
+) -> str:
     """Return the verdict, the state of the job, a table of its ranks, and the pending instances."""
-    living = alive(trace)
-    now = _now(trace, positions)
-    state = _state(trace, positions, living, verdict)
+    living = find_alive(trace)
+    now = _time_now(trace, positions)
+    state = _describe_state(trace, positions, living, verdict)
     lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
     if verdict.is_bad:
-        told = verdict_text.text(trace, positions, verdict, now)
-        lines += ["", paragraph(f"{verdict_text.title(verdict)}: {told}")]
+        sentences = verdict_text.format_verdict(trace, positions, verdict, now)
+        lines += ["", paragraph(f"{verdict_text.verdict_title(verdict)}: {sentences}")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
-        lines.append(f"  {_not_here(trace)}")
+        lines.append(f"  {_describe_snapshot(trace)}")
     lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
     for one in pending[:20]:
-        lines += [_sentence(trace, one, positions, now, verdict), ""]
+        lines += [_pending_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
     lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
@@ -119,7 +121,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
         lines += ["Pending collectives are unknown, because calls are not logged.", ""]
     elif not pending and not any(p.state == "unknown" for p in positions):
         lines += ["No collective is pending.", ""]
-    waits = _waits(trace)
+    waits = _current_waits(trace)
     if waits:
         lines += [
             "Waiting so far, in the instances that were observed",
@@ -129,7 +131,7 @@ def text(trace: Trace, positions: list[Position], pending: list[Pending], verdic
     return "\n".join(lines)
 
 
-def _not_here(trace: Trace) -> str:
+def _describe_snapshot(trace: Trace) -> str:
     """Return as of when the trace describes a job that is not on this machine."""
     if not any(process["pid"] for process in trace.tables.processes.values()):
         return (
@@ -144,7 +146,7 @@ def _not_here(trace: Trace) -> str:
 
 
 def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
-    rows = [{**row, "sites": [site_of(trace, row["site_id"])]} for row in waits[:MOST_SITES]]
+    rows = [{**row, "sites": [site_of(trace, row["site_id"])]} for row in waits[:MAX_SITES]]
     elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
         [
@@ -156,7 +158,7 @@ def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
     )
 
 
-def _state(
+def _describe_state(
     trace: Trace, positions: list[Position], living: dict[int, bool], verdict: Verdict
 ) -> str:
     left = [p.rank for p in positions if not p.finished]
@@ -166,15 +168,15 @@ def _state(
     if aborted:
         return f"aborted by rank {ranks(aborted)}"
     gone = [rank for rank in left if living.get(rank) is False]
-    if verdict.why == "unwritten":
+    if verdict.reason == "unwritten":
         return "no process is left"
     if gone:
-        died = _died(verdict, gone)
+        died = _first_dead(verdict, gone)
         how = "died" if died else "ended"
         those = died or gone
         return f"rank{'s' * (len(those) > 1)} {ranks(those)} {how} before MPI_Finalize"
     if living and verdict.is_bad:
-        return state_of(verdict)
+        return state_word(verdict)
     if any(living.get(rank) for rank in left):
         return "running"
     many = len(left) > 1
@@ -182,16 +184,16 @@ def _state(
     return f"{who} not reached MPI_Finalize"
 
 
-def _died(verdict: Verdict, gone: list[int]) -> list[int]:
+def _first_dead(verdict: Verdict, gone: list[int]) -> list[int]:
     """Return the ranks in `gone` that died first; the launcher terminates the other ranks."""
     return [rank for rank in gone if verdict.kind == "dead" and rank in verdict.odd_ranks]
 
 
-def _gone(verdict: Verdict, position: Position) -> str:
+def _describe_end(verdict: Verdict, position: Position) -> str:
     """Return how a rank without a process ended, and in which call."""
-    if verdict.why == "unwritten":
+    if verdict.reason == "unwritten":
         return "unknown"
-    how = "died" if _died(verdict, [position.rank]) else "ended"
+    how = "died" if _first_dead(verdict, [position.rank]) else "ended"
     return how if position.state == "unknown" else f"{how} {position.state}"
 
 
@@ -208,7 +210,7 @@ def _rank_table(
         call = position.current
         state = position.state
         if state != "finished" and living.get(position.rank) is False:
-            state = _gone(verdict, position)
+            state = _describe_end(verdict, position)
         doing = "" if call is None else call.operation
         none = none_yet
         if call is None and state == "finished" and trace.record != "summary":
@@ -219,7 +221,7 @@ def _rank_table(
         where = "" if call is None else place(site_of(trace, call.site))
         unseen = "not logged" if state == "unknown" else none
         members = groups.setdefault((state, doing or unseen, where), [])
-        members.append((position.rank, _since(trace, position)))
+        members.append((position.rank, _call_since(trace, position)))
     states, calls, sites = zip(*groups, strict=True)
     return render(
         [
@@ -227,12 +229,14 @@ def _rank_table(
             Column("state", states, left=True),
             Column("call", calls, left=True),
             Column("place", sites, left=True, shrink=True),
-            Column("since", [_when(trace, [s for _, s in g], now) for g in groups.values()]),
+            Column(
+                "since", [_format_since(trace, [s for _, s in g], now) for g in groups.values()]
+            ),
         ]
     )
 
 
-def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
+def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str:
     known = [value for value in since if value is not None]
     if not known:
         return ""
@@ -241,12 +245,12 @@ def _when(trace: Trace, since: list[int | None], now: int | None) -> str:
     return f"{duration(min(known))} after start"
 
 
-def state_of(verdict: Verdict) -> str:
+def state_word(verdict: Verdict) -> str:
     """Return one word for the state of a job that runs with a fault."""
     return verdict_text.STATES.get(verdict.kind, "hung")
 
 
-def state_of_arrived(verdict: Verdict) -> str:
+def arrived_state(verdict: Verdict) -> str:
     """Return the state of an instance that lacks no rank, consistent with the verdict."""
     if verdict.ended:
         return "all had arrived when the job ended"
@@ -255,7 +259,7 @@ def state_of_arrived(verdict: Verdict) -> str:
     return "all ranks have arrived, and the operation is running"
 
 
-def _leaving(one: Pending, positions: list[Position]) -> list[int]:
+def _find_leaving(one: Pending, positions: list[Position]) -> list[int]:
     """Return the ranks in MPI_Finalize while others are in a collective with its number."""
     if one.operations == ["finalize"]:
         return []
@@ -265,31 +269,31 @@ def _leaving(one: Pending, positions: list[Position]) -> list[int]:
     ]  # fmt: skip
 
 
-def _sentence(
+def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
-    places = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
+    locations = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
     head = (
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
-        f"{communicator_name(trace, one.communicator)} at {places}, "
-        f"first entered {_when(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
+        f"{communicator_name(trace, one.communicator)} at {locations}, "
+        f"first entered {_format_since(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
         f"  arrived: {ranks(one.arrived)}"
     )
-    leaving = _leaving(one, positions)
+    leaving = _find_leaving(one, positions)
     if leaving:
         verb = "has" if len(leaving) == 1 else "have"
         return f"{head}\n  of these {named(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
         head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
-    alone = unattended(one, positions)
+    alone = started_and_outside(one, positions)
     if not one.missing and alone:
         return f"{head}\n  of these outside MPI: {ranks(alone)}"
     if not one.missing:
-        return f"{head}\n  {state_of_arrived(verdict)}"
+        return f"{head}\n  {arrived_state(verdict)}"
     lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
     for rank in one.missing[:8]:
         position = positions[rank]
-        call = position.seen(one.communicator)
+        call = position.last_seen(one.communicator)
         if call is None:
             lines.append(f"    rank {rank} has called no collective yet")
         elif position.finished:
@@ -301,7 +305,7 @@ def _sentence(
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             entered = "" if call.exit_ns else "entered "
             since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
-            when = _when(trace, [since], now)
+            when = _format_since(trace, [since], now)
             lines.append(
                 f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
                 f"{entered}{when}"

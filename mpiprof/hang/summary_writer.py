@@ -9,31 +9,31 @@ from pathlib import Path
 import mpiprof
 from mpiprof.errors import MpiprofError
 from mpiprof.hang import one_line
-from mpiprof.hang.processes import now_ns
+from mpiprof.hang.processes import trace_now_ns
 from mpiprof.interface.output_files import replace_file
 
-FIRST_S, EVERY_S = 1.0, 10.0  # after the start, and between two summaries
-COSTS = 20  # the interval is at least so many times the time that one summary takes
-METRICS = ".prom"
+FIRST_INTERVAL_S, MAX_INTERVAL_S = 1.0, 10.0  # after the start, and between two summaries
+COST_FACTOR = 20  # the interval is at least so many times the time that one summary takes
+METRICS_SUFFIX = ".prom"
 
 
-class Summaries:
+class SummaryWriter:
     """Writes `path` in the format of its suffix, atomically."""
 
     def __init__(self, path: Path, folder: Path, job: str) -> None:
         self.path, self.folder, self.job = path, folder, job
-        self.next_s = time.monotonic() + FIRST_S
+        self.next_s = time.monotonic() + FIRST_INTERVAL_S
         self.seen_ns = 0  # when the job was last seen running, on the trace's clock
 
-    def look(self, hung: bool) -> None:
+    def write_if_due(self, hung: bool) -> None:
         """Write the summary if it is due."""
         if time.monotonic() >= self.next_s:
             began = time.monotonic()
             self.write("hung" if hung else "running")
             now = time.monotonic()
-            self.next_s = now + max(EVERY_S, COSTS * (now - began))
+            self.next_s = now + max(MAX_INTERVAL_S, COST_FACTOR * (now - began))
 
-    def end(self) -> None:
+    def write_last(self) -> None:
         """Write the summary for the last time, after the job's processes here have ended."""
         self.write("")
 
@@ -49,11 +49,13 @@ class Summaries:
                 state = "ended" if len(reasons) == trace.ranks else lost
             # These states have a recorded time; for the other states it is about now.
             if state not in ("ended", "aborted"):
-                self.seen_ns = now_ns(trace) or self.seen_ns
-            callsites = one_line.callsites(trace)
-            found = one_line.brief(trace, callsites, state, 0 if state == "ended" else self.seen_ns)
-            if self.path.suffix == METRICS:
-                text = one_line.metrics(found, callsites, self.job)
+                self.seen_ns = trace_now_ns(trace) or self.seen_ns
+            callsites = one_line.table_from_totals(trace)
+            found = one_line.summarise_job(
+                trace, callsites, state, 0 if state == "ended" else self.seen_ns
+            )
+            if self.path.suffix == METRICS_SUFFIX:
+                text = one_line.format_metrics(found, callsites, self.job)
             else:
-                text = one_line.line(found)
+                text = one_line.format_line(found)
             replace_file(self.path, text)

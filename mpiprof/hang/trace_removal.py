@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from mpiprof.errors import MpiprofError, TraceError, UsageError
-from mpiprof.hang.processes import alive
+from mpiprof.hang.processes import find_alive
 from mpiprof.trace.records import Records
 
-FILES = (
+TRACE_FILES = (
     ".job",
     "meta.json",
     *(f"{name}-*.{ending}" for name in ("rank", "node") for ending in ("log", "tables")),
@@ -23,11 +23,11 @@ FILES = (
     "on-hang.txt",
     ".watch*",
 )
-CACHE = "cache"
+CACHE_FOLDER = "cache"
 RECENT_S = 120  # a job without calls for so long has ended
 
 
-def refuse_others(folder: Path) -> None:
+def check_removable(folder: Path) -> None:
     """Raise UsageError unless a folder is absent, empty, or has an ended trace and nothing else.
 
     A link is always refused, and so is a folder of another user.
@@ -35,16 +35,16 @@ def refuse_others(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if folder.is_symlink() or not folder.is_dir():
-        raise _refused(folder, "it is a link or a file: remove it, or name another folder with -o")
+        raise _refusal(folder, "it is a link or a file: remove it, or name another folder with -o")
     if folder.stat().st_uid != os.geteuid():
-        raise _refused(folder, "it belongs to another user: name another folder with -o")
+        raise _refusal(folder, "it belongs to another user: name another folder with -o")
     try:
         entries = sorted(folder.iterdir())
-        foreign = next((path for path in entries if not _is_of_a_trace(path)), None)
+        foreign = next((path for path in entries if not _is_trace_entry(path)), None)
     except OSError as error:
-        raise _refused(folder, f"{error.strerror}: name another folder with -o") from None
+        raise _refusal(folder, f"{error.strerror}: name another folder with -o") from None
     if foreign is not None:
-        raise _refused(
+        raise _refusal(
             folder,
             (
                 f"it contains {foreign.name}, which is not a file of a trace: move that file "
@@ -56,7 +56,7 @@ def refuse_others(folder: Path) -> None:
     try:
         trace = Records(folder)
     except TraceError as error:
-        raise _refused(folder, f"it contains no readable trace ({error})") from None
+        raise _refusal(folder, f"it contains no readable trace ({error})") from None
     _refuse_running(folder, trace)
 
 
@@ -68,10 +68,10 @@ def remove(folder: Path) -> None:
     """
     if not os.path.lexists(folder):
         return
-    place = folder.absolute()
-    aside = place.with_name(f".{place.name}-replaced-{os.getpid()}")
+    path = folder.absolute()
+    aside = path.with_name(f".{path.name}-replaced-{os.getpid()}")
     try:
-        place.rename(aside)
+        path.rename(aside)
         shutil.rmtree(aside)
     except OSError as error:
         raise MpiprofError(
@@ -79,13 +79,13 @@ def remove(folder: Path) -> None:
         ) from None
 
 
-def _is_of_a_trace(path: Path) -> bool:
+def _is_trace_entry(path: Path) -> bool:
     """Return whether the recorder or a verb creates such an entry in a trace folder."""
     if path.is_symlink():
         return False
-    if path.name == CACHE and path.is_dir():
+    if path.name == CACHE_FOLDER and path.is_dir():
         return all(_is_file(entry, ("*.cache", ".*.part")) for entry in path.iterdir())
-    return _is_file(path, FILES)
+    return _is_file(path, TRACE_FILES)
 
 
 def _is_file(path: Path, patterns: tuple[str, ...]) -> bool:
@@ -96,12 +96,12 @@ def _is_file(path: Path, patterns: tuple[str, ...]) -> bool:
 def _refuse_running(folder: Path, trace: Records) -> None:
     """Raise UsageError if a process of the trace's job runs, or may run on another machine."""
     written = max(path.lstat().st_mtime for path in folder.iterdir())
-    ended, living = trace.tables.ends, alive(trace)
+    ended, living = trace.tables.ends, find_alive(trace)
     for rank, process in sorted(trace.tables.processes.items()):
         if living.get(rank) and (rank not in ended or time.time() - written < RECENT_S):
-            raise _refused(folder, f"its job is running (rank {rank} is process {process['pid']})")
+            raise _refusal(folder, f"its job is running (rank {rank} is process {process['pid']})")
         if rank not in living and rank not in ended:
-            raise _refused(
+            raise _refusal(
                 folder,
                 (
                     f"its job may be running: rank {rank} on {process['host']} has not ended: "
@@ -110,5 +110,5 @@ def _refuse_running(folder: Path, trace: Records) -> None:
             )
 
 
-def _refused(folder: Path, why: str) -> UsageError:
+def _refusal(folder: Path, why: str) -> UsageError:
     return UsageError(f"--force does not replace {folder}: {why}")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.hang import job_verdict, rank_state
-from mpiprof.hang.hang_limit import of_folder
-from mpiprof.hang.hang_threshold import Patience, suspects
-from mpiprof.hang.job_verdict import WELL, Verdict
-from mpiprof.hang.processes import look, now_ns
+from mpiprof.hang.hang_limit import read_threshold
+from mpiprof.hang.hang_threshold import HangThreshold, find_suspects
+from mpiprof.hang.job_verdict import NO_FAULT, Verdict
+from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import started_only, waits_in
+from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
 from mpiprof.interface.format_units import duration, named, ranks
 from mpiprof.reports import disagreement_sentences
 from mpiprof.reports.site_labels import communicator_name, place, site_of
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 __all__ = [
+    "NO_FAULT",
     "STATES",
     "TITLES",
-    "WELL",
     "Verdict",
     "as_json",
-    "of_job",
-    "of_trace",
-    "text",
-    "title",
-    "verdict",
+    "find_verdict",
+    "format_verdict",
+    "status_verdict",
+    "trace_verdict",
+    "verdict_title",
 ]
-MOST_RANKS = 1 << 16
-MOST_PLACES = 4
-MOST_BESIDES = 3
-KEYS = ("file", "line", "function")
+MAX_RANKS = 1 << 16
+MAX_LOCATIONS = 4
+MAX_FURTHER = 3
+SITE_KEYS = ("file", "line", "function")
 # Heading of each verdict, and the state of a job that still runs with it.
 TITLES = {
     "operation": "DIFFERENT OPERATIONS",
@@ -51,65 +51,67 @@ TITLES = {
     "undecided": "UNDECIDED",
 }
 STATES = {"stalled": "stalled", "dead": "dying", "undecided": "stalled"}
-LOOKED_AT = ("missing", "stalled", "point_to_point")
-BETWEEN = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
+INSPECTED_KINDS = ("missing", "stalled", "point_to_point")
+CALL_CLASSES = {"point_to_point": "a point-to-point call", "completion": "MPI_Wait or MPI_Test"}
 
 
-def verdict(
+def find_verdict(
     trace: Trace,
     found: Sequence[Position],
     pending: Sequence[Pending],
-    patience: Patience | None = None,
+    threshold: HangThreshold | None = None,
 ) -> Verdict:
     """Return the verdict on a job after inspecting its processes now.
 
-    If `patience` is None, use the limit of `--watch` if it has reported a hang, otherwise the
+    If `threshold` is None, use the limit of `--watch` if it has reported a hang, otherwise the
     default.
     """
-    patience = patience or of_folder(trace.path)
-    watched = suspects(found, pending, now_ns(trace), patience)
+    threshold = threshold or read_threshold(trace.path)
+    watched = find_suspects(found, pending, trace_now_ns(trace), threshold)
     inside = {one.rank: one.tasks for one in found if one.tasks}
-    return job_verdict.conclude(trace, found, pending, look(trace, watched, inside), patience)
+    return job_verdict.conclude(
+        trace, found, pending, sample_processes(trace, watched, inside), threshold
+    )
 
 
-def of_job(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
+def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pending]) -> Verdict:
     """Return the verdict for `status`; for a job that ended normally, the verdict of `report`.
 
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
     if trace.finalised and all(one.finished for one in found) and trace.wrong:
-        return _through(trace)
-    return verdict(trace, found, pending)
+        return _wait_rule(trace)
+    return find_verdict(trace, found, pending)
 
 
-def _through(trace: Trace) -> Verdict:
-    return job_verdict.disagree(trace.wrong[0], ended=False, through=True)
+def _wait_rule(trace: Trace) -> Verdict:
+    return job_verdict.disagreement_verdict(trace.wrong[0], ended=False, through=True)
 
 
-def of_trace(trace: Trace) -> tuple[Verdict, str]:
+def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
     """Return the verdict on a trace's job and its text; above MOST_RANKS ranks, no fault.
 
     For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
     if trace.finalised and not trace.wrong:
-        return WELL, ""
+        return NO_FAULT, ""
     if trace.finalised:
-        one = _through(trace)
-        return one, text(trace, [], one)
-    if trace.ranks > MOST_RANKS:
-        return WELL, ""
+        one = _wait_rule(trace)
+        return one, format_verdict(trace, [], one)
+    if trace.ranks > MAX_RANKS:
+        return NO_FAULT, ""
     found, pending = rank_state.find(trace)
-    one = verdict(trace, found, pending)
-    return one, text(trace, found, one)
+    one = find_verdict(trace, found, pending)
+    return one, format_verdict(trace, found, one)
 
 
-def line(trace: Trace) -> str:
+def fault_line(trace: Trace) -> str:
     """Return the heading and text of the fault of a trace's job, or "" if there is none."""
-    one, told = of_trace(trace)
-    return f"{title(one)}: {told}" if one.is_bad else ""
+    one, told = trace_verdict(trace)
+    return f"{verdict_title(one)}: {told}" if one.is_bad else ""
 
 
-def title(one: Verdict) -> str:
+def verdict_title(one: Verdict) -> str:
     """Return the heading of a verdict.
 
     A job may have ended although no rank is known to have died.
@@ -123,61 +125,65 @@ def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
     return {
         "class": one.kind,
         "odd_ranks": list(one.odd_ranks),
-        "sites": [{name: site[name] for name in KEYS} for site in sites if site["file"]],
+        "sites": [{name: site[name] for name in SITE_KEYS} for site in sites if site["file"]],
         "text": text,
-        "also": [{"class": other.kind, "odd_ranks": list(other.odd_ranks)} for other in one.also],
+        "also": [
+            {"class": other.kind, "odd_ranks": list(other.odd_ranks)} for other in one.further
+        ],
     }
 
 
-def text(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None = None) -> str:
+def format_verdict(
+    trace: Trace, found: Sequence[Position], one: Verdict, now: int | None = None
+) -> str:
     """Return the fault, its location and the advice in a few sentences."""
     if not one.is_bad:
         return "Nothing is wrong that can be told."
-    told = _told(trace, found, one, now)
-    if one.through:
-        return f"{told} The job went on to its end all the same: check its results."
+    sentences = _fault_sentences(trace, found, one, now)
+    if one.wait_rule:
+        return f"{sentences} The job went on to its end all the same: check its results."
     others = "".join(
-        f" Besides, {_lower(_told(trace, found, other, now))}{_look(trace, other)}"
-        for other in one.also[:MOST_BESIDES]
+        f" Besides, {_lower_first(_fault_sentences(trace, found, other, now))}{_advice_sentence(trace, other)}"
+        for other in one.further[:MAX_FURTHER]
     )
-    if len(one.also) > MOST_BESIDES:
-        others += f" And {len(one.also) - MOST_BESIDES} more operations lack other ranks."
+    if len(one.further) > MAX_FURTHER:
+        others += f" And {len(one.further) - MAX_FURTHER} more operations lack other ranks."
     if one.ended:
-        return f"{told}{others}{_doubt(one)} No process of the job is left."
-    return f"{told}{_look(trace, one)}{others}"
+        return f"{sentences}{others}{_doubt_sentence(one)} No process of the job is left."
+    return f"{sentences}{_advice_sentence(trace, one)}{others}"
 
 
-def _lower(sentence: str) -> str:
+def _lower_first(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
+def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if one.disagreement is not None:
         return disagreement_sentences.sentences(trace, one.disagreement)
     if one.kind == "order":
-        return _order(trace, one)
+        return _order_sentences(trace, one)
     if one.kind == "dead":
-        return _dead(trace, found, one, now)
+        return _dead_sentences(trace, found, one, now)
     if one.kind == "point_to_point" and one.pending is None:
         return (
-            f"{_stuck(one)}: a message is missing. Compare who sends with who receives"
-            f"{_after(trace, found, one.odd_ranks)}."
+            f"{_stuck_clause(one)}: a message is missing. Compare who sends with who receives"
+            f"{_last_seen(trace, found, one.odd_ranks)}."
         )
-    if one.why == "unwritten":
+    if one.reason == "unwritten":
         return (
             f"It is not known how the job ended: records of {named(sorted(trace.unwritten))} could "
             "not be written, as on a full disk, and so perhaps their ends."
         )
     if one.pending is None:
         return "Nothing that is known tells what is wrong."
-    waits = _waits(trace, found, one, now)
-    if one.spare:
-        return _circle_to_open(trace, found, one, waits)
-    if one.why == "unlogged":
-        return f"{waits} {_unlogged(one)}"
+    waits = _waiting_sentence(trace, found, one, now)
+    if one.may_still_arrive:
+        return _open_cycle_sentences(trace, found, one, waits)
+    if one.reason == "unlogged":
+        return f"{waits} {_unlogged_sentences(one)}"
     if one.kind == "undecided" and one.ended:
-        who, many = _ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = _after(trace, found, one.pending.missing, one.pending)
+        who, many = _format_ranks(one.pending.missing), len(one.pending.missing) > 1
+        last = _last_seen(trace, found, one.pending.missing, one.pending)
         return (
             f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
             f"tells whether {'they' if many else 'it'} died, or all were ended."
@@ -187,52 +193,52 @@ def _told(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
             f"{waits[:-1]}, all its ranks have arrived, and nothing that is known of their "
             "arguments differs. Compare counts, datatypes and reduction by hand."
         )
-    if one.why == "finished":
-        return _left_early(found, one, waits)
-    return f"{waits} {_absent(trace, found, one)}"
+    if one.reason == "finished":
+        return _left_early_sentence(found, one, waits)
+    return f"{waits} {_missing_sentences(trace, found, one)}"
 
 
-def _unlogged(one: Verdict) -> str:
+def _unlogged_sentences(one: Verdict) -> str:
     """Return sentences saying that missing ranks may be waiting in unlogged calls."""
     assert one.pending is not None
     verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
     be = "were" if one.ended else "are"
     return (
-        f"{_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
+        f"{_format_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
         "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
         "others: nothing tells for whom. Record all calls to see it."
     )
 
 
-def _circle_to_open(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
+def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict, waits: str) -> str:
     """Return sentences about a wait cycle and the ranks with a thread that may still arrive."""
     assert one.pending is not None
-    missing, many = one.pending.missing, len(one.spare) > 1
+    missing, many = one.pending.missing, len(one.may_still_arrive) > 1
     verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = _after(trace, found, missing, one.pending) or " before any collective"
+    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
-    rest = " None of these threads computes." if one.why == "resting" else ""
+    rest = " None of these threads computes." if one.reason == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited for "
-        f"wait{'ed' * one.ended} in a collective themselves, but {named(list(one.spare))} {have} "
+        f"{waits} {_format_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited for "
+        f"wait{'ed' * one.ended} in a collective themselves, but {named(list(one.may_still_arrive))} {have} "
         f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
     )
 
 
-def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
+def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
     """Return sentences about the ranks that have not arrived and their current activity."""
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
     verb = "had" if one.ended else "have" if many else "has"
-    who = f"{_ranks(one.odd_ranks)} {verb} not arrived"
-    last = _after(trace, found, one.odd_ranks, one.pending)
+    who = f"{_format_ranks(one.odd_ranks)} {verb} not arrived"
+    last = _last_seen(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
         return (
-            f"{who}, but {wait} in {BETWEEN[one.why]}{last}. "
+            f"{who}, but {wait} in {CALL_CLASSES[one.reason]}{last}. "
             f"Look for the message that {it} {wait} for."
         )
     if one.kind == "stalled":
@@ -244,14 +250,14 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
     if one.pending is not None and not one.pending.missing:
         out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
         seen = (
-            f"{_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
+            f"{_format_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
             f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
         )
-    if one.why == "still":
+    if one.reason == "still":
         return (
             f"{seen} {it.capitalize()} use{s} no processor: {it} sleep{s}, or wait{s} outside MPI."
         )
-    if one.why == "stopped":
+    if one.reason == "stopped":
         be = "are" if many else "is"
         return (
             f"{seen} {it.capitalize()} {be} stopped, by a debugger or a signal: `kill -CONT` lets "
@@ -260,29 +266,31 @@ def _absent(trace: Trace, found: Sequence[Position], one: Verdict) -> str:
     return seen
 
 
-def _doubt(one: Verdict) -> str:
+def _doubt_sentence(one: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
-    if not one.unnoted:
+    if not one.without_end_note:
         return ""
-    it, who = "they" if len(one.unnoted) > 1 else "it", named(list(one.unnoted))
+    it, who = "they" if len(one.without_end_note) > 1 else "it", named(list(one.without_end_note))
     return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
 
 
-def _stuck(one: Verdict) -> str:
+def _stuck_clause(one: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
-    who, many = _ranks(one.odd_ranks), len(one.odd_ranks) > 1
+    who, many = _format_ranks(one.odd_ranks), len(one.odd_ranks) > 1
     if one.ended:
-        return f"{who}{' all' * many} waited in {BETWEEN[one.why]}"
+        return f"{who}{' all' * many} waited in {CALL_CLASSES[one.reason]}"
     if many:
-        return f"{who} all wait in {BETWEEN[one.why]}, and none of them moves"
-    return f"{who} waits in {BETWEEN[one.why]}, and does not move"
+        return f"{who} all wait in {CALL_CLASSES[one.reason]}, and none of them moves"
+    return f"{who} waits in {CALL_CLASSES[one.reason]}, and does not move"
 
 
-def _look(trace: Trace, one: Verdict) -> str:
+def _advice_sentence(trace: Trace, one: Verdict) -> str:
     """Return a sentence on where to look at a missing rank, or "" if no rank is named."""
-    whom = one.spare or one.odd_ranks
+    whom = one.may_still_arrive or one.odd_ranks
     process = trace.tables.processes.get(whom[0]) if whom else None
-    looked = not one.ended and (one.spare or (one.kind in LOOKED_AT and one.why != "finished"))
+    looked = not one.ended and (
+        one.may_still_arrive or (one.kind in INSPECTED_KINDS and one.reason != "finished")
+    )
     if not looked or process is None or not process["pid"]:
         return ""
     pid, host = process["pid"], process["host"]
@@ -290,15 +298,15 @@ def _look(trace: Trace, one: Verdict) -> str:
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
-def _ranks(chosen: Sequence[int]) -> str:
+def _format_ranks(chosen: Sequence[int]) -> str:
     return f"Rank{'s' * (len(chosen) > 1)} {ranks(list(chosen))}"
 
 
-def _place(trace: Trace, site: int) -> str:
+def _format_site(trace: Trace, site: int) -> str:
     return place(site_of(trace, site))
 
 
-def _after(
+def _last_seen(
     trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
 ) -> str:
     """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
@@ -310,46 +318,50 @@ def _after(
     seen: dict[str, list[int]] = {}
     for rank in chosen:
         on = lacks.communicator if lacks is not None and rank in lacks.missing else None
-        call = None if found[rank].state == "unknown" else found[rank].seen(on)
+        call = None if found[rank].state == "unknown" else found[rank].last_seen(on)
         how = "after" if call is None or call.exit_ns else "in"
-        after = "" if call is None else f"{how} {call.operation} at {_place(trace, call.site)}"
+        after = (
+            "" if call is None else f"{how} {call.operation} at {_format_site(trace, call.site)}"
+        )
         seen.setdefault(after, []).append(rank)
     if len(seen) < 2:
         return "".join(f" {after}" for after in seen if after)
     told = [f"{after or 'before any collective'} ({named(who)})" for after, who in seen.items()]
-    more = len(told) - MOST_PLACES
-    return f" {', '.join(told[:MOST_PLACES])}{f' and at {more} more places' if more > 0 else ''}"
+    more = len(told) - MAX_LOCATIONS
+    return f" {', '.join(told[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
 
 
-def _waits(trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None) -> str:
+def _waiting_sentence(
+    trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None
+) -> str:
     """Return a sentence on which ranks wait in which call and where."""
     one = verdict.pending
     assert one is not None
-    waiting = [r for r in one.arrived if waits_in(found[r], one)]
-    inside = [r for r in waiting if _open(found[r], one)] or waiting or one.arrived
-    calls = _open(found[inside[0]], one) if inside else []
+    waiting = [r for r in one.arrived if is_waiting_in(found[r], one)]
+    inside = [r for r in waiting if _open_calls(found[r], one)] or waiting or one.arrived
+    calls = _open_calls(found[inside[0]], one) if inside else []
     operation = calls[0].operation if calls else one.operations[0]
     site = calls[0].site if calls else next(iter(one.sites), -1)
     many, on = len(inside) > 1, communicator_name(trace, one.communicator)
     wait = "waited" if verdict.ended else "wait" if many else "waits"
-    if waiting and started_only(one, found):  # the start of the wait is unknown
-        wait = f"{wait} in {BETWEEN['completion']} for {operation}"
-        return f"{_ranks(inside)} {wait} at {_place(trace, site)} on {on}."
+    if waiting and is_started_only(one, found):  # the start of the wait is unknown
+        wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
+        return f"{_format_ranks(inside)} {wait} at {_format_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
         lasting = duration(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
-    return f"{_ranks(inside)} {wait} in {operation} at {_place(trace, site)} on {on}."
+    return f"{_format_ranks(inside)} {wait} in {operation} at {_format_site(trace, site)} on {on}."
 
 
-def _open(position: Position, one: Pending) -> list[Call]:
+def _open_calls(position: Position, one: Pending) -> list[Call]:
     """Return the calls in which a rank waits in an instance, MPI_Finalize excluded."""
     return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
 
 
-def _order(trace: Trace, one: Verdict) -> str:
+def _order_sentences(trace: Trace, one: Verdict) -> str:
     links = "; ".join(
         f"rank {link.rank} waits in {link.call.operation} on "
-        f"{communicator_name(trace, link.call.key[0])} at {_place(trace, link.call.site)} "
+        f"{communicator_name(trace, link.call.key[0])} at {_format_site(trace, link.call.site)} "
         f"for rank {link.waits_for}"
         for link in one.cycle[:8]
     )
@@ -361,21 +373,21 @@ def _order(trace: Trace, one: Verdict) -> str:
     )
 
 
-def _left_early(found: Sequence[Position], one: Verdict, waits: str) -> str:
+def _left_early_sentence(found: Sequence[Position], one: Verdict, waits: str) -> str:
     assert one.pending is not None
-    through = [r for r in (*one.pending.missing, *one.pending.arrived) if _is_through(found[r])]
+    through = [r for r in (*one.pending.missing, *one.pending.arrived) if _has_finished(found[r])]
     verb = "have" if len(through) > 1 else "has"
     return (
-        f"{waits} {_ranks(through)} will never come: it {verb} called MPI_Finalize. "
+        f"{waits} {_format_ranks(through)} will never come: it {verb} called MPI_Finalize. "
         "A collective is missing there, or is one too many here."
     ).replace("it have", "they have")
 
 
-def _is_through(position: Position) -> bool:
+def _has_finished(position: Position) -> bool:
     return position.finished or any(call.operation == "finalize" for call in position.open)
 
 
-def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
+def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if not one.odd_ranks and trace.record == "summary":
         return (
             "The job ended before MPI_Finalize; calls are not logged, so that where its ranks were "
@@ -383,15 +395,17 @@ def _dead(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None
         )
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = _ranks(one.odd_ranks), _after(trace, found, one.odd_ranks, one.pending)
-    if one.why == "abort":
-        told = f"{who} called MPI_Abort{last}."
+    who, last = _format_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
+    if one.reason == "abort":
+        sentences = f"{who} called MPI_Abort{last}."
     else:
-        signal = f" of {one.why}" if one.why else ""
-        told = f"{who} died{signal} before MPI_Finalize{last}."
-        if one.ended and not one.why:
+        signal = f" of {one.reason}" if one.reason else ""
+        sentences = f"{who} died{signal} before MPI_Finalize{last}."
+        if one.ended and not one.reason:
             it = "they" if len(one.odd_ranks) > 1 else "it"
-            told += f" No signal is noted: {it} left by an exit or SIGKILL, perhaps the launcher's."
+            sentences += (
+                f" No signal is noted: {it} left by an exit or SIGKILL, perhaps the launcher's."
+            )
     if one.pending is None:
-        return told
-    return f"{told} {_waits(trace, found, one, now)}"
+        return sentences
+    return f"{sentences} {_waiting_sentence(trace, found, one, now)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mpiprof.hang.rank_state import Pending, Position
-from mpiprof.hang.wait_graph import leaves
+from mpiprof.hang.wait_graph import has_left
 from mpiprof.metrics.disagreement import Side
 from mpiprof.operations import OPERATIONS, awaited_ranks, base_operation
 from mpiprof.trace.call import Call, Key
@@ -16,7 +16,7 @@ from mpiprof.trace.call import Call, Key
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-MOST_TRIED = 64  # maximum number of ranks from which a cycle is searched
+MAX_STARTS = 64  # maximum number of ranks from which a cycle is searched
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Link:
     waits_for: int
 
 
-def shortest(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
+def shortest_cycle(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
     """Return a shortest cycle of the wait-for graph; empty if there is none."""
     ahead = {rank: {link.waits_for for link in out if link.waits_for in links}
              for rank, out in links.items()}  # fmt: skip
@@ -37,14 +37,14 @@ def shortest(links: Mapping[int, Sequence[Link]]) -> tuple[Link, ...]:
             del ahead[rank]
         ahead = {rank: out - set(dull) for rank, out in ahead.items()}
     best: tuple[Link, ...] = ()
-    for start in list(ahead)[:MOST_TRIED]:
-        found = _way_back(start, links, ahead)
+    for start in list(ahead)[:MAX_STARTS]:
+        found = _path_back(start, links, ahead)
         if found and (not best or len(found) < len(best)):
             best = found
     return best
 
 
-def _way_back(
+def _path_back(
     start: int, links: Mapping[int, Sequence[Link]], ahead: Mapping[int, set[int]]
 ) -> tuple[Link, ...]:
     came: dict[int, Link] = {}
@@ -77,15 +77,15 @@ def find(
     for position in positions:
         for call in position.open:
             one = by_key.get(call.key)
-            stuck = not position.free and not leaves(position)
+            stuck = not position.free and not has_left(position)
             if one is not None and one.missing and stuck:
-                for other in _awaited(trace, position.rank, call, one, call.key in long):
+                for other in _awaited_ranks(trace, position.rank, call, one, call.key in long):
                     links.setdefault(position.rank, []).append(Link(position.rank, call, other))
-    cycle = shortest(links)
-    return cycle, _odd_of_cycle(trace, positions, cycle) if cycle else ()
+    cycle = shortest_cycle(links)
+    return cycle, _odd_ranks(trace, positions, cycle) if cycle else ()
 
 
-def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
+def _awaited_ranks(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -> list[int]:
     """Return the missing ranks that a rank waits for.
 
     In a long-pending instance it waits for all of them, because a library may synchronise all
@@ -107,7 +107,7 @@ def _awaited(trace: Trace, rank: int, call: Call, one: Pending, is_long: bool) -
     return [other for other in missing if communicator.column(other) in awaited]
 
 
-def _odd_of_cycle(
+def _odd_ranks(
     trace: Trace, positions: Sequence[Position], cycle: Sequence[Link]
 ) -> tuple[int, ...]:
     """Return the ranks in the less frequent operation, of all ranks that could be in any."""

@@ -11,35 +11,35 @@ from mpiprof.trace.call import Key
 WAITS_FOR_MESSAGES = ("point_to_point", "completion")
 
 
-def waits_in(position: Position, one: Pending) -> bool:
+def is_waiting_in(position: Position, one: Pending) -> bool:
     """Return whether a rank waits in an instance: in its call, or in a Wait after starting it."""
     if any(call.key == one.key for call in position.open):
         return True
     return position.between == "completion" and one.key in position.started
 
 
-def keeps(one: Pending, positions: Sequence[Position]) -> bool:
+def has_waiting_rank(one: Pending, positions: Sequence[Position]) -> bool:
     """Return whether any rank waits in an instance. A rank that only started it does not wait."""
-    return any(waits_in(positions[rank], one) for rank in one.arrived)
+    return any(is_waiting_in(positions[rank], one) for rank in one.arrived)
 
 
-def started_only(one: Pending, positions: Sequence[Position]) -> bool:
+def is_started_only(one: Pending, positions: Sequence[Position]) -> bool:
     """Return whether no rank is in a call of an instance. A Wait may be for another operation."""
     return not any(call.key == one.key for rank in one.arrived for call in positions[rank].open)
 
 
-def whom(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int, set[int]]:
+def awaited_ranks(positions: Sequence[Position], pending: Sequence[Pending]) -> dict[int, set[int]]:
     """Return the ranks that each waiting rank waits for."""
     found: dict[int, set[int]] = {}
     for one in pending:
-        absent = one.missing or unattended(one, positions)
+        absent = one.missing or started_and_outside(one, positions)
         for rank in one.arrived:
-            if absent and waits_in(positions[rank], one):
+            if absent and is_waiting_in(positions[rank], one):
                 found.setdefault(rank, set()).update(absent)
     return found
 
 
-def unattended(one: Pending, positions: Sequence[Position]) -> list[int]:
+def started_and_outside(one: Pending, positions: Sequence[Position]) -> list[int]:
     """Return the ranks that started an instance, did not complete it, and are outside MPI.
 
     MPI may make progress only while it is called. So these ranks may block the waiting ones.
@@ -56,7 +56,7 @@ def waits_for_messages(position: Position) -> bool:
     return position.between in WAITS_FOR_MESSAGES and not position.open
 
 
-def leaves(position: Position) -> bool:
+def has_left(position: Position) -> bool:
     """Return whether a rank makes no more calls: it is in MPI_Finalize or has finished."""
     return position.finished or any(call.operation == "finalize" for call in position.open)
 
@@ -68,7 +68,7 @@ def took_part(position: Position, one: Pending) -> bool:
     return not any(c.key == one.key and c.operation == "finalize" for c in position.open)
 
 
-def ends(
+def follow_missing(
     one: Pending, positions: Sequence[Position], pending: Sequence[Pending], long: set[Key]
 ) -> tuple[list[int], list[int]]:
     """Follow missing ranks that wait elsewhere to the ranks that they wait for.
@@ -92,7 +92,7 @@ def ends(
             found.add(rank)
         elif any(lacking):
             queue.extend(other for missing in lacking for other in missing)
-            spare.update([rank] if positions[rank].free and not leaves(positions[rank]) else [])
+            spare.update([rank] if positions[rank].free and not has_left(positions[rank]) else [])
         elif not mine:
             found.add(rank)
     return sorted(found), sorted(spare)

@@ -134,7 +134,7 @@ def test_status_names_missing_ranks_on_2_ranks(mpi: Mpi, where: str, tmp_path: P
         (one,) = pending
         assert (one.operations, one.arrived, one.missing) == ([name], [0], [1])
         assert [p.state for p in places] == ["inside", "outside"]
-        assert "NOT ARRIVED: 1" in status.text(trace, places, pending, job_verdict.WELL)
+        assert "NOT ARRIVED: 1" in status.status_text(trace, places, pending, job_verdict.NO_FAULT)
     finally:
         end(job)
 

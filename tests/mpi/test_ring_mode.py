@@ -248,8 +248,8 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
         for rank in (0, 1):
             assert trace.passed[rank, world] == before[1]
-            assert rank_state.Tail(trace, rank).has_entered(before)
-        assert not verdict_text.verdict(trace, found, pending).is_bad
+            assert rank_state.LogTail(trace, rank).has_entered(before)
+        assert not verdict_text.find_verdict(trace, found, pending).is_bad
         window = trace.threads_of(0)[0][-1]
         then = window.log.head(window.index)
         wait_until(  # reads the file, not the copy

@@ -78,7 +78,7 @@ def test_a_fault_is_reported_after_the_limit(case: Case, tmp_path: Path) -> None
         told_ns = time.monotonic_ns()
         quiet_ns = told_ns - last_call_ns(folder)  # terminated ranks may make calls again
         trace = mpiprof.open(folder)
-        verdict = verdict_text.of_trace(trace)[0]
+        verdict = verdict_text.trace_verdict(trace)[0]
     finally:
         end(job)
     assert f"{verdict_text.TITLES[case.right[0]]}: " in line

@@ -65,6 +65,6 @@ def verdict(folder: Path) -> dict[str, Any] | None:
         found, pending = rank_state.find(trace)
     except MpiprofError:
         return None
-    concluded = verdict_text.verdict(trace, found, pending)
+    concluded = verdict_text.find_verdict(trace, found, pending)
     reported: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
     return reported

@@ -11,7 +11,7 @@ import mpiprof
 from mpiprof.hang import job_verdict, rank_state
 from mpiprof.hang import verdict_text as words
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.processes import Processes
+from mpiprof.hang.processes import JobProcesses
 from mpiprof.reports.site_labels import site_of
 from support.synthetic import Synthetic
 
@@ -28,13 +28,13 @@ def job(ranks: int, rounds: int = 3) -> Synthetic:
     return made
 
 
-def now(*ranks: int, after: int = 0, **more: Any) -> Processes:
+def now(*ranks: int, after: int = 0, **more: Any) -> JobProcesses:
     """Return the state of living processes, some seconds after the last call was entered."""
-    return Processes(10_000 + after * SECOND, dict.fromkeys(ranks, True), **more)
+    return JobProcesses(10_000 + after * SECOND, dict.fromkeys(ranks, True), **more)
 
 
 def conclude(
-    made: Synthetic, folder: Path, processes: Processes, finished: Any = False
+    made: Synthetic, folder: Path, processes: JobProcesses, finished: Any = False
 ) -> tuple[Verdict, str]:
     """Return the verdict on a trace, and its text."""
     for rank in range(made.ranks):
@@ -42,7 +42,7 @@ def conclude(
     trace = mpiprof.open(made.write(folder / "t", finished=finished))
     found, pending = rank_state.find(trace)
     verdict = job_verdict.conclude(trace, found, pending, processes)
-    return verdict, words.text(trace, found, verdict)
+    return verdict, words.format_verdict(trace, found, verdict)
 
 
 def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:

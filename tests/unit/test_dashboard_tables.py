@@ -279,7 +279,7 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
         made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
     found = TraceData("t", made.write(tmp_path / "t", finished=False))
     monkeypatch.setattr(live.status, "is_running", lambda *_: True)
-    monkeypatch.setattr(live, "now_ns", lambda _: 20 * 10**9)
+    monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)
     strip = json.dumps(live.make_strip(found, PageState()), default=plain_of)
     assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
     style = Path(str(live.__file__)).with_name("assets") / "style.css"

@@ -14,14 +14,14 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.hang import rank_state, status
-from mpiprof.hang.processes import Processes
+from mpiprof.hang.processes import JobProcesses
 
 DOUBT = "No signal is noted of"
 
 
-def gone(ranks: int) -> Processes:
+def gone(ranks: int) -> JobProcesses:
     """Return the state of a job without living processes."""
-    return Processes(10_000, dict.fromkeys(range(ranks), False))
+    return JobProcesses(10_000, dict.fromkeys(range(ranks), False))
 
 
 def lacking(ranks: int = 4, missing: int = 1) -> Synthetic:
@@ -102,7 +102,7 @@ def test_an_early_exit_precedes_a_dead_rank(tmp_path: Path) -> None:
     made.inside[0] = 1
     made.signal = [15, 0, 0, 15]
     verdict, text = conclude(made, tmp_path, gone(4))
-    assert (verdict.kind, verdict.odd_ranks, verdict.why) == ("missing", (2,), "finished")
+    assert (verdict.kind, verdict.odd_ranks, verdict.reason) == ("missing", (2,), "finished")
     assert "Rank 2 will never come" in text
 
 
@@ -133,8 +133,8 @@ def test_verdict_and_table_agree_on_a_call(tmp_path: Path, monkeypatch: pytest.M
     made.signal = [15, 11, 15]
     verdict, reported = conclude(made, tmp_path, gone(3))
     trace = mpiprof.open(tmp_path / "t")
-    monkeypatch.setattr(status, "alive", lambda _: gone(3).alive)
-    text = status.text(trace, *rank_state.find(trace), verdict)
+    monkeypatch.setattr(status, "find_alive", lambda _: gone(3).alive)
+    text = status.status_text(trace, *rank_state.find(trace), verdict)
     assert "died of SIGSEGV before MPI_Finalize in allreduce" in reported
     assert "died inside" in text and "after allreduce" not in text
 
@@ -143,7 +143,7 @@ def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
     """A rank that waits for a rank with a recorded SIGTERM has not died."""
     made = lacking()
     made.signal = [0, 15, 15, 15]
-    some = Processes(10_000, {0: False, 1: True, 2: True, 3: True})
+    some = JobProcesses(10_000, {0: False, 1: True, 2: True, 3: True})
     verdict, _ = conclude(made, tmp_path, some)
     assert verdict.kind != "dead"
 
@@ -159,7 +159,7 @@ def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> 
     assert text.startswith("The job ended before MPI_Finalize; calls are not logged, so ")
     assert "died" not in text
     made.signal = [0, 0, 0, 0]
-    some = Processes(10_000, {0: True, 1: False, 2: True, 3: True})
+    some = JobProcesses(10_000, {0: True, 1: False, 2: True, 3: True})
     assert conclude(made, tmp_path / "alive", some)[0].odd_ranks == (1,)
     made.signal = [15, 11, 15, 0]
     assert conclude(made, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)

@@ -12,7 +12,7 @@ from support.synthetic import Synthetic
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
 from mpiprof.hang.processes import BOOT_ID
-from mpiprof.hang.trace_removal import refuse_others, remove
+from mpiprof.hang.trace_removal import check_removable, remove
 
 
 def trace(folder: Path) -> Path:
@@ -43,13 +43,13 @@ def test_a_trace_is_removed_and_other_files_remain(tmp_path: Path) -> None:
     folder = trace(tmp_path / "old")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("kept")
-    refuse_others(folder)
+    check_removable(folder)
     remove(folder)
     assert state(tmp_path) == {"other": "", "other/file": b"kept"}
-    refuse_others(folder)  # an absent folder is accepted
+    check_removable(folder)  # an absent folder is accepted
     remove(folder)
     (tmp_path / "empty").mkdir()
-    refuse_others(tmp_path / "empty")
+    check_removable(tmp_path / "empty")
 
 
 def foreign(folder: Path, name: str) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None
     foreign(folder, name)
     before = state(tmp_path)
     with pytest.raises(UsageError, match="is not a file of a trace: move that file elsewhere"):
-        refuse_others(folder)
+        check_removable(folder)
     assert state(tmp_path) == before
 
 
@@ -89,7 +89,7 @@ def test_links_and_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("link", "dangling", "file"):
         with pytest.raises(UsageError, match="it is a link or a file"):
-            refuse_others(tmp_path / name)
+            check_removable(tmp_path / name)
 
 
 def test_what_only_looks_like_a_trace_is_refused(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_what_only_looks_like_a_trace_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "meta.json").write_text("{}")
     with pytest.raises(UsageError, match="contains no readable trace"):
-        refuse_others(folder)
+        check_removable(folder)
     (folder / "rank-1.log").write_text("backup of a server")
     with pytest.raises(UsageError, match="contains no readable trace"):
-        refuse_others(folder)
+        check_removable(folder)
 
 
 @pytest.mark.parametrize(("node", "why"), [("here", "is process"), ("elsewhere", "may be running")])
@@ -115,7 +115,7 @@ def test_a_running_job_is_refused(node: str, why: str, tmp_path: Path) -> None:
         path.write_text(text + "\n")
     before = state(tmp_path)
     with pytest.raises(UsageError, match=why):
-        refuse_others(folder)
+        check_removable(folder)
     assert state(tmp_path) == before
 
 

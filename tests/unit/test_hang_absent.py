@@ -16,7 +16,7 @@ from mpiprof.datatypes import DATATYPES, may_agree
 from mpiprof.hang import job_verdict, processes, rank_state, status
 from mpiprof.hang import verdict_text as words
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.processes import Processes
+from mpiprof.hang.processes import JobProcesses
 from mpiprof.trace.types import SUMMARY
 from mpiprof.trace.writer import RECORD_TYPE, chunks
 
@@ -41,7 +41,7 @@ def test_ten_times_its_usual_time(tmp_path: Path) -> None:
     made.collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
     made.add(0, made.shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
     for seconds, kind in ((25, "none"), (31, "missing")):
-        processes = Processes((4 + seconds) * SECOND, {0: True, 1: True})
+        processes = JobProcesses((4 + seconds) * SECOND, {0: True, 1: True})
         assert conclude(made, tmp_path, processes)[0].kind == kind
 
 
@@ -88,7 +88,7 @@ def test_one_barrier_too_many(tmp_path: Path) -> None:
 
 
 def test_dead_rank(tmp_path: Path) -> None:
-    processes = Processes(10_000, {0: True, 1: True, 2: False})
+    processes = JobProcesses(10_000, {0: True, 1: True, 2: False})
     verdict, text = conclude(barrier_without_the_last(), tmp_path, processes)
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,)) and "Rank 2 died" in text
 
@@ -107,7 +107,7 @@ def test_who_died_first(
 ) -> None:
     made = barrier_without_the_last()
     made.signal = signals
-    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     verdict, text = conclude(made, tmp_path, gone)
     kinds = {"Rank 2 died": "dead", "Rank 2 had ": "missing", "nothing tel": "undecided"}
     assert verdict.kind == kinds[printed[:11]]
@@ -120,11 +120,11 @@ def test_who_was_ended_by_the_launcher_did_not_die(
 ) -> None:
     made = barrier_without_the_last()
     made.signal = [15, 15, 11]
-    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     verdict, _ = conclude(made, tmp_path, gone)
     trace = mpiprof.open(tmp_path / "t")
-    monkeypatch.setattr(status, "alive", lambda _: gone.alive)
-    text = status.text(trace, *rank_state.find(trace), verdict)
+    monkeypatch.setattr(status, "find_alive", lambda _: gone.alive)
+    text = status.status_text(trace, *rank_state.find(trace), verdict)
     assert "· rank 2 died before MPI_Finalize" in text
     states = {line.split()[0]: line.split()[1] for line in text.splitlines() if "side " in line}
     assert states == {"0-1": "ended", "2": "died"}
@@ -147,7 +147,7 @@ def test_all_have_arrived_and_nothing_differs(tmp_path: Path) -> None:
 
 
 def test_a_job_elsewhere_is_not_judged_by_time(tmp_path: Path) -> None:
-    assert conclude(barrier_without_the_last(), tmp_path, Processes())[0].kind == "none"
+    assert conclude(barrier_without_the_last(), tmp_path, JobProcesses())[0].kind == "none"
 
 
 def test_datatypes_that_may_agree() -> None:
@@ -169,13 +169,13 @@ def test_ranks_that_leave_while_they_are_looked_at(
     """
     trace = mpiprof.open(job(3).write(tmp_path / "t"))
     assert set(trace.tables.ends) == {0, 1, 2}
-    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), False))
+    monkeypatch.setattr(processes, "find_alive", lambda _: dict.fromkeys(range(3), False))
     for rank in (0, 2):
         end = {"at_ns": 10**13, "reason": "finalize", "dropped": 0, "recorder_ns": 0, "chunks": 1}
         path = next(iter((tmp_path / "t").glob(f"*{rank}.tables")))
         with path.open("a") as file:
             file.write(json.dumps({"rank": rank, "end": end}) + "\n")
-    assert processes.look(trace, []).ended == {0, 2}
+    assert processes.sample_processes(trace, []).ended == {0, 2}
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
 def test_ranks_that_died_of_different_signals(tmp_path: Path) -> None:
     made = barrier_without_the_last(4)
     made.signal = [15, 6, 15, 11]
-    gone = Processes(10_000, dict.fromkeys(range(4), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(4), False))
     _, text = conclude(made, tmp_path, gone)
     assert "Ranks 1, 3 died of SIGABRT and SIGSEGV" in text
 
@@ -237,7 +237,7 @@ def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
     for rank in (0, 2):
         call(made, rank, "finalize", site=THERE)
     made.signal = [0, 15, 0]
-    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     verdict, text = conclude(made, tmp_path, gone, finished=[0, 2])
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Ranks 0, 2 waited in finalize" in text and "Rank 1 had not arrived" in text
@@ -275,36 +275,36 @@ def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
     with (folder / "rank-000002.log").open("ab") as log:
         log.write(chunks(total, 2, 1, 0, window=True))
     ticks = iter(range(10**6))
-    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
-    monkeypatch.setattr(processes, "stat", lambda _: ("R", next(ticks)))
-    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
-    assert processes.look(mpiprof.open(folder), [2]).still == {2}
+    monkeypatch.setattr(processes, "find_alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "read_stat", lambda _: ("R", next(ticks)))
+    monkeypatch.setattr(processes, "SAMPLE_INTERVAL_S", 0.0)
+    assert processes.sample_processes(mpiprof.open(folder), [2]).still == {2}
 
 
 def test_stopped_and_sleeping_ranks_are_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = mpiprof.open(barrier_without_the_last().write(tmp_path / "t", finished=False))
-    monkeypatch.setattr(processes, "alive", lambda _: dict.fromkeys(range(3), True))
-    monkeypatch.setattr(processes, "BETWEEN_S", 0.0)
+    monkeypatch.setattr(processes, "find_alive", lambda _: dict.fromkeys(range(3), True))
+    monkeypatch.setattr(processes, "SAMPLE_INTERVAL_S", 0.0)
     for state, stopped in (("T", {2}), ("t", {2}), ("S", set())):
-        monkeypatch.setattr(processes, "stat", lambda _, state=state: (state, 1))
-        seen = processes.look(trace, [2])
+        monkeypatch.setattr(processes, "read_stat", lambda _, state=state: (state, 1))
+        seen = processes.sample_processes(trace, [2])
         assert seen.still == {2} and seen.stopped == stopped
 
 
 def test_a_silent_death_may_be_the_launcher_s(tmp_path: Path) -> None:
     made = barrier_without_the_last()
     made.signal = [15, 15, 0]
-    gone = Processes(10_000, dict.fromkeys(range(3), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
     assert "perhaps the launcher's." in conclude(made, tmp_path, gone)[1]
     made.signal = [15, 15, 11]
     assert "perhaps" not in conclude(made, tmp_path / "noted", gone)[1]
 
 
 def test_no_rank_is_reported_dead_without_evidence() -> None:
-    assert words.title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
-    assert words.title(Verdict("dead", (), ended=True)) == "JOB ENDED"
+    assert words.verdict_title(Verdict("dead", (1,), ended=True)) == "DEAD RANK"
+    assert words.verdict_title(Verdict("dead", (), ended=True)) == "JOB ENDED"
 
 
 def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
@@ -315,15 +315,15 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     made.inside[2] = 5
     still = now(0, 1, 2, after=20, still=frozenset([2]))
     verdict, text = conclude(made, tmp_path, still)
-    assert (verdict.kind, verdict.odd_ranks, verdict.why) == ("undecided", (), "unlogged")
+    assert (verdict.kind, verdict.odd_ranks, verdict.reason) == ("undecided", (), "unlogged")
     assert "Rank 2 has not arrived. Those that are waited for are in collectives that" in text
     busy = now(0, 1, 2, after=20, busy=frozenset([2]))
     assert conclude(made, tmp_path / "moves", busy)[0].kind == "undecided"
     trace = mpiprof.open(tmp_path / "t")
     found, pending = rank_state.find(trace)
     assert found[2].state == "inside"
-    monkeypatch.setattr(status, "alive", lambda _: still.alive)
-    reported = status.text(trace, found, pending, verdict)
+    monkeypatch.setattr(status, "find_alive", lambda _: still.alive)
+    reported = status.status_text(trace, found, pending, verdict)
     assert (
         "not logged, after barrier" in reported
         and "rank 2 is in a collective that is not" in reported
@@ -345,9 +345,11 @@ def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:
     still = now(*range(5), after=20, still=frozenset([1, 2]))
     verdict, text = conclude(made, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
-    assert [(other.kind, other.odd_ranks) for other in verdict.also] == [("point_to_point", (2,))]
+    assert [(other.kind, other.odd_ranks) for other in verdict.further] == [
+        ("point_to_point", (2,))
+    ]
     besides = text.partition(" Besides, ")[2]
     assert re.match(r"rank 3 waits in barrier at app.py:9 step on split \w+\. Rank 2 has", besides)
     assert besides.count("gdb -p 102") == 1
     verdict, _ = conclude(made, tmp_path / "soon", now(*range(5), after=9))
-    assert verdict.also == ()
+    assert verdict.further == ()

@@ -14,15 +14,15 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state, status
 from mpiprof.hang import verdict_text as words
-from mpiprof.hang.detector import Hangs, Wanted
+from mpiprof.hang.detector import HangDetector, HangRequest
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.node_processes import Node
-from mpiprof.hang.processes import Processes
-from mpiprof.hang.summary_writer import Summaries
+from mpiprof.hang.processes import JobProcesses
+from mpiprof.hang.summary_writer import SummaryWriter
 from mpiprof.launch import job as jobs
 from mpiprof.trace import Trace
 
-GONE = Processes(10_000, dict.fromkeys(range(3), False))
+GONE = JobProcesses(10_000, dict.fromkeys(range(3), False))
 NOT_KNOWN = "It is not known how the job ended: records of rank 1 could not be written"
 
 
@@ -34,11 +34,11 @@ def write(made: Synthetic, folder: Path, finished: bool | list[int] = False) -> 
     return mpiprof.open(folder)
 
 
-def conclude(trace: Trace, processes: Processes) -> tuple[Verdict, str]:
+def conclude(trace: Trace, processes: JobProcesses) -> tuple[Verdict, str]:
     """Return the verdict on a trace, and its text."""
     found, pending = rank_state.find(trace)
     one = job_verdict.conclude(trace, found, pending, processes)
-    return one, words.text(trace, found, one)
+    return one, words.format_verdict(trace, found, one)
 
 
 def test_a_missing_end_record_proves_nothing(
@@ -47,8 +47,8 @@ def test_a_missing_end_record_proves_nothing(
     trace = write(job(3), tmp_path / "t")
     verdict, text = conclude(trace, GONE)
     assert (verdict.kind, verdict.odd_ranks) == ("undecided", ()) and text.startswith(NOT_KNOWN)
-    monkeypatch.setattr(status, "alive", lambda _: GONE.alive)
-    shown = status.text(trace, *rank_state.find(trace), verdict)
+    monkeypatch.setattr(status, "find_alive", lambda _: GONE.alive)
+    shown = status.status_text(trace, *rank_state.find(trace), verdict)
     assert "before MPI_Finalize" not in shown and "No collective is pending" not in shown
     assert "Records of rank 1 could not be written: their later calls" in shown
     assert any(
@@ -69,7 +69,7 @@ def test_who_is_missing_may_have_come(tmp_path: Path) -> None:
         call(made, rank, "barrier", site=HERE)
     trace = write(made, tmp_path / "t")
     alive = dict.fromkeys(range(3), True)
-    still = Processes(10**12, alive, still=frozenset([1]))
+    still = JobProcesses(10**12, alive, still=frozenset([1]))
     assert conclude(trace, still)[0].kind == "none"
     assert conclude(trace, GONE)[0].kind == "undecided"
 
@@ -78,7 +78,7 @@ def test_who_has_finished_may_have_taken_part(tmp_path: Path) -> None:
     made = job(3)
     call(made, 0, "barrier", site=HERE)
     trace = write(made, tmp_path / "t", finished=[1, 2])
-    assert conclude(trace, Processes(10_000, {0: True, 1: False, 2: False}))[0].kind == "none"
+    assert conclude(trace, JobProcesses(10_000, {0: True, 1: False, 2: False}))[0].kind == "none"
 
 
 def test_written_records_are_still_used(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_written_records_are_still_used(tmp_path: Path) -> None:
 def test_report_and_json_state_lost_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "look", lambda *_: GONE)
+    monkeypatch.setattr(words, "sample_processes", lambda *_: GONE)
     write(job(3), tmp_path / "t")
     first = " ".join(run_verb("report", tmp_path / "t")[1].split("\n\n")[0].split())
     assert first.startswith(f"UNDECIDED: {NOT_KNOWN}")
@@ -111,8 +111,8 @@ def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
     write(made, tmp_path / "t")
     here = jobs.process(1)
     assert here is not None
-    hangs = Hangs(Wanted(1.0), tmp_path / "t", Node(here), True)
-    (line,) = hangs._conclude(time.monotonic() - 5, {}, {})
+    hangs = HangDetector(HangRequest(1.0), tmp_path / "t", Node(here), True)
+    (line,) = hangs._report_hang(time.monotonic() - 5, {}, {})
     assert (
         "the state of the ranks is unknown, because records of rank 1 could not be written" in line
     )
@@ -120,5 +120,5 @@ def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
 
 def test_a_summary_is_not_reported_as_killed(tmp_path: Path) -> None:
     write(job(3), tmp_path / "t")
-    Summaries(tmp_path / "s.json", tmp_path / "t", "").end()
+    SummaryWriter(tmp_path / "s.json", tmp_path / "t", "").write_last()
     assert json.loads((tmp_path / "s.json").read_text())["state"] == "unknown"

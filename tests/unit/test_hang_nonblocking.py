@@ -9,7 +9,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.hang import hang_threshold, rank_state, status
-from mpiprof.hang.processes import Processes
+from mpiprof.hang.processes import JobProcesses
 
 ALL = frozenset(range(4))
 TEXT = (
@@ -34,8 +34,8 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,)) and text.startswith(TEXT)
     trace = mpiprof.open(tmp_path / "t")
     found, pending = rank_state.find(trace)
-    assert hang_threshold.suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
-    reported = status.text(trace, found, pending, verdict)
+    assert hang_threshold.find_suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
+    reported = status.status_text(trace, found, pending, verdict)
     assert "No collective is pending" not in reported
     assert "of these outside MPI: 1" in reported
 
@@ -56,7 +56,7 @@ def test_none_while_a_rank_moves_or_it_is_only_late(tmp_path: Path) -> None:
 def test_it_stands_after_the_launcher_has_ended_the_job(tmp_path: Path) -> None:
     made = started()
     made.signal = [15, 15, 0, 0]
-    gone = Processes(10_000, dict.fromkeys(range(4), False))
+    gone = JobProcesses(10_000, dict.fromkeys(range(4), False))
     verdict, text = conclude(made, tmp_path, gone)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Rank 1 had started it, too, and was outside MPI" in text and "ranks 2-3" in text

@@ -14,7 +14,7 @@ import mpiprof
 from mpiprof.hang import hang_threshold, job_verdict, rank_state
 from mpiprof.hang import verdict_text as words
 from mpiprof.hang.job_verdict import Verdict
-from mpiprof.hang.processes import Processes, outside, stat
+from mpiprof.hang.processes import JobProcesses, read_stat, read_stat_without
 from mpiprof.hang.rank_state import Position
 from mpiprof.trace import Trace
 from mpiprof.trace.types import CALL
@@ -35,11 +35,11 @@ def crossed(folder: Path) -> Trace:
 
 
 def judge(
-    trace: Trace, found: list[Position], pending: list[rank_state.Pending], processes: Processes
+    trace: Trace, found: list[Position], pending: list[rank_state.Pending], processes: JobProcesses
 ) -> tuple[Verdict, str]:
     """Return the verdict and its text."""
     verdict = job_verdict.conclude(trace, found, pending, processes)
-    return verdict, words.text(trace, found, verdict)
+    return verdict, words.format_verdict(trace, found, verdict)
 
 
 def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> N
     found[1].free = found[2].free = 1
     still = now(0, 1, 2, after=20, still=frozenset([1, 2]))
     verdict, text = judge(trace, found, pending, still)
-    assert (verdict.kind, verdict.odd_ranks, verdict.spare) == ("undecided", (), (1, 2))
+    assert (verdict.kind, verdict.odd_ranks, verdict.may_still_arrive) == ("undecided", (), (1, 2))
     assert "None of these threads computes. Nothing tells which of them keeps" in text
     verdict, text = judge(trace, found, pending, now(0, 1, 2, after=20))
     assert verdict.kind == "undecided" and "computes" not in text
@@ -62,7 +62,7 @@ def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
     found, pending = rank_state.find(trace)
     found[1].free = found[2].free = 1
     found[1].tasks, found[2].tasks = [101], []
-    assert hang_threshold.suspects(found, pending, now(after=20).now_ns) == [
+    assert hang_threshold.find_suspects(found, pending, now(after=20).now_ns) == [
         1
     ]  # 2 cannot be inspected
     busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
@@ -75,7 +75,7 @@ def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) ->
     trace = crossed(tmp_path)
     found, pending = rank_state.find(trace)
     found[1].free = found[2].free = 1
-    gone = Processes(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
+    gone = JobProcesses(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
     verdict, text = judge(trace, found, pending, gone)
     assert (verdict.kind, verdict.odd_ranks, verdict.ended) == ("undecided", (), True)
     assert "died" not in text
@@ -83,7 +83,7 @@ def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) ->
 
 def used(inside: list[int]) -> list[int]:
     """Return the ticks that this process has used, and the ticks without some of its threads."""
-    found = [outside(os.getpid(), threads) for threads in ((), inside)]
+    found = [read_stat_without(os.getpid(), threads) for threads in ((), inside)]
     return [one[1] for one in found if one is not None]
 
 
@@ -109,7 +109,7 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
         other.join()
     whole, without = (b - a for a, b in zip(before, after, strict=True))
     assert whole >= 50 and without < whole / 2
-    assert outside(1 << 30, [5]) is None and stat(1 << 30) is None
+    assert read_stat_without(1 << 30, [5]) is None and read_stat(1 << 30) is None
 
 
 def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
