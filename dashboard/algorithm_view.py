@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.format_units import duration, size
+from mpiprof.interface.format_units import format_size, format_time
 from mpiprof.model import draw, problem_spec
 from mpiprof.model.catalogue import Algorithm
 from mpiprof.model.message_rounds import applies
@@ -41,7 +41,7 @@ def make_layout(state: states.PageState) -> Component:
         ),
         _make_select(
             "catalogue-bytes", "Data",
-            [{"value": str(n), "label": size(n)} for n in SIZES], str(shown["bytes"]),
+            [{"value": str(n), "label": format_size(n)} for n in SIZES], str(shown["bytes"]),
         ),
         _make_select(
             "catalogue-late", "Arrivals",
@@ -109,9 +109,9 @@ def make_entry(state: states.PageState) -> list[Component]:
         return [facts, html.P(found, className="note")]
     remote = shown["p"] // 2 if a.intercommunicator else 0
     names = draw.names_of(shown["p"], remote)
-    details = f"The last process ends at {duration(float(found.finish.max()))}"
+    details = f"The last process ends at {format_time(float(found.finish.max()))}"
     if shown["late"]:
-        details += f", {duration(found.last)} after the last arrival"
+        details += f", {format_time(found.last)} after the last arrival"
     return [
         facts,
         html.P(details + "."),

@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.format_units import count, duration
+from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.metrics import columns
 from mpiprof.reports import phrases
 from mpiprof.reports.site_labels import place
@@ -148,8 +148,8 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
                 parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
-        label = f"{count(shown)} of {count(len(values))} instances, ω from {duration(band[0])} to "
-        parts.append(html.B(label + duration(band[1])))
+        label = f"{format_count(shown)} of {format_count(len(values))} instances, ω from {format_time(band[0])} to "
+        parts.append(html.B(label + format_time(band[1])))
     return html.Nav(parts, className="steps")
 
 
@@ -231,8 +231,8 @@ def instance_card(data: TraceData, state: states.PageState, callsite: int) -> li
 def _instance_note(row: dict[str, Any]) -> str:
     last = "" if pd.isna(row["last_rank"]) else f"; rank {row['last_rank']} arrived last"
     wait = row["wait_ns"]
-    waited = "" if np.isnan(wait) else f"; {duration(wait)} of waiting"
-    return f"instance {count(row['number'])} on {row['algorithm']}{last}{waited}"
+    waited = "" if np.isnan(wait) else f"; {format_time(wait)} of waiting"
+    return f"instance {format_count(row['number'])} on {row['algorithm']}{last}{waited}"
 
 
 def _neighbour_links(

@@ -13,7 +13,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import duration, share
+from mpiprof.interface.format_units import format_share, format_time
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.metrics.columns import quantity_of
 from mpiprof.reports import colours, sentences
@@ -127,7 +127,9 @@ def finding_card(data: TraceData, found: Any, state: PageState) -> Component:
     """Return the card of a finding, as a link to the finding's first call site."""
     first = found.callsites[0] if found.callsites else None
     href = "/callsites" + state.without_page_keys().set_keys(callsite=first).format_query()
-    head = html.Div([html.B(duration(float(found.cost_ns))), html.Span(share(found.share))])
+    head = html.Div(
+        [html.B(format_time(float(found.cost_ns))), html.Span(format_share(found.share))]
+    )
     return dcc.Link(
         [
             head,

@@ -19,8 +19,8 @@ from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.errors import UsageError
-from mpiprof.interface.format_units import UNKNOWN, duration, share
-from mpiprof.interface.shell_hints import command, switched
+from mpiprof.interface.format_units import UNKNOWN, format_share, format_time
+from mpiprof.interface.shell_hints import format_command, switch_value
 from mpiprof.reports import conclusion, phrases
 from mpiprof.tune import result
 
@@ -92,7 +92,9 @@ def origin_list(table: pd.DataFrame, state: states.PageState) -> Component:
             f" after {filtered_tables.shorten_text(row['after_site'])}" if row["after"] >= 0 else ""
         )
         hops = f", {row['hops']:.0f} instances before" if row["hops"] >= 1 else ""
-        origin_text = f": {share(row['share'])} of instances, late by {duration(row['late_ns'])}"
+        origin_text = (
+            f": {format_share(row['share'])} of instances, late by {format_time(row['late_ns'])}"
+        )
         items.append(html.Li([where, f"{after}{hops}{origin_text}"]))
     return html.Ul(items, className="told")
 
@@ -139,11 +141,13 @@ def expectation_text(verdict: result.Verdict) -> Any:
     if verdict.worth == result.NO:
         return f"Not worth a change: {verdict.reason or UNKNOWN}."
     work = verdict.result.work
-    gain = f"{verdict.best} would save {share(verdict.gain_ns / verdict.base_ns)} of the score"
+    gain = (
+        f"{verdict.best} would save {format_share(verdict.gain_ns / verdict.base_ns)} of the score"
+    )
     sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
     where = (work.sites or (work.operation,))[0]
-    line = command("run", "--switch", switched(where, verdict.best), "PROGRAM")
-    sentence = f"{gain}, {duration(verdict.saved(verdict.gain_ns))} in all{sure}."
+    line = format_command("run", "--switch", switch_value(where, verdict.best), "PROGRAM")
+    sentence = f"{gain}, {format_time(verdict.saved(verdict.gain_ns))} in all{sure}."
     # Show the whole command or none: an unclosed quotation would swallow the user's next input.
     return [f"{sentence} Try: ", html.Code(line)] if len(line) < MAX_TEXT else sentence
 

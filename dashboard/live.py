@@ -9,8 +9,8 @@ from mpiprof.errors import TraceError
 from mpiprof.hang import rank_state, status, verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import trace_now_ns
-from mpiprof.interface.format_units import count, duration
-from mpiprof.interface.format_units import ranks as ranks_of
+from mpiprof.interface.format_units import format_count, format_time
+from mpiprof.interface.format_units import format_runs as ranks_of
 from mpiprof.reports.site_labels import communicator_name, place, site_of
 
 from . import components, filtered_tables
@@ -50,7 +50,7 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
         sentences += verdict_text.format_verdict(data.trace, found, verdict, time_ns)
         link = "/live" + state.without_page_keys().format_query()
         return dcc.Link(filtered_tables.shorten_text(sentences), href=link, className="state dead")
-    sentences = f"running, {duration(float(data.trace.run_ns))} recorded"
+    sentences = f"running, {format_time(float(data.trace.run_ns))} recorded"
     stuck = next((one for one in pending if one.missing), None)
     if stuck is not None:
         where = ", ".join(place(site_of(data.trace, site)) for site in stuck.sites[:1])
@@ -86,9 +86,9 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
     facts = [
         ("job", filtered_tables.shorten_text(trace.program)),
         ("state", html.Span(sentences, className=f"state {kind}")),
-        ("ranks", count(trace.ranks)),
-        ("ended", count(trace.ranks - len(left))),
-        ("recorded", duration(float(trace.run_ns))),
+        ("ranks", format_count(trace.ranks)),
+        ("ended", format_count(trace.ranks - len(left))),
+        ("recorded", format_time(float(trace.run_ns))),
     ]
     chosen = set(data.filtered_ranks(state).tolist())
     shown = [one for one in pending if chosen & {*one.arrived, *one.missing}]
@@ -161,8 +161,8 @@ def _missing_line(data: TraceData, position: rank_state.Position, time_ns: int |
 
 def _format_since(data: TraceData, at_ns: int, time_ns: int | None) -> str:
     if time_ns is not None:
-        return f"{duration(float(max(time_ns - at_ns, 0)))} ago"
-    return f"{duration(float(at_ns - data.trace.run_started_ns))} after the start"
+        return f"{format_time(float(max(time_ns - at_ns, 0)))} ago"
+    return f"{format_time(float(at_ns - data.trace.run_started_ns))} after the start"
 
 
 def _rank_table(

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.optional_dependencies import part
+from mpiprof.interface.optional_dependencies import import_dashboard
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -67,9 +67,9 @@ class Plots:
     def instance(self, site: Site = None, number: int | None = None) -> go.Figure:
         """Arrivals and waits in one instance of a call site, by default in the worst one."""
         callsite = self._callsite_number(site)
-        state = part("url_state").PageState()
-        rows = part("filtered_tables").filtered_instances(self._data, callsite, state)
-        at = part("trace_figures").find_worst(rows) if number is None else number
+        state = import_dashboard("url_state").PageState()
+        rows = import_dashboard("filtered_tables").filtered_instances(self._data, callsite, state)
+        at = import_dashboard("trace_figures").find_worst(rows) if number is None else number
         if not 0 <= at < len(rows):
             raise UsageError(
                 f"instance {at}: the call site has {len(rows)} instances, counted from 0"
@@ -79,7 +79,9 @@ class Plots:
     def algorithms(self, site: Site = None) -> go.Figure:
         """Comparison of all algorithms at a call site, simulated under its recorded arrivals."""
         return self._as_picture(
-            part("trace_figures").draw_algorithms(self._data, self._callsite_number(site))
+            import_dashboard("trace_figures").draw_algorithms(
+                self._data, self._callsite_number(site)
+            )
         )
 
     def compare(self, other: Trace | str | os.PathLike[str]) -> go.Figure:
@@ -88,9 +90,9 @@ class Plots:
             import mpiprof
 
             other = mpiprof.open(other)
-        state = part("url_state").PageState()
+        state = import_dashboard("url_state").PageState()
         return self._as_picture(
-            part("trace_figures").draw_compare(self._data, _data_of(other), state)
+            import_dashboard("trace_figures").draw_compare(self._data, _data_of(other), state)
         )
 
     def timeline(self, begin_ns: int = 0, end_ns: int = 0) -> go.Figure:
@@ -108,12 +110,14 @@ class Plots:
         return hot[0] if hot else self._trace.callsite(0)
 
     def _draw(self, name: str, *arguments: Any) -> go.Figure:
-        make = getattr(part("trace_figures"), f"draw_{name}")
-        return self._as_picture(make(self._data, part("url_state").PageState(), *arguments))
+        make = getattr(import_dashboard("trace_figures"), f"draw_{name}")
+        return self._as_picture(
+            make(self._data, import_dashboard("url_state").PageState(), *arguments)
+        )
 
     def _as_picture(self, figure: go.Figure) -> go.Figure:
-        return figure.update_layout(template=part("theme").make_template(dark=False))
+        return figure.update_layout(template=import_dashboard("theme").make_template(dark=False))
 
 
 def _data_of(trace: Trace) -> Any:
-    return part("trace_data").TraceData(trace.path.name, trace.path, trace)
+    return import_dashboard("trace_data").TraceData(trace.path.name, trace.path, trace)

@@ -14,8 +14,8 @@ import pandas as pd
 
 from mpiprof.diagnosis.findings import Gain
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.format_units import count
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.format_units import format_count
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.model import machine as machines
 from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
@@ -69,8 +69,8 @@ def simulate_work(data: TraceData, work: Work) -> result.Result:
 def _refuse_large(data: TraceData, work: Work) -> None:
     if work.members > MAX_PROCESSES:
         raise UsageError(
-            f"{count(work.members)} processes are too many to simulate for a page: use "
-            f"{command('tune', data.path)} in a terminal"
+            f"{format_count(work.members)} processes are too many to simulate for a page: use "
+            f"{format_command('tune', data.path)} in a terminal"
         )
 
 

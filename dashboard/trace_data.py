@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.interface.format_units import ranks
+from mpiprof.interface.format_units import format_runs
 from mpiprof.metrics.tables import communicator_names
 from mpiprof.store import cache, cached_trace
 from mpiprof.trace import Trace
@@ -131,7 +131,9 @@ class TraceData:
         """Return a rank's host and the processors that its affinity allows, as text."""
         processors = self.trace.tables.processes.get(rank, {}).get("processors") or []
         affinity = (
-            f", processor{'s' * (len(processors) > 1)} {ranks(processors)}" if processors else ""
+            f", processor{'s' * (len(processors) > 1)} {format_runs(processors)}"
+            if processors
+            else ""
         )
         return self.host_of(rank)[:300] + affinity
 

@@ -44,9 +44,9 @@ class CommandParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise ArgumentError for a value that is not among an option's choices."""
         if action.choices is not None and value not in action.choices:
-            from mpiprof.interface.nearest_name import nearest
+            from mpiprof.interface.nearest_name import suggest_names
 
-            hint = nearest(str(value), map(str, action.choices))
+            hint = suggest_names(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"no {value!r}; {hint}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -55,14 +55,14 @@ class CommandParser(argparse.ArgumentParser):
         for word in left:
             if word.startswith("-"):
                 from mpiprof.interface.nearest_name import (
-                    nearest,  # every rank of a job imports this module
+                    suggest_names,  # every rank of a job imports this module
                 )
 
                 name = word.partition("=")[0]
                 shown = [a for a in self._actions if a.help != argparse.SUPPRESS]
                 options = [option for action in shown for option in action.option_strings]
                 raise UsageError(
-                    f"no option {name}; {nearest(name, options)}; see `{self.prog} --help`"
+                    f"no option {name}; {suggest_names(name, options)}; see `{self.prog} --help`"
                 )
         if left:
             raise UsageError(self._surplus_message(args, left))
@@ -72,7 +72,7 @@ class CommandParser(argparse.ArgumentParser):
         """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
             return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
-        line = shell_hints.command("compare", args.trace, *map(Path, left))
+        line = shell_hints.format_command("compare", args.trace, *map(Path, left))
         one = f"`{self.prog}` takes one trace, not {1 + len(left)}"
         return f"{one}; `{line}` shows what changed between them"
 
@@ -173,7 +173,7 @@ def discard_output() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; errors become one line on standard error."""
-    ascii_fallback.prepare()
+    ascii_fallback.prepare_streams()
     try:
         code = run_verb(sys.argv[1:] if words is None else words)
         if sys.stdout is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, size, unit_of
+from mpiprof.interface.format_units import format_size, format_time, unit_of
 from mpiprof.model.simulate import Timing
 from mpiprof.reports import colours
 
@@ -36,8 +36,8 @@ def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
             line={"color": colours.GREY, "width": 3},
             marker={"symbol": ["line-ns-open", "square"], "size": [10, 6], "color": colours.GREY,
                     "line": {"width": 2}},
-            hovertemplate=f"process {names[i]}: from {duration(begin * scale)} to "
-            f"{duration(end * scale)}<extra></extra>",
+            hovertemplate=f"process {names[i]}: from {format_time(begin * scale)} to "
+            f"{format_time(end * scale)}<extra></extra>",
         )  # fmt: skip
     for colour in range(len(colours.CYCLE) - 1):
         chosen = [m for m in messages if m.round % (len(colours.CYCLE) - 1) == colour]
@@ -46,8 +46,8 @@ def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         x = [v for m in chosen for v in (m.start / scale, m.end / scale, None)]
         y = [v for m in chosen for v in (m.source, m.target, None)]
         hover_text = [
-            f"round {m.round}: {names[m.source]} to {names[m.target]}, {size(m.bytes)}, "
-            f"{duration(m.start)} to {duration(m.end)}"
+            f"round {m.round}: {names[m.source]} to {names[m.target]}, {format_size(m.bytes)}, "
+            f"{format_time(m.start)} to {format_time(m.end)}"
             for m in chosen
         ]
         figure.add_scatter(
@@ -86,7 +86,7 @@ def draw_scores(table: pd.DataFrame) -> go.Figure:
         orientation="h",
         name="simulated",
         marker={"color": colours.BLUE, "line": {"width": 0}},
-        text=[duration(v) for v in others["score_ns"]],
+        text=[format_time(v) for v in others["score_ns"]],
         textposition="auto",
         customdata=[str(text)[:200] for text in others["algorithm"]],
         hovertemplate="%{customdata}<br>%{text}<extra></extra>",
@@ -98,7 +98,7 @@ def draw_scores(table: pd.DataFrame) -> go.Figure:
             x=at / scale,
             line={"color": colours.RED, "width": 2, "dash": "dot" if beyond else "solid"},
             annotation={
-                "text": f"{_shorten(name)} now, measured: {duration(measured)}" + " →" * beyond,
+                "text": f"{_shorten(name)} now, measured: {format_time(measured)}" + " →" * beyond,
                 "xanchor": "right" if beyond else "auto",
             },
             annotation_position="top",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import UNKNOWN, duration, unit_of
+from mpiprof.interface.format_units import UNKNOWN, format_time, unit_of
 from mpiprof.trace.types import Array, Float, Int
 
 MAX_FINE = 3e3  # highest ratio of axis limits at which an axis also has ticks at 2 and 5
@@ -18,7 +18,7 @@ MAX_ROWS, MAX_COLUMNS = 256, 1000  # limits of drawn rows and columns; more are 
 
 def format_durations(values: Any) -> list[str]:
     """Return times as formatted text, for hover texts."""
-    return [UNKNOWN if v is None else duration(float(v)) for v in np.asarray(values).tolist()]
+    return [UNKNOWN if v is None else format_time(float(v)) for v in np.asarray(values).tolist()]
 
 
 def run_starts(count: int, max_runs: int) -> Int:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, factor, share, unit_of
+from mpiprof.interface.format_units import format_factor, format_share, format_time, unit_of
 from mpiprof.metrics.aggregate import RANGE_NAMES, RANGES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float, Int
@@ -48,7 +48,7 @@ def draw_factors(instances: pd.DataFrame, phases: pd.DataFrame, changes: pd.Data
             name=name,
             line={"color": colour, "width": 1.2},
             marker={"size": 4},
-            customdata=[factor(v) if known else duration(v) for v in values.tolist()],
+            customdata=[format_factor(v) if known else format_time(v) for v in values.tolist()],
             hovertemplate=f"instance %{{x}}<br>{name} %{{customdata}}<extra></extra>",
         )
     if known:
@@ -197,7 +197,9 @@ def heat_map_note(late: Float, ranks: Int, numbers: Int) -> str:
     note = f"A cell is the greatest lateness of up to {' by '.join(of)}. " if of else ""
     high, largest = float(np.nanquantile(late, CLIPPING_QUANTILE)), float(np.nanmax(late))
     if 0 < high < largest:
-        note += f"Colours end at {duration(high)}; the greatest lateness is {duration(largest)}. "
+        note += (
+            f"Colours end at {format_time(high)}; the greatest lateness is {format_time(largest)}. "
+        )
     opened = " and opens the ranks of the row" if apiece[0] > 1 else ""
     return f"{note}A click shows the instance{opened}."
 
@@ -269,9 +271,9 @@ def _draw_figure_one_marks(figure: go.Figure, late: Float, scale: float, message
         x=mean / scale, line={"dash": "dash", "width": 1.2, "color": colours.GREY},
         annotation={"text": "ā", "font": {"size": 13}}, annotation_position="bottom right",
     )  # fmt: skip
-    text = f"ω = {duration(last)}"
+    text = f"ω = {format_time(last)}"
     if message_ns > 0:
-        text += f" = {factor(last / message_ns)} T"
+        text += f" = {format_factor(last / message_ns)} T"
     figure.add_shape(
         type="line", x0=0, x1=last / scale, y0=1.03, y1=1.03, yref="paper",
         line={"width": 2, "color": colours.ORANGE},
@@ -394,7 +396,7 @@ def draw_shares(table: pd.DataFrame) -> go.Figure:
                 "arrayminus": [100 * (value - low)],
                 "thickness": 1.2,
             },
-            hovertemplate=f"{name}: {share(value)} ({share(low)} to {share(high)})<extra></extra>",
+            hovertemplate=f"{name}: {format_share(value)} ({format_share(low)} to {format_share(high)})<extra></extra>",
         )
     figure.update_layout(
         height=50 + 34 * len(table),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import share, unit_of
+from mpiprof.interface.format_units import format_share, unit_of
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
@@ -38,7 +38,7 @@ def draw_times(parts: pd.DataFrame) -> go.Figure:
             orientation="h",
             name=TITLES[str(composition)],
             marker={"color": COLOURS[str(composition)], "line": {"width": 0}},
-            text=[share(value) for value in of_all],
+            text=[format_share(value) for value in of_all],
             textposition="inside",
             textangle=0,
             customdata=axes.format_durations(rows["ns"]),

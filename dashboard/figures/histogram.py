@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import count, duration
+from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float
 
@@ -48,7 +48,7 @@ def draw_spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:
             .astype(np.int64)
             .tolist(),  # a list instead of a typed array: the browser sends it back
             text=[
-                f"{duration(a)} to {duration(b)}: {count(n)} instance{'s' * (n != 1)}"
+                f"{format_time(a)} to {format_time(b)}: {format_count(n)} instance{'s' * (n != 1)}"
                 for a, b, n in zip(low, high, counts.tolist(), strict=True)
             ],
             textposition="none",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from mpiprof.interface.format_units import duration, share, unit_of
+from mpiprof.interface.format_units import format_share, format_time, unit_of
 from mpiprof.metrics.wait_matrix import Whom
 from mpiprof.reports import colours
 
@@ -45,11 +45,11 @@ def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
             orientation="h",
             name=TITLES[part],
             marker={"color": COLOURS[part], "line": {"width": 0}},
-            text=share(of_all) if of_all > 0.04 else "",
+            text=format_share(of_all) if of_all > 0.04 else "",
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            hovertemplate=f"{TITLES[part]}<br>{share(of_all)} ({duration(ns)})<extra></extra>",
+            hovertemplate=f"{TITLES[part]}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>",
         )
     figure.update_layout(
         barmode="stack",
@@ -109,7 +109,7 @@ def draw_wait_matrix(found: Whom) -> go.Figure:
     largest = float(found.total_wait_ns.max())
     unit, scale = unit_of(largest)
     shown = np.where(found.total_wait_ns > 0, found.total_wait_ns, np.nan)
-    hover_text = np.vectorize(duration)(found.total_wait_ns)
+    hover_text = np.vectorize(format_time)(found.total_wait_ns)
     figure = go.Figure(
         go.Heatmap(
             z=(shown / scale).astype(np.float32),

@@ -11,7 +11,7 @@ from dash import Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.interface.format_units import count, size
+from mpiprof.interface.format_units import format_count, format_size
 
 from .. import (
     algorithm_view,
@@ -77,8 +77,8 @@ def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> 
     if work is None:
         return html.P("No algorithm of the catalogue applies here.", className="note")
     found = predictions.simulate_work(data, work)
-    sizes = "" if work.bytes is None else f", {size(work.bytes[1])}"
-    about = f"{count(work.instances)} instances on {work.members} ranks{sizes}; "
+    sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
+    about = f"{format_count(work.instances)} instances on {work.members} ranks{sizes}; "
     about += f"{len(found.base)} of them simulated with their recorded arrivals."
     return html.Div(
         [
@@ -120,10 +120,10 @@ def history_card(data: TraceData, state: states.PageState, callsite: int) -> Com
         row = known["key"][known["key"]["key"] == key].iloc[0]
         instances = int(ends["instances"].max()) if len(ends) else 0
         parts += [
-            html.H3(f"{row['operation']}, {size(float(row['bytes']))}"),
+            html.H3(f"{row['operation']}, {format_size(float(row['bytes']))}"),
             components.make_graph(figures.draw_history(choices, instances), state),
             html.P(
-                f"{count(len(phases))} phases: "
+                f"{format_count(len(phases))} phases: "
                 + ", ".join(f"from {p.instance} ({p.why})" for p in phases.head(10).itertuples()),
                 className="note",
             ),

@@ -15,7 +15,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from mpiprof.diagnosis.compare_verdict import judge_difference
-from mpiprof.interface.format_units import UNKNOWN, change, duration
+from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
 from mpiprof.reports import phrases
 from mpiprof.reports.compare_sentences import verdict as in_words
 
@@ -200,11 +200,11 @@ def _only_in(row: dict[str, Any]) -> str:
 
 def _change_cell(row: dict[str, Any], column: str) -> Any:
     values = [float(row[column]), float(row[f"other_{column}"])]
-    change_text = " → ".join(duration(value) for value in values)
+    change_text = " → ".join(format_time(value) for value in values)
     value = float(row[f"{column}_change"])
     if np.isnan(value):
         return change_text
-    text = f"{change_text} ({change(value)})"
+    text = f"{change_text} ({format_change(value)})"
     return html.B(text) if row["significant"] and row[f"{column}_p"] < 0.05 else text
 
 

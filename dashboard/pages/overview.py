@@ -9,7 +9,7 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from mpiprof.interface.format_units import count, duration, share
+from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.libraries import mpi_name
 from mpiprof.reports import colours, phrases, text
 
@@ -61,7 +61,11 @@ def time_card(data: TraceData, state: states.PageState, _: int) -> Component:
         components.make_graph(figures.draw_time_bar(parts), state, id="time"),
         components.make_legend(
             [
-                (figures.COLOURS[part], f"{figures.TITLES[part]} {share(ns / whole)}", duration(ns))
+                (
+                    figures.COLOURS[part],
+                    f"{figures.TITLES[part]} {format_share(ns / whole)}",
+                    format_time(ns),
+                )
                 for part, ns in parts[parts["ns"] > 0].itertuples(index=False)
             ]
         ),
@@ -108,11 +112,11 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
     facts = [
-        ("ranks", f"{count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
+        ("ranks", f"{format_count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
         ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
-        ("run time", duration(float(trace.run_ns))),
+        ("run time", format_time(float(trace.run_ns))),
         ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
         ("message times", text.message_times(trace)),
         ("trace", filtered_tables.shorten_text(data.path)),
@@ -131,7 +135,9 @@ def callsite_bars(
     for row in ordered[:MAX_SITES]:
         value = float(row[f"total_{what}_ns"])
         known = what == "elapsed" or row["complete_instances"]
-        value_text = f"{duration(value)} · {share(value / whole_ns)}" if known else "not known"
+        value_text = (
+            f"{format_time(value)} · {format_share(value / whole_ns)}" if known else "not known"
+        )
         bars.append(
             components.make_bar_link(
                 row["place"],
@@ -144,7 +150,7 @@ def callsite_bars(
             )
         )
     if len(rows) > MAX_SITES:
-        more = f"and {count(len(rows) - MAX_SITES)} more call sites"
+        more = f"and {format_count(len(rows) - MAX_SITES)} more call sites"
         bars.append(dcc.Link(more, href="/callsites" + state.without_page_keys().format_query()))
     return bars
 

@@ -26,9 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.output_files import write_whole
-from mpiprof.interface.parse_units import arrivals, parameters, positive, size
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.output_files import write_text
+from mpiprof.interface.parse_units import (
+    parse_arrivals,
+    parse_parameters,
+    parse_positive,
+    parse_size,
+)
+from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--draw", action="store_true", help="a space-time diagram")
     add("--simulate", action="store_true", help="print predicted times, fastest first")
     add("--prove", action="store_true", help="verify the schedules symbolically")
-    add("-p", dest="processes", type=positive, metavar="P", help="number of processes")
-    add("-q", dest="remote", type=positive, default=0, metavar="Q", help="the remote group's")
-    add("--bytes", type=size, default=65536, metavar="SIZE", help="bytes of data (64K)")
+    add("-p", dest="processes", type=parse_positive, metavar="P", help="number of processes")
+    add("-q", dest="remote", type=parse_positive, default=0, metavar="Q", help="the remote group's")
+    add("--bytes", type=parse_size, default=65536, metavar="SIZE", help="bytes of data (64K)")
     add("--root", type=int, default=0, metavar="R", help="rank of the root (0)")
     add(
         "--distribution",
@@ -75,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="machine table (alpha, beta, gamma) that `calibrate` wrote",
     )
-    add("--per-node", type=positive, default=1, metavar="N", help="N processes per node (1)")
+    add("--per-node", type=parse_positive, default=1, metavar="N", help="N processes per node (1)")
     add("--node-port", action="store_true", help="all processes of a node share one network port")
     add("-o", dest="output", type=Path, metavar="FILE.html", help="write the drawing to a file")
 
@@ -105,13 +110,13 @@ def run(args: argparse.Namespace) -> int:
         operation = args.operation or "allgatherv"
         print(algorithm_tables.listing(rows))
         words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
-        print(f"\nnext: {command('algorithms', *words)}")
+        print(f"\nnext: {format_command('algorithms', *words)}")
     return 0
 
 
 def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
-    from mpiprof.interface.progress import bar
+    from mpiprof.interface.progress import show_progress
     from mpiprof.model.catalogue import applies
     from mpiprof.model.proofs import PROCESSES, Proofs
     from mpiprof.model.proofs import prove as proved
@@ -124,7 +129,7 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     if not fitting:
         raise UsageError(f"-p {args.processes}: the algorithm requires {chosen[0].restrictions}")
     found: list[Proofs] = []
-    with bar("proving", len(fitting)) as step:
+    with show_progress("proving", len(fitting)) as step:
         for a in fitting:
             found.append(proved(a, sizes))
             step(1)
@@ -134,7 +139,7 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     else:
         print(algorithm_tables.proofs(rows))
         first = found[0].algorithm
-        line = command("algorithms", first.operation, first.name, "-p", 8, "--draw")
+        line = format_command("algorithms", first.operation, first.name, "-p", 8, "--draw")
         print(f"\nnext: {line}")
     return int(any(one.failure for one in found))
 
@@ -160,12 +165,12 @@ def problem_from_options(args: argparse.Namespace) -> tuple[Setting, list[float]
         tuple(nodes) if args.per_node > 1 else (),
         found,
     )
-    return made, arrivals(args.arrivals, args.processes + args.remote), nodes
+    return made, parse_arrivals(args.arrivals, args.processes + args.remote), nodes
 
 
 def print_predictions(args: argparse.Namespace) -> None:
     """Print predictions for all algorithms, or for the named algorithm."""
-    from mpiprof.interface.progress import working
+    from mpiprof.interface.progress import show_work
     from mpiprof.model import problem_spec
     from mpiprof.model.simulate import lower_bound
     from mpiprof.reports import algorithm_tables
@@ -183,7 +188,7 @@ def print_predictions(args: argparse.Namespace) -> None:
     problem = problem_spec.problem(args.operation, made)
     rows, left_out = [], []
     for a in algorithms:
-        with working(f"simulating {a.name}"):
+        with show_work(f"simulating {a.name}"):
             timing = simulate_if_applicable(args, a, made, begin, nodes, trace=False)
         if isinstance(timing, str):
             left_out.append((a.name, timing))
@@ -205,7 +210,7 @@ def print_predictions(args: argparse.Namespace) -> None:
         size = min(8, args.processes)
         words = [args.operation, rows[0][0], "-p", size]
         words += ["-q", min(4, args.remote)] if groups else []
-        print(f"\nnext: {command('algorithms', *words, '--draw')}")
+        print(f"\nnext: {format_command('algorithms', *words, '--draw')}")
 
 
 def simulate_if_applicable(
@@ -223,7 +228,7 @@ def simulate_if_applicable(
     from mpiprof.model.simulate import simulate
 
     problem = problem_spec.problem(a.operation, made)
-    given = parameters(args.parameters)
+    given = parse_parameters(args.parameters)
     if not args.name:  # each algorithm gets only the parameters that it has
         given = problem_spec.parameters_for(a, given)
     problem = problem_spec.with_parameters(a, problem, given)
@@ -258,10 +263,10 @@ def print_diagram(args: argparse.Namespace) -> None:
         print(draw.text(timing, names, terminal_width()))
         groups = ["-q", args.remote] if args.remote else []
         words = [args.operation, "-p", args.processes, *groups, "--simulate"]
-        print(f"\nnext: {command('algorithms', *words)}")
+        print(f"\nnext: {format_command('algorithms', *words)}")
         return
     page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
-    write_whole(args.output, page)
+    write_text(args.output, page)
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 
 

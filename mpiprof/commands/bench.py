@@ -25,7 +25,7 @@ from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
 from mpiprof.interface import parse_units
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import ranks
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import Mpi
@@ -100,14 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--sizes",
-        type=parse_units.sizes,
+        type=parse_units.parse_sizes,
         default=(),
         metavar="64K,1M",
         help="message sizes in place of the default, or c of allgatherv's distributions",
     )
     add(
         "--blocks",
-        type=parse_units.sizes,
+        type=parse_units.parse_sizes,
         default=(),
         metavar="8K,32K",
         help="block sizes of pipelines",
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         if not 2 <= args.simulate <= 65536:
             raise UsageError(f"--simulate {args.simulate}: 2 to 65536 processes")
         simulate_study(args.study, options, args.simulate)
-        print(f"next: {command('bench', args.study, '--cluster', '16x100mbit')}")
+        print(f"next: {format_command('bench', args.study, '--cluster', '16x100mbit')}")
         return 0
     if rank_in(environment) is not None:
         if args.ranks is not None or args.cluster:
@@ -171,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None:
         raise UsageError(
-            f"no ranks to measure: use `{command('bench', args.study, ranks=8)}`, -n 8, "
+            f"no ranks to measure: use `{format_command('bench', args.study, ranks=8)}`, -n 8, "
             "--cluster 16x100mbit or --simulate 64"
         )
     return run_on_this_machine(args, mpi, options)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch.job import rank_in
 from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure the machine: every rank takes part, and rank 0 writes and prints the result."""
     if args.output is None:
-        line = command("calibrate", "-o", "machine.json", ranks=8)
+        line = format_command("calibrate", "-o", "machine.json", ranks=8)
         raise UsageError(f"-o is missing: `{line}`")
     if not args.output.absolute().parent.is_dir():
         raise UsageError(
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if rank is None:
         raise UsageError(
             "calibrate requires at least two ranks: "
-            f"`{command('calibrate', '-o', args.output, ranks=8)}`"
+            f"`{format_command('calibrate', '-o', args.output, ranks=8)}`"
         )
     run_measurement(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
         table = read_written_table(args.output)
         why = fault(table)
         print(describe(args.output, table, why))
-        line = command("run", "--machine", args.output, "app.py", ranks=8)
-        again = command("calibrate", "-o", args.output, ranks=8)
+        line = format_command("run", "--machine", args.output, "app.py", ranks=8)
+        again = format_command("calibrate", "-o", args.output, ranks=8)
         print(f"next: {again}   (measure again)" if why else f"next: {line}")
     sys.stdout.flush()
     return 0
@@ -112,7 +112,7 @@ def read_written_table(output: Path) -> dict[str, Any]:
 
 def describe(output: Path, machine: dict[str, Any], why: str) -> str:
     """Return a summary of the measurement; why: the reason that it is unusable, or ""."""
-    from mpiprof.interface.format_units import duration
+    from mpiprof.interface.format_units import format_time
 
     lines = [f"{output}: message times of this machine"]
     for name, label in (("within", "within a node"), ("between", "between nodes")):
@@ -122,7 +122,9 @@ def describe(output: Path, machine: dict[str, Any], why: str) -> str:
             continue
         beta = link["beta_ns_per_byte"]
         bandwidth = f", {1 / beta:.2f} GB/s" if beta > 0 else ""
-        lines.append(f"  {label:<14} {duration(link['alpha_ns'])} for an empty message{bandwidth}")
+        lines.append(
+            f"  {label:<14} {format_time(link['alpha_ns'])} for an empty message{bandwidth}"
+        )
     if why:
         lines.append(
             f"  not usable: {why}; measure again with one core for each rank and no other "

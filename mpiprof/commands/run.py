@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.output_files import check_output
-from mpiprof.interface.parse_units import budget
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.parse_units import parse_budget
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import job, library
 from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
 from mpiprof.launch.job import rank_in
@@ -94,7 +94,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
         ) from error
     words = program_words(args)
     if not words:
-        raise UsageError(f"no program to run: `{command('run', 'app.py')}`")
+        raise UsageError(f"no program to run: `{format_command('run', 'app.py')}`")
     program = find_program(words, module=args.module)
     if args.machine is not None:
         check_machine(args.machine)
@@ -233,7 +233,7 @@ def start_agent(args: argparse.Namespace, prepared: dict[str, str]) -> None:
         from mpiprof.hang.agent import run_agent
         from mpiprof.hang.detector import HangRequest
 
-        limit = HangRequest(budget(args.watch), args.on_hang or "") if args.watch else None
+        limit = HangRequest(parse_budget(args.watch), args.on_hang or "") if args.watch else None
         run_agent(job_here, limit, summary_to)
 
     try:
@@ -287,7 +287,7 @@ def check_machine(path: Path) -> None:
     """Raise UsageError unless a file looks like the output of `calibrate`."""
     if not path.is_file():
         raise UsageError(
-            f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
+            f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
         )
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
@@ -317,7 +317,7 @@ def read_model(machine: Path | None) -> str | None:
         link = table.get("between") or table["within"]
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        line = command("calibrate", "-o", "machine.json", ranks=4)
+        line = format_command("calibrate", "-o", "machine.json", ranks=4)
         raise UsageError(f"{machine} is not a machine table: `{line}` makes one") from None
 
 

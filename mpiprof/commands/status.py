@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from mpiprof.interface import format_units
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the state of a job."""
     import mpiprof
     from mpiprof.hang import rank_state, status, verdict_text
-    from mpiprof.interface.progress import working
+    from mpiprof.interface.progress import show_work
     from mpiprof.reports import json
     from mpiprof.trace.default_trace import chosen
 
     trace = mpiprof.open(chosen(args.trace))
-    with working("reading the logs" if trace.finalised else "reading the last records"):
+    with show_work("reading the logs" if trace.finalised else "reading the last records"):
         found, pending = rank_state.find(trace)
         verdict = verdict_text.status_verdict(trace, found, pending)
     if args.json:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if trace.lost:
         print(
-            f"Records of {format_units.named(sorted(trace.lost))} are missing (full disk "
+            f"Records of {format_units.format_ranks(sorted(trace.lost))} are missing (full disk "
             "or truncated logs), so later calls are unknown.\n"
         )
     if trace.tables.limits:
@@ -58,5 +58,5 @@ def run(args: argparse.Namespace) -> int:
     verb = "status" if stuck else "report"
     hint = "   (repeat to see whether any rank has moved)" if stuck else ""
     named = (args.trace,) if args.trace else ()
-    print(f"next: {command(verb, *named)}{hint}")
+    print(f"next: {format_command(verb, *named)}{hint}")
     return 0

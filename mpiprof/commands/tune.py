@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.errors import UsageError
 from mpiprof.interface import parse_units
 from mpiprof.interface.output_files import check_output
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --to: the program uses only commutative reduction operations",
     )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("-n", "-np", dest="ranks", type=parse_units.number(2, 1 << 20), metavar="N")
+    place.add_argument(
+        "-n", "-np", dest="ranks", type=parse_units.number_parser(2, 1 << 20), metavar="N"
+    )
     place.add_argument(
         "--cluster",
         metavar="16x100mbit",
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--budget",
-        type=parse_units.budget,
+        type=parse_units.parse_budget,
         default=120.0,
         metavar="2m",
         help="limit the time of tuning (2m)",
@@ -82,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
     add(
         "--top",
-        type=parse_units.number(1, 10**6),
+        type=parse_units.number_parser(1, 10**6),
         default=TOP_WORKS,
         metavar="N",
         help=f"show at most N rows ({TOP_WORKS})",
@@ -102,12 +104,12 @@ def run(args: argparse.Namespace) -> int:
     trace, name = open_named_trace(args)
     if args.found:
         return plan_from_selector(args, trace, name)
-    from mpiprof.interface.progress import bar
+    from mpiprof.interface.progress import show_progress
     from mpiprof.tune import predict, tasks
 
     works = tasks.chosen(trace, predict.patterns_for(trace.ranks), args.site)
     machine = machine_to_simulate(args, trace)
-    with bar("simulating", len(works)) as step:
+    with show_progress("simulating", len(works)) as step:
         results = predict.predict(works, machine, args.budget, lambda: step(1))
     return print_results(args, trace, name, results, recorded_origin(trace, "model"))
 
@@ -140,14 +142,14 @@ def check(args: argparse.Namespace) -> None:
 
 def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
-    from mpiprof.interface.progress import working
+    from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import given
     from mpiprof.store.cached_trace import open_trace, refuse_unread
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
     folder, table = chosen(args.trace), given(args.machine, fault)
-    with working(f"reading {folder}"):
+    with show_work(f"reading {folder}"):
         trace = open_trace(folder, args.workers, table)
         refuse_unread(trace)
     return trace, str(folder)
@@ -194,7 +196,7 @@ def replay(args: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from mpiprof.interface.format_units import duration
+    from mpiprof.interface.format_units import format_time
     from mpiprof.libraries import mpi_name
     from mpiprof.tune import plan_entries
     from mpiprof.tune.replay.imposed_arrivals import NEAR_NS
@@ -215,12 +217,12 @@ def replay(args: argparse.Namespace) -> int:
     head = (
         f"Replayed{environment} with {outcome.ranks} ranks of {facts['mpi']}: "
         f"{len(errors)} instances in {outcome.laps} laps\n"
-        f"  arrivals imposed within {duration(facts['arrival_error_median_ns'])} (median), "
-        f"{duration(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
-        f"instances within {duration(NEAR_NS)}"
+        f"  arrivals imposed within {format_time(facts['arrival_error_median_ns'])} (median), "
+        f"{format_time(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
+        f"instances within {format_time(NEAR_NS)}"
     )
     if outcome.clock_error_ns:
-        head += f"\n  clocks of the ranks are right within {duration(outcome.clock_error_ns)}"
+        head += f"\n  clocks of the ranks are right within {format_time(outcome.clock_error_ns)}"
     origin = plan_entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
     return print_results(
         args, done.trace, str(done.trace.path), done.results, origin, [head], facts
@@ -350,14 +352,14 @@ def closing_lines(
     if args.output is not None and plan:
         program = trace.program if trace.program != "?" else "app.py"
         words = ("run", "--switch", args.output, Path(program))
-        lines.append(f"next: {command(*words, ranks=trace.ranks)}")
+        lines.append(f"next: {format_command(*words, ranks=trace.ranks)}")
     elif doubtful and not args.replay:
-        line = command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
+        line = format_command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
         lines.append(f"next: {line}   (measure the prediction)")
     elif plan:
-        lines.append(f"next: {command(*again, '-o', 'plan.json')}")
+        lines.append(f"next: {format_command(*again, '-o', 'plan.json')}")
     else:
-        line = command("report", Path(name))
+        line = format_command("report", Path(name))
         lines.append(f"next: {line}   (which ranks are late)")
     return "\n".join(lines)
 

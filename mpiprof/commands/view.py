@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.optional_dependencies import missing, part
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.optional_dependencies import import_dashboard, missing_module_error
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 REQUIRED_MODULES = (
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         announce(address, args.host, port)
         if not args.no_browser and has_browser():
             webbrowser.open(address)
-        app, data = part("app"), part("trace_data")
+        app, data = import_dashboard("app"), import_dashboard("trace_data")
         context = data.Context(paths, allowed, args.workers, machine)
         for name in context.names:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
@@ -98,7 +98,7 @@ def require_modules(modules: tuple[str, ...]) -> None:
     """Raise MpiprofError for the first module that is not installed."""
     for name in modules:
         if importlib.util.find_spec(name) is None:
-            raise missing(name)
+            raise missing_module_error(name)
 
 
 def read(context: Any, name: str) -> None:
@@ -180,7 +180,7 @@ def announce(address: str, host: str, port: int) -> None:
         )
         print("  read in transit: use a trusted network, or leave out --host and use ssh -L")
     print("  end with Ctrl-C\n")
-    print(f"next: {command('report')}   (the same in the terminal)", flush=True)
+    print(f"next: {format_command('report')}   (the same in the terminal)", flush=True)
 
 
 def user_name() -> str:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.interface.output_files import new_file
+from mpiprof.interface.output_files import create_file
 from mpiprof.trace import pack_codec
 from mpiprof.trace.checksum import closed
 from mpiprof.trace.files import Content, File, Plain
@@ -54,7 +54,7 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
         left.unlink()
     unfinished = packed.with_name(f".{NAME}.{os.getpid()}")
     try:
-        with os.fdopen(new_file(unfinished, _pack_mode(files)), "wb") as file:
+        with os.fdopen(create_file(unfinished, _pack_mode(files)), "wb") as file:
             writer = PackWriter(file, threads)
             for each in files:
                 writer.add(each, step)

@@ -22,9 +22,9 @@ from mpiprof.hang import hang_limit, rank_state, verdict_text
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.node_processes import Node, ProcessorUse
 from mpiprof.hang.rank_state import Position
-from mpiprof.interface.format_units import duration, named
-from mpiprof.interface.output_files import append_in, mode_in, replace_file
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.format_units import format_ranks, format_time
+from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch.options import ABORT
 from mpiprof.trace import Trace
 
@@ -125,7 +125,7 @@ class HangDetector:
         lines = [f"{_describe_silence(since)}. {verdict_text.verdict_title(verdict)}: {report}"]
         if self.wanted.on_hang:
             lines.append(f"--on-hang: {self._take_action(trace, verdict)}")
-        lines.append(f"next: {command('status', self.folder)}")
+        lines.append(f"next: {format_command('status', self.folder)}")
         return lines
 
     def _is_crowded(self, since: float, used: Mapping[int, ProcessorUse]) -> bool:
@@ -153,7 +153,7 @@ class HangDetector:
         }
         output = self.folder / "on-hang.txt"
         try:
-            with append_in(self.folder, output.name) as into:
+            with open_for_append(self.folder, output.name) as into:
                 subprocess.Popen(
                     ["/bin/sh", "-c", self.wanted.on_hang],
                     env=environment,
@@ -180,7 +180,7 @@ class HangDetector:
         path = self._shares_file(self.node.name)
         shared = {"at": time.time(), "quiet_s": seconds, "shares": dict(shares)}
         with contextlib.suppress(OSError):
-            replace_file(path, json.dumps(shared), mode_in(self.folder))
+            replace_file(path, json.dumps(shared), file_mode_in(self.folder))
         self.next_s = time.monotonic() + 1.0
 
     def _read_other_shares(self, seconds: float) -> dict[int, float] | None:
@@ -205,11 +205,13 @@ class HangDetector:
 
 
 def _describe_gaps(trace: Trace) -> str:
-    return f"records of {named(sorted(trace.unwritten))} could not be written"
+    return f"records of {format_ranks(sorted(trace.unwritten))} could not be written"
 
 
 def _describe_silence(since: float) -> str:
-    return f"no call has begun or ended for {duration((time.monotonic() - since) * 1000000000.0)}"
+    return (
+        f"no call has begun or ended for {format_time((time.monotonic() - since) * 1000000000.0)}"
+    )
 
 
 def _is_outside(position: Position) -> bool:

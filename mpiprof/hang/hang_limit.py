@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from mpiprof.hang.hang_threshold import DEFAULT_THRESHOLD, HangThreshold
-from mpiprof.interface.output_files import mode_in, replace_file
+from mpiprof.interface.output_files import file_mode_in, replace_file
 
 LIMIT_FILE = ".watch"  # file with the limit, in the trace folder while `--watch` reports a hang
 USUAL_FACTOR = 2  # multiple of the usual time at the call site that must pass as well
@@ -32,7 +32,7 @@ def read_threshold(folder: Path) -> HangThreshold:
 def store_limit(folder: Path, limit_s: float) -> None:
     """Store that `--watch` reports the job as hung."""
     with contextlib.suppress(OSError):
-        replace_file(folder / LIMIT_FILE, json.dumps({"limit_s": limit_s}), mode_in(folder))
+        replace_file(folder / LIMIT_FILE, json.dumps({"limit_s": limit_s}), file_mode_in(folder))
 
 
 def remove_limit(folder: Path) -> None:

@@ -10,7 +10,7 @@ from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import started_and_outside
-from mpiprof.interface.format_units import count, duration, named, ranks
+from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.insitu_statistics import waits_so_far
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain
@@ -116,7 +116,7 @@ def status_text(
     lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
     if lost:
         since = "their later calls are unknown"
-        lines += [f"Records of {named(lost)} could not be written: {since}.", ""]
+        lines += [f"Records of {format_ranks(lost)} could not be written: {since}.", ""]
     if trace.record == "summary" and not pending and not all(p.finished for p in positions):
         lines += ["Pending collectives are unknown, because calls are not logged.", ""]
     elif not pending and not any(p.state == "unknown" for p in positions):
@@ -151,7 +151,7 @@ def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
     return render(
         [
             *metric_columns(rows, "operation", "sites"),
-            Column("observed", [count(row["instances"]) for row in rows]),
+            Column("observed", [format_count(row["instances"]) for row in rows]),
             replace(elapsed, drop=1),
             *metric_columns(rows, "worst_imbalance_ns", "total_wait_ns", "latest_rank"),
         ]
@@ -166,7 +166,7 @@ def _describe_state(
         return "ended"
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
     if aborted:
-        return f"aborted by rank {ranks(aborted)}"
+        return f"aborted by rank {format_runs(aborted)}"
     gone = [rank for rank in left if living.get(rank) is False]
     if verdict.reason == "unwritten":
         return "no process is left"
@@ -174,13 +174,13 @@ def _describe_state(
         died = _first_dead(verdict, gone)
         how = "died" if died else "ended"
         those = died or gone
-        return f"rank{'s' * (len(those) > 1)} {ranks(those)} {how} before MPI_Finalize"
+        return f"rank{'s' * (len(those) > 1)} {format_runs(those)} {how} before MPI_Finalize"
     if living and verdict.is_bad:
         return state_word(verdict)
     if any(living.get(rank) for rank in left):
         return "running"
     many = len(left) > 1
-    who = f"{count(len(left))} rank{'s' * many} {'have' if many else 'has'}"
+    who = f"{format_count(len(left))} rank{'s' * many} {'have' if many else 'has'}"
     return f"{who} not reached MPI_Finalize"
 
 
@@ -225,7 +225,7 @@ def _rank_table(
     states, calls, sites = zip(*groups, strict=True)
     return render(
         [
-            Column("rank", [ranks([r for r, _ in g]) for g in groups.values()], left=True),
+            Column("rank", [format_runs([r for r, _ in g]) for g in groups.values()], left=True),
             Column("state", states, left=True),
             Column("call", calls, left=True),
             Column("place", sites, left=True, shrink=True),
@@ -241,8 +241,8 @@ def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str
     if not known:
         return ""
     if now is not None:
-        return f"{duration(now - int(trace.run_started_ns) - min(known))} ago"
-    return f"{duration(min(known))} after start"
+        return f"{format_time(now - int(trace.run_started_ns) - min(known))} ago"
+    return f"{format_time(min(known))} after start"
 
 
 def state_word(verdict: Verdict) -> str:
@@ -277,20 +277,20 @@ def _pending_sentence(
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
         f"{communicator_name(trace, one.communicator)} at {locations}, "
         f"first entered {_format_since(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
-        f"  arrived: {ranks(one.arrived)}"
+        f"  arrived: {format_runs(one.arrived)}"
     )
     leaving = _find_leaving(one, positions)
     if leaving:
         verb = "has" if len(leaving) == 1 else "have"
-        return f"{head}\n  of these {named(leaving)} {verb} called MPI_Finalize instead"
+        return f"{head}\n  of these {format_ranks(leaving)} {verb} called MPI_Finalize instead"
     if len(one.operations) > 1:
         head += f"\n  ranks call different operations here: {', '.join(one.operations)}"
     alone = started_and_outside(one, positions)
     if not one.missing and alone:
-        return f"{head}\n  of these outside MPI: {ranks(alone)}"
+        return f"{head}\n  of these outside MPI: {format_runs(alone)}"
     if not one.missing:
         return f"{head}\n  {arrived_state(verdict)}"
-    lines = [head, f"  NOT ARRIVED: {ranks(one.missing)}"]
+    lines = [head, f"  NOT ARRIVED: {format_runs(one.missing)}"]
     for rank in one.missing[:8]:
         position = positions[rank]
         call = position.last_seen(one.communicator)

@@ -12,7 +12,7 @@ from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
-from mpiprof.interface.format_units import duration, named, ranks
+from mpiprof.interface.format_units import format_ranks, format_runs, format_time
 from mpiprof.reports import disagreement_sentences
 from mpiprof.reports.site_labels import communicator_name, place, site_of
 from mpiprof.trace.call import Call
@@ -171,7 +171,7 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
         )
     if one.reason == "unwritten":
         return (
-            f"It is not known how the job ended: records of {named(sorted(trace.unwritten))} could "
+            f"It is not known how the job ended: records of {format_ranks(sorted(trace.unwritten))} could "
             "not be written, as on a full disk, and so perhaps their ends."
         )
     if one.pending is None:
@@ -223,7 +223,7 @@ def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict,
     look = "" if one.ended else ": look at all threads there"
     return (
         f"{waits} {_format_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited for "
-        f"wait{'ed' * one.ended} in a collective themselves, but {named(list(one.may_still_arrive))} {have} "
+        f"wait{'ed' * one.ended} in a collective themselves, but {format_ranks(list(one.may_still_arrive))} {have} "
         f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
     )
 
@@ -270,7 +270,10 @@ def _doubt_sentence(one: Verdict) -> str:
     """Return a sentence about the ranks that may have died unnoticed, or "" if there are none."""
     if not one.without_end_note:
         return ""
-    it, who = "they" if len(one.without_end_note) > 1 else "it", named(list(one.without_end_note))
+    it, who = (
+        "they" if len(one.without_end_note) > 1 else "it",
+        format_ranks(list(one.without_end_note)),
+    )
     return f" No signal is noted of {who}: {it} left by an exit or SIGKILL, perhaps the launcher's."
 
 
@@ -299,7 +302,7 @@ def _advice_sentence(trace: Trace, one: Verdict) -> str:
 
 
 def _format_ranks(chosen: Sequence[int]) -> str:
-    return f"Rank{'s' * (len(chosen) > 1)} {ranks(list(chosen))}"
+    return f"Rank{'s' * (len(chosen) > 1)} {format_runs(list(chosen))}"
 
 
 def _format_site(trace: Trace, site: int) -> str:
@@ -326,7 +329,9 @@ def _last_seen(
         seen.setdefault(after, []).append(rank)
     if len(seen) < 2:
         return "".join(f" {after}" for after in seen if after)
-    told = [f"{after or 'before any collective'} ({named(who)})" for after, who in seen.items()]
+    told = [
+        f"{after or 'before any collective'} ({format_ranks(who)})" for after, who in seen.items()
+    ]
     more = len(told) - MAX_LOCATIONS
     return f" {', '.join(told[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
 
@@ -348,7 +353,7 @@ def _waiting_sentence(
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
         return f"{_format_ranks(inside)} {wait} at {_format_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
-        lasting = duration(float(now - one.since_ns))
+        lasting = format_time(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
     return f"{_format_ranks(inside)} {wait} in {operation} at {_format_site(trace, site)} on {on}."
 

@@ -9,7 +9,7 @@ UNKNOWN = "–"
 UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 
-def duration(ns: float) -> str:
+def format_time(ns: float) -> str:
     """Return a time in ns, µs, ms or s, or as minutes and hours."""
     if math.isnan(ns):
         return UNKNOWN
@@ -18,10 +18,10 @@ def duration(ns: float) -> str:
         return f"{round(ns)} ns"
     for unit, scale in (("µs", 1e3), ("ms", 1e6)):
         if size < 999.5 * scale:
-            return f"{_three(ns / scale)} {unit}"
+            return f"{_three_digits(ns / scale)} {unit}"
     seconds = ns / 1e9
     if abs(seconds) < 600:
-        return f"{_three(seconds)} s"
+        return f"{_three_digits(seconds)} s"
     minutes, rest = divmod(round(abs(seconds)), 60)
     sign = "-" if ns < 0 else ""
     if minutes < 60:
@@ -34,17 +34,17 @@ def unit_of(largest_ns: float) -> tuple[str, float]:
     return next((unit for unit in reversed(UNITS) if abs(largest_ns) >= unit[1]), UNITS[0])
 
 
-def span(seconds: float) -> str:
+def format_rough_time(seconds: float) -> str:
     """Return a rough duration for a user who waits."""
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
 
 
-def factor(value: float) -> str:
+def format_factor(value: float) -> str:
     """Return an imbalance factor in the paper's style: 0.20, 16.3, 652, 1.2K, 347K."""
     if math.isnan(value):
         return UNKNOWN
     if abs(value) < 999.5:
-        return _three(value)
+        return _three_digits(value)
     for unit, scale in (("K", 1e3), ("M", 1e6), ("G", 1e9)):
         if abs(value) < 999.5 * scale or unit == "G":
             scaled = value / scale
@@ -52,7 +52,7 @@ def factor(value: float) -> str:
     return UNKNOWN
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """Return a number of bytes in B, KB, MB or GB (powers of 1024)."""
     if math.isnan(number):
         return UNKNOWN
@@ -60,11 +60,11 @@ def size(number: float) -> str:
         return f"{number:.0f} B"
     for unit, scale in (("KB", 2**10), ("MB", 2**20), ("GB", 2**30), ("TB", 2**40)):
         if abs(number) < 999.5 * scale or unit == "TB":
-            return f"{_three(number / scale)} {unit}"
+            return f"{_three_digits(number / scale)} {unit}"
     return UNKNOWN
 
 
-def round_size(number: float) -> str:
+def format_round_size(number: float) -> str:
     """Return a chosen size, not a measured one: 64 KB, where `size` returns 64.0 KB."""
     for unit, scale in (("MB", 1 << 20), ("KB", 1 << 10)):
         if number >= scale:
@@ -72,7 +72,7 @@ def round_size(number: float) -> str:
     return f"{number:.0f} B"
 
 
-def share(value: float) -> str:
+def format_share(value: float) -> str:
     """Return a fraction in percent."""
     if math.isnan(value):
         return UNKNOWN
@@ -82,21 +82,21 @@ def share(value: float) -> str:
     return f"{percent:.0f} %"
 
 
-def change(value: float) -> str:
+def format_change(value: float) -> str:
     """Return other / first - 1 in percent, with its sign; large values as a multiple."""
     return f"{100 * value:+.0f} %" if abs(value) < 10 else f"× {value + 1:.0f}"
 
 
-def count(number: float) -> str:
+def format_count(number: float) -> str:
     """Return a whole number with thin groups of thousands: 48 779."""
     if math.isnan(number):
         return UNKNOWN
     return f"{number:,.0f}".replace(",", " ")
 
 
-def counted(total: float, known: float) -> str:
+def format_estimate(total: float, known: float) -> str:
     """Return a count, with ~ if it is an estimate from fewer known items."""
-    return count(total) if total == known else f"~{count(total)}"
+    return format_count(total) if total == known else f"~{format_count(total)}"
 
 
 def between(low: float, high: float, shown: Callable[[float], str]) -> str:
@@ -105,13 +105,13 @@ def between(low: float, high: float, shown: Callable[[float], str]) -> str:
     return f"{ends[0]} to {ends[1]}" if low < high and ends[0] != ends[1] else ""
 
 
-def ordinal(number: int) -> str:
+def format_ordinal(number: int) -> str:
     """Return "2nd" for 2, "11th" for 11."""
     ends = {1: "st", 2: "nd", 3: "rd"}
     return f"{number}{'th' if 10 < number % 100 < 14 else ends.get(number % 10, 'th')}"
 
 
-def ranks(members: list[int], most: int = 8) -> str:
+def format_runs(members: list[int], most: int = 8) -> str:
     """Return rank numbers as runs, such as "0-3, 7"; a long list is cut and counted."""
     runs: list[tuple[int, int]] = []
     for rank in sorted(members):
@@ -124,22 +124,22 @@ def ranks(members: list[int], most: int = 8) -> str:
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def named(members: Sequence[int]) -> str:
+def format_ranks(members: Sequence[int]) -> str:
     """Return "rank 5" or "ranks 5, 7"; "" without ranks."""
-    return f"rank{'s' * (len(members) > 1)} {ranks(sorted(members))}" if members else ""
+    return f"rank{'s' * (len(members) > 1)} {format_runs(sorted(members))}" if members else ""
 
 
-def capital(words: str) -> str:
+def capitalise(words: str) -> str:
     """Return words as the start of a sentence; names in them remain as they are."""
     return words[:1].upper() + words[1:]
 
 
-def continued(sentence: str) -> str:
+def lower_first(sentence: str) -> str:
     """Return a sentence for use after other words, with a small first letter."""
     return sentence[:1].lower() + sentence[1:]
 
 
-def _three(value: float) -> str:
+def _three_digits(value: float) -> str:
     size = abs(value)
     if size < 9.995:
         return f"{value:.2f}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mpiprof.interface.shell_hints import interpreter, quoted
+from mpiprof.interface.shell_hints import python_name, quote_word
 
 DISTRIBUTION = "mpiprof-arrivals"
 NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of the same name
@@ -16,23 +16,26 @@ NAMESAKE = "mpiprof"  # another project's distribution on PyPI, with a module of
 
 def install_command(*extras: str) -> str:
     """Return the command that installs this mpiprof again, with some of its extras."""
-    return pip_install(*_requirement(f"[{','.join(extras)}]" if extras else ""))
+    return pip_command(*_requirement(f"[{','.join(extras)}]" if extras else ""))
 
 
 def reinstall_command() -> str:
     """Return the command that rewrites this mpiprof's files, and leaves all other packages."""
-    return pip_install("--force-reinstall", "--no-deps", *_requirement(""))
+    return pip_command("--force-reinstall", "--no-deps", *_requirement(""))
 
 
-def pip_install(*words: str, python: Path | None = None) -> str:
+def pip_command(*words: str, python: Path | None = None) -> str:
     """Return a pip command for the environment of an interpreter, by default this one."""
-    own = python is None or python == Path(sys.executable)
+    this_python = python is None or python == Path(sys.executable)
     return " ".join(
-        [f"{interpreter() if own else quoted(python)} -m pip install", *map(quoted, words)]
+        [
+            f"{python_name() if this_python else quote_word(python)} -m pip install",
+            *map(quote_word, words),
+        ]
     )
 
 
-def namesake() -> str:
+def find_namesake() -> str:
     """Return the version of the other project in this environment, or "" if it is absent."""
     import importlib.metadata
 
@@ -48,7 +51,7 @@ def _requirement(extras: str) -> tuple[str, ...]:
     """
     from urllib.parse import unquote, urlsplit  # every rank of a job imports this module
 
-    origin = _origin()
+    origin = _read_origin()
     url = str(origin.get("url") or "")
     name, parts = f"{DISTRIBUTION}{extras}", urlsplit(url)
     vcs, folder = origin.get("vcs_info"), origin.get("dir_info")
@@ -65,7 +68,7 @@ def _requirement(extras: str) -> tuple[str, ...]:
     return (f"{name} @ {url}" if url else name,)
 
 
-def _origin() -> Mapping[str, Any]:
+def _read_origin() -> Mapping[str, Any]:
     """Return the content of pip's direct_url.json; for an uninstalled checkout, its folder."""
     import importlib.metadata  # which a launcher does without
 

@@ -11,7 +11,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
 
 
-def part(name: str) -> ModuleType:
+def import_dashboard(name: str) -> ModuleType:
     """Return a module of the dashboard; raises MpiprofError if a dependency of it is missing."""
     import mpiprof
 
@@ -23,9 +23,9 @@ def part(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mpiprof"):
             raise
-        raise missing(str(error.name)) from None
+        raise missing_module_error(str(error.name)) from None
 
 
-def missing(name: str) -> MpiprofError:
+def missing_module_error(name: str) -> MpiprofError:
     """Return the error for a module that is not installed."""
     return MpiprofError(f"view needs {name}: {install_command('dashboard')}")

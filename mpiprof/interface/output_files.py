@@ -28,7 +28,7 @@ def check_output(option: str, path: Path, example: str, *, replaced: bool = Fals
 
 
 @contextlib.contextmanager
-def finished(path: Path) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which is renamed to `path` at the end: no partial file remains.
 
     A special file such as /dev/stdout is written directly. Raises MpiprofError.
@@ -51,16 +51,16 @@ def finished(path: Path) -> Iterator[Path]:
             shutil.rmtree(private, ignore_errors=True)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a text file.
 
     If that fails, an existing file is unchanged and MpiprofError is raised.
     """
-    with finished(path) as unfinished:
+    with write_atomically(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def new_file(path: Path, mode: int) -> int:
+def create_file(path: Path, mode: int) -> int:
     """Return the descriptor of a new file for writing; raises OSError if the path exists."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
@@ -72,25 +72,25 @@ def replace_file(path: Path, text: str, mode: int = 0o666) -> None:
     """
     unfinished = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
-        with os.fdopen(new_file(unfinished, mode), "w", encoding="utf-8") as file:
+        with os.fdopen(create_file(unfinished, mode), "w", encoding="utf-8") as file:
             file.write(text)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def mode_in(folder: Path) -> int:
+def file_mode_in(folder: Path) -> int:
     """Return the mode of new files in a trace folder: readers of the folder may read them."""
     return folder.stat().st_mode & 0o666
 
 
-def append_in(folder: Path, name: str) -> BinaryIO:
+def open_for_append(folder: Path, name: str) -> BinaryIO:
     """Open a file of a trace folder for appending; raises OSError.
 
     Links and files of other users are refused.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.fdopen(os.open(folder / name, flags, mode_in(folder)), "ab")
+    file = os.fdopen(os.open(folder / name, flags, file_mode_in(folder)), "ab")
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
         file.close()

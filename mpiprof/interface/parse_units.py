@@ -11,25 +11,27 @@ from mpiprof.errors import UsageError
 SIZES = {"": 1, "B": 1, "K": 2**10, "KB": 2**10, "M": 2**20, "MB": 2**20, "G": 2**30, "GB": 2**30}
 TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-MOST_BUDGET_S = 24 * 3600.0
-MOST = 2**31 - 1  # limit of the int counts of MPI and the recorder
-NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
+MAX_BUDGET_S = 24 * 3600.0
+MAX_NUMBER = 2**31 - 1  # limit of the int counts of MPI and the recorder
+NUMBER_PATTERN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Zµ]*)")
 
 
-def positive(text: str) -> int:
+def parse_positive(text: str) -> int:
     """Convert an option's value to a number above 0."""
     try:
         value = int(text)
     except ValueError:
         value = 0
-    if not 0 < value <= MOST:
+    if not 0 < value <= MAX_NUMBER:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number above 0" if value < 1 else f"{text} is more than {MOST}"
+            f"{text!r} is not a number above 0"
+            if value < 1
+            else f"{text} is more than {MAX_NUMBER}"
         )
     return value
 
 
-def number(least: int, most: int) -> Callable[[str], int]:
+def number_parser(least: int, most: int) -> Callable[[str], int]:
     """Return a function that converts an option's value to a number in a range."""
 
     def convert(text: str) -> int:
@@ -40,9 +42,9 @@ def number(least: int, most: int) -> Callable[[str], int]:
     return convert
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Convert an option's value to bytes; K, M and G are powers of 1024."""
-    found = NUMBER.fullmatch(text.strip())
+    found = NUMBER_PATTERN.fullmatch(text.strip())
     if found and found[2].upper() in SIZES:
         value = float(found[1]) * SIZES[found[2].upper()]
         if value.is_integer():
@@ -50,23 +52,23 @@ def size(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 100, 64K or 1.5M")
 
 
-def sizes(text: str) -> tuple[int, ...]:
+def parse_sizes(text: str) -> tuple[int, ...]:
     """Convert 1,64K,1M to bytes, none of them 0."""
-    found = tuple(size(word) for word in text.split(","))
+    found = tuple(parse_size(word) for word in text.split(","))
     if 0 in found:
         raise argparse.ArgumentTypeError(f"{text!r}: not a size above 0, such as 64K or 1M")
     return found
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Convert an option's value to ns; 0 needs no unit."""
-    found = NUMBER.fullmatch(text.strip())
+    found = NUMBER_PATTERN.fullmatch(text.strip())
     if found and (found[2] in TIMES or float(found[1]) == 0 == len(found[2])):
         return float(found[1]) * TIMES.get(found[2], 0.0)
     raise argparse.ArgumentTypeError(f"{text!r} is not a time, such as 200us, 5ms or 1s")
 
 
-def arrivals(text: str, size: int) -> list[float]:
+def parse_arrivals(text: str, size: int) -> list[float]:
     """Return the arrival of each of so many processes in ns.
 
     `text` is a list by rank. Omitted ranks, at the end or as "..", arrive at 0. RANK=TIME sets one
@@ -82,13 +84,13 @@ def arrivals(text: str, size: int) -> list[float]:
         if (equals and not rank.strip().isdecimal()) or place >= size:
             raise UsageError(f"--arrivals {word}: ranks range from 0 to {size - 1}")
         try:
-            result[place] = duration(time)
+            result[place] = parse_duration(time)
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--arrivals: {error}") from None
     return result
 
 
-def parameters(words: Sequence[str]) -> dict[str, str | int]:
+def parse_parameters(words: Sequence[str]) -> dict[str, str | int]:
     """Return NAME=VALUE pairs, separated by commas or colons; sizes become numbers."""
     found: dict[str, str | int] = {}
     for word in re.split("[,:]", ",".join(words)) if words else []:
@@ -96,7 +98,7 @@ def parameters(words: Sequence[str]) -> dict[str, str | int]:
         if not equals or not value:
             raise UsageError(f"--parameters {word}: not NAME=VALUE, such as block_size=64K")
         try:
-            found[name] = size(value) if value[:1].isdigit() else value
+            found[name] = parse_size(value) if value[:1].isdigit() else value
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"--parameters {name}: {error}") from None
         if name == "block_size" and not (isinstance(found[name], int) and found[name]):
@@ -104,10 +106,10 @@ def parameters(words: Sequence[str]) -> dict[str, str | int]:
     return found
 
 
-def budget(text: str) -> float:
+def parse_budget(text: str) -> float:
     """Convert 90s, 2m or 1h to seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)", text.strip().lower())
     value = float(found[1]) * SECONDS[found[2]] if found else 0.0
-    if not 1 <= value <= MOST_BUDGET_S:
+    if not 1 <= value <= MAX_BUDGET_S:
         raise argparse.ArgumentTypeError(f"{text!r}: not a time from 1s to 24h, such as 90s or 2m")
     return value

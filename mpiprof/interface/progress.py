@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mpiprof.interface.format_units import span
+from mpiprof.interface.format_units import format_rough_time
 
-PATIENCE_S = 1.0
-BAR_EVERY_S = 0.2
-WATCHED = "MPIPROF_PROGRESS"
+DELAY_S = 1.0
+UPDATE_INTERVAL_S = 0.2
+PROGRESS_VARIABLE = "MPIPROF_PROGRESS"
 _bars: list[Progress] = []  # active bars, during which `working` is silent
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def show_work(what: str) -> Iterator[None]:
     """Show the current work and its duration after the first second; erased at the end."""
     if not sys.stderr.isatty():
         yield
@@ -27,7 +27,7 @@ def working(what: str) -> Iterator[None]:
     began = time.monotonic()
 
     def show() -> None:
-        while not done.wait(PATIENCE_S):
+        while not done.wait(DELAY_S):
             if _bars:
                 continue
             sys.stderr.write(f"\r{what}: {time.monotonic() - began:.0f} s")
@@ -40,7 +40,7 @@ def working(what: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        if time.monotonic() - began >= PATIENCE_S:
+        if time.monotonic() - began >= DELAY_S:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
@@ -54,26 +54,28 @@ class Progress:
 
     def __init__(self, steps: int, shown: bool = True, label: str = "") -> None:
         self.steps, self.done, self.label = max(steps, 1), 0, label
-        self.shown = shown and (sys.stderr.isatty() or WATCHED in os.environ)
+        self.shown = shown and (sys.stderr.isatty() or PROGRESS_VARIABLE in os.environ)
         self.began = self.last = time.monotonic()
 
-    def step(self, more: int = 1) -> None:
+    def advance(self, more: int = 1) -> None:
         """Record that so many more steps are done."""
         self.done += more
         if self.done >= self.steps:
-            self.wipe()
+            self.erase()
             return
         now = time.monotonic()
-        if not self.shown or now - self.began < PATIENCE_S or now - self.last < BAR_EVERY_S:
+        if not self.shown or now - self.began < DELAY_S or now - self.last < UPDATE_INTERVAL_S:
             return
         self.last = now
         part = self.done / self.steps
         left = (now - self.began) * (1 - part) / max(part, 1e-6)
         marks = "#" * int(30 * part)
-        sys.stderr.write(f"\r{self.label}[{marks:<30}] {part:4.0%}, {span(left)} left ")
+        sys.stderr.write(
+            f"\r{self.label}[{marks:<30}] {part:4.0%}, {format_rough_time(left)} left "
+        )
         sys.stderr.flush()
 
-    def wipe(self) -> None:
+    def erase(self) -> None:
         """Erase the bar."""
         if self.last > self.began:
             self.last = self.began
@@ -82,12 +84,12 @@ class Progress:
 
 
 @contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the number of further steps done, of `total`."""
     progress = Progress(total, label=f"{what} ")
     _bars.append(progress)
     try:
-        yield progress.step
+        yield progress.advance
     finally:
         _bars.remove(progress)
-        progress.wipe()
+        progress.erase()

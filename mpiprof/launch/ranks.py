@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.installation import pip_install
-from mpiprof.interface.progress import WATCHED
+from mpiprof.interface.installation import pip_command
+from mpiprof.interface.progress import PROGRESS_VARIABLE
 from mpiprof.launch import library, mpiexec
 from mpiprof.launch.job import job_in
 from mpiprof.launch.library import Mpi
@@ -38,7 +38,7 @@ def this_mpi(environment: Mapping[str, str]) -> Mpi:
     if found is None:
         raise UsageError(
             f"the studies require mpi4py, which {sys.executable} lacks: "
-            f"`{pip_install('mpi4py', 'mpich')}`"
+            f"`{pip_command('mpi4py', 'mpich')}`"
         )
     return found
 
@@ -49,7 +49,7 @@ def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary"
     told = Recording(folder=folder, record=record, python_sites="never", quiet=True)
     full = recorder_environment(program, mpi, told, os.environ)
     changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
-    watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
+    watched = {PROGRESS_VARIABLE: "1"} if sys.stderr.isatty() else {}
     return changed | watched | {READY: str(folder)}
 
 

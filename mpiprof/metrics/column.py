@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpiprof.interface.format_units import UNKNOWN, count, duration, factor, share, size
+from mpiprof.interface.format_units import (
+    UNKNOWN,
+    format_count,
+    format_factor,
+    format_share,
+    format_size,
+    format_time,
+)
 from mpiprof.metrics.callsite_sums import CallsiteSums
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.metrics.summary_callsites import SummaryCallsite
@@ -30,12 +37,12 @@ class Quantity:
 
 # The browser formats a number by its function of the same name (dashAgGridFunctions.js).
 QUANTITIES = {
-    "duration": Quantity("ns", duration),
-    "size": Quantity("bytes", size),
-    "factor": Quantity("", factor),
-    "share": Quantity("", share),
-    "count": Quantity("", count),
-    "counted": Quantity("", count),  # ~ marks an estimate from the recorded instances
+    "duration": Quantity("ns", format_time),
+    "size": Quantity("bytes", format_size),
+    "factor": Quantity("", format_factor),
+    "share": Quantity("", format_share),
+    "count": Quantity("", format_count),
+    "counted": Quantity("", format_count),  # ~ marks an estimate from the recorded instances
     "rank": Quantity("", str),
     "text": Quantity("", str),
     "sites": Quantity("", places),

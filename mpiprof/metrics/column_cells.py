@@ -7,14 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.interface.format_units import UNKNOWN, between, counted, duration, share
+from mpiprof.interface.format_units import (
+    UNKNOWN,
+    between,
+    format_estimate,
+    format_share,
+    format_time,
+)
 
 Row = Mapping[Any, Any]
 
 
 def instances(row: Row) -> str:
     """Return the number of instances, with ~ if it is estimated."""
-    return counted(row["total_instances"], row["instances"])
+    return format_estimate(row["total_instances"], row["instances"])
 
 
 def any_incomplete(rows: Sequence[Row]) -> bool:
@@ -36,21 +42,21 @@ def algorithm(row: Row) -> str:
 def total_wait(row: Row) -> str:
     """Return the total wait, if any instance was complete."""
     known = not pd.isna(row.get("wait_ns", 0))
-    return duration(row["total_wait_ns"]) if known else UNKNOWN
+    return format_time(row["total_wait_ns"]) if known else UNKNOWN
 
 
 def wait_limits(row: Row) -> str:
     """Return the limits of an estimated total wait, or "" if it is exact."""
-    return between(row["total_wait_low_ns"], row["total_wait_high_ns"], duration)
+    return between(row["total_wait_low_ns"], row["total_wait_high_ns"], format_time)
 
 
 def wait_share(row: Row) -> str:
     """Return the total wait as a share of the time of the ranks, if any instance was complete."""
-    return UNKNOWN if pd.isna(row["wait_ns"]) else share(row["wait_share"])
+    return UNKNOWN if pd.isna(row["wait_ns"]) else format_share(row["wait_share"])
 
 
 def latest(row: Row) -> str:
     """Return the rank that is last most often, and how often."""
     if pd.isna(row["latest_rank"]):
         return UNKNOWN
-    return f"{row['latest_rank']} in {share(row['latest_share'])}"
+    return f"{row['latest_rank']} in {format_share(row['latest_share'])}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpiprof.interface import svg
-from mpiprof.interface.ascii_fallback import WORDS, fitting
+from mpiprof.interface.ascii_fallback import REPLACEMENTS, replace_unwritable
 from mpiprof.interface.format_units import unit_of
 from mpiprof.model.message_simulator import Message
 from mpiprof.model.simulate import Timing
@@ -21,7 +21,7 @@ LEGEND = (
     f"{SENDS}3 sends to 3, {RECEIVES}5 receives from 5, {WAITS} waits or reduces, "
     f"blank before its arrival, {ENDS} has ended"
 )
-MARKS = {**WORDS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # single characters
+MARKS = {**REPLACEMENTS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # single characters
 
 # Sizes in the page are in pixels. With few processes, lanes are wide and contain names.
 WIDTH, MARGIN, TOP = 1100, 60, 30
@@ -55,7 +55,7 @@ def text(timing: Timing, names: Sequence[str], width: int) -> str:
                 label = (SENDS if sending else RECEIVES) + peer
                 row[first:last] = label.ljust(last - first, LASTS)[: last - first]
             lines.append(f"{name if sending else '':>{left}} " + "".join(row).rstrip())
-    return fitting("\n".join([*lines, _axis(whole, cells, left), LEGEND]), MARKS)
+    return replace_unwritable("\n".join([*lines, _axis(whole, cells, left), LEGEND]), MARKS)
 
 
 def _own(messages: Sequence[Message], process: int, sending: bool) -> list[Message]:
@@ -69,7 +69,7 @@ def _whole(timing: Timing) -> float:
 
 def ticks(whole: float, most: int) -> list[tuple[float, str]]:
     """Return the axis ticks within a span, as times and labels."""
-    times = svg.ticks(0, whole, most)
+    times = svg.choose_ticks(0, whole, most)
     unit, scale = unit_of(times[1])
     return [(time, f"{time / scale:g} {unit}") for time in times]
 
@@ -149,8 +149,8 @@ def _grid(paper: _Paper, height: int) -> list[str]:
     parts = []
     for time, label in ticks(paper.whole, 10):
         x = paper.x(time)
-        parts.append(svg.segment(x, 20, x, height, 'class="grid"'))
-        parts.append(svg.label(x, 14, label, "middle"))
+        parts.append(svg.make_line(x, 20, x, height, 'class="grid"'))
+        parts.append(svg.make_label(x, 14, label, "middle"))
     return parts
 
 
@@ -162,9 +162,9 @@ def _processes(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]
         middle = y + paper.lane + 4
         arrives, ends = _time(timing.arrivals[i]), _time(timing.finish[i])
         note = f"rank {name}: arrives at {arrives}, ends at {ends}"
-        parts.append(svg.label(MARGIN - 8, middle, name, "end"))
-        parts.append(svg.box(begin, y, end - begin, high, note=note, more='class="wait"'))
-        parts.append(svg.segment(end, y, end, y + high, 'class="end"'))
+        parts.append(svg.make_label(MARGIN - 8, middle, name, "end"))
+        parts.append(svg.make_box(begin, y, end - begin, high, note=note, more='class="wait"'))
+        parts.append(svg.make_line(end, y, end, y + high, 'class="end"'))
     return parts
 
 
@@ -179,18 +179,18 @@ def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
         for process, sending in ((m.source, True), (m.target, False)):
             y = paper.y(process, sending=sending)
             colour, wide = COLOURS[m.round % len(COLOURS)], max(last - first - 1, 0.8)
-            parts.append(svg.box(first, y, wide, paper.lane - 1, colour, note, 'class="m"'))
+            parts.append(svg.make_box(first, y, wide, paper.lane - 1, colour, note, 'class="m"'))
             name = (SENDS if sending else RECEIVES) + names[m.target if sending else m.source]
             if paper.lane >= NAMED_FROM and last - first > LETTER * (len(name) + 1):
                 dark = "dark" if m.round % len(COLOURS) in (1, 3, 4) else "peer"
                 middle = y + paper.lane / 2 + 3.5
-                parts.append(svg.label(first + 5, middle, name, more=f'class="{dark}"'))
+                parts.append(svg.make_label(first + 5, middle, name, more=f'class="{dark}"'))
         # Arrows connect the facing edges of two processes, so that they cross no lane of these.
         down = m.target > m.source
         from_y = paper.y(m.source) + (2 * paper.lane if down else 0)
         to_y = paper.y(m.target) + (0 if down else 2 * paper.lane)
         arrow = 'class="flow" marker-end="url(#head)"'
-        lines.append(svg.segment(first, from_y, last, to_y, arrow, note))
+        lines.append(svg.make_line(first, from_y, last, to_y, arrow, note))
     return parts + lines
 
 

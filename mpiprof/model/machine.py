@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
@@ -96,13 +96,13 @@ def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
         found = json.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(
-            f"{path}: no such file; `{command('calibrate', '-o', path, ranks=4)}` makes it"
+            f"{path}: no such file; `{format_command('calibrate', '-o', path, ranks=4)}` makes it"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as a machine table: {error}") from None
     why = fault(found)
     if why:
-        again = command("calibrate", "-o", path, ranks=4)
+        again = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")
     of_table(found, str(path))
     return dict(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import own
 from mpiprof.libraries.table import MPICH, OPENMPI
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
@@ -179,4 +179,4 @@ def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    return f"unknown {what} {name!r}: {nearest(name, known)}"
+    return f"unknown {what} {name!r}: {suggest_names(name, known)}"

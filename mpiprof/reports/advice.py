@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.interface.format_units import capital, named, share
-from mpiprof.interface.shell_hints import quoted, switched
+from mpiprof.interface.format_units import capitalise, format_ranks, format_share
+from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.reports.site_labels import pattern_of, where
 from mpiprof.trace.sites import site_label
@@ -33,15 +33,13 @@ def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str
     if doing is None or known["origin_rank"] not in members:
         return looked
     it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
-    return (
-        f"{looked} {share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
-    )
+    return f"{looked} {format_share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
 
 
 def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
     """Return the two calls between which to look."""
     if known.get("origin_how", "unknown") == "unknown":
-        return f"Look at what {named(members)} does before this call."
+        return f"Look at what {format_ranks(members)} does before this call."
     origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
     rank = members[0] if len(members) == 1 else known["origin_rank"]
     does, end = "does", ""
@@ -66,7 +64,7 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}
-    return f"{_look(trace, known, workers)} {capital(named(talkers))} may only wait for a message."
+    return f"{_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only wait for a message."
 
 
 def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
@@ -101,17 +99,17 @@ def _do_early(trace: Trace, found: Finding) -> str:
     if "let_go_early" in found.evidence:
         return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
     it = "them" if len(found.ranks) > 1 else "it"
-    return f"Give {named(found.ranks)} more of the work, or the others less: nobody waits for {it}."
+    return f"Give {format_ranks(found.ranks)} more of the work, or the others less: nobody waits for {it}."
 
 
 def _do_periodic(trace: Trace, found: Finding) -> str:
     place = elsewhere(found)
     if by_messages(found):
         before = _here(trace, found) if place is None else where(trace, place)
-        return f"Look for who sends late to {named(found.ranks)} before {before}."
+        return f"Look for who sends late to {format_ranks(found.ranks)} before {before}."
     if place is not None:
         return _look(trace, found.evidence, found.ranks)
-    who = named(found.ranks) or "the program"
+    who = format_ranks(found.ranks) or "the program"
     verb = "do" if len(found.ranks) > 1 else "does"
     return (
         f"Look at what {who} {verb} before these instances and not before others, such as output "
@@ -159,7 +157,7 @@ def _look_when(trace: Trace, found: Finding) -> str:
     """Return where to look for an event at a given time."""
     pattern = pattern_of(_sites(trace, found.callsites[0]))
     does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
-    site = f" (`report --site {quoted(pattern)}` {does})" if pattern else ""
+    site = f" (`report --site {quote_word(pattern)}` {does})" if pattern else ""
     return f"Look at that time in the timeline{site}"
 
 
@@ -207,8 +205,8 @@ def _do_noise(trace: Trace, found: Finding) -> str:
 
 
 def _do_algorithm(trace: Trace, found: Finding) -> str:
-    rule = switched(pattern_of(_sites(trace, found.callsites[0])), found.algorithm)
-    return f"Try: run --switch {quoted(rule)}"
+    rule = switch_value(pattern_of(_sites(trace, found.callsites[0])), found.algorithm)
+    return f"Try: run --switch {quote_word(rule)}"
 
 
 def _do_barrier(*_: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from mpiprof.interface.format_units import count, duration, ranks, size
+from mpiprof.interface.format_units import format_count, format_runs, format_size, format_time
 from mpiprof.reports.table import Column, paragraph, render
 
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -73,7 +73,7 @@ def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
     text = f"{operation} {name}".strip() + f" on {asked['processes']}"
     text += f" and {asked['remote']} processes" if asked["remote"] else " processes"
     if operation != "barrier":
-        text += f", {size(asked['bytes'])}"
+        text += f", {format_size(asked['bytes'])}"
     if asked["distribution"] != "regular":
         text += f" as base of {asked['distribution']}"
     if asked["root"]:
@@ -87,7 +87,7 @@ def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
     """Return alpha, beta and gamma as one line of text."""
 
     def link(alpha: float, beta: float) -> str:
-        return f"alpha {duration(alpha)}, beta {beta:.3g} ns/B"
+        return f"alpha {format_time(alpha)}, beta {beta:.3g} ns/B"
 
     text = link(values["alpha"], values["beta"])
     if per_node > 1:
@@ -98,8 +98,8 @@ def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
 
 def times(end: float, after: float) -> str:
     """Return as text when the last process ends."""
-    text = f"The last process ends at {duration(end)}"
-    return text + (f", {duration(after)} after the last arrival" if after != end else "")
+    text = f"The last process ends at {format_time(end)}"
+    return text + (f", {format_time(after)} after the last arrival" if after != end else "")
 
 
 def predictions(found: Prediction) -> str:
@@ -107,11 +107,11 @@ def predictions(found: Prediction) -> str:
     late = found.last_arrival > 0
     columns = [
         Column("algorithm", [*(row[0] for row in found.rows), "lower bound"], left=True),
-        Column("ends at", [*(duration(row[1]) for row in found.rows), duration(found.bound)]),
+        Column("ends at", [*(format_time(row[1]) for row in found.rows), format_time(found.bound)]),
     ]
     if late:
         rest = max(0.0, found.bound - found.last_arrival)
-        after = [*(duration(row[2]) for row in found.rows), duration(rest)]
+        after = [*(format_time(row[2]) for row in found.rows), format_time(rest)]
         columns.append(Column("after the last arrival", after))
     columns.append(Column("of the bound", [*(_ratio(row[1], found) for row in found.rows), ""]))
     text = render(columns)
@@ -150,10 +150,10 @@ def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
         columns = [
             Column("operation", names, left=True),
             Column("algorithm", [row["algorithm"] for row in good], left=True),
-            Column("processes", [ranks(row["processes"], 10) for row in good], left=True),
-            Column("roots", [count(row["roots"]) if row["roots"] else "" for row in good]),
+            Column("processes", [format_runs(row["processes"], 10) for row in good], left=True),
+            Column("roots", [format_count(row["roots"]) if row["roots"] else "" for row in good]),
             Column("data", spans),
-            Column("problems", [count(row["problems"]) for row in good]),
+            Column("problems", [format_count(row["problems"]) for row in good]),
         ]
         parts.append("Proved\n" + render(columns))
     broken = [row for row in rows if row["failure"]]
@@ -165,4 +165,4 @@ def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _span(least: int, most: int) -> str:
-    return f"{least} to {size(most)}" if most else ""
+    return f"{least} to {format_size(most)}" if most else ""

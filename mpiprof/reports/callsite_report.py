@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mpiprof.interface.format_units import count, duration, share
+from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics.quantiles import LEVELS
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
@@ -63,13 +63,13 @@ def quantile_table(row: dict[str, Any]) -> str:
         ("waiting, all ranks together", row["wait_ns"], "wait"),
     ]
     levels = [
-        Column(f"{percent} %", [duration(float(row[f"{of}_{level}_ns"])) for _, _, of in rows])
+        Column(f"{percent} %", [format_time(float(row[f"{of}_{level}_ns"])) for _, _, of in rows])
         for level, percent in LEVELS.items()
     ]
     return render(
         [
             Column("of an instance", [name for name, _, _ in rows], left=True),
-            Column("mean", [duration(float(mean)) for _, mean, _ in rows]),
+            Column("mean", [format_time(float(mean)) for _, mean, _ in rows]),
             *levels,
         ]
     )
@@ -98,10 +98,10 @@ def rank_table(totals: pd.DataFrame, most: int, scale: float = 1.0) -> str:
     return render(
         [
             Column("rank", [str(rank) for rank in of.index]),
-            Column("mean lateness", [duration(float(ns)) for ns in of["late_ns"]]),
-            Column("greatest", [duration(float(ns)) for ns in of["most_late_ns"]]),
-            Column("last in", [share(float(part)) for part in of["last"] / of["instances"]]),
-            Column("mean time inside", [duration(float(ns)) for ns in inside]),
+            Column("mean lateness", [format_time(float(ns)) for ns in of["late_ns"]]),
+            Column("greatest", [format_time(float(ns)) for ns in of["most_late_ns"]]),
+            Column("last in", [format_share(float(part)) for part in of["last"] / of["instances"]]),
+            Column("mean time inside", [format_time(float(ns)) for ns in inside]),
         ]
     )
 
@@ -117,7 +117,7 @@ def cause_table(found: Causes) -> str:
     return render(
         [
             Column("last less first rank", [name for name, _ in rows], left=True),
-            Column("mean", [duration(value.value) for _, value in rows]),
+            Column("mean", [format_time(value.value) for _, value in rows]),
             Column("95 %", [_interval(value) for _, value in rows]),
         ]
     )
@@ -125,7 +125,7 @@ def cause_table(found: Causes) -> str:
 
 def _interval(value: Estimate) -> str:
     half = (value.high - value.low) / 2
-    return "" if np.isnan(half) else f"± {duration(half)}"
+    return "" if np.isnan(half) else f"± {format_time(half)}"
 
 
 def chain_table(chain: pd.DataFrame, most: int) -> str:
@@ -138,8 +138,8 @@ def chain_table(chain: pd.DataFrame, most: int) -> str:
             Column("how", [how.get(row["how"], "unknown") for row in rows], left=True),
             Column("after", [row["after_site"] for row in rows], left=True, shrink=True),
             Column("at", [row["site"] for row in rows], left=True, shrink=True),
-            Column("instances", [share(row["share"]) for row in rows]),
-            Column("late by", [duration(row["late_ns"]) for row in rows]),
+            Column("instances", [format_share(row["share"]) for row in rows]),
+            Column("late by", [format_time(row["late_ns"]) for row in rows]),
             Column("through", [f"{row['hops']:.1f}" for row in rows]),
         ]
     )
@@ -158,5 +158,5 @@ def title(row: dict[str, Any]) -> str:
     total, recorded = row["total_instances"], row["instances"]
     where = routine_at(row)
     if recorded < total:
-        return f"{where}: about {count(total)} instances, of which {count(recorded)} recorded"
-    return f"{where}: {count(total)} instance{'s' * (total != 1)}"
+        return f"{where}: about {format_count(total)} instances, of which {format_count(recorded)} recorded"
+    return f"{where}: {format_count(total)} instance{'s' * (total != 1)}"

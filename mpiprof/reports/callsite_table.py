@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mpiprof.interface.ascii_fallback import fitting
+from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.metrics import columns
 from mpiprof.reports.table import Column, render
 
@@ -47,5 +47,5 @@ def legend(table: str) -> str:
     return " ".join(
         f"{column.heading}: {column.meaning}."
         for column in columns.COLUMNS
-        if column.legend and known & {column.heading, fitting(column.heading)}
+        if column.legend and known & {column.heading, replace_unwritable(column.heading)}
     )

@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.interface.svg import BLUE, box, drawing, label, path, picture, ticks
+from mpiprof.interface.svg import (
+    BLUE,
+    choose_ticks,
+    make_box,
+    make_drawing,
+    make_image,
+    make_label,
+    make_path,
+)
 from mpiprof.reports.colours import operation_colour
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
@@ -42,13 +50,13 @@ def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 76
     made, x = [], 0.0
     for name, value, colour in parts:
         wide = width * value / whole
-        made.append(box(x, 0, wide, 26, colour, f"{name}: {text(value)}, {value / whole:.0%}"))
+        made.append(make_box(x, 0, wide, 26, colour, f"{name}: {text(value)}, {value / whole:.0%}"))
         x += wide
     for i, (name, value, colour) in enumerate(parts):
         y = 50 + 20 * i
-        made.append(box(0, y - 10, 12, 12, colour))
-        made.append(label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
-    return drawing(width, 50 + 20 * len(parts), "where the time went", made)
+        made.append(make_box(0, y - 10, 12, 12, colour))
+        made.append(make_label(20, y, f"{name}: {value / whole:.0%}, {text(value)}"))
+    return make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
 
 
 def bars(
@@ -59,11 +67,11 @@ def bars(
     made, left, right = [], 84, 190
     for i, (name, value, says) in enumerate(rows):
         y = 20 * i
-        made.append(label(left - 6, y + 14, name, "end"))
+        made.append(make_label(left - 6, y + 14, name, "end"))
         wide = (width - left - right) * value / most
-        made.append(box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
-        made.append(label(left + wide + 6, y + 14, says))
-    return drawing(width, 20 * len(rows) + 4, title, made)
+        made.append(make_box(left, y + 3, max(wide, 0.5), 14, colour, f"{name}: {says}"))
+        made.append(make_label(left + wide + 6, y + 14, says))
+    return make_drawing(width, 20 * len(rows) + 4, title, made)
 
 
 def line(
@@ -75,21 +83,21 @@ def line(
     high = float(known.max()) if len(known) else 1.0
     high = high or 1.0
     made = []
-    for tick in ticks(0, high, 4):
+    for tick in choose_ticks(0, high, 4):
         y = (height - bottom) - (height - bottom - 8) * tick / high
-        made.append(path(f"M{left} {y:.1f}H{width}", GRID))
-        made.append(label(left - 6, y + 4, up(tick) if tick else "0", "end"))
+        made.append(make_path(f"M{left} {y:.1f}H{width}", GRID))
+        made.append(make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
     for x, text in _ends(len(values), across, left, width):
-        made.append(label(x, height - 4, text, "start" if x == left else "end"))
+        made.append(make_label(x, height - 4, text, "start" if x == left else "end"))
     made.append(_path(values, high, left, width, height - bottom))
-    return drawing(width, height, title, made)
+    return make_drawing(width, height, title, made)
 
 
 def spark(values: Any, title: str) -> str:
     """Return values as a sparkline."""
     known = values[~np.isnan(values)]
     high = (float(known.max()) if len(known) else 1.0) or 1.0
-    return drawing(110, 24, title, [_path(values, high, 1, 109, 23)])
+    return make_drawing(110, 24, title, [_path(values, high, 1, 109, 23)])
 
 
 def _path(values: Any, high: float, left: float, right: float, ground: float) -> str:
@@ -102,7 +110,7 @@ def _path(values: Any, high: float, left: float, right: float, ground: float) ->
         course += f"{pen}{left + step * i:.1f} {ground - (ground - 8) * value / high:.1f}"
         course += "h.1" if pen == "M" else ""  # makes a single point visible
         pen = "L"
-    return path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
+    return make_path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
 
 
 def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
@@ -137,9 +145,9 @@ def png_address(content: bytes) -> str:
 
 def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
     """Return the rank numbers beside rows that represent all ranks, first on top."""
-    marks = [t for t in ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
+    marks = [t for t in choose_ticks(0, ranks - 1, max(int(height / 24), 1)) if t == int(t)]
     return [
-        label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
+        make_label(left - 6, top + height * (rank + 0.5) / ranks + 4, f"{rank:.0f}", "end")
         for rank in marks
     ]
 
@@ -155,16 +163,16 @@ def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
     address = png_address(png(pixels, [*_cividis(), (0, 0, 0, 0)]))
-    made = [*rank_axis(ranks, 4, height, left), picture(left, 4, width, height, address)]
+    made = [*rank_axis(ranks, 4, height, left), make_image(left, 4, width, height, address)]
     for x, said in _ends(cells.shape[1], across, left, left + width):
-        made.append(label(x, height + 20, said, "start" if x == left else "end"))
+        made.append(make_label(x, height + 20, said, "start" if x == left else "end"))
     scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis()))
-    made.append(picture(left, height + 30, 160, 10, scale))
+    made.append(make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
-        made.append(label(x, height + 54, text(most * part) if part else "0", "middle"))
-    made.append(label(left + 200, height + 40, title))
-    return drawing(left + width + 30, height + 60, title, made)
+        made.append(make_label(x, height + 54, text(most * part) if part else "0", "middle"))
+    made.append(make_label(left + 200, height + 40, title))
+    return make_drawing(left + width + 30, height + 60, title, made)
 
 
 def _cividis() -> list[Colour]:
@@ -192,23 +200,23 @@ def timeline(
     parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
     pixels = filled(parts)
     made = [*rank_axis(ranks, 4, height, left)]
-    made.append(box(left, 4, width, height, more='class="ground"'))
-    made.append(picture(left, 4, width, height, png_address(png(pixels, palette))))
+    made.append(make_box(left, 4, width, height, more='class="ground"'))
+    made.append(make_image(left, 4, width, height, png_address(png(pixels, palette))))
     made += _spots(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
-    for tick in ticks(0, span, 10):
+    for tick in choose_ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
-        made.append(path(f"M{x:.1f} {height + 4}v5", GRID))
-        made.append(label(x, height + 24, text(tick) if tick else "0", "middle"))
+        made.append(make_path(f"M{x:.1f} {height + 4}v5", GRID))
+        made.append(make_label(x, height + 24, text(tick) if tick else "0", "middle"))
     for i, (name, colour) in enumerate(zip(operations, colours, strict=True)):
         x, y = left + 340 * (i % 3), height + 40 + 18 * (i // 3)
         whole, waits = (float(part[:, :, i].mean()) for part in (shares, waiting))
         of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
-        made.append(box(x, y, 12 if not of_it else 6, 12, colour))
+        made.append(make_box(x, y, 12 if not of_it else 6, 12, colour))
         if of_it:
-            made.append(box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE}"'))
-        made.append(label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
+            made.append(make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE}"'))
+        made.append(make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
     below = 18 * -(-len(operations) // 3)
-    return drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
+    return make_drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
 
 
 def filled(shares: Any) -> Any:
@@ -258,5 +266,5 @@ def _spots(
             note = f"{who}, {text(begin)} to {text(end)}: {', '.join(parts)}"
             x, wide = left + width * c / shares.shape[1], width * (d - c) / shares.shape[1]
             y, high = top + height * a / len(shares), height * (b - a) / len(shares)
-            made.append(box(x, y, wide, high, note=note, more='fill-opacity="0"'))
+            made.append(make_box(x, y, wide, high, note=note, more='fill-opacity="0"'))
     return made

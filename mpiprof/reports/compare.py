@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.compare import COLUMNS, MEAN_COLUMNS
 from mpiprof.diagnosis.compare_verdict import Difference, judge_difference
-from mpiprof.interface.format_units import change, count, duration
+from mpiprof.interface.format_units import format_change, format_count, format_time
 from mpiprof.metrics.columns import find
 from mpiprof.reports import phrases
 from mpiprof.reports.callsite_table import metric_columns
@@ -125,11 +125,11 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
         [
             Column("", names, left=True),
             Column("trace", [str(trace.path) for trace in traces], left=True, shrink=True),
-            Column("ranks", [count(trace.ranks) for trace in traces]),
-            Column("run time", [duration(trace.run_ns) for trace in traces]),
+            Column("ranks", [format_count(trace.ranks) for trace in traces]),
+            Column("run time", [format_time(trace.run_ns) for trace in traces]),
             *shown,
-            Column("in collectives", [f"{duration(c)} {percent(c, w)}" for c, _, w in times]),
-            Column("waiting", [f"{duration(v)} {percent(v, w)}" for _, v, w in times]),
+            Column("in collectives", [f"{format_time(c)} {percent(c, w)}" for c, _, w in times]),
+            Column("waiting", [f"{format_time(v)} {percent(v, w)}" for _, v, w in times]),
         ]
     )
 
@@ -140,11 +140,11 @@ def change_table(table: pd.DataFrame) -> str:
     columns = [
         *metric_columns(rows, "operation", "sites"),
         Column("count", _counts(rows), drop=1),
-        Column("time", [_both(row, "total_elapsed_ns", duration) for row in rows]),
+        Column("time", [_both(row, "total_elapsed_ns", format_time) for row in rows]),
     ]
     for name in MEAN_COLUMNS:
         head = find(name).heading
-        columns.append(Column(head, [_both(row, name, duration) for row in rows], drop=2))
+        columns.append(Column(head, [_both(row, name, format_time) for row in rows], drop=2))
         columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
         columns.append(Column("algorithm", [_both(row, "algorithm", str) for row in rows], True))
@@ -168,7 +168,7 @@ def _change(row: dict[Any, Any], name: str) -> str:
     value, p = row[f"{name}_change"], row[f"{name}_p"]
     if math.isnan(value):
         return ""
-    text = change(value)
+    text = format_change(value)
     if math.isnan(p):
         return f"({text})"
     return text + ("*" if row["significant"] and p < 0.05 else "")

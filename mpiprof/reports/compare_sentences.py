@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
-from mpiprof.interface.format_units import capital, change, continued, duration
-from mpiprof.interface.shell_hints import quoted, switched
+from mpiprof.interface.format_units import capitalise, format_change, format_time, lower_first
+from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.reports.advice import action
 from mpiprof.reports.conclusion import portion
 from mpiprof.reports.sentences import claim
@@ -58,7 +58,7 @@ def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
 def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
     told = [
-        f"{trace.path.name} holds {held_time(one)} of {duration(trace.run_ns)} ({one.why})"
+        f"{trace.path.name} holds {held_time(one)} of {format_time(trace.run_ns)} ({one.why})"
         for trace, one in zip(traces, held, strict=True)
         if one is not None
     ]
@@ -73,9 +73,9 @@ def _what(found: Difference, first: str, name: str) -> str:
     before, after = found.before_ns, found.after_ns
     if found.outcome in ("slower", "faster", "mixed"):
         more = "more" if found.effect_ns > 0 else "less"
-        part = f" ({change(found.effect_ns / before)})" if before > 0 else ""
+        part = f" ({format_change(found.effect_ns / before)})" if before > 0 else ""
         amount = (
-            f"{duration(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
+            f"{format_time(abs(found.effect_ns))} {more} of all ranks' time in collectives{part}, "
             "over as many instances."
         )
         if found.outcome == "mixed":
@@ -87,7 +87,7 @@ def _what(found: Difference, first: str, name: str) -> str:
         if not found.compared:
             return f"{first} and {name} have no call site in common."
         return f"There is too little to tell {name} from {first}.{_seldom(found)}"
-    together = f"{duration(after)} instead of {duration(before)}"
+    together = f"{format_time(after)} instead of {format_time(before)}"
     text = (
         f"The times of {name} and {first} differ by no more than chance: all collectives together "
         f"take {together} of all ranks' time."
@@ -102,9 +102,9 @@ def _seldom(found: Difference) -> str:
     row = found.untested
     if row is None:
         return ""
-    before, after = (duration(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
+    before, after = (format_time(float(row[f"{one}total_elapsed_ns"])) for one in ("", "other_"))
     text = (
-        f" {capital(routine_at(row))} takes {after} instead of {before} "
+        f" {capitalise(routine_at(row))} takes {after} instead of {before} "
         "of all ranks' time, and was called too seldom for a test."
     )
     for one in found.changed[:1]:
@@ -134,8 +134,10 @@ def _place(one: ChangedCallsite) -> str:
 
 def _measure(one: ChangedCallsite) -> str:
     """Return the difference at a call site and its components."""
-    before, after = (duration(float(one.row[p + one.measure])) for p in ("", "other_"))
-    values = f"{after} instead of {before} ({change(float(one.row[f'{one.measure}_change']))})"
+    before, after = (format_time(float(one.row[p + one.measure])) for p in ("", "other_"))
+    values = (
+        f"{after} instead of {before} ({format_change(float(one.row[f'{one.measure}_change']))})"
+    )
     if one.measure == "wait_ns":
         return f"All ranks together wait {values} in an instance."
     if one.measure == "worst_imbalance_ns":
@@ -197,18 +199,18 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed:
         if max(runs, len(other)) > 1 or found.untested is not None:
             return MORE_RUNS
         single = "Record events in both" if summed else "Record longer"
-        return f"{single}, or {continued(MORE_RUNS)}"
+        return f"{single}, or {lower_first(MORE_RUNS)}"
     assert one is not None
     row, trace = one.row, other[0]
     if one.waiting is not False and trace.record != "summary":
         known = trace.conclusions(int(row["other_callsite"]))
         if known:
-            said = continued(claim(trace, known[0]))
+            said = lower_first(claim(trace, known[0]))
             which = f"{name}1" if len(other) > 1 else name
             return f"In {which}, {said}. {action(trace, known[0])}"
     if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
-        rule = switched(pattern_of(row["sites"]), row["algorithm"])
-        return f"Run it on {row['algorithm']} again: run --switch {quoted(rule)}"
+        rule = switch_value(pattern_of(row["sites"]), row["algorithm"])
+        return f"Run it on {row['algorithm']} again: run --switch {quote_word(rule)}"
     return (
         "The waiting does not account for it: look at the sizes of its messages, at the algorithm "
         "and at the network."

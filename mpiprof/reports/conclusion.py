@@ -9,7 +9,7 @@ import pandas as pd
 
 from mpiprof.diagnosis.findings import MAIN_SHARE
 from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE
-from mpiprof.interface.format_units import continued, duration, share
+from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
 from mpiprof.reports.advice import LOAD, action, by_messages
 from mpiprof.reports.phrases import share_between
@@ -42,13 +42,13 @@ def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
     if not trace.callsites["complete_instances"].any():
         return [_unknown(trace, found)]
     ends = share_between(trace, "wait")
-    amount = share(found.waiting) + (f" ({ends})" if ends else "")
+    amount = format_share(found.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
     if trace.record == "summary" and found.waiting >= NEGLIGIBLE_SHARE:
         return [first, *_of_summary(trace, found)]
     if found.worst is None:
         rest = found.collective - found.waiting
-        return [first, f"{IDLE}; the calls themselves take {share(rest)} of the time."]
+        return [first, f"{IDLE}; the calls themselves take {format_share(rest)} of the time."]
     said, do = _said(trace, found, found.worst), action(trace, found.worst)
     other = _other_algorithm(trace, found)
     if found.beside is None:
@@ -76,7 +76,7 @@ def _themselves(trace: Trace, found: Verdict) -> str:
         return ""
     worst: Any = busy.idxmax()
     most = int(worst)
-    part = continued(portion(float(busy[most]) / float(busy.sum())))
+    part = lower_first(portion(float(busy[most]) / float(busy.sum())))
     operation = table["operation"][most]
     do = ": `tune` looks for a faster algorithm"
     if operation != base_operation(operation):
@@ -86,7 +86,7 @@ def _themselves(trace: Trace, found: Verdict) -> str:
     ):
         do = ""
     return (
-        f"The collectives themselves take more than the waiting, {share(rest)} of all ranks' time, "
+        f"The collectives themselves take more than the waiting, {format_share(rest)} of all ranks' time, "
         f"{part} of it {where(trace, most)}{do}."
     )
 
@@ -95,7 +95,7 @@ def _unknown(trace: Trace, found: Verdict) -> str:
     """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
     return (
-        f"{share(found.collective)} of all ranks' time is in collectives. How much of it is "
+        f"{format_share(found.collective)} of all ranks' time is in collectives. How much of it is "
         f"waiting is not known{why}."
     )
 
@@ -110,7 +110,7 @@ def _said(trace: Trace, found: Verdict, one: Finding) -> str:
         sure = " has a sure cause"
     elif one.certainty < MIN_CERTAINTY:
         sure = " came about once" if one.evidence["instances"] == 1 else " has no sure cause"
-    return f"{part} of it{sure}: {continued(claim(trace, one))}."
+    return f"{part} of it{sure}: {lower_first(claim(trace, one))}."
 
 
 def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
     part = portion(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
     said = f"{part} of it is at {where(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
-        said += f", where rank {worst['latest_rank']} comes last in {share(worst['latest_share'])}"
+        said += f", where rank {worst['latest_rank']} comes last in {format_share(worst['latest_share'])}"
         said += " of the instances"
     yield f"{said}."
     yield "A summary doesn't hold why ranks are late: record events to see it."
@@ -129,7 +129,7 @@ def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
 def _other_algorithm(trace: Trace, found: Verdict) -> str:
     """Return whether another algorithm would help; none makes a late rank arrive earlier."""
     if found.gain is not None:
-        gained = duration(float(found.gain.cost_ns))
+        gained = format_time(float(found.gain.cost_ns))
         return (
             f" Besides, {found.gain.algorithm} would save {gained} at "
             f"{where(trace, found.gain.callsites[0])}."
@@ -148,7 +148,7 @@ def portion(part: float) -> str:
     for value, words in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
         if abs(part - value) <= 0.03:
             return words
-    return share(part)
+    return format_share(part)
 
 
 def callsite(trace: Trace, row: Mapping[str, Any]) -> list[str]:

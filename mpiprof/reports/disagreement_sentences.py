@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpiprof.interface.format_units import ranks, size
+from mpiprof.interface.format_units import format_runs, format_size
 from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.reports.site_labels import communicator_name, place, site_of
 
@@ -40,8 +40,8 @@ def _side(trace: Trace, kind: str, side: Side) -> str:
     said = {
         "operation": f"{side.value}",
         "root": f"root {side.value}",
-        "count": size(float(side.value)) if kind == "count" else "",
+        "count": format_size(float(side.value)) if kind == "count" else "",
     }.get(kind, f"{side.value}")
     verb = "says" if len(side.ranks) == 1 else "say"
     verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
-    return f"rank{'s' * (len(side.ranks) > 1)} {ranks(list(side.ranks))} {verb} {said} at {where}"
+    return f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {said} at {where}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.interface.format_units import capital, count, duration, share
+from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
 from mpiprof.reports.site_labels import where
 
@@ -25,17 +25,15 @@ def why(trace: Trace, found: Finding) -> str:
     """Return the evidence for a finding."""
     known = found.evidence
     if found.cause == "algorithm":
-        return (
-            f"That is {known['how']} under the recorded arrivals, ± {duration(known['error_ns'])}."
-        )
+        return f"That is {known['how']} under the recorded arrivals, ± {format_time(known['error_ns'])}."
     if found.cause == "barrier":
-        earlier = duration(found.cost_ns / known["size"])
+        earlier = format_time(found.cost_ns / known["size"])
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
     if found.cause == "clock":
-        bound = duration(known["clock_error_ns"])
+        bound = format_time(known["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
     who = FOLLOWED if known.get("followed") else WAIT_STATES[known["state"]].sentence
-    parts = [_basis(found), f"{capital(who)}.", _also(trace, found)]
+    parts = [_basis(found), f"{capitalise(who)}.", _also(trace, found)]
     return " ".join(part for part in parts if part)
 
 
@@ -52,7 +50,7 @@ def _basis(found: Finding) -> str:
         more = known["also_costly"]
         if more > SOME * instances:
             return ""  # other findings explain the waiting of these ranks
-        others = f"All but {count(more)} of the" if more else "The"
+        others = f"All but {format_count(more)} of the" if more else "The"
         return f"{others} other instances wait less than a tenth of that."
     if known.get("grows") or known.get("levels"):
         return _of_change(known)
@@ -60,10 +58,8 @@ def _basis(found: Finding) -> str:
     if not late or len(known["spans"]) > MOST_SPANS:
         return ""
     if found.cause in ("node", "gradient"):
-        return f"That is the mean over {count(instances)} instances."
-    return (
-        f"It is so in {count(late)} of {count(known['taken_instances'])} instances{_part(known)}."
-    )
+        return f"That is the mean over {format_count(instances)} instances."
+    return f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} instances{_part(known)}."
 
 
 def _of_change(known: Mapping[str, Any]) -> str:
@@ -71,14 +67,15 @@ def _of_change(known: Mapping[str, Any]) -> str:
     if "grows" in known:
         first, last = known["grows"]
         how = "grows" if last > first else "shrinks"
-        ends = (duration(late) if late >= 1 else "nothing" for late in (first, last))
+        ends = (format_time(late) if late >= 1 else "nothing" for late in (first, last))
         return f"That {how} steadily, from {' at first to '.join(ends)} at last."
     levels, (begin, end) = known["levels"], known["recorded"]
     if len(levels) > MOST_SPANS:
-        least, most = (duration(f(late for *_, late in levels)) for f in (min, max))
+        least, most = (format_time(f(late for *_, late in levels)) for f in (min, max))
         return f"That changes {len(levels) - 1} times, between {least} and {most}."
     parts = [
-        f"{duration(late)}{of_instances(first, last, begin, end)}" for first, last, late in levels
+        f"{format_time(late)}{of_instances(first, last, begin, end)}"
+        for first, last, late in levels
     ]
     return f"It is {', then '.join(parts)}."
 
@@ -94,7 +91,7 @@ def of_instances(first: int, last: int, begin: int, end: int) -> str:
 
 def _of_collected(known: Mapping[str, Any]) -> str:
     """Return the evidence for lateness that accumulated once, over many instances."""
-    mean = duration(known["late_ns"] / known["instances"])
+    mean = format_time(known["late_ns"] / known["instances"])
     more = " How it was before these is not known." if known["cut"] else ""
     return f"Each of these adds {mean} on average.{more}"
 
@@ -102,7 +99,7 @@ def _of_collected(known: Mapping[str, Any]) -> str:
 def _part(known: Mapping[str, Any]) -> str:
     """Return a note if a rank takes part in some instances only, otherwise ""."""
     some = known["taken_instances"] < known["instances"]
-    return f" that it takes part in, of {count(known['instances'])}" if some else ""
+    return f" that it takes part in, of {format_count(known['instances'])}" if some else ""
 
 
 def _of_spread(found: Finding) -> str:
@@ -111,10 +108,10 @@ def _of_spread(found: Finding) -> str:
     if known["besides"]:
         return "That is what the other findings leave unexplained."
     if known["random"] is None or math.isnan(known["random"]):
-        return f"That is from {count(known['instances'])} instances."
+        return f"That is from {format_count(known['instances'])} instances."
     return (
-        f"The same ranks or nodes make {share(1 - known['random'])} of the spread over its "
-        f"{count(known['instances'])} instances."
+        f"The same ranks or nodes make {format_share(1 - known['random'])} of the spread over its "
+        f"{format_count(known['instances'])} instances."
     )
 
 

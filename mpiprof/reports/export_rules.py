@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.interface.format_units import ranks, size
+from mpiprof.interface.format_units import format_runs, format_size
 from mpiprof.reports.table import paragraph
 
 
@@ -30,21 +30,21 @@ def text(handed: Mapping[str, Any]) -> str:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    found = f"{row['operation']} on {ranks(row['sizes'])} processes"
+    found = f"{row['operation']} on {format_runs(row['sizes'])} processes"
     if row["bytes"] is not None:
         first, last = row["bytes"]
         if last is not None:
-            found += f", {size(first)} to {size(last)}"
+            found += f", {format_size(first)} to {format_size(last)}"
         elif first:
-            found += f", {size(first)} and more"
+            found += f", {format_size(first)} and more"
     found += f": {row['algorithm']}"
     if row["number"] is not None:
         found += f" ({row['number']})"
     if row["segment"]:
-        found += f" in blocks of {size(row['segment'])}"
+        found += f" in blocks of {format_size(row['segment'])}"
     return found + (f"; {row['differs']}" if row["differs"] else "")
 
 
 def _refusal(row: Mapping[str, Any]) -> str:
-    on = f" on {ranks(row['sizes'])} processes" if row["sizes"] else ""
+    on = f" on {format_runs(row['sizes'])} processes" if row["sizes"] else ""
     return f"{row['where']}: {row['what']}{on}: {row['why']}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import SIZES, TIMES
 from mpiprof.metrics import columns
 from mpiprof.reports.json import RUN
@@ -145,7 +145,7 @@ class _Parser:
         known = by_name(self.numbers, self.texts)
         if name in known:
             return known[name]
-        raise UsageError(f"no column {name!r} in {self.expression!r}; {nearest(name, known)}")
+        raise UsageError(f"no column {name!r} in {self.expression!r}; {suggest_names(name, known)}")
 
     def number(self, column: str, text: str) -> float:
         units, wanted = UNITS.get(columns.quantity_of(column), NUMBER)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof import __version__
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.interface.format_units import count, duration, share
+from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.reports import (
@@ -124,7 +124,7 @@ def _time(trace: Trace, shares: Shares) -> list[str]:
         parts = [parts[0], ("collectives", inside, colours.WORK)]
     elif phrases.lacks_ranks(trace):
         parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
-    bar = charts.stack(parts, duration)
+    bar = charts.stack(parts, format_time)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 
 
@@ -143,7 +143,7 @@ def _timeline(trace: Trace, shares: Shares) -> list[str]:
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
     parts = shares.cells, shares.waiting, shares.operations
-    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, duration)
+    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, format_time)
     pale = (
         "the waiting time in an operation is not known"
         if phrases.lacks_ranks(trace)
@@ -168,7 +168,9 @@ def _callsites(trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Si
         "</tr>"
         for i, row in enumerate(rows)
     ]
-    more = f"<p>{count(left)} more call sites are left out; `report` lists them.</p>" * (left > 0)
+    more = f"<p>{format_count(left)} more call sites are left out; `report` lists them.</p>" * (
+        left > 0
+    )
     table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
     meanings = callsite_table.legend("  ".join(column.heading for column in shown))
     legend = f'<p class="faint">{escape(meanings)}</p>'
@@ -225,25 +227,25 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
         (
             f"rank {r}",
             float(late[r]),
-            f"{duration(late[r])}, last in {share(site.last[r] / site.instances)}",
+            f"{format_time(late[r])}, last in {format_share(site.last[r] / site.instances)}",
         )
         for r in latest
     ]
     spread = [
-        (f"{name}", float(n), share(n / max(site.ranges.sum(), 1)))
+        (f"{name}", float(n), format_share(n / max(site.ranges.sum(), 1)))
         for name, n in zip(RANGE_NAMES, site.ranges.tolist(), strict=True)
     ]
     apiece = -(-trace.ranks // len(site.lateness))
     joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
     shown = [
         (
-            charts.heat(site.lateness, trace.ranks, across, duration, "after the first arrival"),
+            charts.heat(site.lateness, trace.ranks, across, format_time, "after the first arrival"),
             f"How late each rank comes, from instance to instance{joined}",
         ),
         (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]
     if site.instances > 1:
-        drawn = charts.line(site.worst_imbalance, across, duration, "ω over instances")
+        drawn = charts.line(site.worst_imbalance, across, format_time, "ω over instances")
         shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
     if site.instances > 1 and site.ranges.sum():
         drawn = charts.bars(spread, colours.BLUE, "distribution of ω/T")

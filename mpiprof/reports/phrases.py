@@ -10,13 +10,13 @@ import pandas as pd
 
 from mpiprof.interface.format_units import (
     between,
-    count,
-    counted,
-    duration,
-    factor,
-    ordinal,
-    share,
-    size,
+    format_count,
+    format_estimate,
+    format_factor,
+    format_ordinal,
+    format_share,
+    format_size,
+    format_time,
 )
 from mpiprof.metrics.column_cells import wait_limits
 from mpiprof.reports.site_labels import routine_at
@@ -33,9 +33,9 @@ NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
 def sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return the cost of the waiting at one call site, and the spread of its arrivals."""
     where = routine_at(row)
-    cost = f"costs {duration(row['total_wait_ns'])}{waiting_between(row)} of waiting"
+    cost = f"costs {format_time(row['total_wait_ns'])}{waiting_between(row)} of waiting"
     if total_ns > 0:
-        cost += f", {share(row['total_wait_ns'] / total_ns)} of all ranks' time"
+        cost += f", {format_share(row['total_wait_ns'] / total_ns)} of all ranks' time"
     return " ".join(part for part in (f"{where} {cost}.", _spread(row)) if part)
 
 
@@ -68,13 +68,13 @@ def started(trace: Trace) -> str:
 def share_between(trace: Trace, name: str) -> str:
     """Return the bounds of one of `totals` as shares of all ranks' time, or "" if it is exact."""
     estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
-    return between(estimate.low / whole, estimate.high / whole, share)
+    return between(estimate.low / whole, estimate.high / whole, format_share)
 
 
 def counts(row: Mapping[Any, Any]) -> dict[str, str]:
     """Return the instances of both compared call sites, as `count` and `other_count`."""
     return {
-        f"{side}count": counted(row[f"{side}total_instances"], row[f"{side}instances"])
+        f"{side}count": format_estimate(row[f"{side}total_instances"], row[f"{side}instances"])
         for side in ("", "other_")
     }
 
@@ -83,12 +83,12 @@ def _spread(row: dict[str, Any]) -> str:
     spread, ratio = row["worst_imbalance_ns"], row["worst_factor"]
     if math.isnan(spread):
         return ""
-    text = f"The last process comes {duration(spread)} after the first"
+    text = f"The last process comes {format_time(spread)} after the first"
     text += ", on average" if row["instances"] > 1 else ""
     if not math.isnan(ratio):
         message = row["message_bytes"]
-        what = f"of {size(message)}" if message > 0 else "without data"
-        text += f", the time of {factor(ratio)} messages {what}"
+        what = f"of {format_size(message)}" if message > 0 else "without data"
+        text += f", the time of {format_factor(ratio)} messages {what}"
     return text + "."
 
 
@@ -111,7 +111,7 @@ def causes(found: Causes) -> list[str]:
             "changes from instance to instance."
         )
     if found.instances < found.complete_instances:
-        seen, there = count(found.instances), count(found.complete_instances)
+        seen, there = format_count(found.instances), format_count(found.complete_instances)
         parts.append(f"This is from {seen} of {there} instances.")
     return parts
 
@@ -124,8 +124,8 @@ def period(phases: pd.DataFrame) -> str:
     spread = float(phases["period_worst_imbalance_ns"].mean())
     numbers = ", ".join(str(offset + i * every) for i in range(3))
     return (
-        f"Every {ordinal(every)} instance ({numbers}, ...) is different: it spreads over "
-        f"{duration(spread)}."
+        f"Every {format_ordinal(every)} instance ({numbers}, ...) is different: it spreads over "
+        f"{format_time(spread)}."
     )
 
 
@@ -146,14 +146,18 @@ def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
         return "not synchronised (--partial): times of different nodes don't compare"
     if math.isnan(error_ns) or error_ns < 0:
         return f"error between the {nodes} nodes unknown: their times don't compare"
-    return f"{nodes} nodes, error at most ±{duration(error_ns)}: smaller differences mean nothing"
+    return (
+        f"{nodes} nodes, error at most ±{format_time(error_ns)}: smaller differences mean nothing"
+    )
 
 
 def completeness(trace: Any) -> list[str]:
     """Return a line for each missing part of a trace, or an empty list if it is complete."""
     lines = []
     if trace.dropped:
-        lines.append(f"{count(trace.dropped)} records were dropped: the figures lack these calls")
+        lines.append(
+            f"{format_count(trace.dropped)} records were dropped: the figures lack these calls"
+        )
     if not trace.sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
     notes = {*trace.notes, trace.dropped_note}  # these are reported separately

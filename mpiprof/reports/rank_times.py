@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.interface.format_units import count, duration
+from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.reports.json import plain
 from mpiprof.reports.table import Column, render
 
@@ -51,12 +51,15 @@ def text(trace: Trace, most: int) -> str:
     """Return a table of the ranks with most time in MPI calls, the largest first."""
     found = rows(trace)
     found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
-    left = f", the first {most} of {count(len(found))}" if len(found) > most else ""
+    left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
     found = found[:most]
     table = render(
         [
             Column("rank", [str(row["rank"]) for row in found]),
-            *(Column(head, [duration(row[name]) for row in found]) for name, head in HEADS.items()),
+            *(
+                Column(head, [format_time(row[name]) for row in found])
+                for name, head in HEADS.items()
+            ),
         ]
     )
     return f"Ranks by time in MPI{left}\n{table}\n{LEGEND}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.interface.format_units import count, duration, size
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.format_units import format_count, format_size, format_time
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.json import plain
 from mpiprof.reports.table import Column, paragraph, render
 from mpiprof.trace import selector_log
@@ -84,7 +84,7 @@ def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
         return paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
     parts = [text(found, top), paragraph(LEGEND)]
     if any(row["algorithm"] != NATIVE for row in found):
-        line = command("tune", *named, "--found", "-o", "plan.json")
+        line = format_command("tune", *named, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 
@@ -100,11 +100,11 @@ def text(found: Sequence[dict[str, Any]], top: int) -> str:
 def _key_text(number: int, row: dict[str, Any]) -> str:
     where = ", ".join(row["sites"][:2]) or "an unknown place"
     where += f" (+{len(row['sites']) - 2})" if len(row["sites"]) > 2 else ""
-    of = f" of {size(row['bytes'])}" if row["bytes"] else ""
+    of = f" of {format_size(row['bytes'])}" if row["bytes"] else ""
     on = f" on {row['size']} ranks" if row["size"] else ""
     head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
     if row["instances"] is not None:
-        head += f" {count(row['instances'])} instances, {count(row['probes'] or 0)} of them probes"
+        head += f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of them probes"
         head += f"; {_saved(row)}." if row["saved_ns"] else "."
     lines = [paragraph(head, 2, 5)]
     lines += [paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
@@ -114,7 +114,7 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
 
 def _saved(row: dict[str, Any]) -> str:
     verb = "saved" if row["saved_ns"] > 0 else "lost"
-    return f"{verb} {duration(abs(row['saved_ns']))} a rank against native, by its own estimate"
+    return f"{verb} {format_time(abs(row['saved_ns']))} a rank against native, by its own estimate"
 
 
 def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
@@ -123,7 +123,9 @@ def _phase_text(phase: dict[str, Any]) -> Iterable[str]:
         head += f" from instance {phase['instance']}"
         head += "" if phase["why"] == "start" else f", as the {phase['why']} changed"
         if phase["imbalance_ns"]:
-            head += f" (the last process comes {duration(phase['imbalance_ns'])} after the first)"
+            head += (
+                f" (the last process comes {format_time(phase['imbalance_ns'])} after the first)"
+            )
     for choice in phase["choices"]:
         yield f"{head}; {choice['algorithm']} from instance {choice['instance']}: {choice['why']}"
     if not phase["choices"]:
@@ -136,13 +138,13 @@ def _trial_table(phases: Rows) -> str:
         return ""
 
     def times(name: str) -> list[str]:
-        return [duration(trial[name] or math.nan) for _, trial in rows]
+        return [format_time(trial[name] or math.nan) for _, trial in rows]
 
     return render(
         [
             Column("phase", [str(phase) for phase, _ in rows]),
             Column("tried", [trial["algorithm"] for _, trial in rows], left=True, shrink=True),
-            Column("instances", [count(trial["instances"]) for _, trial in rows]),
+            Column("instances", [format_count(trial["instances"]) for _, trial in rows]),
             Column("score", times("score_ns")),
             Column("±", times("error_ns")),
             Column("predicted", times("predicted_ns"), drop=1),

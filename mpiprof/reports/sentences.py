@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.interface.format_units import capital, count, duration, named, ordinal, share
+from mpiprof.interface.format_units import (
+    capitalise,
+    format_count,
+    format_ordinal,
+    format_ranks,
+    format_share,
+    format_time,
+)
 from mpiprof.reports.advice import action, by_messages, elsewhere, parted
 from mpiprof.reports.evidence import MOST_SPANS, of_instances, why
 from mpiprof.reports.site_labels import where
@@ -36,9 +43,9 @@ TITLES = {
 def title(trace: Trace, found: Finding) -> str:
     """Return the heading of a finding, one short line."""
     ranks, _ = parted(found)
-    who = found.algorithm or found.evidence.get("host") or named(ranks) or "Ranks"
+    who = found.algorithm or found.evidence.get("host") or format_ranks(ranks) or "Ranks"
     if found.cause == "periodic":
-        who = capital(who)
+        who = capitalise(who)
     if found.evidence.get("each"):
         who = "the ranks"
     if "let_go_early" in found.evidence:
@@ -73,7 +80,7 @@ def _once(found: Finding) -> str:
     if not once["ranks"]:
         return ", once no other finding hides it"
     s = "" if len(once["ranks"]) > 1 else "s"
-    return f", once {named(once['ranks'])} come{s} with the others"
+    return f", once {format_ranks(once['ranks'])} come{s} with the others"
 
 
 def claim(trace: Trace, found: Finding) -> str:
@@ -84,14 +91,18 @@ def claim(trace: Trace, found: Finding) -> str:
 def cost(found: Finding) -> str:
     """Return the cost of a finding."""
     if found.cause in ("algorithm", "barrier"):
-        return f"{duration(float(found.cost_ns))} of all ranks' time, {share(found.share)}"
-    waiting = f"{duration(float(found.cost_ns))} of waiting"
-    return f"{waiting}, {share(found.share)} of all ranks' time" if found.share > 0 else waiting
+        return (
+            f"{format_time(float(found.cost_ns))} of all ranks' time, {format_share(found.share)}"
+        )
+    waiting = f"{format_time(float(found.cost_ns))} of waiting"
+    return (
+        f"{waiting}, {format_share(found.share)} of all ranks' time" if found.share > 0 else waiting
+    )
 
 
 def _who(found: Finding) -> tuple[str, str]:
     """Return the ranks of a finding as a subject, and the ending of its verb."""
-    return capital(named(found.ranks)), "" if len(found.ranks) > 1 else "s"
+    return capitalise(format_ranks(found.ranks)), "" if len(found.ranks) > 1 else "s"
 
 
 def when(found: Finding) -> str:
@@ -102,7 +113,7 @@ def when(found: Finding) -> str:
     begin, end = found.evidence["recorded"]  # a ring log has lost earlier instances
     if len(spans) > MOST_SPANS:
         late, taken = found.evidence["late_instances"], found.evidence["taken_instances"]
-        return f" in {count(late)} of its {count(taken)} instances"
+        return f" in {format_count(late)} of its {format_count(taken)} instances"
     if len(spans) == 1:
         first, final = spans[0]
         return of_instances(first, final, begin, end)
@@ -115,13 +126,13 @@ def when(found: Finding) -> str:
 def _rank(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
     who, s = _who(found)
-    late = duration(known["late_ns"])
+    late = format_time(known["late_ns"])
     changing = (*known.get("grows", ()), *(by for *_, by in known.get("levels", ())))
     if (len(found.ranks) > 1 or changing) and found.cause == "rank":
-        late = f"up to {duration(max(changing, default=known['late_ns']))}"
+        late = f"up to {format_time(max(changing, default=known['late_ns']))}"
     how, place = known.get("origin_how", "unknown"), known.get("origin_callsite", START)
     if known.get("each"):
-        late = f"{named(found.ranks)} {late} after the median of the others"
+        late = f"{format_ranks(found.ranks)} {late} after the median of the others"
         return f"Each rank comes at its own time to {here}{when(found)}, {late}"
     if how not in ("outside", "point_to_point"):
         return f"{who} come{s} {late} later than the others to {here}{when(found)}"
@@ -130,8 +141,8 @@ def _rank(trace: Trace, found: Finding) -> str:
         it = "they do" if len(workers) > 1 else "it does"
         its = "their" if len(talkers) > 1 else "its"
         return (
-            f"{who} come{s} {late} later than the others to {here}{when(found)}, {named(workers)} "
-            f"for what {it} before and {named(talkers)} for {its} messages"
+            f"{who} come{s} {late} later than the others to {here}{when(found)}, {format_ranks(workers)} "
+            f"for what {it} before and {format_ranks(talkers)} for {its} messages"
         )
     verb = f"take{s} {late} longer than the others"
     if how == "point_to_point":
@@ -147,13 +158,13 @@ def _before(trace: Trace, place: int, known: Mapping[str, Any]) -> str:
     collected = known.get("collected")
     if collected is None:
         return f"before {where(trace, place)}"
-    return f"over {count(collected['usual_instances'])} instances of {where(trace, place)}"
+    return f"over {format_count(collected['usual_instances'])} instances of {where(trace, place)}"
 
 
 def _early(trace: Trace, found: Finding) -> str:
     who, _ = _who(found)
     have = "have" if len(found.ranks) > 1 else "has"
-    late = duration(found.evidence["late_ns"])
+    late = format_time(found.evidence["late_ns"])
     wait = "wait" if len(found.ranks) > 1 else "waits"
     here = where(trace, found.callsites[0])
     if "let_go_early" in found.evidence:
@@ -173,17 +184,17 @@ def _early(trace: Trace, found: Finding) -> str:
 
 def _periodic(trace: Trace, found: Finding) -> str:
     who, s = _who(found)
-    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    late, here = format_time(found.evidence["late_ns"]), where(trace, found.callsites[0])
     if "grows" in found.evidence:
-        late = f"up to {duration(max(found.evidence['grows']))}"
-    claim = f"{named(found.ranks)} come{s} {late} later than the others"
+        late = f"up to {format_time(max(found.evidence['grows']))}"
+    claim = f"{format_ranks(found.ranks)} come{s} {late} later than the others"
     place = elsewhere(found)
     if place is not None:
         before = f"before {where(trace, place)}, and others wait for that"
         verb = f"take{s} {late} longer than the others"
         if by_messages(found):
             verb = f"spend{s} {late} more than the others in point-to-point messages"
-        claim = f"{named(found.ranks)} {verb} {before}"
+        claim = f"{format_ranks(found.ranks)} {verb} {before}"
     elif not who:
         claim = f"the ranks usually come {late} apart"
     elif by_messages(found):
@@ -197,15 +208,15 @@ def _turn(found: Finding) -> str:
     first = found.first_instance or 0
     if len(offsets) == 1:
         numbers = ", ".join(str(first + i * every) for i in range(3))
-        return f"In every {ordinal(every)} instance ({numbers}, ...)"
+        return f"In every {format_ordinal(every)} instance ({numbers}, ...)"
     return f"In {len(offsets)} of every {every} instances"
 
 
 def _moving(trace: Trace, found: Finding) -> str:
-    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
-    which = named(found.ranks)
+    late, here = format_time(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    which = format_ranks(found.ranks)
     if found.period and len(found.ranks) <= MOST_SPANS:
-        return f"{capital(which)} come {late} late to {here} in turn"
+        return f"{capitalise(which)} come {late} late to {here} in turn"
     again = f", and again after {found.period} instances" if found.period else ""
     if found.evidence["step"]:
         again = f", {found.evidence['step']} further each time"
@@ -213,7 +224,7 @@ def _moving(trace: Trace, found: Finding) -> str:
 
 
 def _gradient(trace: Trace, found: Finding) -> str:
-    late, here = duration(found.evidence["late_ns"]), where(trace, found.callsites[0])
+    late, here = format_time(found.evidence["late_ns"]), where(trace, found.callsites[0])
     top = found.ranks[0]
     most = ", most of that in point-to-point messages" if by_messages(found) else ""
     return (
@@ -223,15 +234,19 @@ def _gradient(trace: Trace, found: Finding) -> str:
 
 def _outlier(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
-    late = duration(known["late_ns"])
+    late = format_time(known["late_ns"])
     if known["late_instances"] > 1:
         late = f"up to {late}"
-    who = f"{named(found.ranks)} came {late} late" if found.ranks else f"ranks came {late} apart"
+    who = (
+        f"{format_ranks(found.ranks)} came {late} late"
+        if found.ranks
+        else f"ranks came {late} apart"
+    )
     if known["instances"] == 1:
         return f"In {_only(trace)} of {here}, {who}"
     if known["late_instances"] == 1:
         return f"In one instance of {here}, number {found.first_instance}, {who}"
-    few, all_ = count(known["late_instances"]), count(known["instances"])
+    few, all_ = format_count(known["late_instances"]), format_count(known["instances"])
     return f"In {few} of the {all_} instances of {here}, {who}"
 
 
@@ -241,22 +256,22 @@ def _only(trace: Trace) -> str:
 
 def _inside(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, where(trace, found.callsites[0])
-    late = duration(known.get("late_ns") or known["worst_imbalance_ns"])
+    late = format_time(known.get("late_ns") or known["worst_imbalance_ns"])
     source, kept = where(trace, known["origin_callsite"]), known["origin_rank"]
     then = f"rank {kept} then comes" if kept in found.ranks else "others then come"
     if known["origin_callsite"] == found.callsites[0]:
         here = "its next call"
     if "collected" in known:
-        source = f"{source}, in {count(known['collected']['usual_instances'])} instances together,"
-    kept_longer = f"{capital(source)} keeps rank {kept} {late} longer than the others"
+        source = f"{source}, in {format_count(known['collected']['usual_instances'])} instances together,"
+    kept_longer = f"{capitalise(source)} keeps rank {kept} {late} longer than the others"
     return f"{kept_longer}, and {then} late to {here}{when(found)}"
 
 
 def _node(trace: Trace, found: Finding) -> str:
     known = found.evidence
     host = known.get("host")
-    on = f"The ranks on {host}" if host else capital(named(found.ranks))
-    late, here = duration(known["late_ns"]), where(trace, found.callsites[0])
+    on = f"The ranks on {host}" if host else capitalise(format_ranks(found.ranks))
+    late, here = format_time(known["late_ns"]), where(trace, found.callsites[0])
     return f"{on} come {late} later than those on other nodes to {here}{when(found)}"
 
 
@@ -265,15 +280,15 @@ def _noise(trace: Trace, found: Finding) -> str:
     spread = known["worst_imbalance_ns"]
     if known["instances"] == 1:
         if known.get("ahead"):
-            who, early = capital(named(known["ahead"])), duration(spread)
+            who, early = capitalise(format_ranks(known["ahead"])), format_time(spread)
             s = "" if len(known["ahead"]) > 1 else "s"
             return f"{who} come{s} up to {early} before the others to {_only(trace)} of {here}"
-        return f"The ranks come {duration(spread)} apart to {_only(trace)} of {here}"
+        return f"The ranks come {format_time(spread)} apart to {_only(trace)} of {here}"
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]
         part = "Most" if found.cost_ns > whole / 2 else "Some"
         return f"{part} of the waiting at {here} has no pattern, {_no_rank(known)}"
-    return f"Arrivals at {here} scatter by {duration(spread)}, {_no_rank(known)}"
+    return f"Arrivals at {here} scatter by {format_time(spread)}, {_no_rank(known)}"
 
 
 def _no_rank(known: Mapping[str, Any]) -> str:
@@ -282,7 +297,7 @@ def _no_rank(known: Mapping[str, Any]) -> str:
         return "with other ranks late each time" if known["besides"] else "and no rank stands out"
     rank, part = known["mostly_last"]
     link = "though" if known["besides"] else "and"
-    return f"{link} rank {rank} comes last in {share(part)} of its instances"
+    return f"{link} rank {rank} comes last in {format_share(part)} of its instances"
 
 
 def _algorithm(trace: Trace, found: Finding) -> str:

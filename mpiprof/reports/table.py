@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mpiprof.interface.ascii_fallback import fitting
+from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.format_units import UNKNOWN
 
 NO_BREAK = "\xa0"
@@ -44,7 +44,11 @@ class Column:
 
     def fitting(self) -> Column:
         """Return the column with words in place of symbols that cannot be written."""
-        return replace(self, head=fitting(self.head), cells=[fitting(cell) for cell in self.cells])
+        return replace(
+            self,
+            head=replace_unwritable(self.head),
+            cells=[replace_unwritable(cell) for cell in self.cells],
+        )
 
 
 def terminal_width() -> int:
@@ -73,7 +77,7 @@ def render(columns: Sequence[Column], width: int | None = None, *, indent: str =
 
 def _cut(cell: str, space: int) -> str:
     """Return a shortened cell: a path loses its beginning, other text its end."""
-    more = fitting("…", {"…": "~"})
+    more = replace_unwritable("…", {"…": "~"})
     return more + cell[1 - space :] if "/" in cell.partition(" ")[0] else cell[: space - 1] + more
 
 
@@ -119,7 +123,7 @@ def escaped(text: str) -> str:
 def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
     """Return text broken for the terminal; lines after the first are indented by `hanging`."""
     filled = textwrap.fill(
-        BEFORE_UNIT.sub(NO_BREAK, fitting(text)),
+        BEFORE_UNIT.sub(NO_BREAK, replace_unwritable(text)),
         terminal_width(),
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent if hanging is None else hanging),

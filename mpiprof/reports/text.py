@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.interface.format_units import UNKNOWN, count, counted, duration, factor, share, size
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.format_units import (
+    UNKNOWN,
+    format_count,
+    format_estimate,
+    format_factor,
+    format_share,
+    format_size,
+    format_time,
+)
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
 from mpiprof.metrics.callsites import averages, distribution, routines
 from mpiprof.metrics.coverage import LOST
@@ -43,12 +51,16 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
     collective, waiting, total = phrases.run_times(trace)
-    whose = "all ranks" if trace.threads == trace.ranks else f"all {count(trace.threads)} threads"
+    whose = (
+        "all ranks"
+        if trace.threads == trace.ranks
+        else f"all {format_count(trace.threads)} threads"
+    )
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     until = "MPI_Finalize" if trace.finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
-        ("run time", f"{duration(trace.run_ns)} from MPI_Init to {until}"),
+        ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
         (
             "in collectives",
             f"{share_of(collective, total)} of {whose}' time{_between(trace, 'elapsed')}",
@@ -94,7 +106,9 @@ def _between(trace: Trace, name: str) -> str:
 
 def held_part(held: Held) -> str:
     """Return which part of a run the trace contains."""
-    of = f"{count(held.instances)}" + (f" of {count(held.total)}" if held.total else "")
+    of = f"{format_count(held.instances)}" + (
+        f" of {format_count(held.total)}" if held.total else ""
+    )
     but = {"--limit": ", but for what was summed up later", LOST: ""}
     return (
         f"{held_time(held)}, {of} instances ({held.why}); all figures here are of this part"
@@ -104,7 +118,7 @@ def held_part(held: Held) -> str:
 
 def held_time(held: Held) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return f"the {'last' if held.why == '--record ring' else 'first'} {duration(held.held_ns)}"
+    return f"the {'last' if held.why == '--record ring' else 'first'} {format_time(held.held_ns)}"
 
 
 def summarised(observed: int, instances: int) -> str:
@@ -114,19 +128,19 @@ def summarised(observed: int, instances: int) -> str:
     if observed == instances:
         return "as summary: no single instances"
     return (
-        f"as summary: arrivals of {count(observed)} of {count(instances)} instances are known; "
+        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} instances are known; "
         "waiting is of all, from these"
     )
 
 
 def share_of(part: float, whole: float) -> str:
     """Return a time and its share of another time."""
-    return f"{percent(part, whole)} ({duration(part)})"
+    return f"{percent(part, whole)} ({format_time(part)})"
 
 
 def percent(part: float, whole: float) -> str:
     """Return the share of another time, in percent."""
-    return share(part / whole if whole > 0 else float("nan"))
+    return format_share(part / whole if whole > 0 else float("nan"))
 
 
 CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"
@@ -149,7 +163,7 @@ def message_times(trace: Trace) -> str:
         )
     if alpha is None:
         return source
-    return f"{source}; {duration(alpha)} for an empty message"
+    return f"{source}; {format_time(alpha)} for an empty message"
 
 
 def notes(trace: Trace) -> list[str]:
@@ -162,10 +176,10 @@ def summed_table(trace: Trace) -> str:
     rows = trace.summed_up.to_dict("records")
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("calls", [count(row["calls"]) for row in rows]),
-        Column("bytes", [size(row["bytes"]) for row in rows]),
-        Column("time", [duration(row["total_ns"]) for row in rows]),
-        Column("longest", [duration(row["longest_ns"]) for row in rows]),
+        Column("calls", [format_count(row["calls"]) for row in rows]),
+        Column("bytes", [format_size(row["bytes"]) for row in rows]),
+        Column("time", [format_time(row["total_ns"]) for row in rows]),
+        Column("longest", [format_time(row["longest_ns"]) for row in rows]),
     ]
     return render(columns) if rows else ""
 
@@ -191,10 +205,10 @@ def factor_table(callsites: Any) -> str:
     return render(
         [
             *metric_columns(rows, "operation"),
-            Column("count", [counted(row["count"], row["recorded"]) for row in rows]),
-            Column("average δ/T", [factor(row["average_factor"]) for row in rows]),
-            Column("worst ω/T", [factor(row["worst_factor"]) for row in rows]),
-            Column("of time in collectives", [share(row["elapsed_share"]) for row in rows]),
+            Column("count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+            Column("average δ/T", [format_factor(row["average_factor"]) for row in rows]),
+            Column("worst ω/T", [format_factor(row["worst_factor"]) for row in rows]),
+            Column("of time in collectives", [format_share(row["elapsed_share"]) for row in rows]),
         ]
     )
 
@@ -210,7 +224,7 @@ def distribution_table(trace: Trace) -> str:
     columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
     for name, head in (("small", "≤ 1000 B"), ("large", "> 1000 B")):
         shares = [float(value) for value in found[name]]
-        columns.append(Column(head, [share(value) for value in shares]))
+        columns.append(Column(head, [format_share(value) for value in shares]))
         if int(found[name + "_count"].sum()):
             columns.append(Column("", [bar(value).ljust(20) for value in shares], left=True))
     return render(columns)
@@ -228,9 +242,9 @@ def routine_table(trace: Trace, callsites: Any) -> str:
         [
             *metric_columns(rows, "operation"),
             Column("msg size", [size_range(groups[row["operation"]]) for row in rows]),
-            Column("dyn. count", [counted(row["count"], row["recorded"]) for row in rows]),
-            Column("call sites", [count(row["callsites"]) for row in rows], drop=1),
-            Column("comm. time", [duration(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
+            Column("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
+            Column("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
+            Column("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
             Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),
             Column("waiting", [rank_waiting(trace, groups[r["operation"]]) for r in rows]),
             *metric_columns(rows, "average_factor", "worst_factor"),
@@ -242,7 +256,7 @@ def rank_waiting(trace: Trace, callsites: Any) -> str:
     """Return the waiting time per rank of a routine's call sites, if any is known."""
     if callsites["wait_ns"].isna().all():
         return UNKNOWN
-    return duration(callsites["total_wait_ns"].sum() / trace.ranks)
+    return format_time(callsites["total_wait_ns"].sum() / trace.ranks)
 
 
 def size_range(callsites: Any) -> str:
@@ -257,7 +271,7 @@ def size_range(callsites: Any) -> str:
     low, high = float(known["message_bytes"].min()), float(known["message_bytes"].max())
     summed = known["operation"].str.contains("alltoall[vw]")
     average = bool((summed | (known["bytes_min"] < known["bytes_max"])).any())
-    text = size(low) if low == high else f"{size(low)} - {size(high)}"
+    text = format_size(low) if low == high else f"{format_size(low)} - {format_size(high)}"
     return text + ("*" if average else "")
 
 
@@ -272,7 +286,7 @@ def suggestion(named: Sequence[Path], callsites: Any) -> str:
         worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
         pattern = pattern_of(worst["sites"])
         if pattern:
-            line = command("report", *named, *site_words(pattern))
+            line = format_command("report", *named, *site_words(pattern))
             return f"next: {line}   (that call site over its instances)"
-    line = command("report", *named, "--by", "routine")
+    line = format_command("report", *named, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"

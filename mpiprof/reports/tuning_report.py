@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpiprof.interface.format_units import count, duration, share, size
+from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
 from mpiprof.reports.phrases import lacks_ranks
 from mpiprof.reports.table import Column, paragraph, render
 
@@ -24,12 +24,12 @@ def works(rows: Rows, top: int) -> str:
         [
             Column("operation", [r["operation"] for r in shown], left=True),
             Column("call site", [r["place"] for r in shown], left=True, shrink=True),
-            Column("count", [count(r["instances"]) for r in shown], drop=2),
+            Column("count", [format_count(r["instances"]) for r in shown], drop=2),
             Column("ranks", [str(r["size"]) for r in shown], drop=3),
             Column("bytes", [_bytes(r["bytes"]) for r in shown], drop=1),
-            Column("now", [duration(r["base_ns"]) for r in shown], drop=-1),
+            Column("now", [format_time(r["base_ns"]) for r in shown], drop=-1),
             Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
-            Column("then", [duration(r["best_ns"]) for r in shown]),
+            Column("then", [format_time(r["best_ns"]) for r in shown]),
             Column("saves", [_range(r) for r in shown], left=True, drop=-2),
             Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True, drop=-4),
         ]
@@ -59,21 +59,24 @@ def summary(rows: Rows) -> str:
     table = render(
         [
             Column("operation", [r["operation"] for r in rows], left=True),
-            Column("count", [count(r["calls"]) for r in rows]),
-            Column("time", [duration(r["elapsed_ns"]) for r in rows]),
-            Column("of all", [share(r["elapsed_ns"] / total) for r in rows]),
-            Column("waiting", [share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows]),
+            Column("count", [format_count(r["calls"]) for r in rows]),
+            Column("time", [format_time(r["elapsed_ns"]) for r in rows]),
+            Column("of all", [format_share(r["elapsed_ns"] / total) for r in rows]),
+            Column(
+                "waiting",
+                [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows],
+            ),
             Column("less", [_part(r, "saved_ns") for r in rows]),
             Column("perhaps", [_part(r, "perhaps_ns") for r in rows]),
             Column("", [_bar(r, most) for r in rows], left=True),
         ]
     )
     text = (
-        f"With the best algorithm at each call site {share(saved / total)} less time in "
-        f"collectives ({duration(saved)} over all ranks)"
+        f"With the best algorithm at each call site {format_share(saved / total)} less time in "
+        f"collectives ({format_time(saved)} over all ranks)"
     )
     if perhaps:
-        text += f", and perhaps {share(perhaps / total)} more, which only measuring can tell"
+        text += f", and perhaps {format_share(perhaps / total)} more, which only measuring can tell"
     return (
         f"What the program could gain, by operation\n{table}\n"
         "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved\n\n"
@@ -84,7 +87,7 @@ def summary(rows: Rows) -> str:
 def _part(r: Mapping[str, Any], name: str) -> str:
     if not r["candidates"]:
         return "–"
-    return share(r[name] / (r["elapsed_ns"] or 1.0)) if r[name] else "0 %"
+    return format_share(r[name] / (r["elapsed_ns"] or 1.0)) if r[name] else "0 %"
 
 
 def _bar(r: Mapping[str, Any], most: float) -> str:
@@ -99,7 +102,7 @@ def _bar(r: Mapping[str, Any], most: float) -> str:
 
 
 def _bytes(span: Sequence[int] | None) -> str:
-    return "–" if span is None else size(span[1])
+    return "–" if span is None else format_size(span[1])
 
 
 def _range(r: Mapping[str, Any]) -> str:
@@ -107,8 +110,8 @@ def _range(r: Mapping[str, Any]) -> str:
     if r["gain_ns"] != r["gain_ns"]:
         return "–"
     if low in (float("inf"), float("-inf")):
-        return f"{duration(r['gain_ns'])}, no interval"
-    return f"{duration(r['gain_ns'])} ({duration(low)} to {duration(high)})"
+        return f"{format_time(r['gain_ns'])}, no interval"
+    return f"{format_time(r['gain_ns'])} ({format_time(low)} to {format_time(high)})"
 
 
 def nothing(trace: Trace) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.formats.otf2 import open_converted
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.metrics.library_algorithms import shapes
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
@@ -73,7 +73,7 @@ def refuse_plain(folder: Path) -> None:
     if not (folder / dataset.NAME).exists():
         raise UsageError(
             f"{folder}: --dask is for data sets; make one: "
-            f"{command('export', folder, '--to', 'dataset')}"
+            f"{format_command('export', folder, '--to', 'dataset')}"
         )
 
 

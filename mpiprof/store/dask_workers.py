@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.installation import install_command
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 from mpiprof.trace.malloc_tuning import keep_freed
 
 LOCAL = "local:"
@@ -64,7 +64,7 @@ class Workers:
         given = self.client.submit(_given, function, pure=False)
         left = iter(items)
         futures: deque[Any] = deque()
-        with bar(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
+        with show_progress(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
             try:
                 while True:
                     for item in islice(left, ahead - len(futures)):

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.interface.nearest_name import ALIKE
-from mpiprof.interface.shell_hints import quoted
+from mpiprof.interface.nearest_name import MIN_SIMILARITY
+from mpiprof.interface.shell_hints import quote_word
 
 OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
 
@@ -41,8 +41,8 @@ def _meant(named: Path) -> str:
     """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
     with contextlib.suppress(OSError):
         beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
-        close = difflib.get_close_matches(named.name, beside, 1, ALIKE)
-        return f"; did you mean {quoted(named.parent / close[0])}?" if close else ""
+        close = difflib.get_close_matches(named.name, beside, 1, MIN_SIMILARITY)
+        return f"; did you mean {quote_word(named.parent / close[0])}?" if close else ""
     return ""
 
 

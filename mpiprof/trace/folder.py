@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import TraceError
-from mpiprof.interface.format_units import named
+from mpiprof.interface.format_units import format_ranks
 from mpiprof.trace.checksum import line_is_sound
 from mpiprof.trace.files import File, files_in
 from mpiprof.trace.log import Chunk, open_logs
@@ -122,10 +122,10 @@ class Folder:
             )
         absent = [r for r in range(self.ranks) if r not in known] if len(known) < self.ranks else []
         if absent:
-            self._found.note(f"no log of {named(absent)}")
+            self._found.note(f"no log of {format_ranks(absent)}")
         self._silent = self.tables.shape_ids.keys() - {rank for rank, _ in self.logs.threads}
         if self._silent:
-            silent = named(sorted(self._silent))
+            silent = format_ranks(sorted(self._silent))
             self._found.note(f"{silent}: the tables have call sites, but the log has no calls")
             self.logs.cut = True
         found: Counter[int] = Counter()
@@ -141,20 +141,20 @@ class Folder:
         if unfinished:
             why = "the job is running or was killed"
             why += ", or their last records could not be written" if self.unwritten else ""
-            self._found.note(f"{named(unfinished)} did not reach the end of the run: {why}")
+            self._found.note(f"{format_ranks(unfinished)} did not reach the end of the run: {why}")
         aborted = [r for r, end in self.tables.ends.items() if end["reason"] != "finalize"]
         if aborted:
-            self._found.note(f"{named(sorted(aborted))} aborted")
+            self._found.note(f"{format_ranks(sorted(aborted))} aborted")
         if self.dropped:
             self._found.note(self.dropped_note)
         if self.tables.limits:
             self._found.note(
-                f"the log of {named(sorted(self.tables.limits))} reached its limit "
+                f"the log of {format_ranks(sorted(self.tables.limits))} reached its limit "
                 "(--limit): later calls are only in the totals"
             )
         if self.turned:
             self._found.note(
-                f"the trace has only the last calls of {named(sorted(self.turned))} "
+                f"the trace has only the last calls of {format_ranks(sorted(self.turned))} "
                 "(--record ring): earlier calls are only in the totals"
             )
         for note in self.notes:
@@ -173,7 +173,9 @@ class Folder:
         said: dict[str, list[int]] = {}
         for rank, note in self.tables.notes:
             said.setdefault(note, []).append(rank)
-        return [f"{named(list(dict.fromkeys(ranks)))}: {note}" for note, ranks in said.items()]
+        return [
+            f"{format_ranks(list(dict.fromkeys(ranks)))}: {note}" for note, ranks in said.items()
+        ]
 
     @property
     def program(self) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mpiprof.interface.format_units import duration
+from mpiprof.interface.format_units import format_time
 
 # Maximum time of an empty message, and of one byte, on a working link, in ns.
 SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
@@ -44,7 +44,7 @@ def _fault(name: str, link: Any) -> str:
     most_alpha, most_beta = SLOWEST[name]
     empty = max([alpha, *ones[:1]])
     if not 0 <= empty <= most_alpha:
-        return f"{duration(empty)} for an empty message {NAMES[name]}"
+        return f"{format_time(empty)} for an empty message {NAMES[name]}"
     if beta > most_beta:
         return f"{1000 / beta:.2g} MB/s {NAMES[name]}"
     unsteady = _unsteady(name, link)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import BATCH
 from mpiprof.trace.records import Records
@@ -206,7 +206,7 @@ class Trace(Records):
             if matches(row["operation"], row["sites"], named):
                 return int(row["callsite"])
         known = dict.fromkeys(place(sites[0]) for sites in table["sites"] if len(sites))
-        some = nearest(named, known) if known else "none was recorded"
+        some = suggest_names(named, known) if known else "none was recorded"
         raise UsageError(f"{named}: no such call site; {some}")
 
     def causes(self, callsite: int | str) -> Any:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.shell_hints import ESCAPES
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
@@ -200,7 +200,7 @@ def _item_rule(item: str) -> Rule:
 
 
 def _plain(site: str) -> str:
-    """Return a call site without the escapes of interface.shell_hints.switched."""
+    """Return a call site without the escapes of interface.shell_hints.switch_value."""
     for character, escaped in reversed(ESCAPES.items()):
         site = re.sub(re.escape(escaped), character, site, flags=re.IGNORECASE)
     return site
@@ -259,7 +259,7 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
         raise UsageError(f"{where}: is {_kind(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
         if name not in KEYS:
-            raise UsageError(f"{where}: a plan has no key {name!r}; {nearest(name, KEYS)}")
+            raise UsageError(f"{where}: a plan has no key {name!r}; {suggest_names(name, KEYS)}")
     if "algorithm" not in entry:
         raise UsageError(f"{where}: has no algorithm")
     operation = entry.get("operation")

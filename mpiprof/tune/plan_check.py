@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.nearest_name import nearest
+from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import FAMILIES, own
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.tune.plan import Plan, tolerance
@@ -144,7 +144,7 @@ def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
         why = "cannot select" if has else "has no"
         asked = f"{rule.site or rule.operation}={rule.variant}"
         where = rule.where if rule.file else f"--switch {asked}"
-        texts.append(f"{where}: {family} {why} {name!r}; {nearest(name, can)} (left out)")
+        texts.append(f"{where}: {family} {why} {name!r}; {suggest_names(name, can)} (left out)")
     return replace(plan, rules=tuple(kept)), texts
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mpiprof.interface.output_files import write_whole
+from mpiprof.interface.output_files import write_text
 from mpiprof.model.variant import Variant
 
 Entry = dict[str, Any]
@@ -89,4 +89,4 @@ def _follows(k: Entry, one: Entry) -> bool:
 
 def write(path: Path, entries: Sequence[Entry]) -> None:
     """Write a plan file; MpiprofError if it cannot be written."""
-    write_whole(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(list(entries), indent=1, ensure_ascii=False) + "\n")

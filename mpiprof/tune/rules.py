@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface.nearest_name import nearest
-from mpiprof.interface.parse_units import MOST
+from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.interface.parse_units import MAX_NUMBER
 from mpiprof.libraries import own
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
@@ -79,7 +79,7 @@ def operation_of(where: str, name: str) -> str:
             f"{where}: the algorithm of {name} cannot be selected, only that of the blocking "
             f"{blocking}"
         )
-    raise UsageError(f"{where}: unknown operation {name!r}; {nearest(name, known)}")
+    raise UsageError(f"{where}: unknown operation {name!r}; {suggest_names(name, known)}")
 
 
 def site_of(where: str, text: str) -> str:
@@ -109,7 +109,9 @@ def rule_of(
     if algorithm not in names and not found:
         known = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
-        raise UsageError(f"{where}: no algorithm {algorithm!r}{of}; {nearest(algorithm, known)}")
+        raise UsageError(
+            f"{where}: no algorithm {algorithm!r}{of}; {suggest_names(algorithm, known)}"
+        )
     checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
     return Rule(algorithm, operation, site, checked)
 
@@ -129,7 +131,7 @@ def _of_library(
     if not found:
         known = list(dict.fromkeys(one.name for one in possible))
         of = f" for {operation}" if operation else ""
-        raise UsageError(f"{where}: no library has {name!r}{of}; {nearest(name, known)}")
+        raise UsageError(f"{where}: no library has {name!r}{of}; {suggest_names(name, known)}")
     for parameter in parameters:
         if parameter != SEGMENT or not any(one.segmented for one in found):
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
@@ -153,7 +155,11 @@ def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
 
 
 def _rank_of(where: str, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not re.fullmatch("[0-9]{1,10}", str(value)) or int(value) > MOST:
+    if (
+        isinstance(value, bool)
+        or not re.fullmatch("[0-9]{1,10}", str(value))
+        or int(value) > MAX_NUMBER
+    ):
         raise UsageError(f"{where}: {name}={value}: a rank of the communicator, such as 3")
     return int(value)
 
@@ -167,7 +173,7 @@ def _parameter(
     if name not in known:
         if not known:
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
-        raise UsageError(f"{where}: {algorithm} has no {name!r}; {nearest(name, known)}")
+        raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, known)}")
     values = known[name]
     if values == BYTES:
         return name, str(bytes_of(where, name, value, least=1))

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.interface.nearest_name import nearest
-from mpiprof.interface.progress import working
+from mpiprof.interface.nearest_name import suggest_names
+from mpiprof.interface.progress import show_work
 from mpiprof.metrics.instance_metrics import Measure
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.problem_size import class_span, known_bytes, problem_of, size_classes
@@ -276,13 +276,13 @@ def _patterns(
 
 def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
     """Return the works of a trace, or of one call site if named; UsageError if there is none."""
-    with working(f"reading {trace.path}"):
+    with show_work(f"reading {trace.path}"):
         found = works(trace, most_patterns)
     if site is None:
         return found
     named = [w for w in found if site in f"{w.operation} {w.place}" or site in w.sites]
     if not named:
         known = dict.fromkeys(name for w in found for name in (w.sites or (w.place,)))
-        some = nearest(site, list(known)[:50]) if known else "none was recorded"
+        some = suggest_names(site, list(known)[:50]) if known else "none was recorded"
         raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
     return named

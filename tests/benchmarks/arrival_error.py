@@ -20,7 +20,7 @@ import numpy as np
 import mpiprof
 from benchmarks.checks import Row, store
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.installation import pip_install
+from mpiprof.interface.installation import pip_command
 from mpiprof.trace import Trace
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ def record(folder: Path, repetitions: int) -> Trace:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     compiler = shutil.which("mpicc", path=path)
     if compiler is None:
-        raise UsageError(f"no mpicc beside this Python or in PATH: `{pip_install('mpich')}`")
+        raise UsageError(f"no mpicc beside this Python or in PATH: `{pip_command('mpich')}`")
     program = folder / "arrival_error"
     subprocess.run([compiler, "-O2", "-o", program, HERE / "arrival_error.c"], check=True)
     trace = folder / "trace"

@@ -26,7 +26,7 @@ import mpiprof
 from benchmarks.checks import Row, store
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 from mpiprof.testing.checksums import seal
 from mpiprof.testing.synthetic import Synthetic
 
@@ -185,7 +185,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first")
     parser.add_argument("--packed", action="store_true", help="pack the trace before")
     args = parser.parse_args()
-    with bar("damaging", args.traces) as step:
+    with show_progress("damaging", args.traces) as step:
         traces = range(args.first, args.first + args.traces)
         found, wrong = run(traces, args.seed, step, args.packed)
     if found.total() < args.traces:

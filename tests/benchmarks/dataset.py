@@ -29,7 +29,7 @@ from benchmarks.view import number
 from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.formats import dataset
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 from mpiprof.metrics import batch_map, library_algorithms
 from mpiprof.store.dask_workers import LOCAL, Workers, connected
 from mpiprof.testing.synthetic import Synthetic
@@ -67,7 +67,7 @@ def write(folder: Path, events: int, ranks: int) -> int:
                     made.shape(rank, operation, name, root=root, **more)
     made.ended_ns = (events // ranks + 1) * STEP_NS * 2
     made.write(folder)
-    with bar("writing", events) as step:
+    with show_progress("writing", events) as step:
         return dataset.write(folder, mpiprof.open(folder), step, _batches(folder, events, ranks))
 
 

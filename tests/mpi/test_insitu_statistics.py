@@ -20,7 +20,7 @@ from support.virtual_clock_model import BASE_NS, Line
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.interface.format_units import share
+from mpiprof.interface.format_units import format_share
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.reports import conclusion
 from mpiprof.reports.site_labels import where
@@ -213,7 +213,7 @@ def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trac
     trace = both[1]
     printed = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
-    assert printed[0].startswith(share(waiting.sum() / trace.process_time_ns))
+    assert printed[0].startswith(format_share(waiting.sum() / trace.process_time_ns))
     assert where(trace, int(waiting.to_numpy().argmax())) in printed[1]
     assert printed[2] == "A summary doesn't hold why ranks are late: record events to see it."
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.interface.parse_units import arrivals, duration, size
+from mpiprof.interface.parse_units import parse_arrivals, parse_duration, parse_size
 from mpiprof.model.proofs import prove
 from mpiprof.model.schedule import SEND, Schedule, catalogue
 
@@ -184,16 +184,22 @@ def test_wrong_words(words: str, expected: str, capsys: pytest.CaptureFixture[st
 
 
 def test_quantities() -> None:
-    assert [size(text) for text in ("0", "100", "64K", "1.5M", "2GB")] == [
+    assert [parse_size(text) for text in ("0", "100", "64K", "1.5M", "2GB")] == [
         0,
         100,
         65536,
         3 << 19,
         1 << 31,
     ]
-    assert [duration(text) for text in ("0", "5ns", "1.5us", "2ms", "1s")] == [0, 5, 1500, 2e6, 1e9]
-    assert arrivals("0,1us,..", 4) == [0, 1000, 0, 0]
-    assert arrivals("3=2us", 4) == [0, 0, 0, 2000]
+    assert [parse_duration(text) for text in ("0", "5ns", "1.5us", "2ms", "1s")] == [
+        0,
+        5,
+        1500,
+        2e6,
+        1e9,
+    ]
+    assert parse_arrivals("0,1us,..", 4) == [0, 1000, 0, 0]
+    assert parse_arrivals("3=2us", 4) == [0, 0, 0, 2000]
 
 
 def test_proofs_state_their_problems(capsys: pytest.CaptureFixture[str]) -> None:

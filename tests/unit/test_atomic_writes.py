@@ -16,7 +16,7 @@ def test_a_failed_write_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "plan.json"
-    output_files.write_whole(path, "old")
+    output_files.write_text(path, "old")
 
     def full(self: Path, *_: object, **__: object) -> int:
         self.touch()
@@ -24,7 +24,7 @@ def test_a_failed_write_leaves_the_old_file(
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(MpiprofError, match=r"plan\.json can't be written: No space left"):
-        output_files.write_whole(path, "new")
+        output_files.write_text(path, "new")
     monkeypatch.undo()
     assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
 
@@ -35,7 +35,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(path)
     reader = threading.Thread(target=lambda: read.append(path.read_text()))
     reader.start()
-    output_files.write_whole(path, "text")
+    output_files.write_text(path, "text")
     reader.join()
     assert read == ["text"] and path.is_fifo()
 
@@ -43,5 +43,5 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
 def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    output_files.write_whole(tmp_path / "link", "new")
+    output_files.write_text(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"

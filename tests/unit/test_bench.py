@@ -25,7 +25,7 @@ from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.bench.studies import allgatherv, impact, intergroup, reduction
 from mpiprof.commands import bench
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import Machine, uniform
@@ -169,7 +169,9 @@ def drawn(figure: figures.Figure) -> Axes:
 
 def test_lines_show_their_points_and_intervals() -> None:
     line = figures.Series("a < b", [1, 10, 100], [1, 2, 3], [0.5, 0, 1])
-    axes = drawn(figures.Lines("title", [line], "x & y", "ms", y_scale="linear", ticks=round_size))
+    axes = drawn(
+        figures.Lines("title", [line], "x & y", "ms", y_scale="linear", ticks=format_round_size)
+    )
     (bars,) = axes.containers
     assert bars[0].get_xydata().tolist() == [[1, 1], [10, 2], [100, 3]]
     ends = [segment[:, 1].tolist() for segment in bars[2][0].get_segments()]

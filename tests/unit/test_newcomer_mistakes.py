@@ -16,7 +16,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.__main__ import CommandParser, main
-from mpiprof.interface.shell_hints import command
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch.folder import dated_name
 from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program
@@ -197,7 +197,7 @@ def test_a_second_trace_leads_to_compare(
     verb: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = output_of(capsys, verb, trace, "after")
-    assert f"takes one trace, not 2; `{command('compare', trace, Path('after'))}`" in line
+    assert f"takes one trace, not 2; `{format_command('compare', trace, Path('after'))}`" in line
 
 
 def test_compare_names_a_trace_that_is_given_twice(

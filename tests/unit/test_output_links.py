@@ -26,7 +26,7 @@ def test_the_name_of_an_unfinished_file_cannot_be_planted(victim: Path, tmp_path
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / f".page.html.{os.getpid()}").symlink_to(victim)
-    output_files.write_whole(folder / "page.html", "text")
+    output_files.write_text(folder / "page.html", "text")
     assert victim.read_text() == "precious"
     assert (folder / "page.html").read_text() == "text"
     assert not [path for path in folder.iterdir() if path.is_dir()]
@@ -49,10 +49,10 @@ def test_the_output_of_on_hang_follows_no_link(hard: bool, victim: Path, tmp_pat
     link = folder / "on-hang.txt"
     link.hardlink_to(victim) if hard else link.symlink_to(victim)
     with pytest.raises(OSError, match=r"link|symbolic"):
-        output_files.append_in(folder, link.name)
+        output_files.open_for_append(folder, link.name)
     link.unlink()
     for word in (b"one", b"two"):
-        with output_files.append_in(folder, link.name) as file:
+        with output_files.open_for_append(folder, link.name) as file:
             file.write(word)
     assert link.read_text() == "onetwo" and victim.read_text() == "precious"
 

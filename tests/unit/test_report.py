@@ -145,7 +145,7 @@ def test_message_sizes_are_those_of_table_3(
     assert rows["allreduce"] == ["800", "B"]
     printed = out(capsys, "report", path, "--site", "app.py:1")
     assert (
-        f"the time of {format_units.factor(10**6 / (10_000 + 65536))} messages of 64.0 KB"
+        f"the time of {format_units.format_factor(10**6 / (10_000 + 65536))} messages of 64.0 KB"
         in " ".join(printed.split())
     )
 

@@ -13,7 +13,12 @@ from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.interface.shell_hints import command, invocation, quoted, switched
+from mpiprof.interface.shell_hints import (
+    format_command,
+    python_invocation,
+    quote_word,
+    switch_value,
+)
 from mpiprof.tune import plan
 
 MS = 1_000_000
@@ -39,16 +44,19 @@ def test_a_shell_parses_the_intended_words(name: str, tmp_path: Path) -> None:
     shells = ["bash", "sh"] if name.isprintable() else ["bash"]
     for shell in shells:
         printed = subprocess.run(
-            [shell, "-c", f"printf '%s\\0' {quoted(name)}"], cwd=tmp_path, capture_output=True
+            [shell, "-c", f"printf '%s\\0' {quote_word(name)}"], cwd=tmp_path, capture_output=True
         )
         assert printed.stdout == name.encode("utf-8", "surrogateescape") + b"\0"
-    assert "\n" not in quoted(name) and "\x1b" not in quoted(name)
+    assert "\n" not in quote_word(name) and "\x1b" not in quote_word(name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_is_no_option() -> None:
-    assert quoted(Path("-rf x")) == "'./-rf x'"
-    assert command("report", Path("-t"), ranks=4) == f"mpiexec -n 4 {invocation()} report ./-t"
+    assert quote_word(Path("-rf x")) == "'./-rf x'"
+    assert (
+        format_command("report", Path("-t"), ranks=4)
+        == f"mpiexec -n 4 {python_invocation()} report ./-t"
+    )
 
 
 def recorded(folder: Path, file: str) -> Path:
@@ -111,7 +119,7 @@ def test_every_suggestion_names_its_trace_and_its_site(
 )
 def test_call_sites_with_commas_and_equals_signs_survive(site: str) -> None:
     """Written by mpiprof, alone and beside other items, and as passed to ranks."""
-    written = switched(site, "ring")
+    written = switch_value(site, "ring")
     assert "," not in written and written.count("=") == 1
     for text in (written, f"{written},alltoall=ring", f"bcast=chain,{written},auto"):
         for form in (text, plan.absolute(text)):

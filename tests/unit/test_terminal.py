@@ -100,8 +100,8 @@ def test_every_symbol_has_a_word() -> None:
     """Covers all symbols in mpiprof's texts."""
     root = Path(ascii_fallback.__file__).parent
     used = {c for path in root.rglob("*.py") for c in path.read_text() if not c.isascii()}
-    assert {c for c in used if not c.isalpha()} <= ascii_fallback.WORDS.keys()
-    assert {c for c in used if "GREEK" in unicodedata.name(c)} <= ascii_fallback.WORDS.keys()
+    assert {c for c in used if not c.isalpha()} <= ascii_fallback.REPLACEMENTS.keys()
+    assert {c for c in used if "GREEK" in unicodedata.name(c)} <= ascii_fallback.REPLACEMENTS.keys()
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

@@ -18,7 +18,7 @@ from mpiprof.diagnosis.findings import CAUSES
 from mpiprof.diagnosis.phases import find_change_points
 from mpiprof.diagnosis.significance import p_above_zero, persistence_ratio
 from mpiprof.diagnosis.verdict import make_verdict
-from mpiprof.interface.format_units import share
+from mpiprof.interface.format_units import format_share
 from mpiprof.reports import conclusion, json, sentences
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float
@@ -153,7 +153,7 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     assert found[0].certainty == 0 and found[1].certainty > 0.99
     concluded = make_verdict(trace, found)
     _, first, second = conclusion.verdict(trace, concluded)
-    unsure, sure = (share(one.share / concluded.waiting) for one in found)
+    unsure, sure = (format_share(one.share / concluded.waiting) for one in found)
     assert first.startswith(f"{unsure} of it has no sure cause: most of the waiting at allreduce")
     # Rank 1 is certainly to blame, so no sentence says otherwise.
     assert first.endswith("comes last in 78 % of its instances.")

@@ -29,7 +29,7 @@ from mpiprof.bench.harness.study import (
 )
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import duration, span
+from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
 from mpiprof.model.machine import DEFAULT, Machine, asked, of_table, read
 from mpiprof.trace.machine import fault
@@ -106,18 +106,18 @@ def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
     times = f"; messages take {setup.describe_message_times}" if not setup.fault else ""
     lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
     lines += [setup.warning] * bool(setup.fault)
-    print("\n".join([*lines, f"This will take about {span(seconds)}."]), flush=True)
+    print("\n".join([*lines, f"This will take about {format_rough_time(seconds)}."]), flush=True)
 
 
 def _measure(ranks: Ranks, cases: list[Case], setup: Setup, chief: bool) -> list[timing.Sample]:
     progress = Progress(len(cases) * (setup.laps + 1), chief)
     applicable = _run_first_lap(ranks, cases, progress)
     progress.steps -= (len(cases) - len(applicable)) * setup.laps
-    return timing.measure(ranks, applicable, setup.laps, progress.step)
+    return timing.measure(ranks, applicable, setup.laps, progress.advance)
 
 
 def _run_first_lap(ranks: Ranks, cases: list[Case], progress: Progress) -> list[Case]:
-    applicable = timing.run_first_lap(ranks, cases, progress.step)
+    applicable = timing.run_first_lap(ranks, cases, progress.advance)
     if ranks.rank == 0 and len(applicable) < len(cases):
         left = sorted({f"{c.operation} {c.choice}" for c in cases if c not in applicable})
         print(f"Not measured, because the library cannot run them here: {', '.join(left)}")
@@ -169,7 +169,7 @@ def _run_loops(study: LoopStudy, ranks: Ranks, setup: Setup) -> None:
     folder = find_trace_folder()
     found: list[LoopTimes] = []
     for one in loops:
-        looped = loop.run(ranks, work, one, lambda: read_log(folder), progress.step)
+        looped = loop.run(ranks, work, one, lambda: read_log(folder), progress.advance)
         found += [looped] if looped is not None else []
     if ranks.rank == 0:
         publish_report(
@@ -213,17 +213,17 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     print(
         f"{study.TITLE}: {len(cases)} cases, {processes} processes, "
         f"{_describe_machine(machine, per_node)}.\n"
-        f"This will take about {span(simulated_cases.estimate_seconds(cases, setup))}.",
+        f"This will take about {format_rough_time(simulated_cases.estimate_seconds(cases, setup))}.",
         flush=True,
     )
     progress = Progress(len(cases), shown=True)
-    results = simulated_cases.simulate_cases(cases, setup, progress.step)
+    results = simulated_cases.simulate_cases(cases, setup, progress.advance)
     publish_results(study, results, setup)
 
 
 def _describe_machine(machine: Machine, per_node: int) -> str:
     def message(alpha: float, beta: float) -> str:
-        return f"{duration(alpha)} and {beta:.3g} ns a byte"
+        return f"{format_time(alpha)} and {beta:.3g} ns a byte"
 
     text = f"simulated with {message(machine.alpha, machine.beta)} a message"
     if per_node == 1:
@@ -238,7 +238,9 @@ def publish_results(study: Study, results: list[Result], setup: Setup) -> None:
     found: Report = study.make_report(results, setup)
     starts = [float(np.median(r.spread)) for r in results if r.case.arrivals[0] <= 1]
     if starts and not setup.simulated:
-        found.notes.append(f"Ranks started within {duration(float(np.median(starts)))} (median).")
+        found.notes.append(
+            f"Ranks started within {format_time(float(np.median(starts)))} (median)."
+        )
     publish_report(found, study.TITLE, setup)
 
 

@@ -22,8 +22,8 @@ from mpiprof.bench.harness.figures import Figure, draw, svg
 from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.timing import LEAD_NS, LEAD_RANK_NS, Int
 from mpiprof.errors import MpiprofError
-from mpiprof.interface.format_units import duration
-from mpiprof.interface.output_files import finished, write_whole
+from mpiprof.interface.format_units import format_time
+from mpiprof.interface.output_files import write_atomically, write_text
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.simulate import lower_bound, port_bytes, simulate
@@ -56,7 +56,7 @@ class Setup:
     @property
     def describe_message_times(self) -> str:
         """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
-        return f"{duration(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
+        return f"{format_time(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
 
     @property
     def warning(self) -> str:
@@ -258,16 +258,16 @@ def write(report: Report, title: str, output: Path, forms: Sequence[str] = ()) -
     stem = output.with_suffix("") if output.suffix in (".csv", ".html") else output
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, page = Path(f"{stem}.csv"), Path(f"{stem}.html")
-    with finished(table) as unfinished, unfinished.open("w", newline="") as file:
+    with write_atomically(table) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, report.columns, extrasaction="ignore", restval="")
         writer.writeheader()
         writer.writerows(report.rows)
-    write_whole(page, _make_page(report, title))
+    write_text(page, _make_page(report, title))
     files = [table, page]
     for number, figure in enumerate(report.figures, 1):
         for form in forms:
             files.append(Path(f"{stem}-{number}.{form}"))
-            with finished(files[-1]) as unfinished:
+            with write_atomically(files[-1]) as unfinished:
                 draw(figure, unfinished, form)
     return files
 

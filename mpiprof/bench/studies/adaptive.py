@@ -32,7 +32,7 @@ from mpiprof.bench.studies.contest import (
     medians_text,
     score,
 )
-from mpiprof.interface.format_units import duration, round_size
+from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.model.distributions import broadcast
 from mpiprof.model.schedule import Problem
 
@@ -87,7 +87,7 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
     p, kind = setup.ranks, CASE_TYPES[name]
     message = max(total // p // (2 if name == "late_ends" else 1), 1)
     sizes = {"total": total, "message": message, "quarter": max(total // 4, 1)}
-    texts = {k: round_size(n) for k, n in sizes.items()}
+    texts = {k: format_round_size(n) for k, n in sizes.items()}
     labels = {"name": name, "title": kind.title.format(**texts)}
     late_ns = int(LATE_MESSAGES * (setup.machine.alpha + message * setup.machine.beta))
 
@@ -153,7 +153,7 @@ def fixed_choice_row(contest: Contest, choice: str, least: float | None) -> Row:
         value,
         f"at least {least:g}" if least else "(Open MPI only)",
         holds(value) if least else None,
-        {"took": " / ".join(map(duration, sums)), "95 %": _format_interval(low, high)},
+        {"took": " / ".join(map(format_time, sums)), "95 %": _format_interval(low, high)},
     )
 
 
@@ -172,7 +172,7 @@ def after_probing_row(contest: Contest) -> Row:
         f"at most {WITHIN:g}",
         at_most(WITHIN)(value),
         {
-            "took": " / ".join(duration(float(np.median(t))) for t in times),
+            "took": " / ".join(format_time(float(np.median(t))) for t in times),
             "95 %": _format_interval(low, high),
         },
     )
@@ -193,7 +193,7 @@ def joining_last_row(contest: Contest) -> Row:
         f"at least {MIN_LATE_FACTOR:g}",
         at_least(MIN_LATE_FACTOR)(value),
         {
-            "took": " / ".join(duration(float(np.median(taken[c]))) for c in (best, joins)),
+            "took": " / ".join(format_time(float(np.median(taken[c]))) for c in (best, joins)),
             "95 %": _format_interval(low, high),
         },
     )

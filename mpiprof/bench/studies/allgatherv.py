@@ -24,7 +24,7 @@ from mpiprof.bench.harness.calls import GAP_BYTES
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, port_busy_ms
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.pipeline_formulas import best_ring_block, ring_block_size
 from mpiprof.model.schedule import Problem
@@ -162,6 +162,6 @@ def _figures(results: Sequence[Result]) -> list[Lines]:
             for name, points in lines.items()
         ]
         if series:
-            ticks = round_size if over == "c" else "{:.0f}".format
+            ticks = format_round_size if over == "c" else "{:.0f}".format
             figures.append(Lines(distribution, series, over, "ms", ticks=ticks))
     return figures

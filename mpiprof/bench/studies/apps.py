@@ -29,7 +29,7 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.runner import publish_report
 from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.format_units import share, span
+from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_words
 from mpiprof.metrics.aggregate import RANGE_NAMES
@@ -141,7 +141,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     samples = samples_folder()
     chosen = options.only or option_names()
     took = CALIBRATION_S + sum(APPS[name].seconds for name in chosen) * len(RUNS)
-    times = "a minute" if options.quick else f"{span(took)}, on 16 nodes at 100 Mbit/s"
+    times = "a minute" if options.quick else f"{format_rough_time(took)}, on 16 nodes at 100 Mbit/s"
     print(
         f"{TITLE}: {', '.join(chosen)}, each native, auto, native, on {ranks} ranks.\n"
         f"This will take about {times}.",
@@ -151,7 +151,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     rows, first = [], {}
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as folder:
         machine = options.machine or calibrated(start, Path(folder))
-        progress.step()
+        progress.advance()
         for name in chosen:
             app = APPS[name]
             words = (app.quick if options.quick else app.words).split()
@@ -161,7 +161,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
                 # Runs under auto get no table, because auto's own findings are measured.
                 how = {"machine": machine} if mode == "native" else {"switch": AUTO}
                 several.append(one_run(start, argv, **how))
-                progress.step()
+                progress.advance()
             first[name] = several[0]
             judged = ranks == ASKED_RANKS and not options.quick
             rows += rows_of(name, several, app, judged=judged)
@@ -171,7 +171,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
     shares = equal_shares([one.ranges for one in first.values()])
     if shares:
         notes.append(_shares_text(shares))
-        figures.append(Bars(FIGURE, RANGE_NAMES, shares, "of the instances", share))
+        figures.append(Bars(FIGURE, RANGE_NAMES, shares, "of the instances", format_share))
     else:
         notes.append(without_figure(list(first.values())))
     publish_report(Report(COLUMNS, rows, notes, figures), TITLE, Setup(ranks, options))
@@ -274,7 +274,7 @@ def without_figure(runs: Sequence[Run]) -> str:
 def _shares_text(shares: Mapping[str, Sequence[float]]) -> str:
     lines = [FIGURE, f"{'ω/T':10}" + "".join(f"{size:>12}" for size in shares)]
     for i, name in enumerate(RANGE_NAMES):
-        lines.append(f"{name:10}" + "".join(f"{share(of[i]):>12}" for of in shares.values()))
+        lines.append(f"{name:10}" + "".join(f"{format_share(of[i]):>12}" for of in shares.values()))
     return "\n".join(lines)
 
 

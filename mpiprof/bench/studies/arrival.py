@@ -26,7 +26,7 @@ from mpiprof.bench.harness.study import (
     mean_interval,
 )
 from mpiprof.bench.harness.timing import Int
-from mpiprof.interface.format_units import duration, round_size
+from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.metrics.imbalance import arrival_metrics
 from mpiprof.model.schedule import Problem
 
@@ -107,7 +107,9 @@ def make_report(results: Sequence[LoopTimes], _: Sequence[Behaviour], setup: Set
     shown = sorted({row["bytes"] for row in rows})
     notes = [
         "T: "
-        + ", ".join(f"{round_size(n)} take {duration(setup.message_ns(n))}" for n in shown)
+        + ", ".join(
+            f"{format_round_size(n)} take {format_time(setup.message_ns(n))}" for n in shown
+        )
         + ". The paper's clusters: exit / computation / arrival."
     ]
     if setup.fault:
@@ -139,7 +141,7 @@ def _instances(found: LoopTimes, setup: Setup) -> Lines:
             ("average case δ/T", metrics.average_imbalance),
         )
     ]
-    title = f"All-to-all of {round_size(number)} after {FIGURE_MS} ms (Figure 5)"
+    title = f"All-to-all of {format_round_size(number)} after {FIGURE_MS} ms (Figure 5)"
     return Lines(title, series, "instance", "factor", x_scale="linear")
 
 
@@ -148,5 +150,5 @@ def _means(rows: Sequence[Row], number: int) -> Lines:
     for kind in KINDS:
         columns = ("computation ms", f"{kind} ω/T", f"{kind} ±")
         series.append(Series(kind, *([row[column] for row in rows] for column in columns)))
-    title = f"All-to-all of {round_size(number)} (Tables 6 and 7)"
+    title = f"All-to-all of {format_round_size(number)} (Tables 6 and 7)"
     return Lines(title, series, "computation (ms)", "ω/T")

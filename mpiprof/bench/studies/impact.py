@@ -19,7 +19,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import PATTERNS
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
 
 TITLE = "Impacts of imbalanced arrivals"
@@ -103,7 +103,7 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
                     ]
                 )
             ]
-            title = f"{operation} of {round_size(n)} ({of_paper[operation]})"
+            title = f"{operation} of {format_round_size(n)} ({of_paper[operation]})"
             figures.append(Lines(title, lines, "MAX_IF", "ms", ticks="{:.0f}".format))
     patterns = min(PATTERNS, setup.laps)
     calls = setup.laps / patterns

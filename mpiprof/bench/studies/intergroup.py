@@ -19,7 +19,7 @@ import numpy as np
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.study import Report, Result, Setup
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.schedule import Problem
 
 TITLE = "Allgather between two groups"
@@ -162,6 +162,6 @@ def make_report(results: Sequence[Result], setup: Setup) -> Report:
         "largest message of a process",
         f"{old} / kang",
         y_scale="linear",
-        ticks=round_size,
+        ticks=format_round_size,
     )
     return Report(COLUMNS, rows, [], [figure] if series else [])

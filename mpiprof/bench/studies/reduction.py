@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
 from mpiprof.bench.harness.study import Report, Result, Setup
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
 
@@ -136,7 +136,7 @@ def _plot_bandwidths(results: Sequence[Result]) -> list[Lines]:
             Series(choice, *map(list, zip(*sorted(points), strict=True)))
             for choice, points in lines.items()
         ]
-        title = f"{operation}, {operand}, {round_size(int(str(total)))} (as Figure 5)"
+        title = f"{operation}, {operand}, {format_round_size(int(str(total)))} (as Figure 5)"
         figures.append(Lines(title, series, "processes", "MB/s", x_scale="linear"))
     return figures
 
@@ -147,7 +147,7 @@ def _map_edges(cells: dict[tuple[int, int], tuple[str, float]]) -> tuple[list[in
 
 def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> str:
     sizes, totals = _map_edges(cells)
-    lines = [title, "    p" + "".join(f"{round_size(n):>26}" for n in totals)]
+    lines = [title, "    p" + "".join(f"{format_round_size(n):>26}" for n in totals)]
     for p in sizes:
         line = f"{p:5}"
         for n in totals:
@@ -160,4 +160,4 @@ def _map_text(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> st
 def _map(title: str, cells: dict[tuple[int, int], tuple[str, float]]) -> Map:
     sizes, totals = _map_edges(cells)
     rows = [(f"p = {p}", [cells.get((p, n), ("-", 0.0))[0] for n in totals]) for p in sizes]
-    return Map(title, [round_size(n) for n in totals], rows)
+    return Map(title, [format_round_size(n) for n in totals], rows)

@@ -32,7 +32,7 @@ from mpiprof.bench.studies.contest import (
     elapsed,
     medians_text,
 )
-from mpiprof.interface.format_units import round_size
+from mpiprof.interface.format_units import format_round_size
 from mpiprof.model.distributions import decreasing
 from mpiprof.model.schedule import Problem
 
@@ -193,7 +193,7 @@ def make_report(
     if setup.laps < ASKED_LAPS:
         ran += f"; whole runs are judged from {ASKED_LAPS} on (--repetitions {ASKED_LAPS})"
     lines = [
-        f"{_format_title(c.labels)}, {round_size(c.labels['bytes'])}: {medians_text(c)}"
+        f"{_format_title(c.labels)}, {format_round_size(c.labels['bytes'])}: {medians_text(c)}"
         for c in found
     ]
     return Report(
@@ -245,5 +245,5 @@ def _figures(rows: Sequence[Row]) -> list[Lines]:
         series.append(Series("best fixed", across, [r["best ms"] for r in mine]))
         figure = "Figure 12" if mine[0]["MAX_IF"] == 1 else "Figure 13"
         title = f"{title} (as {figure})"
-        figures.append(Lines(title, series, "bytes", "ms", ticks=round_size))
+        figures.append(Lines(title, series, "bytes", "ms", ticks=format_round_size))
     return figures

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mpiprof.errors import TraceError
-from mpiprof.interface.progress import bar
+from mpiprof.interface.progress import show_progress
 
 FORMAT = 1  # increase if the written format changes
 ANCHOR_SUFFIX, FOLDER_SUFFIX = ".otf2", ".mpiprof"
@@ -102,7 +102,7 @@ def _make(anchor: Path, folder: Path, key: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        with bar(f"reading {anchor.name}", count_events(anchor)) as step:
+        with show_progress(f"reading {anchor.name}", count_events(anchor)) as step:
             convert(anchor, unfinished, step)
         source = {"archive": str(anchor.resolve()), "key": key}
         (unfinished / SOURCE_FILE).write_text(json.dumps(source) + "\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.output_files import write_whole
+from mpiprof.interface.output_files import write_text
 from mpiprof.launch import library
 from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
@@ -167,7 +167,7 @@ def _written(
     asked = Asked(rules, target.library, largest, calls, target.commutative)
     done = hand_over(asked, target.path)
     if done.cells:
-        write_whole(target.path, done.text)
+        write_text(target.path, done.text)
     return as_data(done, target.path)
 
 

@@ -259,7 +259,7 @@ def _lap(
         i, choice = todo[k]
         task = replayed[i].task
         own[k] = run_one(ranks, task, choice, lap % len(task.problems), spin_ns)
-        progress.step()
+        progress.advance()
     every = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
     ranks.world.Gather(own, every, 0)
     if every is None:

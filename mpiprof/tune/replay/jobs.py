@@ -20,7 +20,7 @@ import numpy as np
 from mpiprof.bench.cluster import network as cluster
 from mpiprof.bench.harness import timing
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.interface.progress import working
+from mpiprof.interface.progress import show_work
 from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import rank_in, ranks_in
 from mpiprof.libraries import own
@@ -93,7 +93,7 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
     )
 
     folder = chosen(asked.trace)
-    with working(f"reading {folder}"):
+    with show_work(f"reading {folder}"):
         trace = open_trace(folder)
     works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
     if not works:
