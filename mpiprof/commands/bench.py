@@ -27,9 +27,9 @@ from mpiprof.errors import UsageError
 from mpiprof.interface import parse_units
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import ranks
-from mpiprof.launch.job import rank_in
+from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
-from mpiprof.launch.program import verb_words
+from mpiprof.launch.program import verb_command
 
 STUDIES = {
     "allgatherv": "irregular allgathers: six distributions, rings compared with the library",
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
         simulate_study(args.study, options, args.simulate)
         print(f"next: {format_command('bench', args.study, '--cluster', '16x100mbit')}")
         return 0
-    if rank_in(environment) is not None:
+    if find_rank(environment) is not None:
         if args.ranks is not None or args.cluster:
             raise UsageError(
                 "-n and --cluster start the ranks themselves: run this command without mpiexec"
@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
         if args.study == PROGRAMS:
             raise UsageError(f"{PROGRAMS} starts programs itself: `bench {PROGRAMS} -n 8`")
         return run_rank(args, options)
-    mpi = ranks.this_mpi(environment)
+    mpi = ranks.mpi_of_this_python(environment)
     if args.cluster:
         return run_on_cluster(args, mpi, options)
     if args.ranks is None:
@@ -244,7 +244,7 @@ def parse_only(args: argparse.Namespace) -> tuple[str, ...]:
 
 def rank_command(args: argparse.Namespace) -> list[str]:
     """Return the command line of one rank."""
-    words = verb_words("bench", args.study)
+    words = verb_command("bench", args.study)
     words += ["--minutes", str(args.minutes), "--repetitions", str(args.repetitions)]
     for option in ("sizes", "blocks", "processes", "figures"):
         if getattr(args, option):
@@ -298,9 +298,11 @@ def start_study(
         apps.run(options, start, number, location)
         return 0
     words = rank_command(args)
-    with tempfile.TemporaryDirectory(prefix=ranks.PREFIX) as folder:
-        inside = ranks.inside(words, mpi, Path(folder, "trace"), recording_level(args.study))
-        return start(words, inside | ranks.one_thread() | {LOCATION_VARIABLE: location})
+    with tempfile.TemporaryDirectory(prefix=ranks.FOLDER_PREFIX) as folder:
+        inside = ranks.rank_environment(
+            words, mpi, Path(folder, "trace"), recording_level(args.study)
+        )
+        return start(words, inside | ranks.serialize_threads() | {LOCATION_VARIABLE: location})
 
 
 def recording_level(study: str) -> str:
@@ -313,10 +315,12 @@ def recording_level(study: str) -> str:
 
 def run_rank(args: argparse.Namespace, options: Options) -> int:
     """Run one rank of the study; under a bare mpiexec, first preload the library before MPI."""
-    mpi = ranks.this_mpi(os.environ)
-    if not ranks.is_ready():
-        ranks.become_ready(rank_command(args), mpi, recording_level(args.study), ranks.one_thread())
+    mpi = ranks.mpi_of_this_python(os.environ)
+    if not ranks.is_preloaded():
+        ranks.restart_preloaded(
+            rank_command(args), mpi, recording_level(args.study), ranks.serialize_threads()
+        )
     from mpiprof.bench.harness.runner import run_study
 
     run_study(args.study, options, mpi.abi, in_loops=args.study in LOOP_STUDIES)
-    return ranks.leave()
+    return ranks.finalize_mpi()

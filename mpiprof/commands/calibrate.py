@@ -17,7 +17,7 @@ from typing import Any
 
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.launch.job import rank_in
+from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import ABIS, FAMILIES, Mpi
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             f"{args.output.parent}: no such folder, so {args.output.name} cannot be written"
         )
     environment = dict(os.environ)
-    rank = rank_in(environment)
+    rank = find_rank(environment)
     if rank is None:
         raise UsageError(
             "calibrate requires at least two ranks: "
@@ -89,7 +89,7 @@ def run_measurement(mpi: Mpi, output: Path) -> None:
     from mpiprof.launch import library
 
     ctypes.CDLL(str(mpi.library), mode=ctypes.RTLD_GLOBAL)
-    recorder = ctypes.CDLL(str(library.our_library(mpi)), mode=ctypes.RTLD_GLOBAL)
+    recorder = ctypes.CDLL(str(library.recorder_library(mpi)), mode=ctypes.RTLD_GLOBAL)
     recorder.mpiprof_calibrate.argtypes = [ctypes.c_char_p]
     code = recorder.mpiprof_calibrate(os.fsencode(output.absolute()))
     if code == 2:

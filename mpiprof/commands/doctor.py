@@ -201,7 +201,7 @@ def check_mpi4py() -> Iterator[Check]:
 def check_launchers() -> Iterator[tuple[bool, Check]]:
     """Check every MPI found: in this environment, in PATH, and Debian's two."""
     seen: set[tuple[Path, str]] = set()
-    for path in mpiexec.candidates(None, os.environ):
+    for path in mpiexec.find_candidates(None, os.environ):
         known = mpiexec.identify(path)
         if known is None:
             continue
@@ -215,7 +215,7 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
             yield False, Check(False, text, "its shared libmpi was not found beside it")
             continue
         problem, fault = try_recording(known, mpi)
-        text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.level}"
+        text = f"{path}: {mpi.family} {known.version}, {mpi.library}, level {mpi.api_level}"
         if problem:
             yield False, Check(False, text + ", preloading fails", problem, True)
         else:
@@ -240,8 +240,8 @@ def find_mpi_of_launcher(known: Mpiexec) -> Mpi | None:
     folders = tuple(
         str(folder) for root in (beside, prefix) for folder in (root / "lib", root / "lib64")
     )
-    for name in library.LOADED_NAMES[known.abi]:
-        found = elf.find_library(name, {}, before=folders, like=this_folder)
+    for name in library.LIBRARY_NAMES[known.abi]:
+        found = elf.find_library(name, {}, before=folders, machine_of=this_folder)
         if found is not None:
             return Mpi(known.abi, found, f"beside {known.path}")
     return None
@@ -283,7 +283,7 @@ def record_tiny_program(known: Mpiexec, mpi: Mpi, trace: Path) -> str:
         return str(error)
     added = [f"{k}={v}" for k, v in environment.items() if os.environ.get(k) != v]
     env = shutil.which("env") or "/usr/bin/env"
-    words = [*known.words(2, os.environ), env, *added, *argv]
+    words = [*known.make_command(2, os.environ), env, *added, *argv]
     try:
         answer = subprocess.run(
             words, cwd=trace.parent, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -45,18 +45,23 @@ from mpiprof.interface.output_files import check_output
 from mpiprof.interface.parse_units import parse_budget
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import job, library
-from mpiprof.launch.folder import base_name, check_folder, check_place, dated_name
-from mpiprof.launch.job import rank_in
+from mpiprof.launch.folder import (
+    check_creatable,
+    check_no_earlier_trace,
+    make_dated_name,
+    trace_name_prefix,
+)
+from mpiprof.launch.job import find_rank
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import (
-    ABORT,
+    ABORT_ACTION,
     Recording,
     add_options,
+    rank_arguments,
     recorder_environment,
-    recording_of,
-    words_of,
+    recording_from_arguments,
 )
-from mpiprof.launch.program import Program, become, find_mpi, find_program, verb_words
+from mpiprof.launch.program import Program, find_mpi, find_program, replace_process, verb_command
 from mpiprof.tune import selection_option
 
 if TYPE_CHECKING:
@@ -79,8 +84,8 @@ def run(args: argparse.Namespace) -> NoReturn:
     try:
         check_and_start(args, environment)
     except MpiprofError as error:
-        job.others_may_speak(environment)
-        atexit.register(job.end, error.exit_code, environment)  # after the error is printed
+        job.wait_for_rank_0(environment)
+        atexit.register(job.abort_job, error.exit_code, environment)  # after the error is printed
         raise
 
 
@@ -105,18 +110,18 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     check_hang_options(args)
     if args.force:
         check_force(args, environment)
-    recording = recording_of(args)
+    recording = recording_from_arguments(args)
     plan = read_plan_or_none(args, program, environment)
     if args.ranks is not None:
         start_ranks(args, program, plan, environment)
     if args.record == "off":
-        become(program.argv, environment)
+        replace_process(program.argv, environment)
     mpi = find_mpi(program, args.mpi, environment)
     unrecorded = args.unrecorded
     if not args.named:
         unrecorded = must_run_bare(args, program, environment)
         if args.folder is not None and not unrecorded and not args.force:
-            check_folder(args.folder, environment, partial=args.partial)
+            check_no_earlier_trace(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
         plan = selection_option.fitted(args, plan, mpi, environment)
@@ -127,7 +132,7 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
     if not unrecorded:
         replace_trace(args)
         start_agent(args, prepared)
-    become(program.argv, prepared)
+    replace_process(program.argv, prepared)
 
 
 def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
@@ -140,7 +145,7 @@ def check_force(args: argparse.Namespace, environment: dict[str, str]) -> None:
         raise UsageError(
             "--force replaces the trace that -o names: pass -o, and a --record other than off"
         )
-    if rank_in(environment) is not None:
+    if find_rank(environment) is not None:
         raise UsageError(
             "--force requires `run -n`, which removes the old trace before it starts the "
             f"ranks: under another launcher remove {args.folder} first, or name another "
@@ -174,7 +179,7 @@ def check_hang_options(args: argparse.Namespace) -> None:
             "--on-hang requires --watch: pass a time without any call, such as --watch 60s"
         )
     check_summary_path(args)
-    if args.on_hang is not None and not rank_in(os.environ):  # runs on rank 0's node
+    if args.on_hang is not None and not find_rank(os.environ):  # runs on rank 0's node
         check_command(args.on_hang)
     if args.watch is None:
         return
@@ -188,7 +193,7 @@ def check_hang_options(args: argparse.Namespace) -> None:
 
 def check_command(text: str) -> None:
     """Raise UsageError if the shell cannot parse --on-hang, or does not find its first word."""
-    if text == ABORT:
+    if text == ABORT_ACTION:
         return
     import subprocess
 
@@ -264,10 +269,10 @@ def read_plan_or_none(
 
 def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[str, str]) -> bool:
     """Return whether no trace can be made and --or-bare permits that; raises MpiprofError."""
-    folder = args.folder or Path(base_name(program))
-    ranks = args.ranks or job.local_ranks_in(environment) or 1
+    folder = args.folder or Path(trace_name_prefix(program))
+    ranks = args.ranks or job.find_local_rank_count(environment) or 1
     try:
-        check_place(folder, ranks)
+        check_creatable(folder, ranks)
     except MpiprofError as error:
         if not args.or_bare:
             remedy = "name another folder with -o, or run the program unrecorded with --or-bare"
@@ -279,7 +284,7 @@ def must_run_bare(args: argparse.Namespace, program: Program, environment: dict[
 
 def print_once(text: str, environment: dict[str, str]) -> None:
     """Print a line on standard error in the first rank of a job."""
-    if not rank_in(environment):
+    if not find_rank(environment):
         print(f"mpiprof: {text}", file=sys.stderr)
 
 
@@ -336,38 +341,38 @@ def start_ranks(
     under = next((name for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK") if name in environment), "")
     if under:
         raise UsageError(f"-n under a launcher ({under} is set): leave out -n or mpiexec")
-    mpiexec.check_ranks(args.ranks, environment, sure=args.yes)
+    mpiexec.check_rank_count(args.ranks, environment, confirmed=args.yes)
     mpi = find_mpi(program, args.mpi, environment)
     launcher = mpiexec.find(mpi, environment)
     if args.record != "off":
-        library.our_library(mpi)
+        library.recorder_library(mpi)
     if plan is not None:
         selection_option.fitted(args, plan, mpi, environment).text()
         selection_option.learned(args, mpi)
     folder = args.folder
     if folder is None:
-        folder = Path(dated_name(program))
+        folder = Path(make_dated_name(program))
     unrecorded = args.record != "off" and must_run_bare(args, program, environment)
     if args.folder is not None and args.record != "off" and not unrecorded and not args.force:
-        check_folder(folder, {})
-    words = launcher.words(args.ranks, environment)
+        check_no_earlier_trace(folder, {})
+    words = launcher.make_command(args.ranks, environment)
     if args.record != "off" and plan is None and is_equal_on_all_ranks(args, program, environment):
-        together = args.together or (mpi.shown and not args.partial)
+        together = args.together or (mpi.loaded_by_program and not args.partial)
         recording = replace(
-            recording_of(args), folder=folder, unrecorded=unrecorded, together=together
+            recording_from_arguments(args), folder=folder, unrecorded=unrecorded, together=together
         )
         prepared = recorder_environment(program, mpi, recording, environment)
         kept = {name: value for name, value in environment.items() if name in prepared}
         changed = [f"{n}={value}" for n, value in prepared.items() if kept.get(n) != value]
         replace_trace(args)
-        become([*words, "env", *changed, *program.argv], kept)
-    words += verb_words("run", "--named")
-    words += ["-o", str(folder.absolute()), *words_of(args), *selection_option.words(args)]
+        replace_process([*words, "env", *changed, *program.argv], kept)
+    words += verb_command("run", "--named")
+    words += ["-o", str(folder.absolute()), *rank_arguments(args), *selection_option.words(args)]
     if unrecorded:
         words.append("--unrecorded")
     if not unrecorded:
         replace_trace(args)
-    become([*words, "--", *program_words(args)], environment)
+    replace_process([*words, "--", *program_words(args)], environment)
 
 
 def is_equal_on_all_ranks(
@@ -376,7 +381,7 @@ def is_equal_on_all_ranks(
     """Return whether no rank of `run -n` must determine or start anything by itself."""
     from mpiprof.launch import mpiexec
 
-    elsewhere = any(name in environment for name in mpiexec.MANAGERS)
+    elsewhere = any(name in environment for name in mpiexec.JOB_MANAGERS)
     # `env` would read a program name that contains "=" as a variable.
     return not elsewhere and not needs_agent(args) and "=" not in program.argv[0]
 
@@ -390,7 +395,7 @@ def program_words(args: argparse.Namespace) -> list[str]:
 def warn_of_mixed_mpis(program: Program, mpi: Mpi, environment: dict[str, str]) -> None:
     """Warn if the launcher belongs to another MPI: each process will then be a separate job."""
     launcher = library.mpi_of_launcher(environment)
-    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or rank_in(environment):
+    if launcher in (None, mpi.abi) or mpi.abi == "mpiabi" or find_rank(environment):
         return
     print(
         (

@@ -185,10 +185,10 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
 
 def replay(args: argparse.Namespace) -> int:
     """Measure on the ranks of a job; the process that receives the results prints them."""
-    from mpiprof.launch.program import verb_words
+    from mpiprof.launch.program import verb_command
     from mpiprof.tune.replay import jobs as replayed
 
-    words = tuple(verb_words(*rank_command(args)))
+    words = tuple(verb_command(*rank_command(args)))
     request = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
     done = replayed.run(request)
     if isinstance(done, int):

@@ -25,7 +25,7 @@ from mpiprof.hang.rank_state import Position
 from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.interface.output_files import file_mode_in, open_for_append, replace_file
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.launch.options import ABORT
+from mpiprof.launch.options import ABORT_ACTION
 from mpiprof.trace import Trace
 
 # Share of a processor since the last call; a process that sleeps between checks uses less.
@@ -139,7 +139,7 @@ class HangDetector:
 
     def _take_action(self, trace: Trace, verdict: Verdict) -> str:
         """Take the requested action, and return a description of it."""
-        if self.wanted.on_hang == ABORT:
+        if self.wanted.on_hang == ABORT_ACTION:
             return "aborting the job"
         ranks = [rank for rank in verdict.odd_ranks if rank in self.node.ranks]
         pids = [self.node.ranks[rank].pid for rank in ranks or sorted(self.node.ranks)]
@@ -169,7 +169,7 @@ class HangDetector:
     @property
     def ends_job(self) -> bool:
         """True if the job must be ended after the report."""
-        return self.told and self.wanted.on_hang == ABORT
+        return self.told and self.wanted.on_hang == ABORT_ACTION
 
     # Several nodes
 

@@ -60,7 +60,7 @@ class Node:
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])
             here = boot in self.nodes[rank].replace("-", "")
-            found = job.process(process["pid"]) if here and rank not in self.ranks else None
+            found = job.read_process(process["pid"]) if here and rank not in self.ranks else None
             if found is not None:
                 self.ranks[rank] = found
                 self.logs[process["log"] or f"rank-{rank:06d}"] = None
@@ -155,8 +155,8 @@ def read_waited_ns(pid: int) -> int:
 
 def is_alive(one: job.Process) -> bool:
     """Return whether a process still exists, is not dead, and has not lost its pid to another."""
-    now = job.process(one.pid)
-    return now is not None and now.started == one.started and read_stat(one.pid) is not None
+    now = job.read_process(one.pid)
+    return now is not None and now.start_ticks == one.start_ticks and read_stat(one.pid) is not None
 
 
 def _signal_processes(processes: Iterable[job.Process], number: signal.Signals) -> None:

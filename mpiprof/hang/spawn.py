@@ -42,8 +42,8 @@ def find_job_start(environment: Mapping[str, str]) -> JobStart | None:
 
     environment: environment of the program, with the recorder's variables.
     """
-    mine = job.process(os.getpid())
-    if mine is None or not job.leads_node(environment):
+    mine = job.read_process(os.getpid())
+    if mine is None or not job.is_node_leader(environment):
         return None
     folder = environment.get("MPIPROF_TRACE")
     try:
@@ -57,7 +57,7 @@ def find_job_start(environment: Mapping[str, str]) -> JobStart | None:
         Path(environment["MPIPROF_BASE"]),
         environment["MPIPROF_JOB"],
         errors,
-        not job.rank_in(environment),
+        not job.find_rank(environment),
     )
 
 

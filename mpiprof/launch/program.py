@@ -28,7 +28,7 @@ class Program:
 
     name: str
     argv: tuple[str, ...]
-    shown: tuple[str, ...]
+    command: tuple[str, ...]
     file: Path | None
     python: Path | None
     folder: str | None = None
@@ -42,7 +42,7 @@ def python_flags() -> list[str]:
     return head[:-1]
 
 
-def verb_words(*words: str) -> list[str]:
+def verb_command(*words: str) -> list[str]:
     """Return the command line of a mpiprof verb in this Python."""
     return [sys.executable, *python_flags(), "-m", "mpiprof", *words]
 
@@ -50,7 +50,7 @@ def verb_words(*words: str) -> list[str]:
 def find_program(words: Sequence[str], *, module: bool) -> Program:
     """Find the program of a command line; raises UsageError if it is missing or not executable."""
     if module:
-        return _module(words)
+        return _module_program(words)
     first = Path(words[0])
     if _is_script(first):
         if not first.exists():
@@ -58,8 +58,8 @@ def find_program(words: Sequence[str], *, module: bool) -> Program:
         argv = (sys.executable, *python_flags(), *words)
         folder = str(first if first.is_dir() else first.resolve().parent)
         return Program(first.name, argv, tuple(words), None, Path(sys.executable), folder)
-    path = _executable(words[0])
-    interpreter = _interpreter(path)
+    path = _find_executable(words[0])
+    interpreter = _find_interpreter(path)
     python = interpreter if library.PYTHON_NAME.match(interpreter.name) else None
     scripts = [Path(word).name for word in words[1:] if word.endswith(".py")]
     named_python = python is not None and library.PYTHON_NAME.match(path.name)
@@ -67,7 +67,7 @@ def find_program(words: Sequence[str], *, module: bool) -> Program:
     return Program(name, (str(path), *words[1:]), tuple(words), interpreter, python)
 
 
-def _module(words: Sequence[str]) -> Program:
+def _module_program(words: Sequence[str]) -> Program:
     import importlib.machinery
     import importlib.util
 
@@ -92,10 +92,10 @@ def _is_script(path: Path) -> bool:
     return path.is_file() and not os.access(path, os.X_OK) and not elf.is_elf(path)
 
 
-def _executable(word: str) -> Path:
-    found = shutil.which(word) or shutil.which(f"./{word}")
-    if found is not None:
-        return Path(found).absolute()
+def _find_executable(word: str) -> Path:
+    path = shutil.which(word) or shutil.which(f"./{word}")
+    if path is not None:
+        return Path(path).absolute()
     if Path(word).is_file():
         raise UsageError(f"{word} is not executable: name a program, or run `chmod +x {word}`")
     if Path(word).is_dir():
@@ -104,7 +104,7 @@ def _executable(word: str) -> Path:
     raise UsageError(f"{word}: {where}")
 
 
-def _interpreter(path: Path) -> Path:
+def _find_interpreter(path: Path) -> Path:
     """Follow "#!" lines to the ELF file that the kernel will start."""
     for _ in range(5):
         if elf.is_elf(path):
@@ -126,37 +126,37 @@ def _interpreter(path: Path) -> Path:
     raise UsageError(f"{path}: its interpreter is a script again, too many times")
 
 
-def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str]) -> Mpi:
+def find_mpi(program: Program, abi: str | None, environment: Mapping[str, str]) -> Mpi:
     """Determine the MPI of a program.
 
-    The program itself counts first, then the launcher's environment or `wanted`. Raises UsageError
+    The program itself counts first, then the launcher's environment or `abi`. Raises UsageError
     if these contradict each other, or if none shows an MPI.
     """
-    found = None
+    mpi = None
     if program.python is not None:
         if program.folder is not None:
             python = library.this_interpreter(program.folder)
         else:
             python = library.interpreter_of(program.python)
-        found = library.mpi_of_python(python, environment)
+        mpi = library.mpi_of_python(python, environment)
     elif program.file is not None:
-        found = library.mpi_of_file(program.file, environment)
-    if found is not None:
-        if wanted is not None and found.abi != wanted:
+        mpi = library.mpi_of_file(program.file, environment)
+    if mpi is not None:
+        if abi is not None and mpi.abi != abi:
             raise UsageError(
-                f"--mpi {wanted} contradicts the program: {found.reason}, which is "
-                f"{found.family}: leave out --mpi"
+                f"--mpi {abi} contradicts the program: {mpi.reason}, which is "
+                f"{mpi.family}: leave out --mpi"
             )
-        return replace(found, shown=True)
+        return replace(mpi, loaded_by_program=True)
     launcher = library.mpi_of_launcher(environment)
-    if wanted is not None:
-        if launcher is not None and wanted not in (launcher, "mpiabi"):
+    if abi is not None:
+        if launcher is not None and abi not in (launcher, "mpiabi"):
             raise UsageError(
-                f"--mpi {wanted} contradicts the launcher, which belongs to "
+                f"--mpi {abi} contradicts the launcher, which belongs to "
                 f"{library.FAMILIES[launcher]}: use --mpi {launcher}, or the mpiexec of "
-                f"{wanted}"
+                f"{abi}"
             )
-        return library.mpi_by_name(wanted, environment, f"--mpi {wanted}")
+        return library.mpi_by_name(abi, environment, f"--mpi {abi}")
     if launcher is not None:
         return library.mpi_by_name(launcher, environment, "the launcher's environment")
     if program.python is not None:
@@ -172,7 +172,7 @@ def find_mpi(program: Program, wanted: str | None, environment: Mapping[str, str
     )
 
 
-def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+def replace_process(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Replace this process by a program; raises UsageError if the system refuses."""
     sys.stdout.flush()
     sys.stderr.flush()

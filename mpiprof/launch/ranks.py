@@ -21,85 +21,94 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.installation import pip_command
 from mpiprof.interface.progress import PROGRESS_VARIABLE
 from mpiprof.launch import library, mpiexec
-from mpiprof.launch.job import job_in
+from mpiprof.launch.job import find_job_name
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
-from mpiprof.launch.program import Program, become
+from mpiprof.launch.program import Program, replace_process
 
-READY = "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF if the rank restarted itself
-ITSELF = "remove"
-PREFIX = "mpiprof-bench-"  # of folders for the recorder's output, which is not read
-LEVEL = "MPI4PY_RC_THREAD_LEVEL"
+STUDY_FOLDER_VARIABLE = (
+    "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF if the rank restarted itself
+)
+RESTARTED = "remove"
+FOLDER_PREFIX = "mpiprof-bench-"  # of folders for the recorder's output, which is not read
+THREAD_LEVEL_VARIABLE = "MPI4PY_RC_THREAD_LEVEL"
 
 
-def this_mpi(environment: Mapping[str, str]) -> Mpi:
+def mpi_of_this_python(environment: Mapping[str, str]) -> Mpi:
     """Return the MPI of this Python's mpi4py; raises UsageError if it has none."""
-    found = library.mpi_of_python(library.this_interpreter(), environment)
-    if found is None:
+    mpi = library.mpi_of_python(library.this_interpreter(), environment)
+    if mpi is None:
         raise UsageError(
             f"the studies require mpi4py, which {sys.executable} lacks: "
             f"`{pip_command('mpi4py', 'mpich')}`"
         )
-    return found
+    return mpi
 
 
-def inside(words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary") -> dict[str, str]:
+def rank_environment(
+    words: Sequence[str], mpi: Mpi, folder: Path, record: str = "summary"
+) -> dict[str, str]:
     """Return the variables that a rank needs besides this process's, for the preloaded recorder."""
     program = Program("bench", tuple(words), tuple(words), None, Path(sys.executable))
-    told = Recording(folder=folder, record=record, python_sites="never", quiet=True)
-    full = recorder_environment(program, mpi, told, os.environ)
-    changed = {name: value for name, value in full.items() if os.environ.get(name) != value}
-    watched = {PROGRESS_VARIABLE: "1"} if sys.stderr.isatty() else {}
-    return changed | watched | {READY: str(folder)}
+    recording = Recording(folder=folder, record=record, python_sites="never", quiet=True)
+    environment = recorder_environment(program, mpi, recording, os.environ)
+    changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    progress = {PROGRESS_VARIABLE: "1"} if sys.stderr.isatty() else {}
+    return changed | progress | {STUDY_FOLDER_VARIABLE: str(folder)}
 
 
-def one_thread() -> dict[str, str]:
+def serialize_threads() -> dict[str, str]:
     """Return the variables for a thread level with one thread in MPI at a time.
 
     By default mpi4py requests a higher level. Then MPICH, and Open MPI on several nodes, cannot be
     set to one of their algorithms. A level in the environment takes precedence.
     """
-    return {} if LEVEL in os.environ else {LEVEL: "serialized"}
+    return {} if THREAD_LEVEL_VARIABLE in os.environ else {THREAD_LEVEL_VARIABLE: "serialized"}
 
 
-def start(mpi: Mpi, ranks: int, words: Sequence[str], more: Mapping[str, str]) -> int:
+def start(mpi: Mpi, ranks: int, words: Sequence[str], variables: Mapping[str, str]) -> int:
     """Start ranks on this machine with the matching mpiexec, and return its exit code."""
-    launcher = mpiexec.find(mpi, os.environ).words(ranks, os.environ)
-    pairs = [f"{name}={value}" for name, value in more.items()]
+    launcher = mpiexec.find(mpi, os.environ).make_command(ranks, os.environ)
+    pairs = [f"{name}={value}" for name, value in variables.items()]
     return subprocess.run([*launcher, "env", *pairs, *words], check=False).returncode
 
 
-def is_ready() -> bool:
+def is_preloaded() -> bool:
     """Return True if the recorder is preloaded in this rank."""
-    return READY in os.environ
+    return STUDY_FOLDER_VARIABLE in os.environ
 
 
-def started_itself() -> bool:
+def was_restarted() -> bool:
     """Return True if this rank restarted itself, under a bare mpiexec."""
-    return os.environ.get(READY) == ITSELF
+    return os.environ.get(STUDY_FOLDER_VARIABLE) == RESTARTED
 
 
-def become_ready(
-    words: Sequence[str], mpi: Mpi, record: str = "summary", more: dict[str, str] | None = None
+def restart_preloaded(
+    words: Sequence[str], mpi: Mpi, record: str = "summary", variables: dict[str, str] | None = None
 ) -> NoReturn:
     """Restart this rank with the recorder preloaded."""
-    job = job_in(os.environ) or f"{os.getuid()}-{os.getppid()}"
-    folder = Path(tempfile.gettempdir(), PREFIX + re.sub("[^A-Za-z0-9.]", "-", job))
-    full = dict(os.environ) | inside(words, mpi, folder, record) | {READY: ITSELF} | (more or {})
-    if job_in(os.environ) is None:  # ranks of other nodes have other parents
-        full["MPIPROF_BASE"] = full.pop("MPIPROF_TRACE")
-    become(words, full)
+    job = find_job_name(os.environ) or f"{os.getuid()}-{os.getppid()}"
+    folder = Path(tempfile.gettempdir(), FOLDER_PREFIX + re.sub("[^A-Za-z0-9.]", "-", job))
+    environment = (
+        dict(os.environ)
+        | rank_environment(words, mpi, folder, record)
+        | {STUDY_FOLDER_VARIABLE: RESTARTED}
+        | (variables or {})
+    )
+    if find_job_name(os.environ) is None:  # ranks of other nodes have other parents
+        environment["MPIPROF_BASE"] = environment.pop("MPIPROF_TRACE")
+    replace_process(words, environment)
 
 
-def leave() -> int:
+def finalize_mpi() -> int:
     """Finalize MPI; rank 0 removes the trace if no launcher does."""
     from mpi4py import MPI
 
-    remove = started_itself() and MPI.COMM_WORLD.rank == 0
+    remove = was_restarted() and MPI.COMM_WORLD.rank == 0
     maps = Path("/proc/self/maps").read_text().splitlines() if remove else []
     MPI.Finalize()
     for line in maps:
         path = Path(line.partition("/")[1] + line.partition("/")[2])
-        if path.parent.name.startswith(PREFIX) and path.parent.is_dir():
+        if path.parent.name.startswith(FOLDER_PREFIX) and path.parent.is_dir():
             shutil.rmtree(path.parent, ignore_errors=True)
     return 0

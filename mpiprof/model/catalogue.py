@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mpiprof.errors import MpiprofError
-from mpiprof.launch.library import load
+from mpiprof.launch.library import load_library
 
 BYTES, RANK = ("BYTES",), ("RANK",)  # values of numeric parameters
 
@@ -31,7 +31,7 @@ class Algorithm:
 @cache
 def library() -> ctypes.CDLL:
     """Return the C library of schedules, loaded once."""
-    loaded = load("libmpiprof-schedule.so")
+    loaded = load_library("libmpiprof-schedule.so")
     loaded.schedule_text.restype = ctypes.c_char_p
     loaded.schedule_columns.restype = ctypes.c_char_p
     loaded.schedule_open.restype = ctypes.c_void_p

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mpiprof.errors import UsageError
 from mpiprof.launch import elf, library
-from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.launch.job import find_rank, find_rank_count
 from mpiprof.launch.library import Mpi
 from mpiprof.launch.program import Program
 
@@ -88,7 +88,7 @@ def plan_of(
     strict = bool(args.strict_plan)
     found = plan.read(args.switch, strict=strict)
     check_options(args, found)
-    ranks = args.ranks or ranks_in(environment)
+    ranks = args.ranks or find_rank_count(environment)
     found = plan_check.checked(found, ranks, strict=strict)
     return with_sites(args, found, program)
 
@@ -116,7 +116,7 @@ def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
     from mpiprof.tune import plan_check
 
     remarks, left = list(plan.remarks), []
-    for rule, text in plan_check.missing_sites(plan, Path(program.shown[0])):
+    for rule, text in plan_check.missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
             raise UsageError(f"{rule.where}: {text}" if rule.file else f"--switch {text}")
         remarks.append(f"{rule.where}: {text} (left out)")
@@ -138,7 +138,7 @@ def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[
     if args.strict_plan and untold:
         raise UsageError(untold[0].removesuffix(" (left out)"))
     texts += untold
-    if not args.named and not rank_in(environment):
+    if not args.named and not find_rank(environment):
         for text in (*plan.remarks, *texts):
             print(f"mpiprof: {text}", file=sys.stderr)
     return plan
@@ -162,4 +162,4 @@ def is_mpi(text: str, mpi: Mpi) -> bool:
     if name in library.FAMILIES.values() and name != mpi.family:
         return False
     # Both families store their version as a separate string in their library.
-    return mpi.library is None or elf.contains(mpi.library, f"\0{version}\0".encode())
+    return mpi.library is None or elf.contains_bytes(mpi.library, f"\0{version}\0".encode())

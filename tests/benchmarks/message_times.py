@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.checks import Row, printed
 from mpiprof.errors import MpiprofError
 from mpiprof.launch import ranks
-from mpiprof.launch.program import verb_words
+from mpiprof.launch.program import verb_command
 from mpiprof.trace.machine import fault
 
 MOST = 1.3  # ratio of a message time to the median over the runs, and its inverse
@@ -29,10 +29,10 @@ WAYS = {"one_way_ns": "one way", "both_ways_ns": "both ways at once"}
 
 def measure(folder: Path, runs: int) -> list[dict[str, Any]]:
     """Return the table of each run; raises MpiprofError if a run fails."""
-    mpi, tables = ranks.this_mpi(os.environ), []
+    mpi, tables = ranks.mpi_of_this_python(os.environ), []
     for number in range(runs):
         path = folder / f"{number}.json"
-        if ranks.start(mpi, 2, verb_words("calibrate", "-o", str(path)), {}):
+        if ranks.start(mpi, 2, verb_command("calibrate", "-o", str(path)), {}):
             raise MpiprofError("calibrate failed")
         tables.append(json.loads(path.read_text("utf-8")))
     return tables

@@ -66,7 +66,7 @@ class Bench:
         """Return the command line of a job, bare without a mode; more: what the program is told."""
         program = [str(self.program), str(self.rounds), str(CODE), str(self.late_ms), *more]
         if mode is None:
-            return [*self.launcher.words(self.ranks, os.environ), *program]
+            return [*self.launcher.make_command(self.ranks, os.environ), *program]
         options = ("-n", str(self.ranks), "--yes", "--record", mode)
         return [*jobs.recording(trace, *options), *program]
 

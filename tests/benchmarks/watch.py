@@ -71,7 +71,7 @@ def fault(program: jobs.Program, case: Case, folder: Path, limit_s: float) -> To
     """Run a program with a fault until it is told, or for long enough."""
     folder.mkdir()
     trace = folder / "trace"
-    words = program.launcher.words(case.ranks, os.environ)
+    words = program.launcher.make_command(case.ranks, os.environ)
     if case.kind in DIED:
         words[1:1] = GO_ON[program.launcher.abi]
     act = "echo $HANG_VERDICT $HANG_RANKS"
@@ -206,7 +206,7 @@ class Sound:
 
 def _sound(program: jobs.Program, folder: Path, seed: int, seconds: float, limit_s: float) -> Sound:
     folder.mkdir()
-    words = program.launcher.words(RANKS, os.environ)
+    words = program.launcher.make_command(RANKS, os.environ)
     words += jobs.recording(folder / "trace", "--watch", f"{limit_s:g}s")
     words += [str(program.path), *map(str, (seed, seconds, SHORTEST_S, LONGEST_S))]
     began = time.monotonic()

@@ -172,7 +172,7 @@ def test_the_environment_is_read_in_one_module() -> None:
     requested = {one.metadata["variable"] for one in fields(options.Recording)} - {""}
     given = re.findall(r'"MPIPROF_([A-Z_]+)"', Path(options.__file__).read_text())
     for_tests = {"ALIKE", "NODE", "NODE_FILES_ABOVE", "RUNS"}
-    assert {name for name, _ in read} == {*requested, *given, *options.PLACE} | for_tests
+    assert {name for name, _ in read} == {*requested, *given, *options.JOB_VARIABLES} | for_tests
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "summary"])

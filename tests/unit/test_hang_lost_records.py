@@ -109,7 +109,7 @@ def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
     for rank in (0, 2):
         call(made, rank, "barrier", site=THERE)
     write(made, tmp_path / "t")
-    here = jobs.process(1)
+    here = jobs.read_process(1)
     assert here is not None
     hangs = HangDetector(HangRequest(1.0), tmp_path / "t", Node(here), True)
     (line,) = hangs._report_hang(time.monotonic() - 5, {}, {})

@@ -149,7 +149,7 @@ def test_doctor_detects_the_other_project(tmp_path: Path) -> None:
 def test_doctor_is_silent_without_the_other_project(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mpiprof.launch.mpiexec.candidates", lambda *_: iter(()))
+    monkeypatch.setattr("mpiprof.launch.mpiexec.find_candidates", lambda *_: iter(()))
     assert main(["doctor"]) == 1
     assert "another project" not in capsys.readouterr().out
 

@@ -17,7 +17,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import CommandParser, main
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.launch.folder import dated_name
+from mpiprof.launch.folder import make_dated_name
 from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program
 from mpiprof.reports.json import text
@@ -111,7 +111,7 @@ def test_wrong_options_of_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_long_program_name_gives_a_folder_that_can_be_made(tmp_path: Path) -> None:
     script = tmp_path / ("a" * 250 + ".py")
     script.touch()
-    (tmp_path / dated_name(find_program([str(script)], module=False))).mkdir()
+    (tmp_path / make_dated_name(find_program([str(script)], module=False))).mkdir()
 
 
 def test_the_next_command_of_the_recorder_works(mpi: Mpi, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mpiprof.launch.options import Recording, add_options, recording_of, words_of
+from mpiprof.launch.options import Recording, add_options, rank_arguments, recording_from_arguments
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -17,8 +17,8 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def test_the_defaults_are_those_of_the_table() -> None:
-    assert recording_of(parsed()) == Recording()
-    assert Recording().environment() == {
+    assert recording_from_arguments(parsed()) == Recording()
+    assert Recording().to_environment() == {
         "MPIPROF_RECORD": "events",
         "MPIPROF_SAMPLE": "1",
         "MPIPROF_LIMIT": str(1 << 30),
@@ -31,8 +31,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
 def test_a_ring_has_a_size_in_bytes() -> None:
     assert parsed("--record", "ring").record == f"ring:{1 << 20}"
     assert parsed("--record", "ring:128K").record == f"ring:{1 << 17}"
-    again = parsed(*words_of(parsed("--record", "ring:1.5M")))
-    assert recording_of(again).environment()["MPIPROF_RECORD"] == f"ring:{3 << 19}"
+    again = parsed(*rank_arguments(parsed("--record", "ring:1.5M")))
+    assert recording_from_arguments(again).to_environment()["MPIPROF_RECORD"] == f"ring:{3 << 19}"
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_ranks_get_the_options_of_their_starter() -> None:
         "--or-bare",
     ]
     first = parsed(*words, "-n", "4", "--yes", "-o", "t", "--switch", "auto")
-    again = parsed(*words_of(first))
+    again = parsed(*rank_arguments(first))
     assert (again.ranks, again.yes, again.folder, again.switch) == (None, False, None, None)
     here = Path.cwd()
-    wanted = recording_of(parsed(*words))
-    assert recording_of(again).environment() == wanted.environment()
+    wanted = recording_from_arguments(parsed(*words))
+    assert recording_from_arguments(again).to_environment() == wanted.to_environment()
     assert again.machine == here / "m.json" and again.learn == here / "learned.jsonl"
     assert again.module and again.strict_plan and again.or_bare and again.mpi == "mpich"
-    assert wanted.environment() == {
+    assert wanted.to_environment() == {
         "MPIPROF_RECORD": "summary",
         "MPIPROF_SAMPLE": "3",
         "MPIPROF_LIMIT": str(1 << 20),

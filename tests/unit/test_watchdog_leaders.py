@@ -25,7 +25,7 @@ from mpiprof.testing.synthetic import Synthetic
 
 def leader_of(folder: Path, name: str, speaks: bool) -> HangDetector:
     """Return one of two leaders of a job, of rank 0 on node a or rank 1 on node b."""
-    mine = job.process(os.getpid())
+    mine = job.read_process(os.getpid())
     assert mine is not None
     ranks = {0: mine} if name == "a" else {1: mine}
     node = Node(mine, ranks, {0: "a", 1: "b"}, 2)
@@ -64,7 +64,7 @@ def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
     finally:
         os.sched_setaffinity(0, allowed)
     try:
-        one = job.process(crowd[0].pid)
+        one = job.read_process(crowd[0].pid)
         assert one is not None
         node = Node(one, {0: one}, {0: "a"}, 1)
         hangs = HangDetector(HangRequest(1.0), tmp_path, node, True)
@@ -84,7 +84,7 @@ def test_who_had_no_processor_was_not_slow(tmp_path: Path) -> None:
 def test_a_look_that_waits_for_a_processor_does_not_delay_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = job.process(os.getpid())
+    mine = job.read_process(os.getpid())
     assert mine is not None
     hangs = HangDetector(HangRequest(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1), True)
 
@@ -106,7 +106,7 @@ def test_a_job_with_one_stopped_rank_is_stopped(
     states: str, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that is stopped does not hang, nor does a job in a debugger."""
-    mine = job.process(os.getpid())
+    mine = job.read_process(os.getpid())
     assert mine is not None
     found = [(state, 0) for state in states] + [None]  # one process has ended
     node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
@@ -119,7 +119,7 @@ def test_a_debugger_in_a_reported_hang_causes_no_new_report(
     reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the gdb of --on-hang would cause another report, and be started again and again."""
-    mine = job.process(os.getpid())
+    mine = job.read_process(os.getpid())
     assert mine is not None
     started = JobStart(mine, tmp_path, tmp_path, "j", (0, 0), reports=True)
     watch = Watch(started, HangRequest(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1))

@@ -31,7 +31,7 @@ from mpiprof.bench.harness.study import Report, Row, Setup
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
-from mpiprof.launch.program import verb_words
+from mpiprof.launch.program import verb_command
 from mpiprof.metrics.aggregate import RANGE_NAMES
 from mpiprof.metrics.callsites import averages, distribution, routines
 from mpiprof.operations import MANAGEMENT_COLLECTIVES
@@ -180,7 +180,7 @@ def run(options: Options, start: Start, ranks: int, place: str) -> None:
 def calibrated(start: Start, folder: Path) -> Path:
     """Return a file with the fully measured message times of the ranks that `start` starts."""
     file = folder / "machine.json"
-    quietly(start, verb_words("calibrate", "-o", str(file)), folder, "calibrate")
+    quietly(start, verb_command("calibrate", "-o", str(file)), folder, "calibrate")
     return file
 
 
@@ -189,7 +189,7 @@ def one_run(
 ) -> Run:
     """Record a program on the ranks that `start` starts; raises MpiprofError if it fails."""
     with tempfile.TemporaryDirectory(prefix="mpiprof-bench-") as name:
-        trace, words = Path(name, "trace"), verb_words("run", "-q")
+        trace, words = Path(name, "trace"), verb_command("run", "-q")
         words += ["--switch", switch] if switch else []
         words += ["--machine", str(machine.absolute())] if machine else []
         title = Path(argv[0]).name + (f" --switch {switch}" if switch else "")

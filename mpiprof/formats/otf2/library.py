@@ -14,7 +14,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
-from mpiprof.launch.library import load
+from mpiprof.launch.library import load_library
 from mpiprof.trace.layout import SPENT
 from mpiprof.trace.types import Array
 
@@ -66,7 +66,7 @@ def import_otf2() -> Any:
 @cache
 def load_core() -> ctypes.CDLL:
     """Return mpiprof's library, loaded once."""
-    loaded = load("libmpiprof-otf2.so")
+    loaded = load_library("libmpiprof-otf2.so")
     pointer, number = ctypes.c_void_p, ctypes.c_uint32
     loaded.reading_layout.restype = ctypes.c_char_p
     loaded.reading_open.restype = pointer

@@ -22,7 +22,7 @@ from mpiprof.bench.harness import timing
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.progress import show_work
 from mpiprof.launch import ranks as launched
-from mpiprof.launch.job import rank_in, ranks_in
+from mpiprof.launch.job import find_rank, find_rank_count
 from mpiprof.libraries import own
 from mpiprof.model import machine
 from mpiprof.model.library_choice import family_of
@@ -69,7 +69,7 @@ def run(asked: Asked) -> Replayed | int:
     Returns the exit code on all processes but one.
     """
     started = asked.ranks is not None or asked.cluster is not None
-    if rank_in(os.environ) is not None:
+    if find_rank(os.environ) is not None:
         if started:
             raise UsageError(
                 "-n and --cluster start the ranks themselves: run this command without mpiexec"
@@ -170,7 +170,7 @@ def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
 
 def start(asked: Asked) -> Replayed | int:
     """Read the trace, start the ranks here or on an emulated cluster, and wait for them."""
-    mpi = launched.this_mpi(os.environ)
+    mpi = launched.mpi_of_this_python(os.environ)
     shape = cluster.parse(asked.cluster) if asked.cluster else None
     ranks = shape.ranks if shape is not None else asked.ranks or 0
     trace, works = prepared(asked, ranks)
@@ -178,9 +178,9 @@ def start(asked: Asked) -> Replayed | int:
         folder = Path(t)
         file = folder / "works"
         file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
-        inside = launched.inside(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
+        inside = launched.rank_environment(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
         if had_one_thread(trace):
-            inside |= launched.one_thread()
+            inside |= launched.serialize_threads()
         if shape is not None:
             with cluster.Cluster(shape) as made:
                 code = made.run(mpi, ranks, asked.words, inside)
@@ -201,7 +201,7 @@ def take_part(asked: Asked) -> Replayed | int:
 
     A rank of a bare mpiexec first restarts itself with the recorder preloaded.
     """
-    if not launched.is_ready():
+    if not launched.is_preloaded():
         become_ready(asked)
     tasks: list[Any] | MpiprofError
     try:
@@ -215,7 +215,7 @@ def take_part(asked: Asked) -> Replayed | int:
     except BaseException as error:
         timing.abort_on_error(error)
         raise
-    launched.leave()
+    launched.finalize_mpi()
     if isinstance(tasks, MpiprofError):
         if file is not None:
             Path(file).unlink()
@@ -224,7 +224,7 @@ def take_part(asked: Asked) -> Replayed | int:
         raise tasks
     if outcome is None or file is None:
         return 0
-    if not launched.started_itself():
+    if not launched.was_restarted():
         Path(file).with_name("outcome").write_bytes(pickle.dumps(outcome))
         return 0
     Path(file).unlink()
@@ -234,9 +234,9 @@ def take_part(asked: Asked) -> Replayed | int:
 
 def become_ready(asked: Asked) -> NoReturn:
     """Read the trace on rank 0 while other ranks go on; restart with the recorder preloaded."""
-    ranks = ranks_in(os.environ)
+    ranks = find_rank_count(os.environ)
     more = {}
-    if rank_in(os.environ) == 0:
+    if find_rank(os.environ) == 0:
         found: list[Task] | MpiprofError
         try:
             trace, works = prepared(asked, ranks)
@@ -246,4 +246,4 @@ def become_ready(asked: Asked) -> NoReturn:
         handle, more[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
             file.write(pickle.dumps(found))
-    launched.become_ready(asked.words, launched.this_mpi(os.environ), more=more)
+    launched.restart_preloaded(asked.words, launched.mpi_of_this_python(os.environ), variables=more)
