@@ -32,7 +32,7 @@ from mpiprof.launch.library import FAMILIES, Mpi
 from mpiprof.launch.mpiexec import Mpiexec
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program
-from mpiprof.libraries import can_be_told
+from mpiprof.libraries import is_selectable_release
 
 TIMEOUT_S = 60
 
@@ -220,7 +220,7 @@ def check_launchers() -> Iterator[tuple[bool, Check]]:
             yield False, Check(False, text + ", preloading fails", problem, True)
         else:
             yield True, Check(True, text + ", preloading works")
-            if not can_be_told(mpi.family, known.version):
+            if not is_selectable_release(mpi.family, known.version):
                 remedy = "--switch OPERATION=native:NAME requires MPICH 5.0 or Open MPI 5.0"
                 yield True, Check(False, f"{path}: its own algorithms cannot be selected", remedy)
         if fault:

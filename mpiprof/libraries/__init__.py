@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from mpiprof.libraries.table import (
-    FOLDED,
+    ALGORITHM_ROWS,
+    FOLDS_OTHERS,
     INTEL,
-    LIKE,
     MPICH,
-    NOT_TOLD,
+    NOT_SELECTABLE,
     OPENMPI,
-    ROWS,
-    SEGMENTED,
-    WRONG,
+    SEGMENTED_NAMES,
+    SIMILAR_NAMES,
+    WRONG_RESULTS,
 )
 
 FAMILIES = {
@@ -27,7 +27,7 @@ FAMILIES = {
 }  # as in traces and plans
 
 # Releases with algorithms that `--switch` can choose, because they were tested.
-TOLD_RELEASE = "5.0."
+SELECTABLE_OPENMPI_RELEASE = "5.0."
 
 # Requirements of an algorithm beyond its library's own checks, by the words of a row.
 NEEDS = {
@@ -53,7 +53,7 @@ def mpi_name(version: str) -> str:
 
 
 @dataclass(frozen=True)
-class Own:
+class LibraryAlgorithm:
     """One algorithm of an MPI library.
 
     number: the library's number, None if the library has only names.
@@ -71,82 +71,94 @@ class Own:
     operation: str
     name: str
     number: int | None
-    place: int
-    ours: str = ""
-    differs: str = ""
-    needs: tuple[str, ...] = ()
+    selected_by: int
+    catalogue_name: str = ""
+    difference_text: str = ""
+    requirements: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property
-    def told(self) -> bool:
+    def is_selectable(self) -> bool:
         """True if `--switch` can choose it."""
-        wrong = WRONG.get((self.library, self.operation), "").split()
-        return self.library in (OPENMPI, MPICH) and self.name not in (*NOT_TOLD, *wrong)
+        wrong = WRONG_RESULTS.get((self.library, self.operation), "").split()
+        return self.library in (OPENMPI, MPICH) and self.name not in (*NOT_SELECTABLE, *wrong)
 
     @property
-    def segmented(self) -> bool:
+    def is_segmented(self) -> bool:
         """True if it sends segments of a configurable size."""
-        return self.library == OPENMPI and self.name in SEGMENTED.get(self.operation, "").split()
+        return (
+            self.library == OPENMPI and self.name in SEGMENTED_NAMES.get(self.operation, "").split()
+        )
 
     @property
-    def like(self) -> str:
+    def similar_name(self) -> str:
         """The catalogue's name of an algorithm that takes about as long, "" if there is none."""
-        words = LIKE.get((self.library, self.operation), "").split()
+        words = SIMILAR_NAMES.get((self.library, self.operation), "").split()
         known = dict(word.split(":") for word in words)
-        same = self.ours.split()[-1].partition(":")[0] if self.ours else ""
-        return same or known.get(self.name, "")
+        equal_name = (
+            self.catalogue_name.split()[-1].partition(":")[0] if self.catalogue_name else ""
+        )
+        return equal_name or known.get(self.name, "")
 
     @property
-    def restrictions(self) -> str:
+    def describe_restrictions(self) -> str:
         """Its requirements in words."""
-        return ", ".join(NEEDS[need] for need in self.needs)
+        return ", ".join(NEEDS[need] for need in self.requirements)
 
-    def difference(self, size: int) -> str:
+    def describe_difference(self, size: int) -> str:
         """Return how its messages differ from the catalogue's on so many processes, "" if equal."""
-        return "" if self.differs == FOLDED and _is_power(size) else self.differs
+        return (
+            ""
+            if self.difference_text == FOLDS_OTHERS and _is_power_of_two(size)
+            else self.difference_text
+        )
 
     def runs_on(self, size: int) -> bool:
         """Return True if the library runs this algorithm on so many processes."""
-        return all(_fits(need, size) for need in self.needs)
+        return all(_meets_requirement(need, size) for need in self.requirements)
 
-    def is_ours(self, name: str, size: int) -> bool:
+    def equals_catalogue(self, name: str, size: int) -> bool:
         """Return True if it equals a catalogue algorithm on so many processes."""
-        words = (word.partition(":") for word in self.ours.split())
-        return any(one == name and _fits(need, size) for one, _, need in words)
+        words = (word.partition(":") for word in self.catalogue_name.split())
+        return any(one == name and _meets_requirement(need, size) for one, _, need in words)
 
 
-def _is_power(size: int) -> bool:
+def _is_power_of_two(size: int) -> bool:
     return size & (size - 1) == 0
 
 
-def _fits(need: str, size: int) -> bool:
+def _meets_requirement(need: str, size: int) -> bool:
     """Return True if a number of processes satisfies a word of NEEDS."""
-    power = _is_power(size)
+    power = _is_power_of_two(size)
     known = {"pow2": power, "other": not power, "even": size % 2 == 0, "two": size == 2}
     return known.get(need, True)
 
 
-def can_be_told(family: str, version: str) -> bool:
+def is_selectable_release(family: str, version: str) -> bool:
     """Return True if `--switch` can choose a library's algorithms; family: the library's name."""
-    return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(TOLD_RELEASE)
-
-
-@cache
-def own(library: str = "", operation: str = "") -> tuple[Own, ...]:
-    """Return the algorithms of a library, or of all, for an operation, or for all."""
-    return tuple(
-        _row(one, name, number, row)
-        for one, operations in ROWS.items()
-        for name, rows in operations.items()
-        for number, row in enumerate(rows, 1)
-        if library in ("", one) and operation in ("", name)
+    return family in (FAMILIES[OPENMPI], FAMILIES[MPICH]) and version.startswith(
+        SELECTABLE_OPENMPI_RELEASE
     )
 
 
-def _row(library: str, operation: str, number: int, row: tuple[str, str, str, str]) -> Own:
+@cache
+def find_algorithms(library: str = "", operation: str = "") -> tuple[LibraryAlgorithm, ...]:
+    """Return the algorithms of a library, or of all, for an operation, or for all."""
+    return tuple(
+        _parse_row(entry, name, number, row)
+        for entry, operations in ALGORITHM_ROWS.items()
+        for name, rows in operations.items()
+        for number, row in enumerate(rows, 1)
+        if library in ("", entry) and operation in ("", name)
+    )
+
+
+def _parse_row(
+    library: str, operation: str, number: int, row: tuple[str, str, str, str]
+) -> LibraryAlgorithm:
     name, ours, differs, needs = row
     words = needs.split()
-    return Own(
+    return LibraryAlgorithm(
         library,
         operation,
         name,
@@ -159,12 +171,21 @@ def _row(library: str, operation: str, number: int, row: tuple[str, str, str, st
     )
 
 
-def same_as(library: str, operation: str, ours: str, size: int) -> Own | None:
+def find_equal(
+    library: str, operation: str, catalogue_name: str, size: int
+) -> LibraryAlgorithm | None:
     """Return a library's algorithm that equals the catalogue's on so many processes, or None."""
-    return next((one for one in own(library, operation) if one.is_ours(ours, size)), None)
+    return next(
+        (
+            one
+            for one in find_algorithms(library, operation)
+            if one.equals_catalogue(catalogue_name, size)
+        ),
+        None,
+    )
 
 
-def named(library: str, operation: str, name: str) -> Own | None:
+def find_named(library: str, operation: str, name: str) -> LibraryAlgorithm | None:
     """Return a library's algorithm by its name or number, or None if it does not exist."""
-    found = own(library, operation)
+    found = find_algorithms(library, operation)
     return next((one for one in found if name in (one.name, str(one.number))), None)

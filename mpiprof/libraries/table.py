@@ -14,15 +14,15 @@ from __future__ import annotations
 
 OPENMPI, MPICH, INTEL = "openmpi", "mpich", "intel"
 
-FOLDED = "other processes fold in where their number is no power of two"
+FOLDS_OTHERS = "other processes fold in where their number is no power of two"
 FAR_FIRST = "the first exchange is with the process farthest away, ours with the next one"
 ALL_BLOCKS = "blocks go also to processes that have them already"
 OTHER_CHILDREN = "a process's children are served in another numbering"
-PIECES = "blocks of more than 32 KB go in pieces"
+SENDS_PIECES = "blocks of more than 32 KB go in pieces"
 TO_ITSELF = "a process's message to itself goes through the library"
 
 # Open MPI's algorithms that send segments of a configurable size.
-SEGMENTED = {
+SEGMENTED_NAMES = {
     "allreduce": "segmented_ring",
     "bcast": "chain pipeline split_binary_tree binary_tree binomial knomial",
     "reduce": "chain pipeline binary binomial in-order_binary",
@@ -32,8 +32,8 @@ SEGMENTED = {
 # lists algorithms that compute a wrong result or crash on valid input (Open MPI 5.0.11 and MPICH
 # 5.0.2). Open MPI's reduce_scatter `non-overlapping` changes elements behind its result under
 # MPI_IN_PLACE. The library's own choice leaves them unchanged, and mpi4py's tests check that.
-NOT_TOLD = ("ccl", "smp")
-WRONG = {
+NOT_SELECTABLE = ("ccl", "smp")
+WRONG_RESULTS = {
     (OPENMPI, "allgather"): "sparbit",
     (OPENMPI, "reduce_scatter"): "non-overlapping",
     (MPICH, "allgather"): "recexch_doubling recexch_halving",
@@ -43,7 +43,7 @@ WRONG = {
 }
 
 # Similar mpiprof algorithms for algorithms without an equal, for predictions of the time.
-LIKE = {
+SIMILAR_NAMES = {
     (OPENMPI, "allgather"): "two_proc:ring",
     (OPENMPI, "allreduce"): "nonoverlapping:binary_tree ring:ring segmented_ring:ring",
     (OPENMPI, "alltoall"): "linear_sync:simple two_proc:ring",
@@ -65,7 +65,7 @@ LIKE = {
 
 # operation: rows of (name, equal mpiprof algorithm, difference, needs with "!" if unchecked). A
 # row's position is the library's number.
-ROWS = {
+ALGORITHM_ROWS = {
     OPENMPI: {
         "allgather": (
             ("linear", "", "", ""),
@@ -87,7 +87,7 @@ ROWS = {
         "allreduce": (
             ("basic_linear", "", "", ""),
             ("nonoverlapping", "", "", ""),
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("recursive_doubling", "recursive_doubling", FOLDS_OTHERS, ""),
             ("ring", "", "", "!commutes elements"),
             ("segmented_ring", "", "", "!commutes elements"),
             ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
@@ -168,12 +168,12 @@ ROWS = {
             ("brucks", "", "", ""),
             ("nb", "", "", ""),
             ("recursive_doubling", "", "", "!pow2"),
-            ("ring", "linear_ring", PIECES, ""),
+            ("ring", "linear_ring", SENDS_PIECES, ""),
         ),
         "allreduce": (
             ("nb", "", "", ""),
             ("smp", "", "", "commutes parent"),
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("recursive_doubling", "recursive_doubling", FOLDS_OTHERS, ""),
             ("recursive_multiplying", "", "", "commutes"),
             ("reduce_scatter_allgather", "", "", "half_elements builtin"),
             ("tree", "", "", ""),
@@ -247,7 +247,7 @@ ROWS = {
             ("ring", "linear_ring", "", ""),
         ),
         "allreduce": (
-            ("recursive_doubling", "recursive_doubling", FOLDED, ""),
+            ("recursive_doubling", "recursive_doubling", FOLDS_OTHERS, ""),
             ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
         ),
         "alltoall": (

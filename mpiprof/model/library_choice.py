@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mpiprof.libraries import Own, own
+from mpiprof.libraries import LibraryAlgorithm, find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 
 UNKNOWN = ""
@@ -137,8 +137,8 @@ def _every(needs: tuple[str, ...], call: Call) -> bool | None:
     return False if False in found else None if None in found else True
 
 
-def _forced(library: Library, call: Call, number: int) -> Own | None:
-    rows = own(library.family, call.operation)
+def _forced(library: Library, call: Call, number: int) -> LibraryAlgorithm | None:
+    rows = find_algorithms(library.family, call.operation)
     return rows[number - 1] if 0 < number <= len(rows) else None
 
 
@@ -176,8 +176,8 @@ def _is_tuned(library: Library, operation: str) -> bool:
     return own_priority > 0
 
 
-def _guarded(row: Own, call: Call) -> str:
-    checked = tuple(need for need in row.needs if need not in row.unchecked or need == "two")
+def _guarded(row: LibraryAlgorithm, call: Call) -> str:
+    checked = tuple(need for need in row.requirements if need not in row.unchecked or need == "two")
     holds = _every(checked, call)
     if holds:
         return row.name
@@ -216,7 +216,7 @@ def _of_mpich(library: Library, call: Call) -> str:
         return _chosen(library, call) if number == 0 else UNKNOWN
     if row.name in ("smp", "ccl"):
         return UNKNOWN  # depends on the number of nodes, or on another library
-    holds = _every(row.needs, call)
+    holds = _every(row.requirements, call)
     if holds:
         return row.name
     return UNKNOWN if holds is None else _chosen(library, call)

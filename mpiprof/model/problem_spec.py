@@ -8,7 +8,7 @@ from typing import Any
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.distributions import DISTRIBUTIONS
@@ -100,16 +100,16 @@ def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
             "operation": one.operation,
             "name": one.name,
             "intercommunicator": False,
-            "restrictions": one.restrictions,
+            "restrictions": one.describe_restrictions,
             "cost": None,
             "parameters": None,
             "source": None,
             "library": one.library,
             "number": one.number,
-            "same_as": [word.partition(":")[0] for word in one.ours.split()],
+            "same_as": [word.partition(":")[0] for word in one.catalogue_name.split()],
         }
         for library in (OPENMPI, MPICH)
-        for one in own(library, operation)
+        for one in find_algorithms(library, operation)
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
-from mpiprof.libraries import FAMILIES, own
+from mpiprof.libraries import FAMILIES, find_algorithms
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.tune.plan import Plan, tolerance
 from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
@@ -135,8 +135,10 @@ def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
     kept, texts = [], []
     for rule in plan.rules:
         name = own_name(rule.algorithm)
-        possible = [one for one in own(library or "") if rule.operation in (one.operation, None)]
-        can = [one.name for one in possible if one.told]
+        possible = [
+            one for one in find_algorithms(library or "") if rule.operation in (one.operation, None)
+        ]
+        can = [one.name for one in possible if one.is_selectable]
         if not name or library is None or name in can or name.isdigit():
             kept.append(rule)
             continue

@@ -10,7 +10,7 @@ from typing import Any
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import MAX_NUMBER
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
 from mpiprof.model.variant import Variant
 
@@ -126,14 +126,14 @@ def _of_library(
 ) -> tuple[tuple[str, str], ...]:
     """Return the parameters of a library's algorithm; raises UsageError if no library has it."""
     name = own_name(algorithm)
-    possible = [one for one in own() if operation in (one.operation, None)]
-    found = [one for one in possible if name in (one.name, str(one.place))]
+    possible = [one for one in find_algorithms() if operation in (one.operation, None)]
+    found = [one for one in possible if name in (one.name, str(one.selected_by))]
     if not found:
         known = list(dict.fromkeys(one.name for one in possible))
         of = f" for {operation}" if operation else ""
         raise UsageError(f"{where}: no library has {name!r}{of}; {suggest_names(name, known)}")
     for parameter in parameters:
-        if parameter != SEGMENT or not any(one.segmented for one in found):
+        if parameter != SEGMENT or not any(one.is_segmented for one in found):
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
     return tuple((n, str(bytes_of(where, n, v, least=1))) for n, v in parameters.items())
 

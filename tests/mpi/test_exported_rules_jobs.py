@@ -14,7 +14,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from support.random_plans import asked_for, random_plan, rules_of
 
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model.schedule import SEND, Problem, Schedule, columns, find
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import Asked
@@ -127,7 +127,7 @@ def test_the_table_equals_the_list_of_the_library(openmpi: Mpi) -> None:
         rows = [line.removeprefix(head) for line in listed.stdout.splitlines() if head in line]
         named = {number: name for number, _, name in (row.partition(":") for row in rows)}
         assert named.pop("0") == "ignore"
-        assert named == {str(one.number): one.name for one in own("openmpi", operation)}
+        assert named == {str(one.number): one.name for one in find_algorithms("openmpi", operation)}
 
 
 def test_the_table_of_mpich_equals_the_list_of_the_library(mpich: Mpi) -> None:
@@ -137,19 +137,19 @@ def test_the_table_of_mpich_equals_the_list_of_the_library(mpich: Mpi) -> None:
     for line in listed.splitlines():
         operation, name = line.split()
         known.setdefault(operation, []).append(name)
-    for operation in {one.operation for one in own("mpich")}:
-        assert [one.name for one in own("mpich", operation)] == known[operation]
+    for operation in {one.operation for one in find_algorithms("mpich")}:
+        assert [one.name for one in find_algorithms("mpich", operation)] == known[operation]
 
 
 def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 to 8 processes of a job of 8: exported rules send the messages of mpiprof's schedule."""
-    rows = [one for one in own(mpi.name) if one.ours]
+    rows = [one for one in find_algorithms(mpi.name) if one.catalogue_name]
     compared = 0
     for turn in range(10):
         # One algorithm of an operation at a time: the turn-th that equals one of mpiprof's.
         entries = []
         for operation in NUMBERS:
-            known = [one.ours for one in rows if one.operation == operation]
+            known = [one.catalogue_name for one in rows if one.operation == operation]
             ours = [word.partition(":")[0] for words in known for word in words.split()]
             if turn < len(ours):
                 entry = {"operation": operation, "algorithm": ours[turn]}
@@ -160,7 +160,9 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
         path = tmp_path / f"{turn}.conf"
         done = written(mpi, path, rules_of(entries))
         cells = [
-            cell for cell in done.cells if cell.size in SIZES and not cell.own.difference(cell.size)
+            cell
+            for cell in done.cells
+            if cell.size in SIZES and not cell.own.describe_difference(cell.size)
         ]
         cases = [
             (cell.operation, cell.size, count)
@@ -210,7 +212,9 @@ def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) ->
         (cell,) = inside
         rule = asked_for(rules, operation, size, in_plan(case))
         assert rule is not None
-        same = cell.own.is_ours(rule.algorithm, size) and not cell.own.difference(size)
+        same = cell.own.equals_catalogue(rule.algorithm, size) and not cell.own.describe_difference(
+            size
+        )
         if same and _even(case, rule.algorithm):
             assert sent[case] == of_schedule(rule.algorithm, case, cell.segment), (entries, case)
 

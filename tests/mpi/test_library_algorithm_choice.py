@@ -13,8 +13,8 @@ from support.library_algorithm_runs import FUNCTIONS, Case, cases, recorded
 from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
-from mpiprof.libraries import Own, own
-from mpiprof.libraries.table import NOT_TOLD, WRONG
+from mpiprof.libraries import LibraryAlgorithm, find_algorithms
+from mpiprof.libraries.table import NOT_SELECTABLE, WRONG_RESULTS
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune import plan_entries
 from mpiprof.tune.replay.jobs import SEGMENTS
@@ -27,15 +27,19 @@ FAMILIES = ("openmpi", "mpich")
 Ran = tuple[dict[Case, list[str]], dict[Case, str]]
 
 
-def told_in(library: str, index: int) -> dict[str, Own]:
+def told_in(library: str, index: int) -> dict[str, LibraryAlgorithm]:
     """Return the turn-th algorithm of every operation that the library can be set to."""
-    return {one.operation: one for one in own(library) if one.place == index and one.told}
+    return {
+        one.operation: one
+        for one in find_algorithms(library)
+        if one.selected_by == index and one.is_selectable
+    }
 
 
-def switch(reported: dict[str, Own], *, segments: bool = False) -> list[str]:
+def switch(reported: dict[str, LibraryAlgorithm], *, segments: bool = False) -> list[str]:
     """Return the option that selects the algorithms."""
     ends = [
-        f":segment={SEGMENT}" if segments and one.segmented else "" for one in reported.values()
+        f":segment={SEGMENT}" if segments and one.is_segmented else "" for one in reported.values()
     ]
     names = [
         f"{o}=native:{one.name}{end}" for (o, one), end in zip(reported.items(), ends, strict=True)
@@ -53,14 +57,14 @@ def ran(mpi: Mpi, requested: Sequence[Case], tools: str, folder: Path, options: 
     return printed, dict(zip(requested, found, strict=True))
 
 
-def fits(one: Own, size: int, count: int) -> bool:
+def fits(one: LibraryAlgorithm, size: int, count: int) -> bool:
     """Return whether the library runs it at this size and count, according to its documents."""
     elements = count // 8 if count % 8 == 0 and one.operation != "bcast" else count
     least = {"elements": size, "half_elements": 1 << (size.bit_length() - 1)}
-    return one.runs_on(size) and all(elements >= least.get(need, 0) for need in one.needs)
+    return one.runs_on(size) and all(elements >= least.get(need, 0) for need in one.requirements)
 
 
-def segmented(one: Own, size: int, count: int, segment: int) -> bool:
+def segmented(one: LibraryAlgorithm, size: int, count: int, segment: int) -> bool:
     """Return whether a segmented algorithm has enough segments to differ from others."""
     if one.name == "split_binary_tree":
         return max(segment, 1) <= count // 2
@@ -78,15 +82,16 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, index: int) -> None:
     reported = told_in("openmpi", index)
     if index == 10:
         reported = {
-            o: next(x for x in own("openmpi", o) if x.segmented) for o in ("allreduce", "reduce")
+            o: next(x for x in find_algorithms("openmpi", o) if x.is_segmented)
+            for o in ("allreduce", "reduce")
         }
-        reported["bcast"] = own("openmpi", "bcast")[3]
+        reported["bcast"] = find_algorithms("openmpi", "bcast")[3]
     segment = SEGMENT if index == 10 else 0
     requested = cases(tuple(reported), SIZES, BYTES)
     options = switch(reported, segments=index == 10)
     printed, found = ran(openmpi, requested, "library_algorithm_functions.c", tmp_path, options)
     names = {
-        f"{operation}_{word}": (operation, own("openmpi", operation)[place].name)
+        f"{operation}_{word}": (operation, find_algorithms("openmpi", operation)[place].name)
         for operation, words in FUNCTIONS.items()
         for place, word in enumerate(words.split())
     }
@@ -120,9 +125,9 @@ def test_mpichs(mpich: Mpi, tmp_path: Path, index: int) -> None:
     for case in requested:
         operation, size, count = case
         one = reported[operation]
-        runs = fits(one, size, count) and "in_place" not in one.needs
+        runs = fits(one, size, count) and "in_place" not in one.requirements
         assert printed[case][-1] == "0:1", case
-        assert printed[case][-2] == (f"{one.place}:0" if runs else "0:1"), case
+        assert printed[case][-2] == (f"{one.selected_by}:0" if runs else "0:1"), case
         assert (found[case] == f"native:{one.name}") == runs, case
         assert printed[case][0] == "0", case
 
@@ -185,9 +190,9 @@ def test_replay_measures_them(mpi: Mpi, tmp_path: Path) -> None:
         found = {one["name"] for one in works[operation]["candidates"]}
         expected = {
             f"native:{one.name}{f':segment={segment}' if segment else ''}"
-            for one in own(mpi.name, operation)
-            for segment in ((0, *SEGMENTS) if one.segmented else (0,))
-            if one.told and fits(one, 2, 200000) and segmented(one, 2, 200000, segment)
+            for one in find_algorithms(mpi.name, operation)
+            for segment in ((0, *SEGMENTS) if one.is_segmented else (0,))
+            if one.is_selectable and fits(one, 2, 200000) and segmented(one, 2, 200000, segment)
         }
         assert {name for name in found if name.startswith("native:")} == expected
 
@@ -259,6 +264,6 @@ def test_older_libraries(system_mpi: Mpi, tmp_path: Path) -> None:
 def test_every_algorithm_is_tried() -> None:
     """All algorithms that can be selected are tested."""
     tried = {one for index in range(1, 11) for x in FAMILIES for one in told_in(x, index).values()}
-    left = {one for x in FAMILIES for one in own(x)} - tried
-    wrong = {(*key, name) for key, names in WRONG.items() for name in names.split()}
-    assert wrong == {(x.library, x.operation, x.name) for x in left if x.name not in NOT_TOLD}
+    left = {one for x in FAMILIES for one in find_algorithms(x)} - tried
+    wrong = {(*key, name) for key, names in WRONG_RESULTS.items() for name in names.split()}
+    assert wrong == {(x.library, x.operation, x.name) for x in left if x.name not in NOT_SELECTABLE}

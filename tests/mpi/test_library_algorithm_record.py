@@ -11,7 +11,7 @@ from support.library_algorithm_runs import DIVIDED, FORCED, FUNCTIONS, NOT_FORCE
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 
 
 @pytest.mark.parametrize("index", range(1, 11))
@@ -26,20 +26,21 @@ def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, index: int) -
         forced = {"allreduce": 5, "bcast": 4}
         for operation in forced:
             environment[f"OMPI_MCA_coll_tuned_{operation}_algorithm_segmentsize"] = "4096"
-    forced = {o: n for o, n in forced.items() if n <= len(own("openmpi", o))}
+    forced = {o: n for o, n in forced.items() if n <= len(find_algorithms("openmpi", o))}
     if index == 6:
         del forced["allgather"]  # with two processes, MPI_Comm_split itself would fail
     environment |= {f"OMPI_MCA_coll_tuned_{o}_algorithm": str(n) for o, n in forced.items()}
     requested = [
         (operation, size, count)
         for operation, size, count in cases(tuple(forced))
-        if size == 2 or own("openmpi", operation)[forced[operation] - 1].name != "two_proc"
+        if size == 2
+        or find_algorithms("openmpi", operation)[forced[operation] - 1].name != "two_proc"
     ]
     counter = compiled(openmpi, "library_algorithm_functions.c", "-shared", "-fPIC", "-ldl")
     environment["LD_PRELOAD"] = str(counter)
     printed, reported = recorded(openmpi, requested, environment, tmp_path)
     names = {
-        f"{operation}_{word}": (operation, own("openmpi", operation)[place].name)
+        f"{operation}_{word}": (operation, find_algorithms("openmpi", operation)[place].name)
         for operation, words in FUNCTIONS.items()
         for place, word in enumerate(words.split())
     }
@@ -54,11 +55,11 @@ def test_open_mpis_forced_algorithms(openmpi: Mpi, tmp_path: Path, index: int) -
 
 def forced_in(index: int, apart: bool) -> dict[str, str]:
     """Return the turn-th algorithm of every operation that can be forced."""
-    operations = sorted({one.operation for one in own("mpich")})
+    operations = sorted({one.operation for one in find_algorithms("mpich")})
     forced = {
-        operation: own("mpich", operation)[index - 1].name
+        operation: find_algorithms("mpich", operation)[index - 1].name
         for operation in operations
-        if index <= len(own("mpich", operation)) and (operation in DIVIDED) == apart
+        if index <= len(find_algorithms("mpich", operation)) and (operation in DIVIDED) == apart
     }
     return {o: name for o, name in forced.items() if name not in NOT_FORCED}
 

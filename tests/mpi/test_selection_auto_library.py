@@ -19,7 +19,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model.problem_spec import algorithms
 
 SLOW = {
@@ -43,7 +43,9 @@ def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
 
     The library's algorithms get corrections at several sizes, because one alone has little weight.
     """
-    reported = [f"native:{one.name}" for one in own(mpi.name, "allreduce") if one.told]
+    reported = [
+        f"native:{one.name}" for one in find_algorithms(mpi.name, "allreduce") if one.is_selectable
+    ]
     taken = [(one.name, 18, ours) for one in algorithms("allreduce")]
     taken += [(name, power, theirs) for name in reported for power in range(16, 21)]
     values = {"operation": "allreduce", "members": 2, "runs": 16, "measured": {"mpi": ""}}

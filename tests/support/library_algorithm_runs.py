@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mpiprof
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.metrics.library_algorithms import library_bytes
 from mpiprof.operations import OPERATIONS
 from support.compilation import compiled
@@ -15,7 +15,7 @@ from support.mpis import Mpi
 
 MOST = 8  # processes
 BYTES = (1, 8, 64, 1000, 4096, 65536, 1 << 20)
-FORCED = tuple(sorted({one.operation for one in own("openmpi")}))
+FORCED = tuple(sorted({one.operation for one in find_algorithms("openmpi")}))
 
 # The functions of Open MPI's algorithms, in the order of the algorithms' numbers.
 FUNCTIONS = {

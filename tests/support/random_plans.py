@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model.catalogue import applies, catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.plan import entry_rules
@@ -21,9 +21,13 @@ def random_plan(random_: random.Random, library: str, largest: int) -> list[Entr
 
 
 def _entry(random_: random.Random, library: str, largest: int) -> Entry:
-    operation = random_.choice(sorted({one.operation for one in own(library)}))
+    operation = random_.choice(sorted({one.operation for one in find_algorithms(library)}))
     names = [a.name for a in catalogue() if a.operation == operation and not a.intercommunicator]
-    names += [f"native:{one.name}" for one in own(library, operation) if one.name.isidentifier()]
+    names += [
+        f"native:{one.name}"
+        for one in find_algorithms(library, operation)
+        if one.name.isidentifier()
+    ]
     made: Entry = {"operation": operation, "algorithm": random_.choice([*names, "native"])}
     if made["algorithm"] == "chain":
         made["parameters"] = {"block_size": 1 << random_.randint(9, 14)}

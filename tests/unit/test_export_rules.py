@@ -14,7 +14,7 @@ from support.random_plans import asked_for, random_plan, rules_of
 
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model.catalogue import catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules import intel, mpich, openmpi
@@ -48,11 +48,17 @@ def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
 
 def test_the_table_names_algorithms_of_mpiprof() -> None:
     known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
-    words = [(one.operation, word) for one in own() for word in one.ours.split()]
+    words = [
+        (one.operation, word) for one in find_algorithms() for word in one.catalogue_name.split()
+    ]
     named = [(operation, word.partition(":")[0]) for operation, word in words]
     assert set(named) <= known
     for library in ("openmpi", "mpich", "intel"):
-        ours = [(one.operation, one.ours) for one in own(library) if one.ours]
+        ours = [
+            (one.operation, one.catalogue_name)
+            for one in find_algorithms(library)
+            if one.catalogue_name
+        ]
         assert len(ours) == len(set(ours)), "one of ours is two of theirs"
 
 
@@ -115,8 +121,8 @@ def test_random_plans_change_nothing_else() -> None:
                 continue
             did += 1
             assert rule is not None, (entries, operation, size, count)
-            chosen = own("openmpi", operation)[line.algorithm - 1]
-            assert rule.algorithm in (chosen.ours, f"native:{chosen.name}")
+            chosen = find_algorithms("openmpi", operation)[line.algorithm - 1]
+            assert rule.algorithm in (chosen.catalogue_name, f"native:{chosen.name}")
             assert line.segment == int(dict(rule.parameters).get("block_size", 0))
     assert did > 2000 and refused > 1000
 
@@ -190,10 +196,12 @@ def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
             rule = asked_for(rules, operation, size, count)
             assert rule is not None, (entries, asking)
             name = leaf.partition("_intra_")[2]
-            (chosen,) = [one for one in own("mpich", operation) if one.name == name]
-            assert chosen.is_ours(rule.algorithm, size) or rule.algorithm == f"native:{name}"
-            assert asking.commutes or "commutes" not in chosen.needs
-            assert not (asking.in_place and "not_in_place" in chosen.needs)
+            (chosen,) = [one for one in find_algorithms("mpich", operation) if one.name == name]
+            assert (
+                chosen.equals_catalogue(rule.algorithm, size) or rule.algorithm == f"native:{name}"
+            )
+            assert asking.commutes or "commutes" not in chosen.requirements
+            assert not (asking.in_place and "not_in_place" in chosen.requirements)
     assert did > 500
 
 

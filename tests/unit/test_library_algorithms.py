@@ -10,7 +10,7 @@ import pytest
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
 from mpiprof.model.library_choice import INSTEAD, Call, Library, library_of, ran
 from mpiprof.testing.synthetic import Synthetic
@@ -140,7 +140,7 @@ def test_only_tested_versions_are_accepted() -> None:
 def test_substituted_algorithms_exist() -> None:
     """Every name is an algorithm of the library."""
     for library, operation, name in INSTEAD:
-        names = [one.name for one in own(library, operation)]
+        names = [one.name for one in find_algorithms(library, operation)]
         assert library != INTEL and {name, INSTEAD[library, operation, name]} <= set(names)
 
 

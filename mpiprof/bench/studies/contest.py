@@ -71,8 +71,11 @@ def candidates(
     if own and not inter:
         found += [
             f"native:{one.name}"
-            for one in libraries.own(setup.library, operation)
-            if setup.library and one.told and one.runs_on(problem.size) and not one.ours
+            for one in libraries.find_algorithms(setup.library, operation)
+            if setup.library
+            and one.is_selectable
+            and one.runs_on(problem.size)
+            and not one.catalogue_name
         ]
     for a in catalogue():
         if a.operation != operation or a.intercommunicator != inter:

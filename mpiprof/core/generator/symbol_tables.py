@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mpiprof.core.generator.collectives import COLLECTIVES, LEVELS, Function, functions
 from mpiprof.datatypes import DATATYPES, REDUCTIONS, Datatype, Reduction
-from mpiprof.libraries import NEEDS, own
+from mpiprof.libraries import NEEDS, find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, Operation, WaitRule
 
@@ -99,11 +99,11 @@ def own_algorithms(abi: str) -> list[str]:
     needs = [f'    X({word}, "{text}") \\' for word, text in NEEDS.items()]
     rows = []
     for operation in OPERATIONS:
-        for one in own(library, operation):
-            if one.told:
-                words = " | ".join(f"1U << NEED_{word}" for word in one.needs) or "0"
-                facts = f'{words}, {str(one.segmented).lower()}, "{one.like}"'
-                rows.append(f'    X({operation}, "{one.name}", {one.place}, {facts}) \\')
+        for one in find_algorithms(library, operation):
+            if one.is_selectable:
+                words = " | ".join(f"1U << NEED_{word}" for word in one.requirements) or "0"
+                facts = f'{words}, {str(one.is_segmented).lower()}, "{one.similar_name}"'
+                rows.append(f'    X({operation}, "{one.name}", {one.selected_by}, {facts}) \\')
     return ["#define OWN_NEEDS(X) \\", *needs, "", "#define OWN_ALGORITHMS(X) \\", *rows, ""]
 
 

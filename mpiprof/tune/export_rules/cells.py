@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mpiprof.libraries import FAMILIES, Own, named, own, same_as
+from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
 from mpiprof.model.catalogue import Algorithm, applies, catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
@@ -29,7 +29,7 @@ class Cell:
     size: int
     first: int
     last: int
-    own: Own
+    own: LibraryAlgorithm
     segment: int
     where: str
     what: str
@@ -180,7 +180,7 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
         return []  # as in `run`
     chosen = _own(asked, rule, size)
     if not chosen.runs_on(size):
-        raise RefusedError(f"needs {chosen.restrictions}")
+        raise RefusedError(f"needs {chosen.describe_restrictions}")
     if "commutes" in chosen.unchecked and not asked.commutative:
         raise RefusedError(
             f"{FAMILIES[asked.library]} does not check whether the reduction commutes, so "
@@ -193,13 +193,13 @@ def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -
     refusals.add(
         rule.where,
         cell.what,
-        f"requires {chosen.restrictions}, which may not hold below {least} bytes",
+        f"requires {chosen.describe_restrictions}, which may not hold below {least} bytes",
         size,
     )
     return [replace(cell, first=least)] if least <= part[1] else []
 
 
-def _own(asked: Asked, rule: Rule, size: int) -> Own:
+def _own(asked: Asked, rule: Rule, size: int) -> LibraryAlgorithm:
     operation = str(rule.operation)
     library = FAMILIES[asked.library]
     if rule.algorithm == STATIC:
@@ -211,12 +211,14 @@ def _own(asked: Asked, rule: Rule, size: int) -> Own:
         if measured and library not in measured:
             raise RefusedError(f"is an algorithm of {measured}")
         name = rule.algorithm.partition(":")[2]
-        chosen = named(asked.library, operation, name)
+        chosen = find_named(asked.library, operation, name)
         if chosen is None:
-            known = ", ".join(one.name for one in own(asked.library, operation)) or "none"
+            known = (
+                ", ".join(one.name for one in find_algorithms(asked.library, operation)) or "none"
+            )
             raise RefusedError(f"{library} has no such {operation} algorithm: it has {known}")
         return chosen
-    found = same_as(asked.library, operation, rule.algorithm, size)
+    found = find_equal(asked.library, operation, rule.algorithm, size)
     if found is None:
         raise RefusedError(f"{library} has no equivalent {operation} algorithm")
     return found
@@ -227,7 +229,7 @@ def _applies(operation: str, rule: Rule, size: int) -> bool:
     return not found or any(applies(a, size) for a in found if not a.intercommunicator)
 
 
-def _segment(rule: Rule, chosen: Own) -> int:
+def _segment(rule: Rule, chosen: LibraryAlgorithm) -> int:
     given = dict(rule.parameters).get("block_size")
     if given is None and chosen.name == "pipeline":
         raise RefusedError("has no block_size, and the default of mpiprof depends on the machine")
@@ -236,10 +238,10 @@ def _segment(rule: Rule, chosen: Own) -> int:
     return int(given or 0)
 
 
-def _least_elements(chosen: Own, size: int) -> int:
-    if "elements" in chosen.needs:
+def _least_elements(chosen: LibraryAlgorithm, size: int) -> int:
+    if "elements" in chosen.requirements:
         return size
-    return 1 << (size.bit_length() - 1) if "half_elements" in chosen.needs else 0
+    return 1 << (size.bit_length() - 1) if "half_elements" in chosen.requirements else 0
 
 
 # ---- call sites

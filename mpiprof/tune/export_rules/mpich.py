@@ -84,7 +84,7 @@ def _obstacle(cell: Cell, names: bytes) -> str:
         return LEFT[cell.operation]
     if f"\0{_leaf(cell)}\0".encode() not in names:
         return f"this MPICH has no {_leaf(cell)}"
-    if cell.own.name in UNSAID or "in_place" in cell.own.needs:
+    if cell.own.name in UNSAID or "in_place" in cell.own.requirements:
         return f"{cell.own.name} requires more parameters than a plan contains"
     first, last = _span(cell)
     if first > MOST or MOST < last < NO_END:
@@ -143,9 +143,9 @@ def _of_size(intra: Tree, cells: Sequence[Cell]) -> Tree:
 def _guarded(cell: Cell, intra: Tree) -> Tree:
     """Return an algorithm behind branches that check its requirements."""
     made: Tree = {_leaf(cell): {}}
-    if "commutes" in cell.own.needs:
+    if "commutes" in cell.own.requirements:
         return {"is_commutative=yes": made, "is_commutative=no": intra}
-    if "not_in_place" in cell.own.needs:
+    if "not_in_place" in cell.own.requirements:
         return {"is_sendbuf_inplace=yes": intra, "is_sendbuf_inplace=no": made}
     return made
 
@@ -261,9 +261,9 @@ def differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[st
 def _expected(tree: Tree, cells: Sequence[Cell], asking: Asking) -> str:
     for cell in cells:
         if cell.size == asking.size and cell.covers(asking.count):
-            if asking.in_place and "not_in_place" in cell.own.needs:
+            if asking.in_place and "not_in_place" in cell.own.requirements:
                 break
-            if not asking.commutes and "commutes" in cell.own.needs:
+            if not asking.commutes and "commutes" in cell.own.requirements:
                 break
             return _leaf(cell)
     return decides(tree, asking)

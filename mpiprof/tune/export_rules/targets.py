@@ -192,8 +192,8 @@ def as_data(done: Handover, path: Path) -> Handed:
                 "algorithm": chosen.name,
                 "number": chosen.number,
                 "segment": segment or None,
-                "ours": chosen.ours or None,
-                "differs": next(filter(None, map(chosen.difference, sizes)), None),
+                "ours": chosen.catalogue_name or None,
+                "differs": next(filter(None, map(chosen.describe_difference, sizes)), None),
             }
             for (operation, chosen, first, last, segment), sizes in together.items()
         ],

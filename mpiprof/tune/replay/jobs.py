@@ -23,7 +23,7 @@ from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.progress import show_work
 from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import find_rank, find_rank_count
-from mpiprof.libraries import own
+from mpiprof.libraries import find_algorithms
 from mpiprof.model import machine
 from mpiprof.model.library_choice import family_of
 from mpiprof.trace import Trace
@@ -130,9 +130,9 @@ def own_names(trace: Trace, work: Work) -> list[str]:
     sizes = [f":segment={size}" for size in SEGMENTS if size < largest]
     return [
         f"{NATIVE}:{one.name}{end}"
-        for one in own(family, work.operation)
-        if one.told and one.runs_on(work.members)
-        for end in ("", *(sizes if one.segmented else ()))
+        for one in find_algorithms(family, work.operation)
+        if one.is_selectable and one.runs_on(work.members)
+        for end in ("", *(sizes if one.is_segmented else ()))
     ]
 
 
