@@ -10,7 +10,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.metrics.problem_size import problem_of
+from mpiprof.metrics.problem_size import make_problem
 from mpiprof.model.machine import DEFAULT, Machine, of_table, scaled
 from mpiprof.model.problem_spec import algorithm, with_parameters
 from mpiprof.model.schedule import Schedule
@@ -128,7 +128,7 @@ def _make_model(
     variant = Variant.read(name)
     machine = _scaled_machine(timeline)
     chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
-    problem = problem_of(operation, sizes, root, sent, received)
+    problem = make_problem(operation, sizes, root, sent, received)
     problem = with_parameters(chosen, problem, dict(variant.parameters))
     if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MAX_BYTES:
         raise NotModelledError("its bytes exceed the limit of the model")

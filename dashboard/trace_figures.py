@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from mpiprof.diagnosis.compare import compare as compared
 from mpiprof.errors import MpiprofError
-from mpiprof.metrics.rank_totals import Instance, lateness, one_instance
+from mpiprof.metrics.rank_totals import Instance, lateness_picture, read_instance
 from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
@@ -82,7 +82,7 @@ def heat_map_lateness(data: TraceData, state: PageState, callsite: int) -> tuple
 
     def make() -> Any:
         most = axes.MAX_ROWS, axes.MAX_COLUMNS
-        return lateness(data.trace, instances, {callsite: members}, *most)[callsite]
+        return lateness_picture(data.trace, instances, {callsite: members}, *most)[callsite]
 
     chosen = state.without_page_keys().set_keys(band=state.get("band"))
     late = data.compute_once(("late", callsite, chosen.format_query()), make)
@@ -107,7 +107,7 @@ def find_latest_in_cell(
     )
     if len(run) < 2 or not len(members):
         return number
-    late = lateness(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
+    late = lateness_picture(data.trace, run, {callsite: members}, 1, len(run))[callsite][0]
     return int(run["number"].iloc[int(np.nan_to_num(late, nan=-1.0).argmax())])
 
 
@@ -132,7 +132,9 @@ def _late_in_band(data: TraceData, state: PageState, callsite: int) -> tuple[pd.
     most = max(MAX_CELLS // max(len(members), 1), 1)
     some = instances.iloc[axes.run_starts(len(instances), most)]
     size = len(members), len(some)
-    late = lateness(data.trace, some, {callsite: members}, *size)[callsite].astype(np.float64)
+    late = lateness_picture(data.trace, some, {callsite: members}, *size)[callsite].astype(
+        np.float64
+    )
     known = np.nan_to_num(late)
     last = np.bincount(known.argmax(0)[known.max(0) > data.trace.clock_error_ns], None, size[0])
     where = [data.describe_location(rank) for rank in members.tolist()]
@@ -159,7 +161,7 @@ def draw_instance(
     """Return one instance in full, given its row of `tables.instances_of`."""
 
     def read() -> Instance:
-        return one_instance(
+        return read_instance(
             data.trace,
             str(row["communicator"]),
             int(row["sequence"]),

@@ -24,7 +24,7 @@ def format_durations(values: Any) -> list[str]:
 def run_starts(count: int, max_runs: int) -> Int:
     """Return the first index of each of at most `max_runs` runs of `count` items.
 
-    Item i is in run i * runs // count, as in `metrics.rank_totals.lateness`.
+    Item i is in run i * runs // count, as in `metrics.rank_totals.lateness_picture`.
     """
     runs = min(max_runs, count)
     return -(-np.arange(runs) * count // max(runs, 1))

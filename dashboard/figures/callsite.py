@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import format_factor, format_share, format_time, unit_of
-from mpiprof.metrics.aggregate import RANGE_NAMES, RANGES
+from mpiprof.metrics.aggregate import FACTOR_RANGES, RANGE_NAMES
 from mpiprof.reports import colours
 from mpiprof.trace.types import Float, Int
 
@@ -377,7 +377,7 @@ def draw_distribution(worst_factors: Float) -> go.Figure:
 def count_in_ranges(worst_factors: Float) -> Int:
     """Return the number of known factors in each of the paper's ranges."""
     known = worst_factors[~np.isnan(worst_factors)]
-    return np.bincount(np.searchsorted(RANGES, known, "right"), minlength=len(RANGE_NAMES))
+    return np.bincount(np.searchsorted(FACTOR_RANGES, known, "right"), minlength=len(RANGE_NAMES))
 
 
 def draw_shares(table: pd.DataFrame) -> go.Figure:

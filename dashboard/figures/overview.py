@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import format_share, format_time, unit_of
-from mpiprof.metrics.wait_matrix import Whom
+from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.reports import colours
 
 from .. import theme
@@ -101,7 +101,7 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def draw_wait_matrix(found: Whom) -> go.Figure:
+def draw_wait_matrix(found: WaitMatrix) -> go.Figure:
     """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
     if not found.total_wait_ns.any():
         return axes.empty_figure("nobody waits")

@@ -211,14 +211,14 @@ def write_tables(
     """Write events and instances as tables; returns the files and their descriptions."""
     from mpiprof.formats import csv, export_columns, parquet
     from mpiprof.interface.format_units import format_count
-    from mpiprof.metrics.tables import event_pieces, instance_pieces
+    from mpiprof.metrics.tables import make_event_pieces, make_instance_pieces
 
     written = {}
     for name, pieces, meanings, done in (
-        ("events", event_pieces(trace), export_columns.EVENT_COLUMNS, len),
+        ("events", make_event_pieces(trace), export_columns.EVENT_COLUMNS, len),
         (
             "instances",
-            instance_pieces(trace),
+            make_instance_pieces(trace),
             export_columns.of_instances(),
             lambda p: int(p["size"].sum()),
         ),

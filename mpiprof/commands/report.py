@@ -307,17 +307,17 @@ def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePath
             f"{callsite_table.text(callsites.head(1))}\n  recorded as summary: no instances"
         )
     else:
-        from mpiprof.metrics.coverage import first_number
-        from mpiprof.metrics.sampling_estimates import scales
+        from mpiprof.metrics.coverage import first_recorded
+        from mpiprof.metrics.sampling_estimates import callsite_scales
 
         series = trace.series(callsite)[callsite]
         totals = trace.rank_totals[trace.rank_totals["callsite"] == callsite]
         parts.append(report_causes(trace, callsite, top))
         parts.append(f"How long its instances take\n{callsite_report.quantile_table(row)}")
-        first = first_number(trace, callsite)
+        first = first_recorded(trace, callsite)
         over = callsite_report.instance_table(series, int(row["instances"]), top, first)
         parts.append(f"Over its instances\n{over}")
-        ranks = callsite_report.rank_table(totals, top, float(scales(trace)[callsite]))
+        ranks = callsite_report.rank_table(totals, top, float(callsite_scales(trace)[callsite]))
         parts.append(f"Its ranks\n{ranks}")
     parts.append(f"next: {format_command('report', *named)}   (all call sites)")
     return "\n\n".join(parts)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mpiprof.diagnosis.samples import Sample, SamplePart
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.wait_states import Group, waits
+from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -93,7 +93,7 @@ class ArrivalMatrix:
         for block in self.blocks:
             mine: Any = arrival[np.ix_(block.rows, block.columns)]
             forever: Any = np.full_like(mine, FOREVER)
-            waited = waits(mine, mine, forever, block.group)
+            waited = compute_waits(mine, mine, forever, block.group)
             found[block.columns] = waited.sum(0)
         return found
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from mpiprof.diagnosis.delay_chain import BatchData
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.instance_series import meets
-from mpiprof.metrics.wait_states import earliest
+from mpiprof.metrics.instance_series import meets_run
+from mpiprof.metrics.wait_states import earliest_exit
 from mpiprof.operations import WaitRule
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Int
@@ -57,7 +57,7 @@ class BarrierWhatIf:
 
     def replays_any(self, count: int) -> bool:
         """Return whether any of the next `count` barriers is in a replayed window."""
-        return meets(self.barriers_seen, count, WINDOW_BARRIERS, self.replay_interval)
+        return meets_run(self.barriers_seen, count, WINDOW_BARRIERS, self.replay_interval)
 
     def skip(self, count: int) -> None:
         """Skip `count` barriers."""
@@ -138,6 +138,6 @@ def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
 
 def _earliest_begin(signature: Signature, arrival: Int) -> Int:
     """Return the earliest time at which each rank can begin an operation."""
-    first = earliest(arrival[:, None], signature.group)[..., 0]
+    first = earliest_exit(arrival[:, None], signature.group)[..., 0]
     begin: Int = np.maximum(first, arrival)
     return begin

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.wait_states import awaited
+from mpiprof.metrics.wait_states import awaited_rows
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.metadata import Communicator, Shape
 from mpiprof.trace.types import Array, Bool, Float, Int, Int32
@@ -252,7 +252,7 @@ def find_awaited(
     if signature.state is None:
         return None
     arrival = kept.arrival_ns[:, column]
-    last = int(awaited(arrival[:, None], signature.group)[row, 0])
+    last = int(awaited_rows(arrival[:, None], signature.group)[row, 0])
     wait = int(min(arrival[last], kept.exit_ns[row, column]) - arrival[row])
     return (last, wait) if wait > 0 else None
 

@@ -10,14 +10,14 @@ import pandas as pd
 
 from mpiprof.diagnosis.samples import SamplePart
 from mpiprof.metrics.variance_components import (
-    UNKNOWN,
-    Effects,
+    UNKNOWN_ESTIMATE,
+    EffectAnalysis,
     Estimate,
-    after_median_of_others,
-    centred,
-    grouped,
-    jackknife,
-    stretches,
+    centre_columns,
+    jackknife_estimate,
+    number_stretches,
+    subtract_median_of_others,
+    sum_groups,
 )
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -38,7 +38,7 @@ class LatenessSamples:
         starts = np.concatenate(first) if first else np.zeros(0, np.int64)
         self.instances = len(starts)
         column_of_rank = np.empty(len(starts), np.int64)
-        column_of_rank[np.argsort(starts, kind="stable")] = stretches(len(starts))
+        column_of_rank[np.argsort(starts, kind="stable")] = number_stretches(len(starts))
         self.stretches = int(column_of_rank.max(initial=0)) + 1
         self.ranks = np.unique(np.concatenate([part.ranks for part in parts])) if parts else starts
         begins = phases["begin_ns"].to_numpy(np.int64)[1:]
@@ -63,7 +63,7 @@ class LatenessSamples:
     def imbalance_shares(self) -> tuple[list[Estimate], list[Estimate]]:
         """Imbalance of arrivals, exits, between and point-to-point; shares of `_origins`."""
         if not self.instances:
-            return [UNKNOWN] * 4, [UNKNOWN] * 4
+            return [UNKNOWN_ESTIMATE] * 4, [UNKNOWN_ESTIMATE] * 4
         sums = np.zeros((self.stretches, 9))
         for part, _, stretch, _ in self.iterate_parts():
             arrival = part.arrival_ns.astype(np.float64)
@@ -75,37 +75,39 @@ class LatenessSamples:
             arrival, stretch = np.compress(known, arrival, axis=1), stretch[known]
             left = np.compress(known, part.before.exit, axis=1).astype(np.float64)
             messages = np.compress(known, part.before.outside, axis=1).astype(np.float64)
-            a = centred(arrival)
+            a = centre_columns(arrival)
             values = (
                 np.ones(len(stretch)),
                 np.ptp(left, axis=0),
                 np.ptp(arrival - left, axis=0),
                 np.ptp(messages, axis=0),
                 (a * a).sum(0),
-                (a * centred(left)).sum(0),
-                (a * centred(messages)).sum(0),
+                (a * centre_columns(left)).sum(0),
+                (a * centre_columns(messages)).sum(0),
             )
             for i, value in enumerate(values, 2):
                 sums[:, i] += np.bincount(stretch, value, self.stretches)
-        return jackknife(sums, _imbalance_means, (0.0, np.inf)), jackknife(
+        return jackknife_estimate(sums, _imbalance_means, (0.0, np.inf)), jackknife_estimate(
             sums, _origin_shares, (0.0, 1.0)
         )
 
     @cached_property
-    def effect_sums(self) -> tuple[Effects, Float]:
+    def effect_sums(self) -> tuple[EffectAnalysis, Float]:
         """Sums for the analysis of variance, one row per stretch."""
         groups = len({part.ranks.tobytes() for part in self.parts})
         whole = np.zeros((self.stretches, 2))
         sums = np.zeros((2, self.stretches * self.phases, len(self.ranks)))
         for part, columns, stretch, phase in self.iterate_parts():
-            a = centred(part.arrival_ns.astype(np.float64))
+            a = centre_columns(part.arrival_ns.astype(np.float64))
             whole[:, 0] += np.bincount(stretch, minlength=self.stretches)
             whole[:, 1] += np.bincount(stretch, (a * a).sum(0), self.stretches)
             group = stretch * self.phases + phase
             sums[0][:, columns] += np.bincount(group, minlength=sums.shape[1])[:, None]
-            sums[1][:, columns] += grouped(a, group, sums.shape[1])
+            sums[1][:, columns] += sum_groups(a, group, sums.shape[1])
         flat = sums.reshape(2, self.stretches, -1)
-        return Effects(self.node, len(self.ranks), groups), np.hstack([whole, flat[0], flat[1]])
+        return EffectAnalysis(self.node, len(self.ranks), groups), np.hstack(
+            [whole, flat[0], flat[1]]
+        )
 
     @cached_property
     def nodes_differ(self) -> bool:
@@ -116,19 +118,19 @@ class LatenessSamples:
     def systematic_shares(self) -> list[Estimate]:
         """Return the shares of the variance by rank, by node and at random."""
         if self.instances < 2:
-            return [UNKNOWN] * 3
+            return [UNKNOWN_ESTIMATE] * 3
         effects, sums = self.effect_sums
         nodes = self.nodes_differ
-        return jackknife(sums, lambda s: effects.shares(s, nodes), (0.0, 1.0))
+        return jackknife_estimate(sums, lambda s: effects.variance_shares(s, nodes), (0.0, 1.0))
 
     @cached_property
     def mean_lateness(self) -> tuple[Float, Float, Float]:
         """Instances, mean lateness and its error (ns, two deviations), phases x ranks."""
         sums = np.zeros((3, self.phases, len(self.ranks)))
         for part, columns, _, phase in self.iterate_parts():
-            late = after_median_of_others(part.arrival_ns.astype(np.float64))
+            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
             for i, values in enumerate((np.ones_like(late), late, late**2)):
-                sums[i][:, columns] += grouped(values, phase, self.phases)
+                sums[i][:, columns] += sum_groups(values, phase, self.phases)
         count, mean = sums[0], sums[1] / np.maximum(sums[0], 1)
         spread = np.maximum(sums[2] / np.maximum(count, 1) - mean**2, 0.0)
         return count, mean, 2 * np.sqrt(spread / np.maximum(count - 1, 1))
@@ -141,21 +143,21 @@ class LatenessSamples:
         sums = np.zeros((6, self.stretches, ranks))
         for part, columns, stretch, _ in self.iterate_parts():
             arrival = part.arrival_ns.astype(np.float64)
-            late = after_median_of_others(arrival)
+            late = subtract_median_of_others(arrival)
             known = (part.before.exit > 0).all(0) & (not self.sampled)
-            left = after_median_of_others(part.before.exit.astype(np.float64))
-            messages = after_median_of_others(part.before.outside.astype(np.float64))
+            left = subtract_median_of_others(part.before.exit.astype(np.float64))
+            messages = subtract_median_of_others(part.before.outside.astype(np.float64))
             last = np.arange(len(arrival))[:, None] == arrival.argmax(0)
             last &= np.ptp(arrival, axis=0) > 0
             counted = (1.0, late, last, known, known * left, known * messages)
             for i, values in enumerate(counted):
                 whole = np.broadcast_to(values, arrival.shape).astype(np.float64)
-                sums[i][:, columns] += grouped(whole, stretch, self.stretches)
+                sums[i][:, columns] += sum_groups(whole, stretch, self.stretches)
         count, late, last, columns_of_ranks, left, messages = sums.sum(1)
         mean = late / np.maximum(count, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
             inherited, talked = left / columns_of_ranks, messages / columns_of_ranks
-        error = jackknife(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
+        error = jackknife_estimate(np.concatenate([sums[0], sums[1]], 1), _mean_of_sums)
         table: pd.DataFrame = pd.DataFrame(
             {
                 "rank": self.ranks,
@@ -179,20 +181,20 @@ class LatenessSamples:
         """Instances in which a rank is late by half of its mean lateness, phases x ranks."""
         found = np.zeros_like(self.mean_lateness[1])
         for part, columns, _, phase in self.iterate_parts():
-            late = after_median_of_others(part.arrival_ns.astype(np.float64))
+            late = subtract_median_of_others(part.arrival_ns.astype(np.float64))
             least = np.maximum(
                 self.mean_lateness[1][phase[None, :], columns[:, None]] / 2, self.least
             )
-            found[:, columns] += grouped((late > least).astype(np.float64), phase, self.phases)
+            found[:, columns] += sum_groups((late > least).astype(np.float64), phase, self.phases)
         return found
 
     def make_node_table(self) -> pd.DataFrame:
         """Return one row per node, the latest first."""
         nodes = len(self.node_names)
         effects, sums = self.effect_sums
-        late = [UNKNOWN] * nodes
+        late = [UNKNOWN_ESTIMATE] * nodes
         if nodes > 1:
-            late = jackknife(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
+            late = jackknife_estimate(sums[:, 2:], lambda s: effects.node_lateness(s, nodes))
         hosts = {p["node"]: p["host"] for p in self.trace.tables.processes.values()}
         table: pd.DataFrame = pd.DataFrame(
             {

@@ -10,43 +10,49 @@ from mpiprof.diagnosis.findings import find_conclusions, find_findings
 from mpiprof.diagnosis.phases import find_phases
 from mpiprof.diagnosis.samples import find_hot_callsites
 from mpiprof.diagnosis.sampling import take_samples
-from mpiprof.metrics.aggregate import aggregate, wrong
-from mpiprof.metrics.callsites import callsites
-from mpiprof.metrics.coverage import held
-from mpiprof.metrics.insitu_statistics import statistics
-from mpiprof.metrics.instance_series import series
-from mpiprof.metrics.rank_totals import point_to_point, rank_totals, spent
-from mpiprof.metrics.sampling_estimates import totals
-from mpiprof.metrics.selector_log import selection
-from mpiprof.metrics.summary_tables import summary, summed_up
-from mpiprof.metrics.tables import events, instances, matrix, matrix_ranks, processes
-from mpiprof.metrics.wait_matrix import waiting_for
+from mpiprof.metrics.aggregate import aggregate, find_disagreements
+from mpiprof.metrics.callsites import make_callsites
+from mpiprof.metrics.coverage import find_coverage
+from mpiprof.metrics.insitu_statistics import make_statistics
+from mpiprof.metrics.instance_series import make_series
+from mpiprof.metrics.rank_totals import make_rank_totals, point_to_point_time, unrecorded_time
+from mpiprof.metrics.sampling_estimates import estimate_totals
+from mpiprof.metrics.selector_log import make_selector_tables
+from mpiprof.metrics.summary_tables import make_summary, summarise_totals
+from mpiprof.metrics.tables import (
+    make_events,
+    make_instances,
+    make_matrix,
+    make_processes,
+    matrix_ranks,
+)
+from mpiprof.metrics.wait_matrix import compute_wait_matrix
 
 # A Trace refers to these tables by name only, because `trace` must not import this package.
 DERIVED: dict[str, Callable[..., Any]] = {
     "aggregate": aggregate,
-    "callsites": callsites,
+    "callsites": make_callsites,
     "causes": compute_causes,
     "conclusions": find_conclusions,
-    "events": events,
+    "events": make_events,
     "findings": find_findings,
     "hot": find_hot_callsites,
-    "instances": instances,
-    "matrix": matrix,
+    "instances": make_instances,
+    "matrix": make_matrix,
     "matrix_ranks": matrix_ranks,
     "phases": find_phases,
-    "point_to_point": point_to_point,
-    "spent": spent,
-    "processes": processes,
-    "rank_totals": rank_totals,
+    "point_to_point": point_to_point_time,
+    "spent": unrecorded_time,
+    "processes": make_processes,
+    "rank_totals": make_rank_totals,
     "samples": take_samples,
-    "selection": selection,
-    "series": series,
-    "statistics": statistics,
-    "held": held,
-    "summary": summary,
-    "summed_up": summed_up,
-    "totals": totals,
-    "waiting_for": waiting_for,
-    "wrong": wrong,
+    "selection": make_selector_tables,
+    "series": make_series,
+    "statistics": make_statistics,
+    "held": find_coverage,
+    "summary": make_summary,
+    "summed_up": summarise_totals,
+    "totals": estimate_totals,
+    "waiting_for": compute_wait_matrix,
+    "wrong": find_disagreements,
 }

@@ -15,7 +15,7 @@ import pandas as pd
 from mpiprof.diagnosis.changepoint import segment_columns
 from mpiprof.diagnosis.samples import take_sample
 from mpiprof.diagnosis.significance import persistence_ratio
-from mpiprof.metrics.instance_series import RUN
+from mpiprof.metrics.instance_series import RUN_LENGTH
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
@@ -132,13 +132,13 @@ def find_period(signal: Float, number: Int) -> Period | None:
     Method: for each n, an analysis of variance of the signal minus its running mean, over number %
     n.
     """
-    longest = min(MAX_PERIOD, len(signal) // 6, RUN // 3)
+    longest = min(MAX_PERIOD, len(signal) // 6, RUN_LENGTH // 3)
     if longest < 2 or np.ptp(signal) == 0:
         return None
     trend = _running_mean(signal, 2 * longest + 1)
     # A long signal is thinned to whole runs, which suffice to find a period of any length.
     every = -(-len(signal) // MAX_PERIODIC_INSTANCES)
-    classes_means = np.arange(len(signal)) // RUN % every == 0
+    classes_means = np.arange(len(signal)) // RUN_LENGTH % every == 0
     rest, number = (signal - trend)[classes_means], number[classes_means]
     explained = np.zeros(longest + 1)
     for length in range(2, longest + 1):

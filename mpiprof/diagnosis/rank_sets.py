@@ -11,7 +11,7 @@ import numpy as np
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
 from mpiprof.diagnosis.significance import p_above
 from mpiprof.metrics.variance_components import nodes_differ
-from mpiprof.metrics.wait_states import awaited, waits
+from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.types import Float, Int
 
 MAX_SPLITS = 4  # gaps between mean arrivals at which ranks are divided
@@ -103,8 +103,8 @@ def _find_root_sets(
     caused = np.zeros(len(mean))
     for block in rooted:
         at: Any = mean[block.rows][:, None]
-        waited = waits(at, at, np.full_like(at, np.inf), block.group)
-        who = block.rows[awaited(at, block.group)[:, 0]]
+        waited = compute_waits(at, at, np.full_like(at, np.inf), block.group)
+        who = block.rows[awaited_rows(at, block.group)[:, 0]]
         np.add.at(caused, who, waited[:, 0] * len(block.columns))
     every = np.arange(len(mean))
     one = np.argmax(caused, keepdims=True)

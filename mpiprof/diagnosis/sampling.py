@@ -17,9 +17,9 @@ import numpy as np
 from mpiprof.diagnosis.barrier_what_if import BarrierWhatIf
 from mpiprof.diagnosis.delay_chain import BatchData, BatchHistory, UnreadBatch, Walk, max_hops, walk
 from mpiprof.diagnosis.samples import Sample, SamplePart, join_parts, make_part, select_instances
-from mpiprof.metrics.coverage import first_number
+from mpiprof.metrics.coverage import first_recorded
 from mpiprof.metrics.instance_rows import Rows, Signature
-from mpiprof.metrics.instance_series import MOST, SeriesMaker, columns_of, measure_again
+from mpiprof.metrics.instance_series import MAX_INSTANCES, SeriesMaker, measure_again, take_columns
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
 from mpiprof.trace.trace import Trace
@@ -73,7 +73,7 @@ class _Collector:
                 int(table["instances"][callsite]),
                 int(table["complete_instances"][callsite]),
                 int(table["size"][callsite]),
-                first_number(trace, callsite),
+                first_recorded(trace, callsite),
             )
             for callsite in callsites
         }
@@ -104,13 +104,15 @@ class _Collector:
         taken = [
             (signature, instances[wanted], number[wanted])
             for signature, instances in found
-            for number, wanted in [self.makers[signature.callsite].series.next(len(instances))]
+            for number, wanted in [
+                self.makers[signature.callsite].series.next_numbers(len(instances))
+            ]
         ]
         if sum(len(instances) for _, instances, _ in taken):
             rows, place = self._compute_rows(batch, [instances for _, instances, _ in taken])
             for signature, instances, number in taken:
                 maker = self.makers[signature.callsite]
-                maker.series.put(number, columns_of(rows, place[instances]))
+                maker.series.add_numbered(number, take_columns(rows, place[instances]))
                 complete = rows.complete[place[instances]]
                 maker.add(batch, signature, instances[complete], kept)
         self._store_batch(kept)
@@ -135,7 +137,7 @@ class _Collector:
         return {
             callsite: Sample(
                 callsite,
-                maker.series.done(self.measure.algorithms),
+                maker.series.make_table(self.measure.algorithms),
                 join_parts(maker.parts),
                 maker.walks,
                 maker.walked,
@@ -148,12 +150,12 @@ class _Collector:
         """Return whether any of the next `count` instances, called by `size` ranks, are needed."""
         barrier = self.barriers.get(callsite)
         replayed = barrier is not None and size > 1 and barrier.replays_any(count)
-        return replayed or self.makers[callsite].series.wants(count)
+        return replayed or self.makers[callsite].series.includes_any(count)
 
     def _number_instances(self, batch: Batch, kept: BatchData) -> list[_Found]:
         """Return the signatures of a batch with their instances, and number the instances."""
         found = []
-        for signature, index in self.measure.signatures(batch):
+        for signature, index in self.measure.group_by_signature(batch):
             instances = np.arange(len(batch)) if index is None else index
             kept.signature[instances] = len(self.signatures)
             self.signatures.append(signature)
@@ -174,12 +176,12 @@ class _Collector:
         columns = np.unique(np.concatenate(wanted))
         equal_columns = batch.whole and batch.sent is None and batch.received is None
         if not equal_columns or 2 * len(columns) > len(batch):
-            return self.measure.rows(batch), np.arange(len(batch))
+            return self.measure.compute_rows(batch), np.arange(len(batch))
         if len(columns) == 1:  # a single column would sum the ranks in another order
             columns = np.repeat(columns, 2)
         position = np.full(len(batch), -1)
         position[columns] = np.arange(len(columns))
-        return self.measure.rows(batch.take(columns)), position
+        return self.measure.compute_rows(batch.take(columns)), position
 
     def _add_barriers(self, batch: Batch, kept: BatchData, counts: Mapping[int, int]) -> None:
         size = len(batch.communicator.ranks)
@@ -211,8 +213,8 @@ class _SampleMaker:
     def __init__(self, callsite: int, instances: int, complete: int, size: int, first: int) -> None:
         self.callsite = callsite
         self.series = SeriesMaker(instances, first)
-        complete = min(complete, self.series.most)
-        self.every = max(-(-complete * max(size, 1) // MAX_CELLS), -(-complete // MOST), 1)
+        complete = min(complete, self.series.max_instances)
+        self.every = max(-(-complete * max(size, 1) // MAX_CELLS), -(-complete // MAX_INSTANCES), 1)
         self.every_walk = max(-(-complete // MAX_WALKS), 1)
         self.hops = max_hops(-(-complete // self.every_walk), size)
         self.seen = 0

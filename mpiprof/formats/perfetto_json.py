@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from mpiprof.metrics.tables import communicator_names, event_pieces
+from mpiprof.metrics.tables import communicator_names, make_event_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
         head = {"displayTimeUnit": "ns", "otherData": facts}
         file.write(json.dumps(head)[:-1] + ', "traceEvents": [\n')
         file.write(",\n".join(tracks.naming_events()))
-        for piece in event_pieces(trace):
+        for piece in make_event_pieces(trace):
             tracks.note_threads(piece)
             _write(file, _call_events(piece, tracks))
             calls += len(piece)

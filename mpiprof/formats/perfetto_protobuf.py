@@ -23,7 +23,7 @@ import numpy as np
 from mpiprof.errors import MpiprofError
 from mpiprof.formats.perfetto_json import Tracks
 from mpiprof.interface.installation import install_command
-from mpiprof.metrics.tables import event_pieces
+from mpiprof.metrics.tables import make_event_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def write(path: Path, trace: Trace, facts: Mapping[str, Any], step: Callable[[in
     with path.open("wb") as file:
         _write(file, messages, _description_packets(messages, tracks, facts))
         packets = _PacketMaker(messages)
-        for piece in event_pieces(trace):
+        for piece in make_event_pieces(trace):
             slices = sorted(_make_slices(piece, tracks), key=lambda s: s[:3])
             _write(file, messages, (p for s in slices for p in packets.make_packets(s)))
             calls += len(piece)

@@ -130,7 +130,7 @@ def _find_verdict(
     gone = [rank for rank in left if rank in signals or processes.alive.get(rank) is False]
     aborted = [r for r, end in trace.tables.ends.items() if end["reason"] == "abort"]
     ended = bool(left) and (bool(aborted) or len(gone) == len(left))
-    wrong = disagreement.first(group_by_instance(positions), trace.tables.communicators)
+    wrong = disagreement.find_first(group_by_instance(positions), trace.tables.communicators)
     if wrong is not None:
         return disagreement_verdict(wrong, ended, not left)
     blind = bool(left) and any(position.is_unknown for position in positions)
@@ -185,7 +185,7 @@ def _verdict_without_positions(
 
 def disagreement_verdict(wrong: Disagreement, ended: bool, through: bool) -> Verdict:
     """Return the verdict on a job with ranks that make different calls."""
-    odd = disagreement.odd(wrong.sides)
+    odd = disagreement.odd_ranks(wrong.sides)
     sides = sorted(wrong.sides, key=lambda side: not set(side.ranks) & set(odd))
     sites = tuple(dict.fromkeys(site for side in sides for site in side.sites[:1]))
     return Verdict(wrong.kind, odd, sites, disagreement=wrong, ended=ended, wait_rule=through)

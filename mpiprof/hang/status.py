@@ -11,7 +11,7 @@ from mpiprof.hang.processes import find_alive, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import started_and_outside
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
-from mpiprof.metrics.insitu_statistics import waits_so_far
+from mpiprof.metrics.insitu_statistics import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain
 from mpiprof.reports.site_labels import communicator_name, place, site_of
@@ -63,7 +63,7 @@ def as_json(
 
 def _current_waits(trace: Trace) -> list[dict[str, Any]]:
     """Return the recorder's current sums, the call site with most waiting first."""
-    rows = waits_so_far(trace.statistics).to_dict("records")
+    rows = sum_by_callsite(trace.statistics).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
 

@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 
 from mpiprof.metrics import disagreement
-from mpiprof.metrics.batch_map import Pass
-from mpiprof.metrics.bincount import tally
-from mpiprof.metrics.block_index import Placed
+from mpiprof.metrics.batch_map import BatchPass
+from mpiprof.metrics.bincount import count_distinct
+from mpiprof.metrics.block_index import BlockIndex
 from mpiprof.metrics.columns import of_instances
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.quantiles import Quantiles
-from mpiprof.metrics.sampling_estimates import Sampled
+from mpiprof.metrics.sampling_estimates import SampledInstances
 from mpiprof.operations import WAIT_STATES
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Bool, Float, Int
 
 SMALL_BYTES = 1000  # limit between small and larger messages in the paper (Figure 2)
-RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper limits of the ranges of worst-case factors
+FACTOR_RANGES = (1.0, 8.0, 32.0, 128.0, 1024.0)  # upper limits of the ranges of worst-case factors
 RANGE_NAMES = ("<1", "1-8", "8-32", "32-128", "128-1024", ">=1024")
 
 
-class _Growing:
+class _GrowingVectors:
     """Named vectors with one slot per call site, which grow together."""
 
     def __init__(self) -> None:
@@ -43,16 +43,16 @@ class _Growing:
 
     def grow(self, size: int) -> None:
         if size > self.size:
-            room = max(size, 2 * self.size)
+            capacity = max(size, 2 * self.size)
             for name, old in self.vectors.items():
-                new = np.full(room, self.fill[name])
+                new = np.full(capacity, self.fill[name])
                 new[: len(old)] = old
                 self.vectors[name] = new
-            self.size = room
+            self.size = capacity
 
 
 # Vectors of an Aggregate that are joined by maximum or minimum; all others are added.
-LARGEST, SMALLEST = ("size", "bytes_max", "worst_max", "last"), ("bytes_min", "first")
+MAX_COLUMNS, MIN_COLUMNS = ("size", "bytes_max", "worst_max", "last"), ("bytes_min", "first")
 
 
 class Aggregate:
@@ -61,7 +61,7 @@ class Aggregate:
     def __init__(self, ranks: int, clock_error_ns: int) -> None:
         self.ranks = ranks
         self.clock_error_ns = clock_error_ns
-        self.sums = _Growing()
+        self.sums = _GrowingVectors()
         for name in of_instances(means=True):  # sums over complete instances with a known value
             self.sums.declare(name, 0.0)
             self.sums.declare(name + "_count", 0.0)
@@ -69,9 +69,9 @@ class Aggregate:
             self.sums.declare(name, 0.0)
         for state in WAIT_STATES:
             self.sums.declare("wait_" + state, 0.0)
-        for name in LARGEST:
+        for name in MAX_COLUMNS:
             self.sums.declare(name, -1.0)
-        for name in SMALLEST:
+        for name in MIN_COLUMNS:
             self.sums.declare(name, np.inf)
         for size in ("small", "large"):
             for name in RANGE_NAMES:
@@ -80,8 +80,10 @@ class Aggregate:
         self.algorithms: Counter[tuple[int, int]] = Counter()  # by call site and algorithm
         self.algorithm_names: dict[str, int] = {}
         self.quantiles = Quantiles()
-        self.sampled: Sampled | None = None  # if only a sample of the instances is recorded
-        self.placed: Placed | None = None  # if the trace is a data set
+        self.sampled: SampledInstances | None = (
+            None  # if only a sample of the instances is recorded
+        )
+        self.placed: BlockIndex | None = None  # if the trace is a data set
         self.wrong: list[disagreement.Disagreement] = []
 
     def add(self, rows: Rows, size: int) -> tuple[Int, Int]:
@@ -89,14 +91,14 @@ class Aggregate:
 
         Returns their call sites, and the number of instances of each.
         """
-        ids, counts = tally(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
+        ids, counts = count_distinct(rows.callsite, int(rows.callsite.max(initial=-1)) + 1)
         if not len(ids):
             return ids, counts
         self.sums.grow(int(ids[-1]) + 1)
         n = len(ids)
-        place = np.zeros(int(ids[-1]) + 1, np.int64)
-        place[ids] = np.arange(n)
-        where = place[rows.callsite]
+        index = np.zeros(int(ids[-1]) + 1, np.int64)
+        index[ids] = np.arange(n)
+        where = index[rows.callsite]
 
         def total(name: str, values: Float | Bool | None, chosen: Bool | None = None) -> None:
             if chosen is not None:
@@ -121,43 +123,43 @@ class Aggregate:
             total(name + "_count", None, good)
         for state, values in rows.waits.items():
             total("wait_" + state, values, None if all_done else done)
-        self._extremes(rows, size, ids, where)
-        self._balance(rows, total)
-        self._latest(rows, done, ids, where)
-        self._algorithms(rows, ids, where)
+        self._add_extremes(rows, size, ids, where)
+        self._add_balance(rows, total)
+        self._count_latest(rows, done, ids, where)
+        self._count_algorithms(rows, ids, where)
         self.quantiles.add(rows, ids, where)
         return ids, counts
 
-    def join(self, part: Aggregate, callsites: Int, algorithms: Int) -> None:
+    def add_aggregate(self, other: Aggregate, callsites: Int, algorithms: Int) -> None:
         """Add the sums of further instances.
 
-        callsites, algorithms: map the numbers in `part` to the numbers in this object.
+        callsites, algorithms: map the numbers in `other` to the numbers in this object.
         """
-        self.wrong = disagreement.earliest([*self.wrong, *part.wrong])
-        n = min(len(callsites), part.sums.size)
+        self.wrong = disagreement.select_earliest([*self.wrong, *other.wrong])
+        n = min(len(callsites), other.sums.size)
         if not n:
             return
         at = callsites[:n]
         self.sums.grow(int(at.max()) + 1)
-        for name, values in part.sums.vectors.items():
+        for name, values in other.sums.vectors.items():
             mine, more = self.sums[name], values[:n]
-            if name in LARGEST:
+            if name in MAX_COLUMNS:
                 mine[at] = np.fmax(mine[at], more)
-            elif name in SMALLEST:
+            elif name in MIN_COLUMNS:
                 mine[at] = np.fmin(mine[at], more)
             else:
                 mine[at] += more
-        for (callsite, algorithm), count in part.algorithms.items():
+        for (callsite, algorithm), count in other.algorithms.items():
             self.algorithms[int(callsites[callsite]), int(algorithms[algorithm])] += count
-        for callsite, late in part.late.items():
+        for callsite, late in other.late.items():
             ranks = self.late.setdefault(int(callsites[callsite]), {})
             for rank, count in late.items():
                 ranks[rank] = ranks.get(rank, 0) + count
-        self.quantiles.join(part.quantiles, callsites)
-        if self.sampled is not None and part.sampled is not None:
-            self.sampled.join(part.sampled, callsites)
+        self.quantiles.add_counts(other.quantiles, callsites)
+        if self.sampled is not None and other.sampled is not None:
+            self.sampled.add_sampled(other.sampled, callsites)
 
-    def _extremes(self, rows: Rows, size: int, ids: Int, where: Int) -> None:
+    def _add_extremes(self, rows: Rows, size: int, ids: Int, where: Int) -> None:
         sums = self.sums
         sums["size"][ids] = np.maximum(sums["size"][ids], size)
         at = ids[where] if len(ids) > 1 else ids
@@ -173,13 +175,13 @@ class Aggregate:
             else:
                 best.at(sums[name], at, values)
 
-    def _balance(self, rows: Rows, total: Any) -> None:
+    def _add_balance(self, rows: Rows, total: Any) -> None:
         judged = rows.complete & ~np.isnan(rows.worst_factor)
         if not judged.any():
             return
         total("judged", None, judged)
         total("balanced", None, judged & (rows.worst_factor < 1))
-        range_ = np.searchsorted(RANGES, rows.worst_factor, "right")
+        range_ = np.searchsorted(FACTOR_RANGES, rows.worst_factor, "right")
         small = rows.message_bytes <= SMALL_BYTES
         for size, chosen in (("small", judged & small), ("large", judged & ~small)):
             if chosen.any():
@@ -188,20 +190,20 @@ class Aggregate:
                     if inside.any():
                         total(size + name, None, inside)
 
-    def _algorithms(self, rows: Rows, ids: Int, where: Int) -> None:
+    def _count_algorithms(self, rows: Rows, ids: Int, where: Int) -> None:
         kinds = int(rows.algorithm.max()) + 1
-        keys, counts = tally(where * kinds + rows.algorithm, len(ids) * kinds)
+        keys, counts = count_distinct(where * kinds + rows.algorithm, len(ids) * kinds)
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
             place, algorithm = divmod(key, kinds)
             self.algorithms[int(ids[place]), algorithm] += count
 
-    def _latest(self, rows: Rows, done: Bool, ids: Int, where: Int) -> None:
+    def _count_latest(self, rows: Rows, done: Bool, ids: Int, where: Int) -> None:
         # If the clock error exceeds the difference, the late rank is unknown.
         late = done & (rows.worst_imbalance > self.clock_error_ns)
         if not late.any():
             return
         key = where[late] * self.ranks + rows.last_rank[late]
-        keys, counts = tally(key, len(ids) * self.ranks)
+        keys, counts = count_distinct(key, len(ids) * self.ranks)
         for k, count in zip(keys.tolist(), counts.tolist(), strict=True):
             place, rank = divmod(k, self.ranks)
             ranks = self.late.setdefault(int(ids[place]), {})
@@ -210,53 +212,53 @@ class Aggregate:
 
 def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     """Return the sums and their call sites, from one pass over the trace."""
-    sums = _empty(trace.ranks, trace.clock_error_ns, trace.sample)
-    placed = sums.placed = Placed() if trace.dataset is not None else None
+    sums = _empty_sums(trace.ranks, trace.clock_error_ns, trace.sample)
+    block_index = sums.placed = BlockIndex() if trace.dataset is not None else None
     if trace.workers is None:
-        measure = Measure(trace)
+        measure = InstanceMetrics(trace)
         for batch in trace.batches():
             callsites, counts = _add(sums, measure, batch)
-            if placed is not None:
-                placed.add(callsites, counts)
+            if block_index is not None:
+                block_index.add(callsites, counts)
         sums.algorithm_names = measure.algorithms
         return sums, measure.callsites
-    over = Pass(trace, summed, trace.ranks, trace.clock_error_ns, trace.sample)
+    over = BatchPass(trace, sum_batch, trace.ranks, trace.clock_error_ns, trace.sample)
     for part in over:
-        sums.join(part.found, part.callsites, part.algorithms)
-        if placed is not None:
-            instances = part.found.sums["instances"]
+        sums.add_aggregate(part.value, part.callsites, part.algorithms)
+        if block_index is not None:
+            instances = part.value.sums["instances"]
             there = np.flatnonzero(instances)
-            placed.add(part.callsites[there], instances[there])
+            block_index.add(part.callsites[there], instances[there])
     sums.algorithm_names = over.algorithms
     return sums, over.callsites
 
 
-def wrong(trace: Trace) -> list[disagreement.Disagreement]:
+def find_disagreements(trace: Trace) -> list[disagreement.Disagreement]:
     """Return the first instances of a trace in which members make different calls."""
     return list(trace.aggregate[0].wrong)
 
 
-def _empty(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
+def _empty_sums(ranks: int, clock_error_ns: int, sample: int) -> Aggregate:
     sums = Aggregate(ranks, clock_error_ns)
     if sample > 1:
-        sums.sampled = Sampled(sample)
+        sums.sampled = SampledInstances(sample)
     return sums
 
 
-def _add(sums: Aggregate, measure: Measure, batch: Batch) -> tuple[Int, Int]:
-    rows = measure.rows(batch)
+def _add(sums: Aggregate, measure: InstanceMetrics, batch: Batch) -> tuple[Int, Int]:
+    rows = measure.compute_rows(batch)
     if measure.wrong:
-        sums.wrong = disagreement.earliest([*sums.wrong, *measure.wrong])
+        sums.wrong = disagreement.select_earliest([*sums.wrong, *measure.wrong])
         measure.wrong = []
     if sums.sampled is not None and len(batch):
         sums.sampled.add(batch, rows, list(measure.callsites))
     return sums.add(rows, batch.communicator.size)
 
 
-def summed(
-    measure: Measure, batch: Batch, ranks: int, clock_error_ns: int, sample: int
+def sum_batch(
+    measure: InstanceMetrics, batch: Batch, ranks: int, clock_error_ns: int, sample: int
 ) -> Aggregate:
     """Return the sums of one batch, to be joined with the sums of other batches."""
-    sums = _empty(ranks, clock_error_ns, sample)
+    sums = _empty_sums(ranks, clock_error_ns, sample)
     _add(sums, measure, batch)
     return sums

@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics.wait_states import Group, earliest
+from mpiprof.metrics.wait_states import Group, earliest_exit
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Float
 
 
-def score(operation: str, arrival: Any, finish: Any, problem: Problem) -> Float:
+def score_instances(operation: str, arrival_ns: Any, exit_ns: Any, problem: Problem) -> Float:
     """Return the score of each instance in ns.
 
     arrival, finish: ranks or ranks x instances, on one clock. Returns one value for one instance.
     """
-    found: Float = parts(operation, arrival, finish, problem).mean(0)
+    found: Float = score_parts(operation, arrival_ns, exit_ns, problem).mean(0)
     return found
 
 
-def parts(operation: str, arrival: Any, finish: Any, problem: Problem) -> Float:
-    """Return the contribution of each rank to the score in ns, in the shape of `finish`."""
+def score_parts(operation: str, arrival_ns: Any, exit_ns: Any, problem: Problem) -> Float:
+    """Return the contribution of each rank to the score in ns, in the shape of `exit_ns`."""
     sizes = problem.size, problem.remote_size
     group = Group(OPERATIONS[operation].wait_rule, sizes, problem.root)
-    found: Float = np.maximum(finish - earliest(arrival, group), 0)
+    found: Float = np.maximum(exit_ns - earliest_exit(arrival_ns, group), 0)
     return found

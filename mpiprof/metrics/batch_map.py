@@ -17,49 +17,51 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import NAME, Block
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
-PIECE = 1 << 18, 1 << 21  # least and most calls per piece; Dask takes 2 ms per piece
-PIECES = 16  # per thread if pieces are large enough, so that threads end together
-SPAN = 1 << 12  # range of block numbers in a piece; bounds the blocks that wait for earlier ones
+CALLS_PER_PIECE = 1 << 18, 1 << 21  # least and most calls per piece; Dask takes 2 ms per piece
+PIECES_PER_THREAD = 16  # per thread if pieces are large enough, so that threads end together
+MAX_BLOCKS_PER_PIECE = (
+    1 << 12
+)  # range of block numbers in a piece; bounds the blocks that wait for earlier ones
 
 Function = Callable[..., Any]  # called with a Measure, a batch and further arguments
 Known = Mapping[CallsiteKey, int]
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchResult:
     """Result of a function for a batch; the numbers in it are local to its Measure.
 
     callsites, algorithms: map the local numbers to joint numbers.
     """
 
-    found: Any
+    value: Any
     callsites: Int
     algorithms: Int
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _BlockResult:
     """Result of a block, with the call sites, algorithms and problems that its Measure found.
 
     callsites: call sites without a joint number. Their local numbers follow the known ones.
     """
 
     number: int
-    found: Any
+    value: Any
     callsites: list[CallsiteKey]
     algorithms: list[str]
     problems: list[str]
 
 
-class Pass:
+class BatchPass:
     """A pass over a trace that yields a Part for each batch. Iterate it only once.
 
     known: call sites that already have numbers. `callsites` and `algorithms` grow during the pass.
@@ -72,56 +74,62 @@ class Pass:
         self.callsites: dict[CallsiteKey, int] = dict(known or {})
         self.algorithms: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[BatchResult]:
         if self.trace.workers is None or self.trace.dataset is None:
-            measure = Measure(self.trace)
+            measure = InstanceMetrics(self.trace)
             measure.callsites, measure.algorithms = self.callsites, self.algorithms
             for batch in self.trace.batches():
                 found = self.function(measure, batch, *self.arguments)
-                yield Part(found, np.arange(len(self.callsites)), np.arange(len(self.algorithms)))
+                yield BatchResult(
+                    found, np.arange(len(self.callsites)), np.arange(len(self.algorithms))
+                )
             return
         had = np.arange(len(self.callsites))
         dataset = self.trace.dataset
         left = len(dataset.blocks)
-        for sent in _in_order(self._sent(dataset.partitions())):
+        for sent in _order_results(self._results_of_workers(dataset.partitions())):
             left -= 1
             for line in sent.problems:
                 self.trace.problems.note(line)
-            callsites = np.append(had, _numbers(sent.callsites, self.callsites))
-            yield Part(sent.found, callsites, _numbers(sent.algorithms, self.algorithms))
+            callsites = np.append(had, _joint_numbers(sent.callsites, self.callsites))
+            yield BatchResult(
+                sent.value, callsites, _joint_numbers(sent.algorithms, self.algorithms)
+            )
         if left:
             raise TraceError(
                 f"{self.trace.path}: its list of blocks has gaps: export the data set again"
             )
 
-    def _sent(self, partitions: Iterable[list[Block]]) -> Iterator[list[_Sent]]:
+    def _results_of_workers(
+        self, partitions: Iterable[list[Block]]
+    ) -> Iterator[list[_BlockResult]]:
         assert self.trace.workers is not None
         self.trace.note_as_read()
-        calls = _share(self.trace, self.trace.workers.threads())
+        calls = _calls_per_piece(self.trace, self.trace.workers.threads())
         pieces = sorted(
-            (piece for blocks in partitions for piece in _pieces(self.trace, blocks, calls)),
+            (piece for blocks in partitions for piece in _split_pieces(self.trace, blocks, calls)),
             key=lambda piece: piece[0].number,
         )
         known = list(self.callsites)
         path = str(self.trace.path.resolve())
         return self.trace.workers.map(
             functools.partial(
-                _work, path, known, self.trace.machine, self.function, self.arguments
+                _process_blocks, path, known, self.trace.machine, self.function, self.arguments
             ),
             pieces,
         )
 
 
-def _share(trace: Trace, threads: int) -> int:
+def _calls_per_piece(trace: Trace, threads: int) -> int:
     """Return the number of calls per piece for `threads` worker threads."""
     assert trace.dataset is not None
     members = [len(communicator.ranks) for communicator in trace.tables.communicators]
     calls = sum(members[block.communicator] * block.instances for block in trace.dataset.blocks)
-    least, most = PIECE
-    return min(max(calls // (PIECES * max(threads, 1)), least), most)
+    least, most = CALLS_PER_PIECE
+    return min(max(calls // (PIECES_PER_THREAD * max(threads, 1)), least), most)
 
 
-def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
+def _split_pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Block]]:
     """Yield runs of a partition's blocks, with about `calls` calls each.
 
     A block's result is stored until all earlier blocks are done. Blocks of a rarely used
@@ -131,15 +139,15 @@ def _pieces(trace: Trace, blocks: list[Block], calls: int) -> Iterator[list[Bloc
     each = max(calls // max(members * max(b.instances for b in blocks), 1), 1)
     first = 0
     for at, block in enumerate(blocks):
-        if at - first >= each or block.number - blocks[first].number >= SPAN:
+        if at - first >= each or block.number - blocks[first].number >= MAX_BLOCKS_PER_PIECE:
             yield blocks[first:at]
             first = at
     yield blocks[first:]
 
 
-def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:
+def _order_results(pieces: Iterable[list[_BlockResult]]) -> Iterator[_BlockResult]:
     """Yield results in order of block number; blocks of different communicators interleave."""
-    waiting: dict[int, _Sent] = {}
+    waiting: dict[int, _BlockResult] = {}
     number = 0
     for piece in pieces:
         waiting |= {sent.number: sent for sent in piece}
@@ -148,22 +156,22 @@ def _in_order(pieces: Iterable[list[_Sent]]) -> Iterator[_Sent]:
             number += 1
 
 
-def _numbers(names: list[Any], joint: dict[Any, int]) -> Int:
+def _joint_numbers(names: list[Any], joint: dict[Any, int]) -> Int:
     return np.array([joint.setdefault(name, len(joint)) for name in names], np.int64)
 
 
-def _work(
+def _process_blocks(
     path: str,
     known: list[CallsiteKey],
     machine: dict[str, Any] | None,
     function: Function,
     arguments: tuple[Any, ...],
     blocks: list[Block],
-) -> list[_Sent]:
+) -> list[_BlockResult]:
     """Process some blocks of a partition on a worker."""
-    trace = _opened(path)
+    trace = _open_trace(path)
     assert trace.dataset is not None
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     measure.machine = machine  # which --machine may have replaced
     measure.callsites.update({key: number for number, key in enumerate(known)})
     batches: Iterator[Batch] = trace.dataset.batches(trace.tables.communicators, blocks=blocks)
@@ -171,14 +179,16 @@ def _work(
     for block, batch in zip(blocks, batches, strict=True):
         measure.problems = Problems()
         made = function(measure, batch, *arguments)
-        found.append(_Sent(block.number, made, *measure.forget(len(known)), measure.problems))
+        found.append(
+            _BlockResult(block.number, made, *measure.take_callsites(len(known)), measure.problems)
+        )
     return found
 
 
 _lock = threading.Lock()  # a worker may have several threads
 
 
-def _opened(path: str) -> Trace:
+def _open_trace(path: str) -> Trace:
     try:
         made_ns = (Path(path) / NAME).stat().st_mtime_ns
     except OSError as error:
@@ -187,9 +197,9 @@ def _opened(path: str) -> Trace:
             "move the data set to a folder that all workers can read"
         ) from None
     with _lock:
-        return _opened_once(path, made_ns)
+        return _open_trace_once(path, made_ns)
 
 
 @functools.lru_cache(maxsize=2)
-def _opened_once(path: str, _made_ns: int) -> Trace:
-    return Trace(path, {"shapes": shapes})
+def _open_trace_once(path: str, _made_ns: int) -> Trace:
+    return Trace(path, {"shapes": name_native_shapes})

@@ -6,13 +6,13 @@ import numpy as np
 
 from mpiprof.trace.types import Int
 
-EACH = 8  # counting in cells beats sorting up to this many cells per number, plus SOME
-SOME = 1 << 14
+SPARSE_FACTOR = 8  # counting in cells beats sorting up to this many cells per number, plus SOME
+DENSE_CELLS = 1 << 14
 
 
-def tally(numbers: Int, cells: int) -> tuple[Int, Int]:
+def count_distinct(numbers: Int, cells: int) -> tuple[Int, Int]:
     """Return the distinct numbers, ascending, and their counts. All numbers are below `cells`."""
-    if cells > EACH * numbers.size + SOME:
+    if cells > SPARSE_FACTOR * numbers.size + DENSE_CELLS:
         return np.unique(numbers, return_counts=True)
     counts = np.bincount(numbers.ravel(), minlength=1)
     used = np.flatnonzero(counts)

@@ -8,10 +8,10 @@ import numpy as np
 
 from mpiprof.trace.types import Array, Int
 
-MOST = 1 << 22  # maximum number of entries; each takes 12 bytes
+MAX_ENTRIES = 1 << 22  # maximum number of entries; each takes 12 bytes
 
 
-class Placed:
+class BlockIndex:
     """Counts of instances by block and call site, added in order of blocks."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Placed:
     def add(self, callsites: Int, counts: Array) -> None:
         """Add the next block: its call sites, and the number of instances of each."""
         self.entries += len(callsites)
-        if self.entries <= MOST:
+        if self.entries <= MAX_ENTRIES:
             block = np.full(len(callsites), self.blocks)
             for column, values in zip(self.columns, (block, callsites, counts), strict=True):
                 column.frombytes(values.astype(np.intc).tobytes())
@@ -29,9 +29,9 @@ class Placed:
             self.columns = array("i"), array("i"), array("i")
         self.blocks += 1
 
-    def of(self, callsite: int) -> Int | None:
+    def counts_of(self, callsite: int) -> Int | None:
         """Return the number of instances per block, or None if there are too many entries."""
-        if self.entries > MOST:
+        if self.entries > MAX_ENTRIES:
             return None
         found = np.zeros(self.blocks, np.int64)
         blocks, callsites, counts = (np.array(column) for column in self.columns)

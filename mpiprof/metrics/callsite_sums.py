@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.metrics.instance_rows import CallsiteKey
-from mpiprof.metrics.sampling_estimates import intervals, scales
+from mpiprof.metrics.sampling_estimates import callsite_scales, interval_columns
 from mpiprof.trace.sites import describe_sites
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
@@ -64,7 +64,7 @@ class CallsiteSums:
     @cached_property
     def scale(self) -> Float:
         """Number of instances that each recorded instance represents."""
-        return scales(self.trace)
+        return callsite_scales(self.trace)
 
     def total(self, name: str) -> Int:
         """Return a sum over all instances, estimated from the recorded instances."""
@@ -74,7 +74,7 @@ class CallsiteSums:
     def limits(self) -> dict[str, Int]:
         """Confidence limits of the total time and wait, by column."""
         totals = {"elapsed": "elapsed", "wait": "wait_ns"}
-        return intervals(
+        return interval_columns(
             self.trace, {name: self.scale * self.sums[of] for name, of in totals.items()}
         )
 

@@ -15,7 +15,7 @@ from mpiprof.metrics.summary_callsites import NAN, summary_callsites, weighted_m
 from mpiprof.trace.trace import Trace
 
 
-def callsites(trace: Trace) -> pd.DataFrame:
+def make_callsites(trace: Trace) -> pd.DataFrame:
     """Return one row per call site, in order of first appearance.
 
     `callsite` is its number. `started`: its instances are starts of a persistent operation. The
@@ -34,7 +34,7 @@ def callsites(trace: Trace) -> pd.DataFrame:
         {name: vector[:n] for name, vector in aggregate.sums.vectors.items()},
         aggregate.late,
         aggregate.quantiles.table(n),
-        _algorithms(aggregate, n),
+        _count_algorithms(aggregate, n),
     )
     table: dict[str, Any] = {"callsite": np.arange(n)}
     table["started"] = np.array([k.started for k in keys], np.bool_)
@@ -58,7 +58,7 @@ def of_summary(trace: Trace) -> pd.DataFrame:
     return frame
 
 
-def _algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
+def _count_algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
     """Count the instances of each call site per algorithm; one instance may use several."""
     names = list(sums.algorithm_names)
     found: list[Counter[str]] = [Counter() for _ in range(n)]
@@ -68,7 +68,7 @@ def _algorithms(sums: Aggregate, n: int) -> list[Counter[str]]:
     return found
 
 
-def routines(table: pd.DataFrame) -> pd.DataFrame:
+def join_by_routine(table: pd.DataFrame) -> pd.DataFrame:
     """Join call sites by routine: the paper's Tables 2, 3 and 5, from `callsites`.
 
     One row a routine, by time: operation, callsites, count (instances, estimated of a sample),
@@ -87,20 +87,22 @@ def routines(table: pd.DataFrame) -> pd.DataFrame:
         total_wait_ns=("total_wait_ns", "sum"),
     )
     for name in ("bytes", "message_bytes", "mean_elapsed_ns", "average_factor", "worst_factor"):
-        joined[name] = [weighted_mean(part[name], part["complete_instances"]) for _, part in groups]
+        joined[name] = [
+            weighted_mean(group[name], group["complete_instances"]) for _, group in groups
+        ]
     whole = max(int(joined["total_elapsed_ns"].sum()), 1)
     joined["elapsed_share"] = joined["total_elapsed_ns"] / whole
     joined["major"] = joined["elapsed_share"] >= 0.1
     return joined.reset_index().sort_values("total_elapsed_ns", ascending=False, ignore_index=True)
 
 
-def averages(table: pd.DataFrame) -> dict[str, float]:
+def average_factors(table: pd.DataFrame) -> dict[str, float]:
     """Return the paper's Table 4: mean average-case and worst-case factor over all instances."""
     weight = table["complete_instances"]
     return {name: weighted_mean(table[name], weight) for name in ("average_factor", "worst_factor")}
 
 
-def distribution(trace: Trace) -> pd.DataFrame:
+def factor_distribution(trace: Trace) -> pd.DataFrame:
     """Return the paper's Figure 2: shares of instances by range of their worst-case factor.
 
     One row per range: range, small (messages of at most 1000 B), large (above 1000 B). Each column

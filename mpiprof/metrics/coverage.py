@@ -11,12 +11,12 @@ import numpy as np
 
 from mpiprof.trace.trace import Trace
 
-LOST = "later records could not be written"
+LOST_REASON = "later records could not be written"
 
 
 @dataclass(frozen=True)
-class Held:
-    """The recorded stretch of a run: `held_ns` from `since_ns` after its start.
+class Coverage:
+    """The recorded stretch of a run: `recorded_ns` from `since_ns` after its start.
 
     - why: the option that limits it, "--record ring" (the last calls) or "--limit" (the first
       calls), or LOST (the first calls, because later ones could not be written).
@@ -25,15 +25,15 @@ class Held:
     - first: number of each call site's first recorded instance, or None if unknown.
     """
 
-    why: str
+    reason: str
     since_ns: int
-    held_ns: int
+    recorded_ns: int
     instances: int
     total: int | None
     first: tuple[int | None, ...]
 
 
-def held(trace: Trace) -> Held | None:
+def find_coverage(trace: Trace) -> Coverage | None:
     """Return the coverage if rings have wrapped or logs ended early, or None if all is recorded.
 
     A call site's first number is unknown for starts of persistent operations. It is also unknown if
@@ -47,17 +47,17 @@ def held(trace: Trace) -> Held | None:
     sums.sums.grow(len(keys))
     here = sums.sums["instances"][: len(keys)].astype(np.int64)
     if not trace.turned:
-        why = "--limit" if trace.tables.limits else LOST
-        return Held(why, 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
+        why = "--limit" if trace.tables.limits else LOST_REASON
+        return Coverage(why, 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
     left = sums.sums["left"][: len(keys)].astype(np.int64)
-    totals = _totals(trace)
+    totals = _total_instances(trace)
     first: list[int | None] = []
     for number, key in enumerate(keys):
         total = None if key.started else totals.get((key.operation, key.sites))
         # A process may be killed between the end of a call and the update of its totals.
         first.append(None if total is None else max(total - int(left[number]), 0))
     started = any(key.started for key in keys)
-    return Held(
+    return Coverage(
         "--record ring",
         trace.started_ns - trace.run_started_ns,
         trace.duration_ns,
@@ -67,7 +67,7 @@ def held(trace: Trace) -> Held | None:
     )
 
 
-def _totals(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
+def _total_instances(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
     """Return the total number of instances of each call site of the summary.
 
     On each communicator this is the number of calls of its busiest rank. Each rank takes part in
@@ -81,8 +81,8 @@ def _totals(trace: Trace) -> dict[tuple[str, frozenset[int]], int]:
     return found
 
 
-def first_number(trace: Trace, callsite: int) -> int:
+def first_recorded(trace: Trace, callsite: int) -> int:
     """Return the number of a call site's first recorded instance; 0 if unknown."""
-    found: Held | None = trace.derive("held")
+    found: Coverage | None = trace.derive("held")
     first = None if found is None else found.first[callsite]
     return first or 0

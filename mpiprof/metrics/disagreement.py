@@ -14,7 +14,7 @@ from mpiprof.operations import OPERATIONS, WaitRule, base_operation
 from mpiprof.trace.call import Call, Key
 from mpiprof.trace.metadata import Communicator
 
-MOST = 8  # maximum number of disagreements per run: the earliest ones
+MAX_DISAGREEMENTS = 8  # maximum number of disagreements per run: the earliest ones
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Disagreement:
     since_ns: int
 
 
-def first(
+def find_first(
     found: Mapping[Key, Mapping[int, Call]], communicators: Sequence[Communicator]
 ) -> Disagreement | None:
     """Return the earliest disagreement or None; later ones may be its consequences."""
@@ -45,28 +45,28 @@ def first(
     for key, calls in found.items():
         shapes = {id(call.shape): call for call in calls.values()}
         sizes = {(call.sent, call.received) for call in calls.values()}
-        if len(calls) < 2 or (len(shapes) == 1 and len(sizes) == 1 and _is_flat(calls)):
+        if len(calls) < 2 or (len(shapes) == 1 and len(sizes) == 1 and _has_equal_bytes(calls)):
             continue
         since = min(call.enter_ns for call in calls.values())
         if wrong is None or since < wrong.since_ns:
-            wrong = of_instance(key, calls, communicators[key[0]]) or wrong
+            wrong = find_in_instance(key, calls, communicators[key[0]]) or wrong
     return wrong
 
 
-def earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
+def select_earliest(found: Iterable[Disagreement]) -> list[Disagreement]:
     """Return the first few disagreements of a run, without repetitions between the same ranks."""
     known: dict[tuple[object, ...], Disagreement] = {}
     for one in sorted(found, key=lambda one: (one.since_ns, one.key)):
         known.setdefault((one.kind, one.key[0], one.operation, one.sides), one)
-    return list(known.values())[:MOST]
+    return list(known.values())[:MAX_DISAGREEMENTS]
 
 
-def _is_flat(calls: Mapping[int, Call]) -> bool:
+def _has_equal_bytes(calls: Mapping[int, Call]) -> bool:
     """Return whether equal shapes imply equal bytes: no rank is a root with other bytes."""
     return next(iter(calls.values())).shape.root < 0
 
 
-def of_instance(
+def find_in_instance(
     key: Key, calls: Mapping[int, Call], communicator: Communicator
 ) -> Disagreement | None:
     """Return the disagreement of one instance's members, or None if no value is known to differ.
@@ -79,28 +79,32 @@ def of_instance(
     calls = {rank: call for rank, call in calls.items() if call.operation != "finalize"}
     if communicator.local or len(calls) < 2:
         return None
-    sides = _sides({r: c.operation for r, c in calls.items()}, calls)
+    sides = _group_by_value({r: c.operation for r, c in calls.items()}, calls)
     operation = sides[0].value if sides else ""
     since = min(call.enter_ns for call in calls.values())
     kind = "operation"
     if len(sides) < 2:
-        kind, sides = _of_arguments(calls, communicator)
+        kind, sides = _compare_arguments(calls, communicator)
     if len(sides) < 2:
         return None
     return Disagreement(kind, key, str(operation), tuple(sides), since)
 
 
-def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tuple[str, list[Side]]:
+def _compare_arguments(
+    calls: Mapping[int, Call], communicator: Communicator
+) -> tuple[str, list[Side]]:
     roots = {r: c.shape.root for r, c in calls.items() if c.shape.root >= 0}
-    sides = _sides(roots, calls)
+    sides = _group_by_value(roots, calls)
     base = base_operation(next(iter(calls.values())).operation)
     known = OPERATIONS.get(base)
     neighbours = known is not None and known.wait_rule is WaitRule.RANK_FOR_SOURCES
     if len(sides) > 1 or communicator.inter or known is None or neighbours:
         return "root", sides
-    sizes = {r: b for r, c in calls.items() if (b := block(r, c, communicator, base)) >= 0}
-    by_size = _sides(sizes, calls)
-    types = _sides_of_types(calls)
+    sizes = {
+        r: b for r, c in calls.items() if (b := comparable_bytes(r, c, communicator, base)) >= 0
+    }
+    by_size = _group_by_value(sizes, calls)
+    types = _group_by_type(calls)
     still_open = any(call.exit_ns == 0 for call in calls.values())
     reduces = any(call.shape.reduction for call in calls.values())
     # Correct programs send two real numbers as one complex number. Types alone block no rank.
@@ -109,10 +113,10 @@ def _of_arguments(calls: Mapping[int, Call], communicator: Communicator) -> tupl
     if len(by_size) > 1:
         return "count", by_size
     names = {r: c.shape.reduction for r, c in calls.items() if c.shape.reduction}
-    return "reduction", _sides(names, calls)
+    return "reduction", _group_by_value(names, calls)
 
 
-def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
+def comparable_bytes(rank: int, call: Call, communicator: Communicator, base: str) -> int:
     """Return the bytes that must be equal on all members; -1 if unknown or allowed to differ."""
     root, size = call.shape.root, len(communicator.ranks)
     if not OPERATIONS[base].sized or call.shape.type == "MPI_PACKED":
@@ -128,7 +132,7 @@ def block(rank: int, call: Call, communicator: Communicator, base: str) -> int:
     return call.sent
 
 
-def _sides(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[Side]:
+def _group_by_value(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[Side]:
     """Group ranks by value, the largest group first."""
     groups: dict[str | int, list[int]] = {}
     for rank, value in sorted(values.items()):
@@ -139,7 +143,7 @@ def _sides(values: Mapping[int, str | int], calls: Mapping[int, Call]) -> list[S
     ]
 
 
-def _sides_of_types(calls: Mapping[int, Call]) -> list[Side]:
+def _group_by_type(calls: Mapping[int, Call]) -> list[Side]:
     """Group ranks by datatype; names that may denote matching types are joined."""
     stands_for: dict[str, str] = {}
     for call in calls.values():
@@ -147,10 +151,10 @@ def _sides_of_types(calls: Mapping[int, Call]) -> list[Side]:
         if name and name not in stands_for:
             stands_for[name] = next((k for k in stands_for.values() if may_agree(k, name)), name)
     names = {r: stands_for[c.shape.type] for r, c in calls.items() if c.shape.type}
-    return _sides(names, calls)
+    return _group_by_value(names, calls)
 
 
-def odd(sides: Sequence[Side]) -> tuple[int, ...]:
+def odd_ranks(sides: Sequence[Side]) -> tuple[int, ...]:
     """Return the ranks outside the largest group, or all ranks if there are two largest groups."""
     if len(sides) > 1 and len(sides[0].ranks) > len(sides[1].ranks):
         sides = sides[1:]

@@ -10,7 +10,7 @@ from mpiprof.trace.types import Array, Float, Int
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ArrivalMetrics:
     """Arrival metrics, one value per instance.
 
     First and last arrival (ns), the rows of the first and last rank (the lowest row of equal ones),
@@ -26,29 +26,29 @@ class Arrival:
     worst_imbalance: Int
 
 
-def arrival_metrics(arrival: Int) -> Arrival:
+def compute_arrival_metrics(arrival_ns: Int) -> ArrivalMetrics:
     """Return the metrics of a ranks x instances matrix of arrivals without gaps.
 
     The loop over rows is several times as fast as NumPy's argmin along the ranks in this memory
     layout.
     """
-    first, last = arrival[0].copy(), arrival[0].copy()
+    first, last = arrival_ns[0].copy(), arrival_ns[0].copy()
     first_row = np.zeros(len(first), np.int32)
     last_row = np.zeros(len(first), np.int32)
-    for row in range(1, len(arrival)):
-        values = arrival[row]
+    for row in range(1, len(arrival_ns)):
+        values = arrival_ns[row]
         np.copyto(first_row, row, where=values < first)
         np.minimum(first, values, out=first)
         np.copyto(last_row, row, where=values > last)
         np.maximum(last, values, out=last)
-    after = (arrival - first).astype(np.float64)
+    after = (arrival_ns - first).astype(np.float64)
     mean = after.mean(0)
     after -= mean
     np.abs(after, out=after)
-    return Arrival(first, last, first_row, last_row, mean, after.mean(0), last - first)
+    return ArrivalMetrics(first, last, first_row, last_row, mean, after.mean(0), last - first)
 
 
-def factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
+def imbalance_factors(average: Float, worst: Float, time: Float, ranks: int) -> tuple[Float, Float]:
     """Return both imbalances over message time T; 0 for one rank, NaN if T is unknown."""
     if ranks == 1:
         zero = np.zeros(len(average))

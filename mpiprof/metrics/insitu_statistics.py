@@ -12,7 +12,7 @@ from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.insitu_statistics import statistics as read
 from mpiprof.trace.trace import Trace
 
-COLUMNS = (
+STATISTICS_COLUMNS = (
     "operation",
     "site_id",
     "communicator",
@@ -28,7 +28,7 @@ COLUMNS = (
     "latest_rank",
     "latest_count",
 )
-MEANS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
+MEAN_COLUMNS = ("mean_elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns")
 
 
 def is_waiting_observed(operation: str) -> bool:
@@ -37,7 +37,7 @@ def is_waiting_observed(operation: str) -> bool:
     return rule not in (WaitRule.RANK_FOR_SOURCES, WaitRule.UNSPECIFIED)
 
 
-def statistics(trace: Trace) -> pd.DataFrame:
+def make_statistics(trace: Trace) -> pd.DataFrame:
     """Return one row per call site and communicator, as seen by its leader: sums over instances.
 
     operation, site_id (index into the table of sites), communicator (index into the table of
@@ -53,11 +53,11 @@ def statistics(trace: Trace) -> pd.DataFrame:
         row |= {"communicator": shape.communicator}
         row["size"] = trace.tables.communicators[shape.communicator].size
         rows.append(row)
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(STATISTICS_COLUMNS))
     return frame
 
 
-def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
+def sum_by_callsite(table: pd.DataFrame) -> pd.DataFrame:
     """Return `statistics` joined over communicators, the call site with the most wait time first.
 
     operation, site_id, instances, mean_elapsed_ns, average_imbalance_ns and worst_imbalance_ns
@@ -72,11 +72,11 @@ def waits_so_far(table: pd.DataFrame) -> pd.DataFrame:
         late = part[part["latest_rank"] >= 0].groupby("latest_rank")["latest_count"].sum()
         rows.append(
             {"operation": operation, "site_id": site, "instances": instances}
-            | dict(zip(MEANS, (sums / instances).tolist(), strict=True))
+            | dict(zip(MEAN_COLUMNS, (sums / instances).tolist(), strict=True))
             | {"total_wait_ns": wait if is_waiting_observed(str(operation)) else np.nan}
             | {"latest_rank": late.idxmax() if len(late) else pd.NA}
             | {"latest_share": late.max() / instances if len(late) else np.nan}
         )
-    columns = ["operation", "site_id", "instances", *MEANS, "total_wait_ns"]
+    columns = ["operation", "site_id", "instances", *MEAN_COLUMNS, "total_wait_ns"]
     frame = pd.DataFrame(rows, columns=[*columns, "latest_rank", "latest_share"])
     return frame.sort_values("total_wait_ns", ascending=False, kind="stable", ignore_index=True)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpiprof.metrics import disagreement, schedule_waits
-from mpiprof.metrics.imbalance import arrival_metrics, factors
-from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, empty_rows
-from mpiprof.metrics.library_algorithms import joined
+from mpiprof.metrics.imbalance import compute_arrival_metrics, imbalance_factors
+from mpiprof.metrics.instance_rows import CallsiteKey, Rows, Signature, make_empty_rows
+from mpiprof.metrics.library_algorithms import join_algorithms
 from mpiprof.metrics.message_volume import Volume, message_time, peers_of, volume
-from mpiprof.metrics.wait_states import Group, completion_skew, waits
+from mpiprof.metrics.wait_states import Group, completion_skew, compute_waits
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.call import Call
@@ -25,12 +25,12 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Float, Int, Problems
 
 
-class Measure:
+class InstanceMetrics:
     """Computes the metrics of batches of one trace.
 
     - `callsites` and `algorithms` map names to numbers, and grow during the pass.
     - `blocked`: if set to zeros before a batch, it receives the wait of each rank in each instance
-      (ns, ranks x instances). `rows` contain the sums of these waits.
+      (ns, ranks x instances). `compute_rows` contain the sums of these waits.
     - `problems`: problems of the trace, extended by those of its instances.
     - `wrong`: instances whose members make different calls, only the first for each set of shapes.
     """
@@ -51,40 +51,40 @@ class Measure:
         self.mix = seeds | np.uint64(1)
         self.blocked: Int | None = None
 
-    def forget(self, kept: int) -> tuple[list[CallsiteKey], list[str]]:
+    def take_callsites(self, callsite_count: int) -> tuple[list[CallsiteKey], list[str]]:
         """Remove and return the algorithms, and the call sites after a number of first ones."""
-        met = list(self.callsites)[kept:], list(self.algorithms)
+        met = list(self.callsites)[callsite_count:], list(self.algorithms)
         for key in met[0]:
             del self.callsites[key]
         self.algorithms.clear()
         self.known.clear()  # it contains numbers of both
         return met
 
-    def batches(self) -> Iterator[tuple[Batch, Rows]]:
+    def iterate_batches(self) -> Iterator[tuple[Batch, Rows]]:
         """Yield every batch of the trace with its metrics."""
         for batch in self.trace.batches():
-            yield batch, self.rows(batch)
+            yield batch, self.compute_rows(batch)
 
-    def rows(self, batch: Batch) -> Rows:
+    def compute_rows(self, batch: Batch) -> Rows:
         """Return the metrics of a batch's instances."""
         n = len(batch)
-        rows = empty_rows(n)
+        rows = make_empty_rows(n)
         ranks = batch.communicator.ranks
         all_here = bool(batch.whole) or bool((batch.shape >= 0).all())
         if all_here:
-            self._arrivals(rows, batch.arrival, ranks, slice(None))
+            self._set_arrivals(rows, batch.arrival, ranks, slice(None))
         rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
         rows.last_exit = batch.finish.max(0)
         first_exit = batch.finish.min(0)
         rows.left = (rows.last_exit > 0) | (batch.begin is not batch.arrival)
-        for signature, index in self.signatures(batch):
+        for signature, index in self.group_by_signature(batch):
             part: slice | Int = slice(None) if index is None else index
-            self._fill(rows, batch, signature, part, all_here)
-            self._exits(rows, first_exit, batch, part)
+            self._set_signature(rows, batch, signature, part, all_here)
+            self._set_exits(rows, first_exit, batch, part)
         return rows
 
-    def _arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
-        found = arrival_metrics(arrival)
+    def _set_arrivals(self, rows: Rows, arrival: Int, ranks: Int, index: slice | Int) -> None:
+        found = compute_arrival_metrics(arrival)
         rows.first_arrival[index] = found.first
         rows.last_arrival[index] = found.last
         rows.first_rank[index] = ranks[found.first_row]
@@ -92,7 +92,7 @@ class Measure:
         rows.average_imbalance[index] = found.average_imbalance
         rows.worst_imbalance[index] = found.worst_imbalance
 
-    def _fill(
+    def _set_signature(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, all_here: bool
     ) -> None:
         rows.callsite[index] = signature.callsite
@@ -101,22 +101,22 @@ class Measure:
         if not everyone:
             present = np.flatnonzero(signature.present)
             ranks = batch.communicator.ranks[present]
-            self._arrivals(rows, batch.arrival[present][:, index], ranks, index)
+            self._set_arrivals(rows, batch.arrival[present][:, index], ranks, index)
             rows.last_arrival[index] = -1  # absent ranks may arrive later than all others
             rows.last_rank[index] = -1
             rows.average_imbalance[index] = np.nan
             rows.worst_imbalance[index] = np.nan
         elif not all_here:
-            self._arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
+            self._set_arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
         closed: Bool | np.bool_ = np.True_
         if not batch.whole:
-            closed = (_part(batch.finish, index) != 0).all(0)
+            closed = (_take_columns(batch.finish, index) != 0).all(0)
             rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
         rows.arrived[index] = everyone
         complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
-        self._volumes(rows, batch, signature, index)
+        self._set_volumes(rows, batch, signature, index)
         size = len(batch.communicator.ranks)
-        rows.average_factor[index], rows.worst_factor[index] = factors(
+        rows.average_factor[index], rows.worst_factor[index] = imbalance_factors(
             rows.average_imbalance[index],
             rows.worst_imbalance[index],
             rows.message_time[index],
@@ -124,17 +124,17 @@ class Measure:
         )
         rows.mean_elapsed[index] = np.where(complete, rows.elapsed[index] / size, np.nan)
         if everyone:
-            self._waits(rows, batch, signature, index, complete)
+            self._set_waits(rows, batch, signature, index, complete)
 
-    def _exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
+    def _set_exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
         complete, size = rows.complete[index], len(batch.finish)
         if not complete.any():
             return
         apart = np.where(complete, rows.last_exit[index] - first_exit[index], np.nan)
         rows.exit_imbalance[index] = apart
-        rows.exit_factor[index] = factors(apart, apart, rows.message_time[index], size)[1]
+        rows.exit_factor[index] = imbalance_factors(apart, apart, rows.message_time[index], size)[1]
 
-    def _waits(
+    def _set_waits(
         self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int, complete: Bool
     ) -> None:
         undefined = None if complete.all() else ~complete
@@ -147,9 +147,9 @@ class Measure:
         rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
         if signature.state is None or len(signature.present) == 1:
             return
-        arrival, finish = _part(batch.arrival, index), _part(batch.finish, index)
-        begin = arrival if batch.begin is batch.arrival else _part(batch.begin, index)
-        waited = waits(arrival, begin, finish, signature.group)
+        arrival, finish = _take_columns(batch.arrival, index), _take_columns(batch.finish, index)
+        begin = arrival if batch.begin is batch.arrival else _take_columns(batch.begin, index)
+        waited = compute_waits(arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
         total = defined(waited.sum(0).astype(np.float64))
@@ -158,7 +158,9 @@ class Measure:
         if signature.group.rule is WaitRule.ALL_FOR_ALL:
             rows.skew[index] = defined(completion_skew(begin, finish))
 
-    def _volumes(self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int) -> None:
+    def _set_volumes(
+        self, rows: Rows, batch: Batch, signature: Signature, index: slice | Int
+    ) -> None:
         found, time = signature.volume, np.float64(signature.message_time)
         if batch.sent is not None or batch.received is not None:
             sent, received = (
@@ -171,14 +173,14 @@ class Measure:
                 )
             )
             wide = (len(sent), max(sent.shape[1], received.shape[1]))
-            found = self._volume(
+            found = self._signature_volume(
                 signature.base,
                 signature.group,
                 np.broadcast_to(sent, wide),
                 np.broadcast_to(received, wide),
                 signature.peers,
             )
-            rows.message_time[index] = self._time(batch.communicator, found.message)
+            rows.message_time[index] = self._message_time(batch.communicator, found.message)
         else:
             rows.message_time[index] = time
         rows.message_bytes[index] = found.message
@@ -189,7 +191,7 @@ class Measure:
         rows.bytes_min[index] = np.fmin.reduce(found.bytes, axis=0)
         rows.bytes_max[index] = np.fmax.reduce(found.bytes, axis=0)
 
-    def signatures(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
+    def group_by_signature(self, batch: Batch) -> Iterator[tuple[Signature, Int | None]]:
         """Yield each signature of a batch with the indices of its instances (None for all)."""
         mixed = self.mix[batch.shape[0]]
         step = np.uint64(0x9E3779B97F4A7C15)
@@ -200,13 +202,13 @@ class Measure:
         if started.any():
             mixed ^= started.astype(np.uint64) << np.uint64(40)
         if (mixed == mixed[0]).all():
-            yield self._signature(batch, int(mixed[0]), 0), None
+            yield self._find_signature(batch, int(mixed[0]), 0), None
             return
-        groups = self._grouped(batch.shape[0], mixed)
+        groups = self._group_mixed(batch.shape[0], mixed)
         for index in sorted(groups, key=lambda of: int(of[0])):  # call site order
-            yield self._signature(batch, int(mixed[index[0]]), int(index[0])), index
+            yield self._find_signature(batch, int(mixed[index[0]]), int(index[0])), index
 
-    def _grouped(self, shape: Array, mixed: Array) -> list[Int]:
+    def _group_mixed(self, shape: Array, mixed: Array) -> list[Int]:
         """Return groups of equal instances; mostly, the shape on the first rank determines them."""
         known = np.zeros(len(self.mix), np.uint64)
         known[shape] = mixed
@@ -219,19 +221,19 @@ class Measure:
         of = of[order]
         return np.split(order, np.flatnonzero(of[1:] != of[:-1]) + 1)
 
-    def _signature(self, batch: Batch, hash_: int, at: int) -> Signature:
+    def _find_signature(self, batch: Batch, hash_: int, at: int) -> Signature:
         key = (batch.communicator.index, hash_)
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 100_000:
                 self.known.clear()
             started = bool(batch.start[at] > 0)
-            found = self._resolve(batch.communicator, batch.shape[:, at], started)
+            found = self._make_signature(batch.communicator, batch.shape[:, at], started)
             self.known[key] = found
-            self._judge(batch, at)
+            self._check_agreement(batch, at)
         return found
 
-    def _judge(self, batch: Batch, at: int) -> None:
+    def _check_agreement(self, batch: Batch, at: int) -> None:
         """Add an instance to `wrong` if its members make different calls."""
         row = batch.shape[:, at].tolist()
         if len(set(row)) == 1 and row[0] >= 0 and self.shapes[row[0]].root < 0:
@@ -248,11 +250,11 @@ class Measure:
             )
             times = int(batch.arrival[i, at]), int(batch.finish[i, at])
             calls[rank] = Call(shape, key, *times, sent, received)
-        found = disagreement.of_instance(key, calls, batch.communicator)
+        found = disagreement.find_in_instance(key, calls, batch.communicator)
         if found is not None:
-            self.wrong = disagreement.earliest([*self.wrong, found])
+            self.wrong = disagreement.select_earliest([*self.wrong, found])
 
-    def _resolve(self, communicator: Communicator, row: Array, started: bool) -> Signature:
+    def _make_signature(self, communicator: Communicator, row: Array, started: bool) -> Signature:
         present = row >= 0
         shapes = [self.shapes[i] if i >= 0 else None for i in row.tolist()]
         there = [s for s in shapes if s is not None]
@@ -268,12 +270,12 @@ class Measure:
             comparable = False
         base = base_operation(operation)
         state = wait_state(base)
-        group = self._group(
+        group = self._make_group(
             communicator, shapes, WAIT_STATES.get(state or "", WaitRule.UNSPECIFIED)
         )
         if operation.endswith("_init") and not started:
             state = None  # whether an init synchronises is undefined
-        algorithm = _algorithm(there)
+        algorithm = _common_algorithm(there)
         sent = np.array([-1 if s is None else s.sent for s in shapes], np.int64)
         received = np.array([-1 if s is None else s.received for s in shapes], np.int64)
         destinations = [
@@ -284,13 +286,15 @@ class Measure:
         side = np.repeat(np.arange(len(lengths)), lengths)
         sizes = np.array([communicator.size] if communicator.local else lengths, np.int64)
         if state is not None and group.rule.rooted and comparable and present.all():
-            link = schedule_waits.link_of(self.machine)
+            link = schedule_waits.find_link(self.machine)
             nodes = [self.trace.node_of.get(rank, "?") for rank in communicator.ranks.tolist()]
-            group = schedule_waits.follow(group, base, algorithm, (sent, received), nodes, link)
+            group = schedule_waits.add_dependence(
+                group, base, algorithm, (sent, received), nodes, link
+            )
         peers = peers_of(base, sizes, side, destinations)
         peers = np.where(present, peers, 0.0)
-        found = self._volume(base, group, sent, received, peers)
-        time = self._time(communicator, np.asarray(found.message, np.float64))
+        found = self._signature_volume(base, group, sent, received, peers)
+        time = self._message_time(communicator, np.asarray(found.message, np.float64))
         # For other operations, `start` distinguishes communicators that share a row of the tables.
         persistent = operation.endswith("_init")
         key = CallsiteKey(operation, frozenset(s.site for s in there), started and persistent)
@@ -309,7 +313,7 @@ class Measure:
             float(time),
         )
 
-    def _volume(
+    def _signature_volume(
         self, base: str, group: Group, sent: Array, received: Array, peers: Float
     ) -> Volume:
         root = group.root
@@ -325,7 +329,7 @@ class Measure:
                 root = -1
         return volume(base, sent, received, root, peers)
 
-    def _group(
+    def _make_group(
         self, communicator: Communicator, shapes: list[Shape | None], rule: WaitRule
     ) -> Group:
         root, idle = -1, []
@@ -342,17 +346,17 @@ class Measure:
             )
         return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
-    def _time(self, communicator: Communicator, message: Float) -> Float:
+    def _message_time(self, communicator: Communicator, message: Float) -> Float:
         nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
         return message_time(self.machine, len(nodes) > 1, message)
 
 
-def _part(values: Array, index: slice | Int) -> Array:
+def _take_columns(values: Array, index: slice | Int) -> Array:
     """Return some instances. `np.take` keeps each rank's values contiguous, unlike indexing."""
     return values if isinstance(index, slice) else np.take(values, index, axis=1)
 
 
-def _algorithm(shapes: list[Shape]) -> str:
+def _common_algorithm(shapes: list[Shape]) -> str:
     """Return the algorithm that ran, ignoring calls that have not ended, where it is unknown."""
     ended = [s for s in shapes if s.sent >= 0 or s.received >= 0 or s.algorithm != "native"]
-    return joined({s.algorithm for s in ended or shapes})
+    return join_algorithms({s.algorithm for s in ended or shapes})

@@ -80,7 +80,7 @@ class Rows:
         return np.where(self.complete, values, np.nan)
 
 
-def empty_rows(n: int) -> Rows:
+def make_empty_rows(n: int) -> Rows:
     """Return rows for `n` instances with all values unknown."""
     unknown: dict[str, Callable[[], Any]] = {
         "Int": lambda: np.full(n, -1, np.int64),

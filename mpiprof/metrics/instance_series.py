@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from mpiprof.metrics.batch_map import Pass
+from mpiprof.metrics.batch_map import BatchPass
 from mpiprof.metrics.columns import of_instances
-from mpiprof.metrics.coverage import first_number
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.coverage import first_recorded
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-MOST = 1 << 17  # maximum number of instances in a series
-RUN = 256  # consecutive instances, thinned as a whole so that periods remain visible
+MAX_INSTANCES = 1 << 17  # maximum number of instances in a series
+RUN_LENGTH = 256  # consecutive instances, thinned as a whole so that periods remain visible
 
 # Columns of metrics/columns.py, after those that only instances have.
 METRICS = (
@@ -31,44 +31,44 @@ class SeriesMaker:
 
     def __init__(self, expected: int, first: int = 0) -> None:
         self.first, self.expected = first, expected
-        self.every = max(-(-expected // MOST), 1)
+        self.every = max(-(-expected // MAX_INSTANCES), 1)
         self.seen = 0
         self.parts: list[dict[str, Array]] = []
 
     @property
-    def most(self) -> int:
+    def max_instances(self) -> int:
         """Number of instances that the series will contain."""
-        runs = -(-self.expected // RUN)
-        kept = -(-runs // self.every) * RUN
-        return kept - (runs * RUN - self.expected) * ((runs - 1) % self.every == 0)
+        runs = -(-self.expected // RUN_LENGTH)
+        run_count = -(-runs // self.every) * RUN_LENGTH
+        return run_count - (runs * RUN_LENGTH - self.expected) * ((runs - 1) % self.every == 0)
 
-    def wants(self, count: int) -> bool:
+    def includes_any(self, count: int) -> bool:
         """Return whether the series includes any of the next `count` instances."""
-        return meets(self.seen, count, RUN, self.every)
+        return meets_run(self.seen, count, RUN_LENGTH, self.every)
 
-    def next(self, count: int) -> tuple[Int, Bool]:
+    def next_numbers(self, count: int) -> tuple[Int, Bool]:
         """Return the numbers of the next `count` instances, and a mask of the ones to include."""
         number = self.seen + np.arange(count)
         self.seen += count
-        return number, number // RUN % self.every == 0
+        return number, number // RUN_LENGTH % self.every == 0
 
     def skip(self, count: int) -> None:
         """Skip `count` instances, none of which the series includes."""
         self.seen += count
 
-    def put(self, number: Int, part: dict[str, Array]) -> None:
+    def add_numbered(self, number: Int, part: dict[str, Array]) -> None:
         """Add instances by number; `part` has their COLUMNS."""
         self.parts.append({"number": number, **part})
 
     def add(self, part: dict[str, Array]) -> None:
         """Add the next instances, thinned if necessary; `part` has their COLUMNS."""
-        number, kept = self.next(len(part["algorithm"]))
+        number, kept = self.next_numbers(len(part["algorithm"]))
         if self.every > 1:
             number = number[kept]
             part = {name: values[kept] for name, values in part.items()}
-        self.put(number, part)
+        self.add_numbered(number, part)
 
-    def done(self, algorithms: Iterable[str]) -> pd.DataFrame:
+    def make_table(self, algorithms: Iterable[str]) -> pd.DataFrame:
         """Return the series. Unknown values are NaN, an unknown last rank is -1."""
         table = {
             name: np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0)
@@ -88,13 +88,13 @@ class SeriesMaker:
         return frame
 
 
-def meets(first: int, count: int, length: int, every: int) -> bool:
+def meets_run(first: int, count: int, length: int, every: int) -> bool:
     """Return whether `count` numbers from `first` meet one of every `every` runs of `length`."""
     last = (first + count - 1) // length
     return count > 0 and last // every * every >= first // length
 
 
-def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
+def take_columns(rows: Rows, index: Int) -> dict[str, Array]:
     """Return COLUMNS of some instances of a batch."""
     instance = of_instances()
     found: dict[str, Array] = {name: instance[name](rows)[index] for name in METRICS}
@@ -102,14 +102,14 @@ def columns_of(rows: Rows, index: Int) -> dict[str, Array]:
     return {"first_arrival_ns": rows.first_arrival[index], **found}
 
 
-def measure_again(trace: Trace) -> Measure:
+def measure_again(trace: Trace) -> InstanceMetrics:
     """Return a Measure for another pass, with the call site numbers of the first pass."""
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     measure.callsites.update(trace.aggregate[1])
     return measure
 
 
-def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
+def make_series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
     """Return the series of some call sites, from one pass over the trace.
 
     number (of the instance), first_arrival_ns, average_imbalance_ns, worst_imbalance_ns,
@@ -118,23 +118,23 @@ def series(trace: Trace, callsites: Sequence[int]) -> dict[int, pd.DataFrame]:
     """
     counts = trace.callsites["instances"]
     makers = {
-        callsite: SeriesMaker(int(counts[callsite]), first_number(trace, callsite))
+        callsite: SeriesMaker(int(counts[callsite]), first_recorded(trace, callsite))
         for callsite in callsites
     }
-    over = Pass(trace, _columns_of_sites, frozenset(callsites), known=trace.aggregate[1])
+    over = BatchPass(trace, _columns_of_sites, frozenset(callsites), known=trace.aggregate[1])
     for part in over:
-        for callsite, columns in part.found.items():
+        for callsite, columns in part.value.items():
             columns["algorithm"] = part.algorithms[columns["algorithm"]]
             makers[callsite].add(columns)
-    return {callsite: maker.done(over.algorithms) for callsite, maker in makers.items()}
+    return {callsite: maker.make_table(over.algorithms) for callsite, maker in makers.items()}
 
 
 def _columns_of_sites(
-    measure: Measure, batch: Batch, callsites: frozenset[int]
+    measure: InstanceMetrics, batch: Batch, callsites: frozenset[int]
 ) -> dict[int, dict[str, Array]]:
     """Return COLUMNS of a batch's instances of some call sites, by call site number."""
-    rows = measure.rows(batch)
+    rows = measure.compute_rows(batch)
     order = np.argsort(rows.callsite, kind="stable")
     ids, begins = np.unique(rows.callsite[order], return_index=True)
     split = zip(ids.tolist(), np.split(order, begins[1:]), strict=True)
-    return {one: columns_of(rows, index) for one, index in split if one in callsites}
+    return {one: take_columns(rows, index) for one, index in split if one in callsites}

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 NATIVE = "native"
 OTHER_FORMS = {"inter", "nonblocking", "persistent", "error"}
 SIZED_BY_RECEIVED = ("allgather", "alltoall")  # bytes of all blocks, in place or not
-UNSIZED = ("alltoallv", "gatherv", "scatterv")
-ALONE = ("MPI_REPLACE", "MPI_NO_OP")  # predefined operations that are no reductions
+WITHOUT_SIZE = ("alltoallv", "gatherv", "scatterv")
+UNLIKE_OTHER_REDUCTIONS = (
+    "MPI_REPLACE",
+    "MPI_NO_OP",
+)  # predefined operations that are no reductions
 
 
 def is_native(algorithm: str) -> bool:
@@ -25,7 +28,7 @@ def is_native(algorithm: str) -> bool:
     return algorithm == NATIVE or algorithm.startswith(f"{NATIVE}:")
 
 
-def shapes(trace: Trace) -> list[Shape]:
+def name_native_shapes(trace: Trace) -> list[Shape]:
     """Return the trace's shapes; native ones have the algorithm's name if it is certain."""
     tables = trace.tables
     library = library_of(trace.mpi, trace.ranks, trace.meta.get("library"))
@@ -34,7 +37,7 @@ def shapes(trace: Trace) -> list[Shape]:
     names: dict[Call, str] = {}
     found = []
     for shape in tables.shapes:
-        call = _call(shape, tables.communicators[shape.communicator])
+        call = _library_call(shape, tables.communicators[shape.communicator])
         if call is not None and call not in names:
             names[call] = ran(library, call)
         name = names[call] if call is not None else ""
@@ -42,14 +45,14 @@ def shapes(trace: Trace) -> list[Shape]:
     return found
 
 
-def joined(algorithms: set[str]) -> str:
+def join_algorithms(algorithms: set[str]) -> str:
     """Return the algorithms of all ranks, joined by "+"; "native" for different native ones."""
     if len(algorithms) > 1 and all(map(is_native, algorithms)):
         return NATIVE
     return "+".join(sorted(algorithms))
 
 
-def _call(shape: Shape, communicator: Communicator) -> Call | None:
+def _library_call(shape: Shape, communicator: Communicator) -> Call | None:
     """Return a native call as the library sees it, or None for other calls."""
     if (
         shape.algorithm != NATIVE
@@ -67,7 +70,7 @@ def _call(shape: Shape, communicator: Communicator) -> Call | None:
         communicator.size,
         library_bytes(shape, communicator.size),
         0 if known is None or known.default else known.size,
-        bool(shape.reduction) and shape.reduction not in ALONE,
+        bool(shape.reduction) and shape.reduction not in UNLIKE_OTHER_REDUCTIONS,
         "in_place" in shape.flags,
     )
 
@@ -75,7 +78,7 @@ def _call(shape: Shape, communicator: Communicator) -> Call | None:
 def library_bytes(shape: Shape, size: int) -> int:
     """Return a call's bytes in the convention of model/library_choice.py."""
     operation = shape.operation
-    if operation in UNSIZED:
+    if operation in WITHOUT_SIZE:
         return -1
     if operation in SIZED_BY_RECEIVED:
         return shape.received // size

@@ -10,8 +10,11 @@ from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.types import Int
 
-RECEIVED = ("reduce_scatter_block", "scatter")  # operations sized by the bytes that a rank receives
-EXACT = 64  # bytes; up to this limit each size is a class
+SIZED_BY_RECEIVED = (
+    "reduce_scatter_block",
+    "scatter",
+)  # operations sized by the bytes that a rank receives
+EXACT_BELOW = 64  # bytes; up to this limit each size is a class
 
 
 def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int) -> Int:
@@ -31,24 +34,24 @@ def known_bytes(operation: str, sizes: tuple[int, int], sent: Int, received: Int
         return np.asarray(np.maximum(sent, received).max(0))
     if operation == "allgather" and remote:
         return np.asarray(sent[:own].max(0) + sent[own:].max(0))
-    return np.asarray((received if operation in RECEIVED else sent).max(0))
+    return np.asarray((received if operation in SIZED_BY_RECEIVED else sent).max(0))
 
 
 def size_classes(known: Int) -> Int:
     """Return the size classes of the recorder's keys: powers of two, small sizes exact."""
-    doubled = EXACT + np.ceil(np.log2(np.maximum(known, 1))).astype(np.int64)
-    return np.where(known <= EXACT, known, doubled)
+    doubled = EXACT_BELOW + np.ceil(np.log2(np.maximum(known, 1))).astype(np.int64)
+    return np.where(known <= EXACT_BELOW, known, doubled)
 
 
 def class_span(size_class: int) -> tuple[int, int] | None:
     """Return the first and last byte count of a size class, or None for unknown sizes."""
-    if size_class <= EXACT:
+    if size_class <= EXACT_BELOW:
         return (size_class, size_class) if size_class >= 0 else None
-    last = 1 << (size_class - EXACT)
-    return max(last // 2, EXACT) + 1, last
+    last = 1 << (size_class - EXACT_BELOW)
+    return max(last // 2, EXACT_BELOW) + 1, last
 
 
-def problem_of(
+def make_problem(
     operation: str, sizes: tuple[int, int], root: int, sent: Int, received: Int
 ) -> Problem:
     """Return the problem of one instance; sent and received by rank, as in `known_bytes`.
@@ -56,33 +59,35 @@ def problem_of(
     For an alltoallv the trace contains only each rank's totals. Messages are estimated in
     proportion to the totals of sender and receiver.
     """
-    own, remote = sizes
+    group_size, remote = sizes
     sent, received = np.maximum(sent, 0), np.maximum(received, 0)
-    made = Problem(own, root=max(root, 0), remote_size=remote)
+    made = Problem(group_size, root=max(root, 0), remote_size=remote)
     if operation == "barrier":
         return made
     if operation == "alltoallv":
-        return replace(made, rows=_rows(sent, received))
+        return replace(made, rows=_alltoallv_rows(sent, received))
     if operation in ("allgatherv", "gatherv"):
         counts = tuple(sent.tolist())
-        return replace(made, counts=counts[:own], remote_counts=counts[own:])
+        return replace(made, counts=counts[:group_size], remote_counts=counts[group_size:])
     if operation in ("scatterv", "reduce_scatter"):
         made = replace(made, counts=tuple(received.tolist()))
     elif operation == "allgather" and remote:
-        made = replace(made, bytes=int(sent[:own].max()), remote_bytes=int(sent[own:].max()))
+        made = replace(
+            made, bytes=int(sent[:group_size].max()), remote_bytes=int(sent[group_size:].max())
+        )
     else:
         known = known_bytes(operation, sizes, sent[:, None], received[:, None])
         made = replace(made, bytes=int(known[0]))
-    return replace(made, unit=_unit(made)) if OPERATIONS[operation].reduces else made
+    return replace(made, unit=_element_size(made)) if OPERATIONS[operation].reduces else made
 
 
-def _rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:
+def _alltoallv_rows(sent: Int, received: Int) -> tuple[tuple[int, ...], ...]:
     total = float(max(received.sum(), sent.sum(), 1))
     share = sent[:, None].astype(np.float64) * received[None, :] / total
     return tuple(map(tuple, np.rint(share).astype(np.int64).tolist()))
 
 
-def _unit(problem: Problem) -> int:
+def _element_size(problem: Problem) -> int:
     """Return the largest element size that divides all sizes. Traces do not record the type."""
     sizes = problem.counts or (problem.bytes,)
     return next(u for u in (8, 4, 2, 1) if not any(n % u for n in sizes))

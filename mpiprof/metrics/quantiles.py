@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpiprof.metrics.bincount import tally
+from mpiprof.metrics.bincount import count_distinct
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.types import Array, Float, Int
 
-OF = ("elapsed", "wait")  # mean time inside, and wait summed over ranks, of each instance
+QUANTITIES = ("elapsed", "wait")  # mean time inside, and wait summed over ranks, of each instance
 LEVELS = {"p50": 50, "p90": 90, "p99": 99}  # percent
-NAMES = tuple(f"{of}_{level}_ns" for of in OF for level in LEVELS)
+NAMES = tuple(f"{of}_{level}_ns" for of in QUANTITIES for level in LEVELS)
 
 BITS = 6  # of the fraction
 SHIFT = 52 - BITS
@@ -27,21 +27,21 @@ WIDE = 17  # bits of a bucket's number
 FULL = 1 << 16  # entries that may be pending before parts are joined
 
 
-def buckets(values: Float) -> Int:
+def bucket_numbers(values: Float) -> Int:
     """Return the buckets of non-negative numbers."""
     found: Int = np.maximum((np.ascontiguousarray(values).view(np.int64) >> SHIFT) - BELOW, 0)
     return found
 
 
-def middles(found: Int) -> Float:
+def bucket_middles(found: Int) -> Float:
     """Return the middles of buckets."""
     low, high = (((found + BELOW + more) << SHIFT).view(np.float64) for more in (0, 1))
     return np.where(found > 0, (low + high) / 2, 0.0)
 
 
-def key(callsite: Int, of: Int, bucket: Int) -> Int:
+def make_key(callsite: Int, of: Int, bucket: Int) -> Int:
     """Return a number for a call site, an index into OF and a bucket, with the same order."""
-    return (callsite * len(OF) + of << WIDE) + bucket
+    return (callsite * len(QUANTITIES) + of << WIDE) + bucket
 
 
 class Quantiles:
@@ -58,30 +58,30 @@ class Quantiles:
             values, where = np.compress(rows.complete, values, axis=1), where[rows.complete]
         if not values.size:
             return
-        found = buckets(values)
+        found = bucket_numbers(values)
         low = int(found.min())
         span = int(found.max()) - low + 1
         found -= low
-        found += where * (len(OF) * span)
+        found += where * (len(QUANTITIES) * span)
         found[1] += span
-        used, counts = tally(found, len(callsites) * len(OF) * span)
+        used, counts = count_distinct(found, len(callsites) * len(QUANTITIES) * span)
         group, bucket = np.divmod(used, span)
-        site, of = np.divmod(group, len(OF))
-        self._keep(key(callsites[site], of, bucket + low), counts)
+        site, of = np.divmod(group, len(QUANTITIES))
+        self._append_counts(make_key(callsites[site], of, bucket + low), counts)
 
-    def join(self, part: Quantiles, callsites: Int) -> None:
+    def add_counts(self, part: Quantiles, callsites: Int) -> None:
         """Add the counts of another object; its call site i is callsites[i] in this object."""
         for keys, counts in part.parts:
             group, bucket = np.divmod(keys, 1 << WIDE)
-            site, of = np.divmod(group, len(OF))
-            self._keep(key(callsites[site], of, bucket), counts)
+            site, of = np.divmod(group, len(QUANTITIES))
+            self._append_counts(make_key(callsites[site], of, bucket), counts)
 
-    def table(self, callsites: int) -> dict[str, Float]:
+    def make_table(self, callsites: int) -> dict[str, Float]:
         """Return NAMES with one value per call site; NaN without complete instances.
 
         Of n instances in ascending order, p90 is number 0.9 n, rounded up.
         """
-        self._settle()
+        self._merge_counts()
         found = {name: np.full(callsites, np.nan) for name in NAMES}
         if not self.parts:
             return found
@@ -90,22 +90,22 @@ class Quantiles:
         groups, first = np.unique(keys >> WIDE, return_index=True)
         before = passed[first] - counts[first]
         total = np.append(before[1:], passed[-1]) - before
-        for of, name in enumerate(OF):
-            mine = groups % len(OF) == of
+        for of, name in enumerate(QUANTITIES):
+            mine = groups % len(QUANTITIES) == of
             for level, percent in LEVELS.items():
                 number = -(-total[mine] * percent // 100)
                 at = np.searchsorted(passed, before[mine] + number)
-                values = middles(keys[at] & ((1 << WIDE) - 1))
-                found[f"{name}_{level}_ns"][groups[mine] // len(OF)] = values
+                values = bucket_middles(keys[at] & ((1 << WIDE) - 1))
+                found[f"{name}_{level}_ns"][groups[mine] // len(QUANTITIES)] = values
         return found
 
-    def _keep(self, keys: Int, counts: Array) -> None:
+    def _append_counts(self, keys: Int, counts: Array) -> None:
         self.parts.append((keys, counts.astype(np.int64)))
         self.waiting += len(keys)
         if self.waiting > max(FULL, 2 * len(self.parts[0][0])):
-            self._settle()
+            self._merge_counts()
 
-    def _settle(self) -> None:
+    def _merge_counts(self) -> None:
         """Join all parts to one, sorted by key."""
         if self.waiting:
             keys = np.concatenate([keys for keys, _ in self.parts])

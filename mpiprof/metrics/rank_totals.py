@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.errors import TraceError
-from mpiprof.metrics.batch_map import Pass
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.batch_map import BatchPass
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.sampling_estimates import scales
-from mpiprof.metrics.wait_states import awaited, waits
+from mpiprof.metrics.sampling_estimates import callsite_scales
+from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.layout import SPENT
 from mpiprof.trace.metadata import Communicator
@@ -43,18 +43,18 @@ COLUMNS = (
     "most_late_ns",
     "last",
 )
-LARGEST = "most_late_ns"  # maximum over instances; other columns are sums
+MAX_COLUMN = "most_late_ns"  # maximum over instances; other columns are sums
 
 
 @dataclass
-class _Sums:
+class _MemberSums:
     """One value of each column for each member of a communicator."""
 
     communicator: Communicator
     values: dict[str, Array]
 
 
-def rank_totals(trace: Trace) -> pd.DataFrame:
+def make_rank_totals(trace: Trace) -> pd.DataFrame:
     """Return one row per call site, communicator and member.
 
     callsite, operation, communicator (identity), rank; calls (finished ones), elapsed_ns (in
@@ -63,17 +63,17 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     lateness), last (instances in which it was last by more than the clock error). Times are sums
     over instances.
     """
-    found: dict[tuple[int, int], _Sums] = {}
-    over = Pass(trace, _of_batch, trace.clock_error_ns)
+    found: dict[tuple[int, int], _MemberSums] = {}
+    over = BatchPass(trace, _sum_batch, trace.clock_error_ns)
     for part in over:
-        communicator, sums = part.found
+        communicator, sums = part.value
         for number, values in sums.items():
             key = (int(part.callsites[number]), communicator)
             if key not in found:
-                found[key] = _Sums(trace.tables.communicators[communicator], values)
+                found[key] = _MemberSums(trace.tables.communicators[communicator], values)
                 continue
             for name, mine in found[key].values.items():
-                join = np.maximum if name == LARGEST else np.add
+                join = np.maximum if name == MAX_COLUMN else np.add
                 join(mine, values[name], out=mine)
     operations = [key.operation for key in over.callsites]
     parts = [
@@ -91,18 +91,18 @@ def rank_totals(trace: Trace) -> pd.DataFrame:
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     if trace.sample > 1:  # scaled like the sums of call sites
-        scale = scales(trace)[table["callsite"].to_numpy(np.int64)]
+        scale = callsite_scales(trace)[table["callsite"].to_numpy(np.int64)]
         for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
     return table.reset_index(drop=True)
 
 
-def _of_batch(
-    measure: Measure, batch: Batch, error_ns: int
+def _sum_batch(
+    measure: InstanceMetrics, batch: Batch, error_ns: int
 ) -> tuple[int, dict[int, dict[str, Array]]]:
     """Return a batch's communicator and the sums of its members, by call site."""
     found: dict[int, dict[str, Array]] = {}
-    for signature, index in measure.signatures(batch):
+    for signature, index in measure.group_by_signature(batch):
         if signature.callsite not in found:
             zeros = {name: np.zeros(len(batch.communicator.ranks)) for name in COLUMNS}
             found[signature.callsite] = zeros
@@ -128,23 +128,23 @@ def _add(
     first = arrival.min(0)
     lateness = arrival - first
     sums["lateness_ns"] += lateness.sum(1)
-    sums[LARGEST] = np.maximum(sums[LARGEST], lateness.max(1))
+    sums[MAX_COLUMN] = np.maximum(sums[MAX_COLUMN], lateness.max(1))
     last_row = arrival.argmax(0)
     late = lateness.max(0) > error_ns
     size = len(arrival)
     sums["last"] += np.bincount(last_row[late], minlength=size)
     if signature.state is None or size == 1:
         return
-    wait = waits(arrival, begin, finish, signature.group)
+    wait = compute_waits(arrival, begin, finish, signature.group)
     sums["total_wait_ns"] += wait.sum(1)
     if signature.group.rule.is_for_last and not signature.group.inter:
         sums["caused_ns"] += np.bincount(last_row, wait.sum(0), size)
     else:
-        row = awaited(arrival, signature.group)
+        row = awaited_rows(arrival, signature.group)
         sums["caused_ns"] += np.bincount(row.ravel(), wait.ravel(), size)
 
 
-def spent(trace: Trace) -> pd.DataFrame:
+def unrecorded_time(trace: Trace) -> pd.DataFrame:
     """Return one row per rank: rank, and ns in unrecorded calls, one column for each of SPENT.
 
     point_to_point (blocking calls), completion (Wait, Test etc.), one_sided, files (calls of a
@@ -156,7 +156,7 @@ def spent(trace: Trace) -> pd.DataFrame:
     return table.rename_axis("rank").reset_index()
 
 
-def point_to_point(trace: Trace) -> Float:
+def point_to_point_time(trace: Trace) -> Float:
     """Return ns in point-to-point and completion calls for each rank."""
     totals = np.zeros(trace.ranks)
     for rank in range(trace.ranks):
@@ -165,11 +165,11 @@ def point_to_point(trace: Trace) -> Float:
                 part = chunks[begin : begin + CHUNKS]
                 log = part[0].log
                 pieces = [(chunk.index, 0, log.layout.records) for chunk in part]
-                totals[rank] += _outside(log.read(pieces))
+                totals[rank] += _sum_outside(log.read(pieces))
     return totals
 
 
-def _outside(records: Array) -> float:
+def _sum_outside(records: Array) -> float:
     """Sum the time outside collectives; a value beyond 32 bits is in an extension record."""
     kind, outside, wide = records["kind"], records["outside_ns"], records["exit_ns"]
     plain = (kind >= CALL) & (kind <= COMPLETION) & (outside != WIDE)
@@ -177,7 +177,7 @@ def _outside(records: Array) -> float:
     return float(outside[plain].sum(dtype=np.float64) + wide[extended].sum(dtype=np.float64))
 
 
-def lateness(
+def lateness_picture(
     trace: Trace, instances: pd.DataFrame, ranks: Mapping[int, Int], rows: int, columns: int
 ) -> dict[int, Float]:
     """Return the lateness of ranks at some call sites, for pictures of at most rows x columns.
@@ -186,28 +186,28 @@ def lateness(
     Returns a float32 matrix per call site with the lateness after the first arrival in ns. Its
     cells are maxima over runs of ranks x runs of consecutive instances, NaN without arrivals.
     """
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     wanted = set(instances["communicator"].astype(str))
     first: dict[int, Int] = {}
     found: dict[int, Float] = {}
-    for callsite, own in instances.groupby("callsite", sort=False):
+    for callsite, callsite_rows in instances.groupby("callsite", sort=False):
         key = int(str(callsite))
         if key in ranks:
-            first[key] = own["first_arrival_ns"].to_numpy(np.int64)
-            shape = (min(rows, len(ranks[key])), min(columns, len(own)))
+            first[key] = callsite_rows["first_arrival_ns"].to_numpy(np.int64)
+            shape = (min(rows, len(ranks[key])), min(columns, len(callsite_rows)))
             found[key] = np.full(shape, np.nan, np.float32)
     for batch in trace.batches():
         # All signatures are visited, because call sites are numbered in order of appearance.
-        for signature, index in measure.signatures(batch):
+        for signature, index in measure.group_by_signature(batch):
             here = found.get(signature.callsite)
             if here is not None and here.size and batch.communicator.identity in wanted:
                 part = slice(None) if index is None else index
                 known, members = first[signature.callsite], ranks[signature.callsite]
-                _paint(here, batch, signature, part, known, members)
+                _add_lateness(here, batch, signature, part, known, members)
     return found
 
 
-def _paint(
+def _add_lateness(
     into: Float, batch: Batch, signature: Signature, part: slice | Int, first: Int, members: Int
 ) -> None:
     there = np.flatnonzero(signature.present)
@@ -238,14 +238,14 @@ class Instance:
     wait: Int
 
 
-def one_instance(
+def read_instance(
     trace: Trace, communicator: str, sequence: int, start: int = 0, since_ns: int | None = None
 ) -> Instance:
     """Return one instance without absent ranks; raises TraceError if it does not exist.
 
     Reads the trace from since_ns (no later than its first arrival), or from the beginning.
     """
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     for batch in trace.batches(batch=1 << 18, since_ns=since_ns):
         if batch.communicator.identity != communicator:
             continue
@@ -253,24 +253,24 @@ def one_instance(
         if not len(at):
             continue
         column = at[:1]
-        for signature, index in measure.signatures(batch):
+        for signature, index in measure.group_by_signature(batch):
             if index is None or column[0] in index:
-                return _instance(batch, signature, column)
+                return _make_instance(batch, signature, column)
     raise TraceError(f"{trace.path}: no instance {sequence} on the communicator {communicator:.40}")
 
 
-def _instance(batch: Batch, signature: Signature, column: Int) -> Instance:
+def _make_instance(batch: Batch, signature: Signature, column: Int) -> Instance:
     arrival, begin, finish = (m[:, column] for m in (batch.arrival, batch.begin, batch.finish))
     wait = np.zeros_like(arrival)
     everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
     if everyone and signature.state is not None and len(arrival) > 1:
-        wait = waits(arrival, begin, finish, signature.group)
+        wait = compute_waits(arrival, begin, finish, signature.group)
     there = signature.present
     ranks = batch.communicator.ranks[there]
     return Instance(ranks, arrival[there, 0], finish[there, 0], wait[there, 0])
 
 
-def recorded_at(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
+def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
     """Return the thread of a call, and its point-to-point time (ns) before the call.
 
     The call is identified by its enter time on the joint clock. Returns None if it is not found.

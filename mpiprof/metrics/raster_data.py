@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.metrics.aggregate import RANGES
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.aggregate import FACTOR_RANGES
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.operations import base_operation
 from mpiprof.trace.rank_arrays import Block, column
 from mpiprof.trace.trace import Trace
@@ -23,14 +23,14 @@ BLOCK = 1 << 16
 Step = Callable[[int], None]
 
 
-def row_of(trace: Trace, rows: int) -> Int:
+def assign_rows(trace: Trace, rows: int) -> Int:
     """Return the row of each rank in a picture of at most `rows` rows."""
     count = min(rows, trace.ranks)
     return np.arange(trace.ranks) * count // trace.ranks
 
 
 @dataclass(frozen=True)
-class Shares:
+class TimeShares:
     """Shares of each cell's time that ranks spend in operations: rows x columns x operations.
 
     `operations`: by the time in them, most first. `waiting`: the part of `cells` in which only
@@ -44,43 +44,43 @@ class Shares:
     point_to_point_ns: int
 
 
-def time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Shares:
+def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> TimeShares:
     """Divide the run into columns of equal time and the ranks into rows; two passes."""
     names = [base_operation(s.operation) for s in trace.tables.shapes]
     operations = sorted(set(names))
     of_shape = np.array([operations.index(name) for name in names], np.int64)
     end = max(trace.duration_ns, 1)
     edges = np.linspace(0, end, columns + 1)
-    row = row_of(trace, rows)
+    row = assign_rows(trace, rows)
     cells = np.zeros((int(row[-1]) + 1, columns, len(operations)))
     outside = 0
     for rank in range(trace.ranks):
         for block in trace.stream(rank, held=True).blocks(BLOCK):
             outside += int(column(block, "outside").sum())
             step(len(block))
-            chosen = _inside(block)
+            chosen = _records_inside(block)
             operation = of_shape[block.shape[chosen]]
             enter = (block.enter[chosen] - trace.started_ns).astype(np.float64)
             left = block.exit[chosen]
             exit_ = np.where(left == 0, end, left - trace.started_ns).astype(np.float64)
             for i in np.unique(operation).tolist():
                 mine = operation == i
-                cells[row[rank], :, i] += np.diff(_before(edges, enter[mine], exit_[mine]))
-    waiting = np.minimum(_waiting(trace, edges, row, of_shape, cells.shape), cells)
+                cells[row[rank], :, i] += np.diff(_time_before(edges, enter[mine], exit_[mine]))
+    waiting = np.minimum(_waiting_ns(trace, edges, row, of_shape, cells.shape), cells)
     order = np.argsort(-cells.sum((0, 1)), kind="stable")
     of_time = (edges[1] * np.bincount(row))[:, None, None]
     cells, waiting = (ns[:, :, order] / of_time for ns in (cells, waiting))
-    return Shares(tuple(operations[i] for i in order), cells, waiting, outside)
+    return TimeShares(tuple(operations[i] for i in order), cells, waiting, outside)
 
 
-def _waiting(
+def _waiting_ns(
     trace: Trace, edges: Float, row: Int, of_shape: Int, shape: tuple[int, int, int]
 ) -> Float:
     """Return the ns of waiting in rows x columns x operations; `row` of each rank."""
-    found, measure = np.zeros(shape), Measure(trace)
+    found, measure = np.zeros(shape), InstanceMetrics(trace)
     for batch in trace.batches():
         blocked = measure.blocked = np.zeros(batch.arrival.shape, np.int64)
-        measure.rows(batch)
+        measure.compute_rows(batch)
         for member, rank in enumerate(batch.communicator.ranks.tolist()):
             here = np.flatnonzero(blocked[member] > 0)
             operation = of_shape[batch.shape[member, here]]
@@ -88,11 +88,11 @@ def _waiting(
             for i in np.unique(operation).tolist():
                 mine = operation == i
                 end = begin[mine] + blocked[member, here[mine]]
-                found[row[rank], :, i] += np.diff(_before(edges, begin[mine], end))
+                found[row[rank], :, i] += np.diff(_time_before(edges, begin[mine], end))
     return found
 
 
-def _inside(block: Block) -> Bool:
+def _records_inside(block: Block) -> Bool:
     """Select the records of time in collectives: calls, and one record per Wait.
 
     A Wait that completes several operations leaves several records with equal times.
@@ -106,7 +106,7 @@ def _inside(block: Block) -> Bool:
     return chosen
 
 
-def _before(edges: Float, enter: Float, exit_: Float) -> Float:
+def _time_before(edges: Float, enter: Float, exit_: Float) -> Float:
     """Return the total time of the intervals before each edge."""
 
     def passed(times: Float) -> Float:
@@ -139,29 +139,29 @@ class Site:
     last: Int
 
 
-def sites(
+def make_sites(
     trace: Trace, chosen: Sequence[int], columns: int, rows: int, step: Step
 ) -> dict[int, Site]:
     """Return the data of the chosen call sites, without call sites that have no instances."""
     firsts: dict[int, list[Int]] = {c: [] for c in chosen}
-    for _, part in Measure(trace).batches():
-        for c, index in _arrived(part.callsite, part.arrived, chosen):
+    for _, part in InstanceMetrics(trace).iterate_batches():
+        for c, index in _collect_arrivals(part.callsite, part.arrived, chosen):
             firsts[c].append(part.first_arrival[index])
     made = {
         c: _Cells(trace, np.sort(np.concatenate(found)), columns, rows)
         for c, found in firsts.items()
         if found
     }
-    for batch, part in Measure(trace).batches():
+    for batch, part in InstanceMetrics(trace).iterate_batches():
         step(batch.shape.size)
-        for c, index in _arrived(part.callsite, part.arrived, list(made)):
+        for c, index in _collect_arrivals(part.callsite, part.arrived, list(made)):
             first = part.first_arrival[index]
             late = (batch.arrival[:, index] - first).astype(np.float64)
             made[c].add(batch.communicator.ranks, first, late, part.worst_factor[index])
     return {c: cells.site() for c, cells in made.items()}
 
 
-def _arrived(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[int, Int]]:
+def _collect_arrivals(callsite: Int, arrived: Bool, chosen: Sequence[int]) -> list[tuple[int, Int]]:
     here = np.intersect1d(callsite, np.array(chosen, np.int64)).tolist()
     found = [(c, np.flatnonzero((callsite == c) & arrived)) for c in here]
     return [(c, index) for c, index in found if len(index)]
@@ -173,10 +173,10 @@ class _Cells:
     def __init__(self, trace: Trace, firsts: Int, columns: int, rows: int) -> None:
         self.instances, count = len(firsts), min(columns, len(firsts))
         self.begins = firsts[np.arange(count) * len(firsts) // count]
-        self.row, self.columns = row_of(trace, rows), count
+        self.row, self.columns = assign_rows(trace, rows), count
         self.sums, self.counts = np.zeros((2, int(self.row[-1]) + 1, count))
         self.factors, self.spreads, self.each, self.known = np.zeros((4, count))
-        self.ranges = np.zeros(len(RANGES) + 1, np.int64)
+        self.ranges = np.zeros(len(FACTOR_RANGES) + 1, np.int64)
         self.late, self.took_part, self.last = np.zeros((3, trace.ranks))
 
     def add(self, ranks: Int, first: Int, late: Float, factor: Float) -> None:
@@ -201,7 +201,7 @@ class _Cells:
         known = ~np.isnan(factor)
         self.known += by_column(known)
         self.factors += by_column(np.where(known, factor, 0.0))
-        where = np.searchsorted(RANGES, factor[known], "right")
+        where = np.searchsorted(FACTOR_RANGES, factor[known], "right")
         self.ranges += np.bincount(where, minlength=len(self.ranges))
 
     def site(self) -> Site:

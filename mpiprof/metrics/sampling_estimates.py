@@ -22,7 +22,7 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Float, Int
 
-SUMMED = ("elapsed", "wait")
+ESTIMATED_SUMS = ("elapsed", "wait")
 
 # A set of instances with joint numbering: the communicator's index and a second number. The second
 # number is the negative sequence number of a persistent operation, or distinguishes communicators
@@ -31,7 +31,7 @@ Population = tuple[int, int]
 
 
 @dataclass
-class Kept:
+class SampleCount:
     """Sampled instances of a population: their count, and the number of the last one."""
 
     count: int = 0
@@ -39,7 +39,7 @@ class Kept:
 
 
 @dataclass
-class Sampled:
+class SampledInstances:
     """Sampled instances of each population, and sums of each call site by population.
 
     - parts: instances, then sums and sums of squares of each of SUMMED.
@@ -49,7 +49,7 @@ class Sampled:
     """
 
     every: int
-    kept: dict[Population, Kept] = field(default_factory=dict)
+    sample_counts: dict[Population, SampleCount] = field(default_factory=dict)
     parts: dict[int, dict[Population, Float]] = field(default_factory=dict)
     always: dict[int, Float] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class Sampled:
         # The starts of each persistent operation have their own numbers.
         within = np.where(started, -1 - batch.sequence, batch.start)
         number = np.where(started, batch.start, batch.sequence + 1)
-        values = np.stack([np.nan_to_num(getattr(rows, name)) for name in SUMMED])
+        values = np.stack([np.nan_to_num(getattr(rows, name)) for name in ESTIMATED_SUMS])
         index = batch.communicator.index
         for i in np.unique(site[alone]).tolist():
             mine = site == i
-            known = self.always.get(int(ids[i]), np.zeros(len(SUMMED)))
+            known = self.always.get(int(ids[i]), np.zeros(len(ESTIMATED_SUMS)))
             self.always[int(ids[i])] = known + values[:, mine].sum(1)
         if makes.any():
             self.made[index] = self.made.get(index, 0) + int(makes.sum())
@@ -88,16 +88,16 @@ class Sampled:
         places = zip(within[begins].tolist(), callsite[begins].tolist(), strict=True)
         for i, (which, of) in enumerate(places):
             population = (index, which)
-            kept = self.kept.setdefault(population, Kept())
+            kept = self.sample_counts.setdefault(population, SampleCount())
             kept.count += int(sums[0, i])
             kept.last = max(kept.last, int(last[i]))
             parts = self.parts.setdefault(of, {})
             parts[population] = parts.get(population, 0.0) + sums[:, i]
 
-    def join(self, other: Sampled, callsites: Int) -> None:
+    def add_sampled(self, other: SampledInstances, callsites: Int) -> None:
         """Add the samples of another object, whose call site i is callsites[i] in this object."""
-        for population, kept in other.kept.items():
-            known = self.kept.setdefault(population, Kept())
+        for population, kept in other.sample_counts.items():
+            known = self.sample_counts.setdefault(population, SampleCount())
             known.count += kept.count
             known.last = max(known.last, kept.last)
         for site, parts in other.parts.items():
@@ -106,17 +106,17 @@ class Sampled:
                 mine[population] = mine.get(population, 0.0) + sums
         for site, sums in other.always.items():
             number = int(callsites[site])
-            self.always[number] = self.always.get(number, np.zeros(len(SUMMED))) + sums
+            self.always[number] = self.always.get(number, np.zeros(len(ESTIMATED_SUMS))) + sums
         for index, count in other.made.items():
             self.made[index] = self.made.get(index, 0) + count
 
-    def instances(self, population: Population) -> float:
+    def estimate_instances(self, population: Population) -> float:
         """Return the estimated number of instances, excluding calls that are always recorded."""
-        kept = self.kept[population]
+        kept = self.sample_counts[population]
         always = self.made.get(population[0], 0) if population[1] == 0 else 0
         return float(max(kept.last + self.every - 1 - always, kept.count))
 
-    def scales(self, callsites: int, most_ns: float) -> Float:
+    def estimate_scales(self, callsites: int, most_ns: float) -> Float:
         """Return the number of instances that each recorded instance of a call site represents.
 
         most_ns: time of all ranks, an upper bound for the time in all calls.
@@ -124,7 +124,7 @@ class Sampled:
         scale, elapsed = np.ones(callsites), np.zeros(callsites)
         for callsite, parts in self.parts.items():
             count = [float(sums[0]) for sums in parts.values()]
-            weight = [self.instances(of) / self.kept[of].count for of in parts]
+            weight = [self.estimate_instances(of) / self.sample_counts[of].count for of in parts]
             scale[callsite] = np.average(weight, weights=count)
             elapsed[callsite] = sum(float(sums[1]) for sums in parts.values())
         estimated = float((scale * elapsed).sum())
@@ -133,7 +133,7 @@ class Sampled:
             scale *= max(room, 0.0) / estimated
         return np.maximum(scale, 1.0)
 
-    def interval(
+    def estimate_interval(
         self, name: str, value: float, callsites: Sequence[int], most_ns: float
     ) -> tuple[float, float]:
         """Return the confidence interval of the sum of one of SUMMED over some call sites.
@@ -142,7 +142,7 @@ class Sampled:
         """
         from scipy import special
 
-        at = SUMMED.index(name)
+        at = ESTIMATED_SUMS.index(name)
         joined: dict[Population, Float] = {}
         for callsite in callsites:
             for population, sums in self.parts.get(callsite, {}).items():
@@ -153,7 +153,7 @@ class Sampled:
             return value, value
         total = variance = 0.0
         for population, sums in joined.items():
-            squares = float(sums[1 + len(SUMMED) + at])
+            squares = float(sums[1 + len(ESTIMATED_SUMS) + at])
             part, doubt = self._estimate(population, float(sums[1 + at]), squares)
             total += part
             variance += doubt
@@ -173,14 +173,14 @@ class Sampled:
         The variance has two terms. One is the spread of the sampled values, with 0 for instances of
         other call sites. The other is the unknown number of instances after the last sampled one.
         """
-        kept, instances = self.kept[population].count, self.instances(population)
+        kept, instances = self.sample_counts[population].count, self.estimate_instances(population)
         mean = total / kept
         spread = max(squares - kept * mean**2, 0.0) / max(kept - 1, 1)
         of_sample = instances**2 * max(1 - kept / instances, 0.0) * spread / kept
         return instances * mean, of_sample + mean**2 * self.every * (self.every - 1)
 
 
-def scales(trace: Trace) -> Float:
+def callsite_scales(trace: Trace) -> Float:
     """Return the number of instances that each recorded instance of a call site represents."""
     sums, keys = trace.aggregate
     if sums.sampled is None:
@@ -189,7 +189,7 @@ def scales(trace: Trace) -> Float:
     return found
 
 
-def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
+def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
     """Return the columns with the confidence limits of estimated sums."""
     sampled, found = trace.aggregate[0].sampled, {}
     for name, values in totals.items():
@@ -205,10 +205,10 @@ def intervals(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int]:
     return found
 
 
-def totals(trace: Trace) -> dict[str, Estimate]:
+def estimate_totals(trace: Trace) -> dict[str, Estimate]:
     """Return the total time in calls (`elapsed`) and in waits (`wait`), in ns over all ranks."""
     table, found = trace.callsites, {}
-    for name in SUMMED:
+    for name in ESTIMATED_SUMS:
         columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
         value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
         if trace.sample > 1 and trace.record != "summary":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import MpiprofError, UsageError
-from mpiprof.metrics.problem_size import problem_of
+from mpiprof.metrics.problem_size import make_problem
 from mpiprof.metrics.wait_states import Group
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.dependence import dependence
@@ -20,7 +20,7 @@ from mpiprof.trace.types import Int
 Link = tuple[float, float]  # time of an empty message (ns) and per byte (ns)
 
 
-def link_of(table: Mapping[str, Any] | None) -> Link:
+def find_link(table: Mapping[str, Any] | None) -> Link:
     """Return the link that determined block sizes in the run; zeros if none was measured."""
     try:
         machine = of_table(table, "the trace's machine table")
@@ -29,7 +29,7 @@ def link_of(table: Mapping[str, Any] | None) -> Link:
     return machine.alpha, machine.beta
 
 
-def follow(
+def add_dependence(
     group: Group,
     base: str,
     algorithm: str,
@@ -49,7 +49,7 @@ def follow(
     place = {name: number for number, name in enumerate(dict.fromkeys(nodes))}
     alpha, beta = link
     made = replace(
-        problem_of(base, (len(nodes), 0), group.root, *passed),
+        make_problem(base, (len(nodes), 0), group.root, *passed),
         nodes=tuple(place[name] for name in nodes),
         alpha=alpha,
         beta=beta,

@@ -10,7 +10,7 @@ from mpiprof.trace.selector_log import KINDS, NUMBERS, read
 from mpiprof.trace.trace import Trace
 
 
-def selection(trace: Trace) -> dict[str, pd.DataFrame]:
+def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
     """Return a table for each type of log entry, in order of writing; all empty without `auto`.
 
     The columns are KINDS and NUMBERS of trace/selector_log.py. Table `key` also has `sites` (list

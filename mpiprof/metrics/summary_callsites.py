@@ -26,7 +26,7 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Part:
+class CommunicatorSums:
     """A call site on one communicator: its instances, the observed instances, and their sums.
 
     `sums` as in metrics/insitu_statistics.py, or None if no instance was observed.
@@ -56,7 +56,7 @@ class SummaryCallsite:
 
     trace: Trace
     calls: Any
-    parts: Sequence[Part]
+    parts: Sequence[CommunicatorSums]
 
     @property
     def operation(self) -> str:
@@ -107,14 +107,14 @@ class SummaryCallsite:
         return np.concatenate([part.volume.bytes[~np.isnan(part.volume.bytes)]
                                for part in self.parts])  # fmt: skip
 
-    def over_instances(self, value: Callable[[Part], float]) -> float:
+    def over_instances(self, value: Callable[[CommunicatorSums], float]) -> float:
         """Return the mean of a value of each part, weighted by its instances."""
         return weighted_mean([value(p) for p in self.parts], [p.instances for p in self.parts])
 
     @cached_property
-    def _seen(self) -> list[tuple[Part, dict[str, Any], float]]:
+    def _seen(self) -> list[tuple[CommunicatorSums, dict[str, Any], float]]:
         """Parts with observed instances, their sums, and the divisor of their factors."""
-        return [(p, p.sums, _time(self.trace, p)) for p in self.parts if p.sums is not None]
+        return [(p, p.sums, _message_time(self.trace, p)) for p in self.parts if p.sums is not None]
 
     def mean(self, name: str, *, factor: bool = False) -> float:
         """Return the mean of a sum over the observed instances; in units of T if `factor`."""
@@ -184,13 +184,13 @@ class SummaryCallsite:
 def summary_callsites(trace: Trace) -> list[SummaryCallsite]:
     """Return the call sites of a trace recorded as summary, by number."""
     table: pd.DataFrame = trace.summary
-    sums = _sums(trace, table)
+    sums = _sums_by_callsite(trace, table)
     found = []
     for number in range(int(table["callsite"].max()) + 1):
         mine = table[table["callsite"] == number]
         operation = str(mine["operation"].iloc[0])
         parts = [
-            _part(trace, operation, index, calls, sums.get((number, index)))
+            _make_part(trace, operation, index, calls, sums.get((number, index)))
             for index in mine["communicator"].unique().tolist()
             for calls in (mine[mine["communicator"] == index],)
         ]
@@ -198,17 +198,17 @@ def summary_callsites(trace: Trace) -> list[SummaryCallsite]:
     return found
 
 
-def _sums(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
+def _sums_by_callsite(trace: Trace, table: pd.DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
     """Return the statistics of each call site (by number) on each communicator."""
-    places = ["operation", "communicator", "site_id"]
-    numbers = table[[*places, "callsite"]].drop_duplicates()
+    communicators = ["operation", "communicator", "site_id"]
+    numbers = table[[*communicators, "callsite"]].drop_duplicates()
     sums: dict[tuple[int, int], dict[str, Any]] = {}
-    for row in trace.statistics.merge(numbers, on=places).to_dict("records"):
+    for row in trace.statistics.merge(numbers, on=communicators).to_dict("records"):
         _add(sums.setdefault((int(row["callsite"]), int(row["communicator"])), {}), row)
     return sums
 
 
-ADDED = (
+ADDED_COLUMNS = (
     *("instances", "elapsed_ns", "average_imbalance_ns"),
     *("worst_imbalance_ns", "wait_ns", "balanced"),
 )
@@ -219,11 +219,11 @@ def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
     if row["latest_count"] > into.get("latest_count", -1):
         into.update(latest_rank=row["latest_rank"], latest_count=row["latest_count"])
     into["worst_most_ns"] = max(into.get("worst_most_ns", 0), row["worst_most_ns"])
-    for name in ADDED:
+    for name in ADDED_COLUMNS:
         into[name] = into.get(name, 0) + row[name]
 
 
-ALONE = dict.fromkeys(
+SINGLE_RANK_SUMS = dict.fromkeys(
     ("elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0
 ) | {
     "worst_most_ns": 0,
@@ -232,21 +232,23 @@ ALONE = dict.fromkeys(
 }
 
 
-def _part(
+def _make_part(
     trace: Trace, operation: str, index: int, calls: Any, sums: dict[str, Any] | None
-) -> Part:
+) -> CommunicatorSums:
     communicator = trace.tables.communicators[index]
     per_rank = calls.groupby("rank")[["calls", "sent", "received"]].sum()
     instances = int(per_rank["calls"].max())
     if communicator.size == 1:  # a single rank waits for no rank
-        sums = ALONE | {"instances": instances, "balanced": instances}
-    found = _volume(trace, base_operation(operation), index, per_rank)
+        sums = SINGLE_RANK_SUMS | {"instances": instances, "balanced": instances}
+    found = _mean_volume(trace, base_operation(operation), index, per_rank)
     nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
     time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
-    return Part(operation, index, communicator.size, instances, found, float(time), sums)
+    return CommunicatorSums(
+        operation, index, communicator.size, instances, found, float(time), sums
+    )
 
 
-def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
+def _mean_volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     """Return the bytes of an instance, from the mean of each rank over its calls."""
     communicator = trace.tables.communicators[index]
     members = communicator.ranks.tolist()
@@ -264,7 +266,7 @@ def _volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     return volume(base, *known, -1, peers)
 
 
-def mean_bytes(part: Part) -> float:
+def mean_bytes(part: CommunicatorSums) -> float:
     """Return the mean of the known bytes that a rank sends; NaN if none is known."""
     known = part.volume.bytes[~np.isnan(part.volume.bytes)]
     return float(known.mean()) if len(known) else NAN
@@ -277,7 +279,7 @@ def weighted_mean(values: Any, weights: Any) -> float:
     return float(np.average(v[good], weights=w[good])) if good.any() else NAN
 
 
-def _time(trace: Trace, part: Part) -> float:
+def _message_time(trace: Trace, part: CommunicatorSums) -> float:
     """Return T for the factors; 1 for a single rank, where instances are always balanced."""
     if trace.tables.communicators[part.communicator].size == 1:
         return 1.0

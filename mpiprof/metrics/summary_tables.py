@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-def summary(trace: Trace) -> pd.DataFrame:
+def make_summary(trace: Trace) -> pd.DataFrame:
     """Return one row per rank and shape.
 
     callsite (its number in `callsites`), rank, operation, site (text), site_id and communicator
@@ -64,14 +64,14 @@ def summary(trace: Trace) -> pd.DataFrame:
                     }
                 )
     frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
-    keys = site_keys(frame)
-    places = zip(frame["operation"], frame["communicator"], frame["site_id"], strict=True)
+    keys = callsite_keys(frame)
+    positions = zip(frame["operation"], frame["communicator"], frame["site_id"], strict=True)
     numbers: dict[tuple[str, frozenset[int]], int] = {}
-    frame["callsite"] = [numbers.setdefault(keys[place], len(numbers)) for place in places]
+    frame["callsite"] = [numbers.setdefault(keys[position], len(numbers)) for position in positions]
     return frame
 
 
-def summed_up(trace: Trace) -> pd.DataFrame:
+def summarise_totals(trace: Trace) -> pd.DataFrame:
     """Return one row per call site, by time, of calls past a log's limit or of all calls in a ring.
 
     operation, sites (described), calls, bytes (sent and received), total_ns and longest_ns, over
@@ -97,7 +97,7 @@ def summed_up(trace: Trace) -> pd.DataFrame:
     return frame.sort_values("total_ns", ascending=False, ignore_index=True)
 
 
-def site_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
+def callsite_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, frozenset[int]]]:
     """Return the call site (operation and sites) of each operation, communicator and site.
 
     If each rank calls an operation on a communicator at one site only, all these sites belong to

@@ -12,7 +12,7 @@ from pandas.api.types import union_categoricals
 
 from mpiprof.errors import TraceError
 from mpiprof.metrics.columns import of_instances
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import EMPTY, is_nonblocking
@@ -22,11 +22,11 @@ from mpiprof.trace.sites import describe_sites, site_label
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Int
 
-BLOCK = 1 << 16  # records per read
-PIECE = 1 << 18  # rows per piece
+BLOCK_RECORDS = 1 << 16  # records per read
+PIECE_ROWS = 1 << 18  # rows per piece
 
 
-def processes(trace: Trace) -> pd.DataFrame:
+def make_processes(trace: Trace) -> pd.DataFrame:
     """Return one row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason.
 
     Times are on the joint clock, NA if unknown. end_reason is None for a rank that neither
@@ -64,14 +64,14 @@ def communicator_names(trace: Trace) -> list[str]:
     return found
 
 
-def site_labels(trace: Trace) -> list[str]:
+def label_sites(trace: Trace) -> list[str]:
     """Return a label for each site of the tables; the last entry is for an unknown site."""
     sites = trace.tables.sites
     described = describe_sites(sites, [[i] for i in range(len(sites))])
     return [site_label(d[0]) for d in described] + ["?"]
 
 
-def events(trace: Trace) -> pd.DataFrame:
+def make_events(trace: Trace) -> pd.DataFrame:
     """Return one row per call, by rank and in order.
 
     rank, thread, operation, site (text), communicator (identity), sequence, start (n-th start of a
@@ -82,32 +82,32 @@ def events(trace: Trace) -> pd.DataFrame:
     choice (state of the selector that chose the algorithm: observe, probe, hold; empty without
     one).
     """
-    frame: pd.DataFrame = pd.concat(list(event_pieces(trace)), ignore_index=True)
+    frame: pd.DataFrame = pd.concat(list(make_event_pieces(trace)), ignore_index=True)
     return frame
 
 
-def event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     """Yield the rows of `events` in order, in pieces of bounded length; at least one, maybe empty.
 
     A rank with nonblocking or persistent operations is read as a whole, because calls and their
     completions may be far apart.
     """
     columns = _EventColumns(trace)
-    held: list[_Part] = []
+    buffered: list[_RankCalls] = []
     made = 0
     for rank in range(trace.ranks):
-        for part in _rank_parts(trace, rank):
-            held.append(part)
-            if sum(len(p.block) for p in held) >= PIECE:
+        for part in _read_rank_parts(trace, rank):
+            buffered.append(part)
+            if sum(len(p.block) for p in buffered) >= PIECE_ROWS:
                 made += 1
-                yield columns.frame(held)
-                held = []
-    if held or not made:
-        yield columns.frame(held or [_Part(0, EMPTY, EMPTY.enter, EMPTY.exit)])
+                yield columns.make_frame(buffered)
+                buffered = []
+    if buffered or not made:
+        yield columns.make_frame(buffered or [_RankCalls(0, EMPTY, EMPTY.enter, EMPTY.exit)])
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RankCalls:
     """Calls and starts of one rank, with enter and exit of each completion (0 without one)."""
 
     rank: int
@@ -120,7 +120,7 @@ class _EventColumns:
     """Columns that follow from shapes, prepared for all events."""
 
     def __init__(self, trace: Trace) -> None:
-        shapes, labels = trace.tables.shapes, site_labels(trace)
+        shapes, labels = trace.tables.shapes, label_sites(trace)
         of = trace.tables.communicators
         self.texts = {
             "operation": [s.operation for s in shapes],
@@ -134,7 +134,7 @@ class _EventColumns:
         self.received = [s.received for s in shapes]
         self.root = [s.root for s in shapes]
 
-    def frame(self, parts: list[_Part]) -> pd.DataFrame:
+    def make_frame(self, parts: list[_RankCalls]) -> pd.DataFrame:
         """Return some parts as rows."""
         block = join([p.block for p in parts])
         shape = block.shape
@@ -151,40 +151,40 @@ class _EventColumns:
             "sequence": block.sequence.astype(np.int64),
             "start": column(block, "start"),
             "enter_ns": block.enter,
-            "exit_ns": nullable(block.exit, block.exit == 0),
-            "completion_enter_ns": _completion([p.completion_enter for p in parts]),
-            "completion_exit_ns": _completion([p.completion_exit for p in parts]),
-            "bytes": _bytes(shape, self.sent, column(block, "sent")),
-            "received": _bytes(shape, self.received, column(block, "received")),
-            "root": _bytes(shape, self.root, np.full(len(block), -1, np.int64)),
+            "exit_ns": nullable_column(block.exit, block.exit == 0),
+            "completion_enter_ns": _completion_times([p.completion_enter for p in parts]),
+            "completion_exit_ns": _completion_times([p.completion_exit for p in parts]),
+            "bytes": _byte_column(shape, self.sent, column(block, "sent")),
+            "received": _byte_column(shape, self.received, column(block, "received")),
+            "root": _byte_column(shape, self.root, np.full(len(block), -1, np.int64)),
             "algorithm": text("algorithm"),
             "flags": text("flags"),
             "outside_ns": column(block, "outside"),
-            "choice": _categories(list(CHOICES), column(block, "choice")),
+            "choice": _categorical(list(CHOICES), column(block, "choice")),
         }
         frame: pd.DataFrame = pd.DataFrame(table)
         return frame
 
 
-def nullable(values: Array, missing: Bool) -> Any:
+def nullable_column(values: Array, missing: Bool) -> Any:
     """Return an Int64 column with NA where `missing`."""
     return pd.arrays.IntegerArray(np.where(missing, 0, values).astype(np.int64), missing.copy())
 
 
-def _completion(parts: list[Int]) -> Any:
+def _completion_times(parts: list[Int]) -> Any:
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    return nullable(joined, joined == 0)
+    return nullable_column(joined, joined == 0)
 
 
-def _bytes(shape: Array, of_shape: list[int], given: Int) -> Any:
+def _byte_column(shape: Array, of_shape: list[int], given: Int) -> Any:
     known = np.array([*of_shape, -1], np.int64)[shape]
     values = np.where(given >= 0, given, known)
-    return nullable(values, values < 0)
+    return nullable_column(values, values < 0)
 
 
-def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
+def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
     """Yield a rank's calls and starts by block, or all at once if some complete later."""
-    blocks = trace.stream(rank).blocks(BLOCK)
+    blocks = trace.stream(rank).blocks(BLOCK_RECORDS)
     ids = trace.tables.shape_map(rank)
     names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
     if any(is_nonblocking(name) or name.endswith("_init") for name in names):
@@ -194,15 +194,19 @@ def _rank_parts(trace: Trace, rank: int) -> Iterator[_Part]:
         kind = column(block, "kind")
         opener = block.take((kind == CALL) | (kind == START))
         opener.exit = np.where(column(opener, "kind") == START, 0, opener.exit)
-        yield _Part(rank, opener, *_completions(trace, opener, block.take(kind == COMPLETION)))
+        yield _RankCalls(
+            rank, opener, *_match_completions(trace, opener, block.take(kind == COMPLETION))
+        )
 
 
-def _completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
+def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
     """Return enter and exit of the completion of each call or start, 0 without one."""
     enter, exit_ = np.zeros(len(opener), np.int64), np.zeros(len(opener), np.int64)
     if len(closer):
         communicator = np.array([s.communicator for s in trace.tables.shapes], np.int64)
-        keys = np.concatenate([_key(communicator, opener), _key(communicator, closer)])
+        keys = np.concatenate(
+            [_completion_key(communicator, opener), _completion_key(communicator, closer)]
+        )
         _, ids = np.unique(keys, axis=0, return_inverse=True)
         ids = ids.reshape(-1)
         where = np.full(int(ids.max()) + 1, -1, np.int64)
@@ -214,13 +218,13 @@ def _completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int, Int]:
     return enter, exit_
 
 
-def _key(communicator: Int, block: Block) -> Int:
+def _completion_key(communicator: Int, block: Block) -> Int:
     return np.stack(
         [communicator[block.shape], block.sequence.astype(np.int64), column(block, "start")], 1
     )
 
 
-def instances(trace: Trace) -> pd.DataFrame:
+def make_instances(trace: Trace) -> pd.DataFrame:
     """Return one row per instance, in order of first arrival.
 
     communicator (identity), sequence, start (n-th start), operation, algorithm (with its
@@ -229,7 +233,7 @@ def instances(trace: Trace) -> pd.DataFrame:
     value for each instance, and choice (as in `events`). Undefined values are
     NA or NaN. An instance with an absent or open member is not complete.
     """
-    pieces = list(instance_pieces(trace))
+    pieces = list(make_instance_pieces(trace))
     frame: pd.DataFrame = pd.concat(
         [piece.drop(columns=list(INSTANCE_TEXTS)) for piece in pieces], ignore_index=True
     )
@@ -240,30 +244,30 @@ def instances(trace: Trace) -> pd.DataFrame:
     return ordered
 
 
-def instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
+def make_instance_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
     """Yield the rows of `instances` in matching order, in pieces; at least one, maybe empty.
 
     Batches are joined, because a program may create thousands of communicators with one batch each.
     """
-    measure = Measure(trace)
-    labels = site_labels(trace)
-    held: list[_Matched] = []
+    measure = InstanceMetrics(trace)
+    labels = label_sites(trace)
+    buffered: list[_Matched] = []
     made = 0
-    for batch, rows in measure.batches():
-        held.append((batch, rows))
+    for batch, rows in measure.iterate_batches():
+        buffered.append((batch, rows))
         made += len(batch)
-        if made >= PIECE:
-            yield _instance_frame(measure, labels, held)
-            held, made = [], 0
-    if held or not measure.callsites:
-        yield _instance_frame(measure, labels, held or [_no_instance()])
+        if made >= PIECE_ROWS:
+            yield _instance_frame(measure, labels, buffered)
+            buffered, made = [], 0
+    if buffered or not measure.callsites:
+        yield _instance_frame(measure, labels, buffered or [_empty_instance()])
 
 
 INSTANCE_TEXTS = {"communicator": 0, "operation": 3, "algorithm": 4, "sites": 6}  # and columns
 _Matched = tuple[Batch, Rows]
 
 
-def _no_instance() -> _Matched:
+def _empty_instance() -> _Matched:
     none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
     nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
     matrices = (nothing, nothing, nothing, nothing, nothing)
@@ -272,10 +276,12 @@ def _no_instance() -> _Matched:
     return batch, Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
 
 
-def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -> pd.DataFrame:
+def _instance_frame(
+    measure: InstanceMetrics, labels: list[str], matched: list[_Matched]
+) -> pd.DataFrame:
     keys = list(measure.callsites)
     sites = [" | ".join(labels[i] for i in sorted(k.sites)) for k in keys]
-    batches, parts = [batch for batch, _ in held], [rows for _, rows in held]
+    batches, parts = [batch for batch, _ in matched], [rows for _, rows in matched]
     communicators = [batch.communicator for batch in batches]
     lengths = [len(batch) for batch in batches]
 
@@ -287,45 +293,45 @@ def _instance_frame(measure: Measure, labels: list[str], held: list[_Matched]) -
     numbers = {identity: i for i, identity in enumerate(identities)}
     communicator = np.repeat([numbers[c.identity] for c in communicators], lengths)
     table: dict[str, Any] = {
-        "communicator": _categories(identities, communicator),
+        "communicator": _categorical(identities, communicator),
         "sequence": np.concatenate([batch.sequence for batch in batches]),
         "start": np.concatenate([batch.start for batch in batches]),
-        "operation": _categories([k.operation for k in keys], callsite),
-        "algorithm": _categories(list(measure.algorithms), of("algorithm")),
+        "operation": _categorical([k.operation for k in keys], callsite),
+        "algorithm": _categorical(list(measure.algorithms), of("algorithm")),
         "callsite": callsite,
-        "sites": _categories(sites, callsite),
+        "sites": _categorical(sites, callsite),
         "size": np.repeat([c.size for c in communicators], lengths).astype(np.int64),
         "complete": complete,
         "first_arrival_ns": of("first_arrival"),
-        "last_arrival_ns": nullable(of("last_arrival"), last_rank < 0),
+        "last_arrival_ns": nullable_column(of("last_arrival"), last_rank < 0),
         "first_rank": of("first_rank"),
-        "last_rank": nullable(last_rank, last_rank < 0),
-        "last_exit_ns": nullable(of("last_exit"), ~complete),
+        "last_rank": nullable_column(last_rank, last_rank < 0),
+        "last_exit_ns": nullable_column(of("last_exit"), ~complete),
         **{
             name: np.concatenate([instance(rows) for rows in parts])
             for name, instance in of_instances().items()
         },
-        "choice": _categories(list(CHOICES), np.concatenate([_choice(b) for b in batches])),
+        "choice": _categorical(list(CHOICES), np.concatenate([_choice_column(b) for b in batches])),
     }
     frame: pd.DataFrame = pd.DataFrame(table)
     return frame
 
 
-def _choice(batch: Batch) -> Array:
+def _choice_column(batch: Batch) -> Array:
     return np.zeros(len(batch), np.uint8) if batch.choice is None else batch.choice
 
 
-def _categories(labels: list[str], index: Array) -> Any:
+def _categorical(labels: list[str], index: Array) -> Any:
     return pd.Categorical(labels).take(index) if labels else pd.Categorical([])
 
 
-def matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
+def make_matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
     """Return arrivals and exits of one call site: int64 ns, instances (by first arrival) x ranks.
 
     The columns are the ranks of its communicator, or of all its communicators in world rank order
     (`matrix_ranks`). An absent rank has arrival -1. An open or absent call has exit 0.
     """
-    found = list(_of_callsite(trace, callsite))
+    found = list(_iterate_callsite(trace, callsite))
     ranks = np.unique(np.concatenate([members for members, *_ in found]))
     arrivals, exits, first = [], [], []
     for members, arrival, finish, first_arrival in found:
@@ -342,14 +348,14 @@ def matrix(trace: Trace, callsite: int) -> tuple[Int, Int]:
 
 def matrix_ranks(trace: Trace, callsite: int) -> Int:
     """Return the world ranks of the columns of `matrix`, ascending."""
-    return np.unique(np.concatenate([ranks for ranks, *_ in _of_callsite(trace, callsite)]))
+    return np.unique(np.concatenate([ranks for ranks, *_ in _iterate_callsite(trace, callsite)]))
 
 
-def _of_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, Int]]:
+def _iterate_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, Int, Int]]:
     """Yield ranks, arrivals (-1 if absent), exits and first arrivals of a call site per batch."""
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     any_found = False
-    for batch, rows in measure.batches():
+    for batch, rows in measure.iterate_batches():
         index = np.flatnonzero(rows.callsite == callsite)
         if len(index):
             any_found = True

@@ -28,15 +28,15 @@ class Estimate:
     high: float
 
 
-UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
+UNKNOWN_ESTIMATE = Estimate(float("nan"), float("nan"), float("nan"))
 
 
-def stretches(instances: int) -> Int:
+def number_stretches(instances: int) -> Int:
     """Return the stretch of the run of each of `instances` consecutive instances."""
     return np.arange(instances) * min(GROUPS, instances) // max(instances, 1)
 
 
-def jackknife(
+def jackknife_estimate(
     sums: Float, statistic: Callable[[Float], Float], bounds: tuple[float, float] | None = None
 ) -> list[Estimate]:
     """Return a statistic of sums (stretches x K) over all stretches, with confidence intervals.
@@ -62,7 +62,7 @@ def jackknife(
 
 
 @dataclass(frozen=True)
-class Effects:
+class EffectAnalysis:
     """Analysis of variance of sums of lateness by rank and by stretch of constant conditions.
 
     node: the node of each rank. groups: number of rank sets (communicators), each of which centres
@@ -73,7 +73,7 @@ class Effects:
     ranks: int
     groups: int
 
-    def shares(self, sums: Float, nodes: bool) -> Float:
+    def variance_shares(self, sums: Float, nodes: bool) -> Float:
         """Return the shares of the variance by rank, by node and at random.
 
         sums: number of instances, sum of squares, then counts and sums of lateness per rank (phases
@@ -83,7 +83,7 @@ class Effects:
         degrees of freedom times the random mean square) moves to the random share.
         """
         instances, total = sums[0], sums[1]
-        count, mean = self.means(sums[2:])
+        count, mean = self.mean_lateness(sums[2:])
         between = float((count * mean**2).sum())
         seen = (count > 0).sum()
         phases = (count > 0).any(1).sum()
@@ -104,7 +104,7 @@ class Effects:
         share: Float = parts / parts.sum()
         return share
 
-    def means(self, sums: Float) -> tuple[Float, Float]:
+    def mean_lateness(self, sums: Float) -> tuple[Float, Float]:
         """Return counts and mean lateness, phases x ranks."""
         count, lateness = sums.reshape(2, -1, self.ranks)
         return count, lateness / np.maximum(count, 1)
@@ -123,7 +123,7 @@ class Effects:
 
     def node_lateness(self, sums: Float, nodes: int) -> Float:
         """Return how much later each node (median of its ranks) is than the other nodes."""
-        count, mean = self.means(sums)
+        count, mean = self.mean_lateness(sums)
         whole = np.maximum(count.sum(0), 1)
         values = (count * mean).sum(0) / whole
         median = np.array([np.median(values[self.node == node]) for node in range(nodes)])
@@ -131,7 +131,7 @@ class Effects:
 
     def nodes_differ(self, sums: Float, least: float) -> bool:
         """Return whether nodes differ significantly and by more than `least` ns."""
-        count, mean = self.means(sums[2:])
+        count, mean = self.mean_lateness(sums[2:])
         whole = count.sum(0)
         there = np.flatnonzero(whole > 0)
         return nodes_differ((count * mean).sum(0)[there] / whole[there], self.node[there], least)
@@ -148,7 +148,7 @@ def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
         return False
     if np.ptp([np.median(group) for group in groups]) <= least:
         return False
-    groups = [_drawn_in(group) for group in groups]
+    groups = [_clip_outliers(group) for group in groups]
     drawn = np.concatenate(groups)
     within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
     between = float(((drawn - drawn.mean()) ** 2).sum()) - within
@@ -161,25 +161,25 @@ def nodes_differ(lateness: Float, node: Int, least: float) -> bool:
     return bool(special.fdtrc(*free, ratio) < SIGNIFICANT)
 
 
-def _drawn_in(values: Float) -> Float:
+def _clip_outliers(values: Float) -> Float:
     """Return values with outliers clipped to three (robust) standard deviations from the median."""
     median = np.median(values)
     reach = 3 * np.median(np.abs(values - median)) / 0.6745
     return np.asarray(np.clip(values, median - reach, median + reach))
 
 
-def centred(values: Float) -> Float:
+def centre_columns(values: Float) -> Float:
     """Return ranks x instances minus the mean of each instance."""
     difference: Float = values - values.mean(0)
     return difference
 
 
-def grouped(values: Float, group: Int, groups: int) -> Float:
+def sum_groups(values: Float, group: Int, groups: int) -> Float:
     """Return sums over the instances of each group: groups x ranks from ranks x instances."""
     return np.stack([np.bincount(group, row, groups) for row in values], 1)
 
 
-def after_median_of_others(values: Float) -> Float:
+def subtract_median_of_others(values: Float) -> Float:
     """Return each value minus the median of the other values of its column."""
     count = len(values)
     if count < 2:

@@ -72,16 +72,16 @@ class Group:
         return found
 
 
-def earliest(arrival: Times, group: Group) -> Times:
+def earliest_exit(arrival_ns: Times, group: Group) -> Times:
     """Return the earliest possible exit of each rank; a single row if all ranks wait for all."""
     if group.through is not None:
-        return group.through.latest(arrival)
-    exits = arrival.copy()
+        return group.through.latest(arrival_ns)
+    exits = arrival_ns.copy()
     for rows, first, last in group.spans:
-        latest = arrival[first : last.max() + 1]
+        latest = arrival_ns[first : last.max() + 1]
         if (last != last[0]).any():
             latest = np.take(np.maximum.accumulate(latest, axis=0), last - first, axis=0)
-        elif len(last) == len(latest) == len(arrival):
+        elif len(last) == len(latest) == len(arrival_ns):
             return np.asarray(latest.max(0))
         else:
             latest = latest.max(0)
@@ -89,33 +89,33 @@ def earliest(arrival: Times, group: Group) -> Times:
     return exits
 
 
-def waits(arrival: Int, begin: Int, finish: Int, group: Group) -> Int:
+def compute_waits(arrival_ns: Int, begin_ns: Int, exit_ns: Int, group: Group) -> Int:
     """Return the wait of each rank between its begin and its finish.
 
     If the rule is unspecified, the library synchronised all members if no rank left before the last
     arrival.
     """
-    wait: Int = np.minimum(earliest(arrival, group), finish)
-    wait -= begin
+    wait: Int = np.minimum(earliest_exit(arrival_ns, group), exit_ns)
+    wait -= begin_ns
     np.maximum(wait, 0, out=wait)
     if group.rule is WaitRule.UNSPECIFIED:
-        wait[:, finish.min(0) < arrival.max(0)] = 0
+        wait[:, exit_ns.min(0) < arrival_ns.max(0)] = 0
     return wait
 
 
-def awaited(arrival: Int, group: Group) -> Int:
+def awaited_rows(arrival_ns: Int, group: Group) -> Int:
     """Return the row that each row had to wait for, or the row itself if it waits for none."""
-    order = np.argsort(arrival, axis=0, kind="stable")
-    place = np.empty_like(order)
-    np.put_along_axis(place, order, np.arange(len(order))[:, None], axis=0)
-    last = np.broadcast_to(earliest(place, group), place.shape)
+    order = np.argsort(arrival_ns, axis=0, kind="stable")
+    position = np.empty_like(order)
+    np.put_along_axis(position, order, np.arange(len(order))[:, None], axis=0)
+    last = np.broadcast_to(earliest_exit(position, group), position.shape)
     return np.asarray(np.take_along_axis(order, last, axis=0))
 
 
-def completion_skew(begin: Int, finish: Int) -> Float:
+def completion_skew(begin_ns: Int, exit_ns: Int) -> Float:
     """Return time in a synchronising operation after the first exit, summed over ranks."""
-    first = finish.min(0)
-    skew = finish - np.maximum(first, begin)
+    first = exit_ns.min(0)
+    skew = exit_ns - np.maximum(first, begin_ns)
     np.maximum(skew, 0, out=skew)
     total: Float = skew.sum(0).astype(np.float64)
     return total

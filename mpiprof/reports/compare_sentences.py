@@ -16,7 +16,7 @@ from mpiprof.reports.text import held_time
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
-    from mpiprof.metrics.coverage import Held
+    from mpiprof.metrics.coverage import Coverage
     from mpiprof.trace import Trace
 
 NOTABLE = 0.1  # share of the time in collectives; a larger difference may be significant
@@ -40,7 +40,7 @@ def verdict(
     lines.append(sums or _sure(found, runs, len(other)))
     held = [trace.derive("held") for trace in (*before, *other)]
     lines.append(_parts([*before, *other], held))
-    unlike = len({None if one is None else one.why for one in held}) > 1
+    unlike = len({None if one is None else one.reason for one in held}) > 1
     if not (unlike and found.outcome == "faster"):  # the other parts of the run may be slower
         lines.append(_do(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
@@ -55,10 +55,10 @@ def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
     return f"{which}: sums don't tell by how much instances differ by chance."
 
 
-def _parts(traces: Sequence[Trace], held: Sequence[Held | None]) -> str:
+def _parts(traces: Sequence[Trace], held: Sequence[Coverage | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
     told = [
-        f"{trace.path.name} holds {held_time(one)} of {format_time(trace.run_ns)} ({one.why})"
+        f"{trace.path.name} holds {held_time(one)} of {format_time(trace.run_ns)} ({one.reason})"
         for trace, one in zip(traces, held, strict=True)
         if one is not None
     ]

@@ -29,7 +29,7 @@ from mpiprof.reports import (
 from mpiprof.reports.site_labels import place, routine_at
 
 if TYPE_CHECKING:
-    from mpiprof.metrics.raster_data import Shares, Site
+    from mpiprof.metrics.raster_data import Site, TimeShares
     from mpiprof.trace import Trace
 
 LISTED, DRAWN = 50, 12  # maximum call sites in the table, and with pictures
@@ -75,9 +75,9 @@ def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     if trace.record == "summary":
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
     rows = cast(list[dict[str, Any]], callsites.head(LISTED).to_dict("records"))
-    shares = raster_data.time_shares(trace, COLUMNS, ROWS, step)
+    shares = raster_data.compute_time_shares(trace, COLUMNS, ROWS, step)
     chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
-    sites = raster_data.sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
+    sites = raster_data.make_sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
@@ -111,7 +111,7 @@ def _list(kind: str, lines: Sequence[str]) -> str:
     return f"<{kind}>{every}</{kind}>" if every else ""
 
 
-def _time(trace: Trace, shares: Shares) -> list[str]:
+def _time(trace: Trace, shares: TimeShares) -> list[str]:
     inside, waiting, total = phrases.run_times(trace)
     messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
     parts = [
@@ -138,7 +138,7 @@ def _findings(trace: Trace) -> list[str]:
     return ['<h2 id="findings">Verdict</h2>', *head, said]
 
 
-def _timeline(trace: Trace, shares: Shares) -> list[str]:
+def _timeline(trace: Trace, shares: TimeShares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mpiprof.diagnosis.causes import Causes
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.diagnosis.verdict import Verdict
-    from mpiprof.metrics.coverage import Held
+    from mpiprof.metrics.coverage import Coverage
     from mpiprof.trace import Trace
 
 NAN = float("nan")
@@ -97,12 +97,12 @@ def summed_up(trace: Trace) -> list[dict[str, Any]]:
 
 def held_part(trace: Trace) -> dict[str, Any] | None:
     """Return the part of a run that its ring logs contain, or None if they contain all of it."""
-    held: Held | None = trace.derive("held")
+    held: Coverage | None = trace.derive("held")
     if held is None:
         return None
     return {
         "since_ns": plain(held.since_ns),
-        "held_ns": plain(held.held_ns),
+        "held_ns": plain(held.recorded_ns),
         "instances": held.instances,
         "total_instances": held.total,
     }

@@ -16,8 +16,8 @@ from mpiprof.interface.format_units import (
 )
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.libraries import mpi_name
-from mpiprof.metrics.callsites import averages, distribution, routines
-from mpiprof.metrics.coverage import LOST
+from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
+from mpiprof.metrics.coverage import LOST_REASON
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import pattern_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mpiprof.metrics.coverage import Held
+    from mpiprof.metrics.coverage import Coverage
     from mpiprof.trace import Trace
 
 
@@ -104,21 +104,21 @@ def _between(trace: Trace, name: str) -> str:
     return f"; between {found.replace(' to ', ' and ')}" if found else ""
 
 
-def held_part(held: Held) -> str:
+def held_part(held: Coverage) -> str:
     """Return which part of a run the trace contains."""
     of = f"{format_count(held.instances)}" + (
         f" of {format_count(held.total)}" if held.total else ""
     )
-    but = {"--limit": ", but for what was summed up later", LOST: ""}
+    but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
     return (
-        f"{held_time(held)}, {of} instances ({held.why}); all figures here are of this part"
-        f"{but.get(held.why, ', but for the totals of all')}"
+        f"{held_time(held)}, {of} instances ({held.reason}); all figures here are of this part"
+        f"{but.get(held.reason, ', but for the totals of all')}"
     )
 
 
-def held_time(held: Held) -> str:
+def held_time(held: Coverage) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return f"the {'last' if held.why == '--record ring' else 'first'} {format_time(held.held_ns)}"
+    return f"the {'last' if held.reason == '--record ring' else 'first'} {format_time(held.recorded_ns)}"
 
 
 def summarised(observed: int, instances: int) -> str:
@@ -195,9 +195,9 @@ def factor_table(callsites: Any) -> str:
 
     Tables 4 and 5 of Faraj et al.
     """
-    joined = routines(callsites)
+    joined = join_by_routine(callsites)
     major = joined[joined["major"]].to_dict("records")
-    overall: dict[str, Any] = {**averages(callsites)}
+    overall: dict[str, Any] = {**average_factors(callsites)}
     overall |= {"operation": "all routines", "elapsed_share": 1.0}
     overall |= {name: int(joined[name].sum()) for name in ("count", "recorded")}
     rows: list[dict[str, Any]] = [overall]
@@ -218,7 +218,7 @@ def distribution_table(trace: Trace) -> str:
 
     Figure 2 of Faraj et al. Returns an empty text if no factor is known.
     """
-    found = distribution(trace)
+    found = factor_distribution(trace)
     if not found[["small_count", "large_count"]].to_numpy().sum():
         return ""
     columns = [Column("ω/T", [str(name) for name in found["range"]], left=True)]
@@ -235,7 +235,7 @@ def routine_table(trace: Trace, callsites: Any) -> str:
 
     Times are per rank. Sizes are of the messages with time T.
     """
-    rows = routines(callsites).to_dict("records")
+    rows = join_by_routine(callsites).to_dict("records")
     groups = dict(list(callsites.groupby("operation")))
     whole = float(trace.process_time_ns)
     return render(

@@ -12,7 +12,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.formats.otf2 import open_converted
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
@@ -56,7 +56,7 @@ def open_trace(
     folder = open_converted(path)
     if workers is not None:
         refuse_plain(folder)
-    trace = _Trace(folder, {**DERIVED, **kept, "shapes": shapes}, workers)
+    trace = _Trace(folder, {**DERIVED, **kept, "shapes": name_native_shapes}, workers)
     trace.given_machine = machine
     return trace
 

@@ -13,12 +13,13 @@ from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding
 from mpiprof.metrics.disagreement import Disagreement, Side
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.metrics.wait_matrix import Whom
+from mpiprof.metrics.wait_matrix import WaitMatrix
 from mpiprof.store.cache import DamagedError, Entry, Writer
 from mpiprof.trace.clock import Clock
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Causes, Clock, Disagreement, Estimate, Finding, Side, Whom)
+    kind.__name__: kind
+    for kind in (Causes, Clock, Disagreement, Estimate, Finding, Side, WaitMatrix)
 }
 TEXT = ("str", "string", "object")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics.coverage import first_number
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.coverage import first_recorded
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.store import cache
 from mpiprof.timeline.segments import (
@@ -155,11 +155,11 @@ class _Matched:
         # An open call gets a visible length, even if it was entered recently.
         margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
         self.end_ns = trace.started_ns + trace.duration_ns + margin
-        self.measure = Measure(trace)
+        self.measure = InstanceMetrics(trace)
         self.count = 0
         for batch in trace.batches():
             self.measure.blocked = np.zeros(batch.arrival.shape, np.int64)
-            rows = self.measure.rows(batch)
+            rows = self.measure.compute_rows(batch)
             self._segments(batch, self.measure.blocked)
             self._lateness(batch, rows)
             instances.write(self.count, _instances(batch, rows))
@@ -229,7 +229,7 @@ def _instances(batch: Batch, rows: Rows) -> Array:
 
 def _firsts(trace: Trace, found: _Matched) -> dict[int, int]:
     """Return the number of each call site's first recorded instance; above 0 in wrapped rings."""
-    return {n: first_number(trace, n) for n in range(len(found.measure.callsites))}
+    return {n: first_recorded(trace, n) for n in range(len(found.measure.callsites))}
 
 
 def _instances_in_order(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics.rank_totals import recorded_at
+from mpiprof.metrics.rank_totals import find_call
 from mpiprof.timeline.segments import COMPLETION, OPEN, SEGMENT
 from mpiprof.timeline.window import Request, Shown, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
@@ -203,7 +203,7 @@ def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float
         row[4] += float(segment["wait"])
         row[5] = max(row[5], int(segment["flags"] & OPEN))
     for row in sorted(found.values(), key=lambda r: -r[1])[:TOLD]:
-        row[6:] = recorded_at(timeline.trace, row[0], row[1] + base) or (None, None)
+        row[6:] = find_call(timeline.trace, row[0], row[1] + base) or (None, None)
     return [found[rank] for rank in sorted(found)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.metrics.tables import communicator_names, site_labels
+from mpiprof.metrics.tables import communicator_names, label_sites
 from mpiprof.store import cache
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.row_layout import Classes, Rows, States
@@ -104,7 +104,7 @@ class Timeline:
     @cached_property
     def sites(self) -> list[str]:
         """Label of each site; the last one is for an unknown site."""
-        return site_labels(self.trace)
+        return label_sites(self.trace)
 
     @cached_property
     def communicators(self) -> list[str]:

@@ -293,7 +293,7 @@ class Trace(Records):
         return found
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
-        """Return the wait matrix at some or all call sites, as metrics.wait_matrix.Whom."""
+        """Return the wait matrix at some or all call sites, as metrics.wait_matrix.WaitMatrix."""
         return self.derive("waiting_for", several(callsites))
 
     def matrix_ranks(self, callsite: int | str) -> Int:

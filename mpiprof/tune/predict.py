@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.metrics.algorithm_score import parts
+from mpiprof.metrics.algorithm_score import score_parts
 from mpiprof.model.machine import Machine, with_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
@@ -128,7 +128,7 @@ def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> flo
 
 def spent(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
     """Return each process's share of the score in ns."""
-    return parts(work.operation, arrivals, exits, problem)
+    return score_parts(work.operation, arrivals, exits, problem)
 
 
 def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:

@@ -17,9 +17,9 @@ import numpy as np
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.progress import show_work
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Signature
-from mpiprof.metrics.problem_size import class_span, known_bytes, problem_of, size_classes
+from mpiprof.metrics.problem_size import class_span, known_bytes, make_problem, size_classes
 from mpiprof.model.catalogue import catalogue
 from mpiprof.model.schedule import Problem
 from mpiprof.trace.batch import Batch
@@ -122,11 +122,11 @@ def works(trace: Trace, most: int) -> list[Work]:
 
 
 def _collected(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
-    measure = Measure(trace)
+    measure = InstanceMetrics(trace)
     operations = {a.operation for a in catalogue()}
     found: dict[tuple[Any, ...], _Rows] = {}
     for batch in trace.batches():
-        parts = list(measure.signatures(batch))
+        parts = list(measure.group_by_signature(batch))
         keys, algorithms = list(measure.callsites), list(measure.algorithms)
         for signature, index in parts:
             key = keys[signature.callsite]
@@ -268,7 +268,7 @@ def _patterns(
         for i in inside[(np.arange(count) * len(inside)) // count].tolist():
             arrivals, exits, sent, received = rows.kept[i].columns
             begin = rows.kept[i].first
-            problem = problem_of(operation, sizes, rows.root, sent, received)
+            problem = make_problem(operation, sizes, rows.root, sent, received)
             came, left = ((t - begin).astype(np.float64) for t in (arrivals, exits))
             made.append(Pattern(problem, came, left, share / count))
     return tuple(made)

@@ -39,19 +39,19 @@ def test_shares_of_time_equal_the_planted_shares(tmp_path: Path) -> None:
         made.add(rank, made.shape(rank, "barrier", "world"), 0, *times)
     made.add(0, made.shape(0, "bcast", "world", root=0), 1, 900, 925)
     trace = mpiprof.open(made.write(tmp_path / "trace"))
-    shares = raster_data.time_shares(trace, 10, 8, lambda _: None)
+    shares = raster_data.compute_time_shares(trace, 10, 8, lambda _: None)
     assert shares.operations == ("barrier", "bcast")
     barrier = [[0, 0, 0, 0, 0, 0.5, 1, 1, 0.75, 0], [0, 0, 0, 0, 0, 0, 0, 0.75, 1, 1]]
     np.testing.assert_allclose(shares.cells[:, :, 0], barrier)
     assert shares.cells[:, :, 1].sum() == pytest.approx(0.25)
     np.testing.assert_allclose(
-        raster_data.time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
+        raster_data.compute_time_shares(trace, 10, 1, lambda _: None).cells[0], shares.cells.mean(0)
     )
 
 
 def test_waiting_equals_the_planted_waiting(trace: Trace, folder: Path, tmp_path: Path) -> None:
     """Cells sum to the wait time of call sites, and show it before the late rank's arrival."""
-    shares = raster_data.time_shares(trace, 40, 4, lambda _: None)
+    shares = raster_data.compute_time_shares(trace, 40, 4, lambda _: None)
     assert (shares.waiting <= shares.cells + 1e-12).all()
     waited = shares.waiting.sum((0, 1)) * trace.duration_ns / 40
     kinds = trace.callsites["operation"].map(base_operation)
@@ -68,7 +68,7 @@ def test_waiting_equals_the_planted_waiting(trace: Trace, folder: Path, tmp_path
 
 def test_lateness_equals_the_planted_lateness(trace: Trace) -> None:
     chosen = int(trace.callsites.loc[trace.callsites["operation"] == "bcast", "callsite"].iloc[0])
-    site = raster_data.sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
+    site = raster_data.make_sites(trace, [chosen], 7, 100, lambda _: None)[chosen]
     late = [0, 3_001, 20_007, 500]
     np.testing.assert_allclose(site.lateness, np.tile(np.array(late)[:, None], 7))
     np.testing.assert_allclose(site.late, late)
@@ -77,7 +77,7 @@ def test_lateness_equals_the_planted_lateness(trace: Trace) -> None:
     np.testing.assert_allclose(site.worst_imbalance, np.ptp(arrivals, axis=1)[:7])
     assert int(site.ranges.sum()) == 30
     # A late rank stays visible if other ranks share its row.
-    site = raster_data.sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
+    site = raster_data.make_sites(trace, [chosen], 7, 2, lambda _: None)[chosen]
     np.testing.assert_allclose(site.lateness, np.tile([[3_001], [20_007]], 7))
 
 

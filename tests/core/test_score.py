@@ -14,8 +14,8 @@ from support.recorder_score import recorded, score_program
 
 from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.loop import score_ns
-from mpiprof.metrics.algorithm_score import score
-from mpiprof.metrics.wait_states import Group, waits
+from mpiprof.metrics.algorithm_score import score_instances
+from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS, WaitRule
 from mpiprof.tune.replay.imposed_arrivals import Shot, Task
@@ -39,12 +39,12 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     arrival = generator.integers(0, 1000, (members, 20))
     finish = arrival + generator.integers(0, 1500, (members, 20))
     problem = Problem(size, 8, root=max(root, 0), remote_size=remote)
-    wanted = score(operation, arrival, finish, problem)
+    wanted = score_instances(operation, arrival, finish, problem)
 
     here = recorded(recorder, operation, (size, remote), root, arrival, finish)
     assert here[:, 0].tolist() == np.floor(wanted + 1e-6).tolist()
     group = Group(OPERATIONS[operation].wait_rule, (size, remote), root)
-    waited = waits(arrival, arrival, finish, group)
+    waited = compute_waits(arrival, arrival, finish, group)
     assert here[:, 1].tolist() == waited.sum(0).tolist()
     after = finish.mean(0) - arrival.max(0)
     assert np.abs(here[:, 2] - after).max() <= 2  # two means, each rounded to ns
@@ -79,6 +79,6 @@ def test_known_scores(
 ) -> None:
     arrival, finish = np.array(arrivals), np.array(exits)
     problem = Problem(sizes[0], 8, root=root, remote_size=sizes[1])
-    assert score(operation, arrival, finish, problem) == pytest.approx(expected)
+    assert score_instances(operation, arrival, finish, problem) == pytest.approx(expected)
     here = recorded(recorder, operation, sizes, root, arrival[:, None], finish[:, None])
     assert here[0, 0] == int(expected)

@@ -18,8 +18,8 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.core.generator.symbol_tables import natives_header
 from mpiprof.metrics import column_table
-from mpiprof.metrics.algorithm_score import score
-from mpiprof.metrics.wait_states import Group, earliest
+from mpiprof.metrics.algorithm_score import score_instances
+from mpiprof.metrics.wait_states import Group, earliest_exit
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS, WaitRule, awaited_ranks
 from mpiprof.reports import sentences
@@ -62,7 +62,7 @@ def test_the_earliest_exit_is_the_last_awaited_arrival(
         for row in range(size):
             for other in awaited_ranks(rule, row, sizes, root, sources[row]):
                 expected[row] = np.maximum(expected[row], arrival[other])
-        assert (np.broadcast_to(earliest(arrival, group), arrival.shape) == expected).all()
+        assert (np.broadcast_to(earliest_exit(arrival, group), arrival.shape) == expected).all()
 
 
 # ---- one changed entry
@@ -90,7 +90,7 @@ def is_changed(request: pytest.FixtureRequest) -> bool:
 
 def test_scores_of_tune_studies_and_recorder_follow(is_changed: bool, tmp_path: Path) -> None:
     expected = ALL_SCORE if is_changed else SCAN_SCORE
-    assert score("scan", ARRIVALS, EXITS, Problem(4, 8)).tolist() == [expected]
+    assert score_instances("scan", ARRIVALS, EXITS, Problem(4, 8)).tolist() == [expected]
     program = score_program(tmp_path, natives_header("mpich"))
     found = recorded(program, "scan", (4, 0), 0, ARRIVALS, EXITS)
     assert found[0, 0] == int(expected)

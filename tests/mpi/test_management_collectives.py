@@ -16,7 +16,7 @@ from support.wait_until import wait_until
 
 import mpiprof
 from mpiprof.hang import job_verdict, rank_state, status
-from mpiprof.metrics.wait_states import Group, waits
+from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.operations import WaitRule
 from mpiprof.trace import Trace
 
@@ -143,7 +143,7 @@ def test_waiting_is_computed_from_arrivals_and_exits_only() -> None:
     group = Group(WaitRule.UNSPECIFIED, (3, 0))
     arrival = np.array([[0, 0], [10, 10], [100, 100]])
     finish = np.array([[105, 20], [104, 104], [103, 103]])  # the second releases a rank early
-    found = waits(arrival, arrival, finish, group)
+    found = compute_waits(arrival, arrival, finish, group)
     assert found.tolist() == [[100, 0], [90, 0], [0, 0]]
 
 

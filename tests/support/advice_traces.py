@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import mpiprof
-from mpiprof.metrics.problem_size import problem_of
+from mpiprof.metrics.problem_size import make_problem
 from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import simulate
 from mpiprof.testing.synthetic import Synthetic
@@ -63,7 +63,7 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
     for i in range(sites):
         contribution = 8 * int(2 ** random.uniform(10, 17))
         moved = np.array(_bytes(operation, size, contribution))[:, None].repeat(size, 1)
-        given = problem_of(operation, (size, 0), 0, moved[0], moved[1])
+        given = make_problem(operation, (size, 0), 0, moved[0], moved[1])
         came = _arrivals(random, i, size, 10 ** random.uniform(3, 5))
         pattern = tasks.Pattern(given, came[0].astype(float), came[0].astype(float), 1.0)
         of = tasks.Work(

@@ -18,7 +18,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding, Gain, find_findings
-from mpiprof.metrics.variance_components import SIGNIFICANT, after_median_of_others, nodes_differ
+from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
 from mpiprof.reports import phrases, sentences
 from mpiprof.tune.gains import gains
 
@@ -383,4 +383,4 @@ def test_median_of_the_others() -> None:
             [values[i, j] - np.median(np.delete(values[:, j], i)) for j in range(50)]
             for i in range(ranks)
         ]
-        assert after_median_of_others(values).tolist() == expected
+        assert subtract_median_of_others(values).tolist() == expected

@@ -11,7 +11,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.diagnosis.compare import compare
 from mpiprof.diagnosis.compare_verdict import judge_difference
-from mpiprof.metrics.coverage import LOST
+from mpiprof.metrics.coverage import LOST_REASON
 from mpiprof.reports.compare_sentences import verdict as in_words
 from mpiprof.trace import Trace
 
@@ -62,7 +62,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     last = 38 * MS + MS  # both ranks leave the last logged allreduce
     assert trace.dropped == 160 and trace.duration_ns == last
-    assert trace.derive("held").why == LOST
+    assert trace.derive("held").why == LOST_REASON
     code, text, _ = run_verb("report", tmp_path / "t")
     assert code == 0 and "26 % of all ranks' time is waiting" in text
     assert "the first 39.0 ms, 20 instances (later records could not be written)" in text

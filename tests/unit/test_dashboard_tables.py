@@ -27,7 +27,12 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.errors import TraceError, UsageError
-from mpiprof.metrics.rank_totals import lateness, one_instance, point_to_point, rank_totals
+from mpiprof.metrics.rank_totals import (
+    lateness_picture,
+    make_rank_totals,
+    point_to_point_time,
+    read_instance,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> TraceData:
 
 
 def test_rank_totals_add_up_to_the_call_sites(data: TraceData) -> None:
-    totals = rank_totals(data.trace).groupby("callsite")[
+    totals = make_rank_totals(data.trace).groupby("callsite")[
         ["elapsed_ns", "total_wait_ns", "caused_ns"]
     ]
     sums = totals.sum()
@@ -48,7 +53,7 @@ def test_rank_totals_add_up_to_the_call_sites(data: TraceData) -> None:
 
 
 def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: TraceData) -> None:
-    totals = rank_totals(data.trace)
+    totals = make_rank_totals(data.trace)
     reduce = totals[totals["operation"] == "allreduce"].set_index("rank")
     assert (reduce["last"] == np.where(reduce.index == 5, 30, 0)).all()
     # Exact except for the clocks of two nodes, which are accurate to 1 ns.
@@ -67,7 +72,7 @@ def test_point_to_point_is_summed_also_where_32_bits_are_few(tmp_path: Path) -> 
     trace.extension(1, 1, 5_000_000_000)
     trace.records[1] = [trace.records[1][1], trace.records[1][0]]
     trace.records[1][1]["outside_ns"] = [np.iinfo(np.uint32).max, 13]
-    found = point_to_point(mpiprof.open(trace.write(tmp_path / "trace")))
+    found = point_to_point_time(mpiprof.open(trace.write(tmp_path / "trace")))
     assert found.tolist() == [18, 5_000_000_013]
 
 
@@ -78,23 +83,23 @@ def test_lateness_is_that_of_the_matrix(data: TraceData) -> None:
     arrivals, _ = data.trace.matrix(callsite)
     late = np.where(arrivals >= 0, arrivals, np.nan)
     late = (late - np.nanmin(late, axis=1, keepdims=True))[:, ranks]
-    whole = lateness(data.trace, instances, {callsite: ranks}, 100, 1000)[callsite]
+    whole = lateness_picture(data.trace, instances, {callsite: ranks}, 100, 1000)[callsite]
     assert np.array_equal(whole, late.T, equal_nan=True)
     # Runs of instances show their largest value.
-    small = lateness(data.trace, instances, {callsite: ranks}, 2, 10)[callsite]
+    small = lateness_picture(data.trace, instances, {callsite: ranks}, 2, 10)[callsite]
     runs = np.nanmax(late.T.reshape(2, 2, 10, len(late) // 10), axis=(1, 3))
     assert np.array_equal(small, runs)
 
 
 def test_one_instance_is_a_row_of_the_matrix(data: TraceData) -> None:
     row = data.instances.query("operation == 'allreduce'").iloc[7]
-    found = one_instance(data.trace, row["communicator"], row["sequence"])
+    found = read_instance(data.trace, row["communicator"], row["sequence"])
     arrivals, exits = data.trace.matrix(row["callsite"])
     assert np.array_equal(found.arrival, arrivals[7])
     assert np.array_equal(found.finish, exits[7])
     assert found.wait.sum() == row["wait_ns"]
     with pytest.raises(TraceError, match="no instance 999"):
-        one_instance(data.trace, row["communicator"], 999)
+        read_instance(data.trace, row["communicator"], 999)
 
 
 @pytest.mark.parametrize(

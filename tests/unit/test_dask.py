@@ -24,7 +24,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import TraceError
 from mpiprof.interface import progress
 from mpiprof.metrics import aggregate, batch_map
-from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 
@@ -41,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_map, "PIECE", (1, 1))  # a block each
+    monkeypatch.setattr(batch_map, "CALLS_PER_PIECE", (1, 1))  # a block each
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def client(cluster: Any) -> Any:
 
 
 def with_workers(folder: Path, client: Any) -> Trace:
-    return Trace(folder, {**DERIVED, "shapes": shapes}, dask_workers.Workers(client))
+    return Trace(folder, {**DERIVED, "shapes": name_native_shapes}, dask_workers.Workers(client))
 
 
 def check(folder: Path, client: Any, scratch: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_worker_that_is_killed_under_way_is_replaced(
     with client(cluster) as connected:
         found = with_workers(folders["several"], connected)
         with monkeypatch.context() as patched:
-            patched.setattr(aggregate, "summed", do)
+            patched.setattr(aggregate, "sum_batch", do)
             table = found.callsites
     assert marker.exists()
     known = mpiprof.open(folders["several"]).callsites

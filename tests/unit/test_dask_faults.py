@@ -19,7 +19,7 @@ from mpiprof.diagnosis.lazy_tables import DERIVED
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
 from mpiprof.metrics import batch_map
-from mpiprof.metrics.library_algorithms import shapes
+from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_map, "PIECE", (1, 1))  # a block each
+    monkeypatch.setattr(batch_map, "CALLS_PER_PIECE", (1, 1))  # a block each
 
 
 def started(protocol: str = "inproc") -> Any:
@@ -52,8 +52,8 @@ def cluster() -> Iterator[Any]:
 
 def passing(folder: Path, client: Any) -> Iterator[Any]:
     """Start a slow pass."""
-    trace = Trace(folder, {**DERIVED, "shapes": shapes}, dask_workers.Workers(client))
-    return iter(batch_map.Pass(trace, _slow))
+    trace = Trace(folder, {**DERIVED, "shapes": name_native_shapes}, dask_workers.Workers(client))
+    return iter(batch_map.BatchPass(trace, _slow))
 
 
 def _slow(*_: object) -> int:

@@ -124,12 +124,12 @@ def test_verbs_print_the_same(pairs: dict[str, tuple[Path, Path]], tmp_path: Pat
 
 
 def test_an_instance_is_found_from_its_time_on(pairs: dict[str, tuple[Path, Path]]) -> None:
-    from mpiprof.metrics.rank_totals import one_instance
+    from mpiprof.metrics.rank_totals import read_instance
 
     ours, theirs = (mpiprof.open(path) for path in pairs["several"])
     for row in ours.instances.iloc[[0, 8_900, -1]].to_dict("records"):
         named = (row["communicator"], row["sequence"], row["start"])
-        a, b = (one_instance(t, *named, row["first_arrival_ns"]) for t in (ours, theirs))
+        a, b = (read_instance(t, *named, row["first_arrival_ns"]) for t in (ours, theirs))
         for name in ("ranks", "arrival", "finish", "wait"):
             assert getattr(a, name).tolist() == getattr(b, name).tolist()
 

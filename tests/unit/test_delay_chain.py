@@ -10,7 +10,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.diagnosis.delay_chain import NOT_RECORDED, START, BatchData, BatchHistory, Origin, walk
-from mpiprof.metrics.instance_metrics import Measure
+from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Int
 
@@ -95,7 +95,7 @@ def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool
     made.ended_ns = 9 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (batch,) = Trace(tmp_path / "t").batches(before=True)
-    ((signature, _),) = Measure(trace).signatures(batch)
+    ((signature, _),) = InstanceMetrics(trace).group_by_signature(batch)
     retained = BatchData.of_batch(batch)
     retained.signature[:] = 0
     found = walk(BatchHistory(trace.tables.shapes, [signature], turned), retained, 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.metrics.wait_states import Group, awaited, waits
+from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
 from mpiprof.model.dependence import dependence
 from mpiprof.model.machine import uniform
 from mpiprof.model.schedule import Problem, find
@@ -89,13 +89,13 @@ def test_a_late_inner_rank_is_waited_for() -> None:
     arrival = np.zeros((8, 2), np.int64)
     arrival[1, 0], arrival[0, 1] = 50, 20
     finish = np.full((8, 2), 60)
-    waited = waits(arrival, arrival, finish, group)
+    waited = compute_waits(arrival, arrival, finish, group)
     assert waited[:, 0].tolist() == [0, 0, 0, 50, 0, 50, 0, 50]
     assert waited[:, 1].tolist() == [0, *[20] * 7]
-    rows = awaited(arrival, group)
+    rows = awaited_rows(arrival, group)
     assert rows[[3, 5, 7], 0].tolist() == [1, 1, 1] and (rows[:, 1] == 0).all()
     alone = Group(WaitRule.ALL_FOR_ROOT, (8, 0), root=0)
-    assert waits(arrival, arrival, finish, alone)[:, 0].tolist() == [0] * 8
+    assert compute_waits(arrival, arrival, finish, alone)[:, 0].tolist() == [0] * 8
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_late_inner_rank_is_waited_for() -> None:
 )
 def test_who_is_waited_for(group: Group, wanted: list[int]) -> None:
     arrival = np.array([[0], [5], [9], [3]])
-    assert awaited(arrival, group)[:, 0].tolist() == wanted
+    assert awaited_rows(arrival, group)[:, 0].tolist() == wanted
 
 
 def test_what_is_too_much_is_not_followed() -> None:

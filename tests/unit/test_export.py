@@ -85,8 +85,8 @@ def test_csv_gives_back_the_tables(folder: Path, trace: Trace, tmp_path: Path) -
 
 
 def test_pieces_are_the_whole(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PIECE", 50)
-    pieces = list(tables.event_pieces(trace))
+    monkeypatch.setattr(tables, "PIECE_ROWS", 50)
+    pieces = list(tables.make_event_pieces(trace))
     assert len(pieces) > 3
     pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), trace.events)
 

@@ -10,7 +10,7 @@ import pytest
 from support.synthetic import Synthetic
 
 import mpiprof
-from mpiprof.metrics.callsites import averages, distribution, routines
+from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.trace.types import Int
 
 A, B = "app.py:10:step", "app.py:20:solve"
@@ -176,13 +176,13 @@ def test_an_instance_may_have_several_sites(tmp_path: Path) -> None:
 
 def test_routines_averages_and_distribution(tmp_path: Path) -> None:
     trace = two_sites(tmp_path)
-    by = routines(trace.callsites)
+    by = join_by_routine(trace.callsites)
     assert by["operation"].tolist() == ["allreduce", "bcast"]
     assert by["count"].tolist() == [3, 2]
     assert by["major"].tolist() == [True, False]
     worst = trace.instances["worst_factor"]
-    assert averages(trace.callsites)["worst_factor"] == pytest.approx(worst.mean())
-    shares = distribution(trace).set_index("range")
+    assert average_factors(trace.callsites)["worst_factor"] == pytest.approx(worst.mean())
+    shares = factor_distribution(trace).set_index("range")
     assert shares["small"].sum() == pytest.approx(1)
     assert shares.loc["32-128", "small"] == 1  # 500000 / 10008
     assert shares.loc["<1", "large"] == 1

@@ -12,8 +12,8 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.metrics import bincount, quantiles
-from mpiprof.metrics.instance_rows import Rows, empty_rows
-from mpiprof.metrics.quantiles import LEVELS, NAMES, Quantiles, buckets, middles
+from mpiprof.metrics.instance_rows import Rows, make_empty_rows
+from mpiprof.metrics.quantiles import LEVELS, NAMES, Quantiles, bucket_middles, bucket_numbers
 from mpiprof.trace.types import Float, Int
 
 ERROR = 1 / 128
@@ -21,7 +21,7 @@ MS = 1_000_000
 
 
 def rows_of(elapsed: Float, wait: Float) -> Rows:
-    rows = empty_rows(len(wait))
+    rows = make_empty_rows(len(wait))
     rows.complete[:] = ~np.isnan(wait)
     rows.mean_elapsed, rows.wait = elapsed, wait
     return rows
@@ -49,7 +49,7 @@ def test_quantiles_are_as_near_as_promised(count: int) -> None:
     where %= 1 + count // 10
     found = Quantiles()
     found.add(rows, np.array([2, 5, 11]), where)
-    table = found.table(12)
+    table = found.make_table(12)
     assert list(table) == list(NAMES)
     for place, callsite in enumerate((2, 5, 11)):
         mine = where == place
@@ -66,9 +66,9 @@ def test_quantiles_are_as_near_as_promised(count: int) -> None:
 
 def test_a_bucket_s_middle_is_near_all_that_is_in_it() -> None:
     values = np.concatenate([np.arange(1, 5_000), np.geomspace(1, 2.0**62, 100_000)]).astype(float)
-    assert (np.abs(middles(buckets(values)) / values - 1) <= ERROR).all()
-    assert (np.diff(buckets(np.sort(values))) >= 0).all()
-    assert middles(buckets(np.array([0.0, 0.999]))).tolist() == [0, 0]
+    assert (np.abs(bucket_middles(bucket_numbers(values)) / values - 1) <= ERROR).all()
+    assert (np.diff(bucket_numbers(np.sort(values))) >= 0).all()
+    assert bucket_middles(bucket_numbers(np.array([0.0, 0.999]))).tolist() == [0, 0]
 
 
 def test_the_order_of_joining_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,19 +84,19 @@ def test_the_order_of_joining_does_not_matter(monkeypatch: pytest.MonkeyPatch) -
             rows, where = pieces[piece]
             part = Quantiles()
             part.add(rows, np.array([0, 1, 4]), np.array([1, 2, 0])[where])
-            joined.join(part, np.array([2, 0, -1, -1, 1]))
-        for name, values in whole.table(3).items():
-            assert values.tobytes() == joined.table(3)[name].tobytes(), name
+            joined.add_counts(part, np.array([2, 0, -1, -1, 1]))
+        for name, values in whole.make_table(3).items():
+            assert values.tobytes() == joined.make_table(3)[name].tobytes(), name
 
 
 def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, where = random_rows(3, 4_000)
     tables = []
     for some in (1 << 30, -(1 << 30)):
-        monkeypatch.setattr(bincount, "SOME", some)
+        monkeypatch.setattr(bincount, "DENSE_CELLS", some)
         found = Quantiles()
         found.add(rows, np.array([0, 3, 4]), where)
-        tables.append(found.table(5))
+        tables.append(found.make_table(5))
     for name in NAMES:
         assert tables[0][name].tobytes() == tables[1][name].tobytes(), name
 

@@ -16,7 +16,7 @@ from mpiprof.diagnosis import sampling
 from mpiprof.diagnosis.samples import Sample
 from mpiprof.formats import dataset
 from mpiprof.metrics import block_index, instance_series
-from mpiprof.metrics.block_index import Placed
+from mpiprof.metrics.block_index import BlockIndex
 from mpiprof.metrics.instance_series import SeriesMaker
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.dataset import Block, Reader
@@ -29,8 +29,8 @@ SITES = ("allreduce", "barrier", "bcast", "bcast")
 
 @pytest.fixture(autouse=True)
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instance_series, "MOST", 128)
-    monkeypatch.setattr(instance_series, "RUN", 8)
+    monkeypatch.setattr(instance_series, "MAX_INSTANCES", 128)
+    monkeypatch.setattr(instance_series, "RUN_LENGTH", 8)
     monkeypatch.setattr(sampling, "MAX_WALKS", 16)
     monkeypatch.setattr(sampling, "GENERATION_CALLS", 1 << 11)
     monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that batches are not cached
@@ -139,7 +139,7 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
     for callsite, sample in trace.samples(range(4)).items():
         rows = trace.instances[trace.instances["callsite"] == callsite].reset_index(drop=True)
         number = sample.series["number"].to_numpy()
-        assert len(number) == SeriesMaker(ROUNDS).most <= 128 + 8
+        assert len(number) == SeriesMaker(ROUNDS).max_instances <= 128 + 8
         assert (np.diff(number) == 1).sum() >= 7 * len(number) // 8
         assert number[-1] > 0.9 * ROUNDS
         for name in ("average_imbalance_ns", "worst_imbalance_ns", "worst_factor", "wait_ns",
@@ -170,7 +170,7 @@ def test_many_call_sites_in_each_block(
     """Then the blocks' locations are not stored; all blocks are read, and the results are equal."""
     known = mpiprof.open(folder).samples(2)[2]
     blocks_read.clear()
-    monkeypatch.setattr(block_index, "MOST", 10)
+    monkeypatch.setattr(block_index, "MAX_ENTRIES", 10)
     trace = mpiprof.open(folder)
     found = trace.samples(2)[2]
     assert trace.dataset is not None
@@ -182,9 +182,9 @@ def test_where_instances_are(folder: Path) -> None:
     trace = mpiprof.open(folder)
     assert trace.dataset is not None
     table = trace.instances
-    held: Placed = trace.aggregate[0].placed
+    held: BlockIndex = trace.aggregate[0].placed
     for callsite in range(4):
-        counts = held.of(callsite)
+        counts = held.counts_of(callsite)
         assert counts is not None
         assert counts.sum() == (table["callsite"] == callsite).sum() == ROUNDS
         mine = {b.communicator for b, n in zip(trace.dataset.blocks, counts, strict=True) if n}
@@ -195,14 +195,14 @@ def test_a_block_more_costs_a_few_bytes() -> None:
     """However small the block is, because a program may make many communicators."""
     tracemalloc.start()
     try:
-        held = Placed()
+        held = BlockIndex()
         for block in range(20_000):
             held.add(np.array([block % 3]), np.array([block]))
         size = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert size < 20 * 20_000
-    counts = held.of(2)
+    counts = held.counts_of(2)
     assert counts is not None
     assert counts.tolist() == [block * (block % 3 == 2) for block in range(20_000)]
 
@@ -223,9 +223,9 @@ def test_the_sample_size_is_determined_before_reading(expected: int) -> None:
     retained, at = 0, 0
     for count in np.random.default_rng(expected).integers(0, 20, 1_000).tolist():
         count = min(count, expected - at)
-        wanted = maker.wants(count)
-        here = int(maker.next(count)[1].sum())
+        wanted = maker.includes_any(count)
+        here = int(maker.next_numbers(count)[1].sum())
         assert wanted == bool(here)
         retained, at = retained + here, at + count
     assert at == expected
-    assert retained == maker.most
+    assert retained == maker.max_instances

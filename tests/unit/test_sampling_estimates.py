@@ -19,7 +19,7 @@ from mpiprof.__main__ import main
 from mpiprof.diagnosis.compare import compare
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.metrics.instance_rows import CallsiteKey, Rows
-from mpiprof.metrics.sampling_estimates import Sampled
+from mpiprof.metrics.sampling_estimates import SampledInstances
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import CALL, Bool, Int
 from mpiprof.trace.writer import CHUNK, RECORD_TYPE, chunks
@@ -233,7 +233,7 @@ def test_the_interval_contains_the_true_value(kind: str) -> None:
         random = np.random.default_rng((8, run))
         late = lateness(kind, random).astype(np.float64)
         retained = np.flatnonzero(hashed(int(random.integers(1 << 62)), number, KEPT_OF))
-        found = Sampled(KEPT_OF)
+        found = SampledInstances(KEPT_OF)
         batch = SimpleNamespace(
             communicator=SimpleNamespace(index=0), sequence=retained, start=np.zeros_like(retained)
         )
@@ -241,14 +241,14 @@ def test_the_interval_contains_the_true_value(kind: str) -> None:
             callsite=rare[retained].astype(int), elapsed=late[retained], wait=late[retained]
         )
         found.add(cast(Batch, batch), cast(Rows, rows), [often, rarely])
-        scale = found.scales(2, 1e18)
+        scale = found.estimate_scales(2, 1e18)
         sums = (
             np.array([late[retained][~rare[retained]].sum(), late[retained][rare[retained]].sum()])
             * scale
         )
-        low, high = found.interval("wait", sums.sum(), [0, 1], 1e18)
+        low, high = found.estimate_interval("wait", sums.sum(), [0, 1], 1e18)
         hits["all"] += low <= late.sum() <= high
-        low, high = found.interval("wait", sums[1], [1], 1e18)
+        low, high = found.estimate_interval("wait", sums[1], [1], 1e18)
         hits["rare"] += low <= late[rare].sum() <= high
     assert all(0.92 <= hits[name] / RUNS <= 0.97 for name in ("all", "rare")), hits
 

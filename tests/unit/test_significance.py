@@ -10,7 +10,7 @@ from mpiprof.bench.harness.study import mean_interval
 from mpiprof.diagnosis.compare import _welch_p
 from mpiprof.diagnosis.rotation import _binomial_p
 from mpiprof.diagnosis.significance import p_above_zero
-from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife, nodes_differ
+from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
 from mpiprof.tune.result import half_width
 
 
@@ -56,7 +56,7 @@ def test_intervals_of_a_mean() -> None:
     values = np.arange(1.0, 6.0)
     low, high = stats.t.interval(0.95, 4, 3, stats.sem(values))
     assert mean_interval(values) == pytest.approx((3.0, 2.776445 * 0.5**0.5), rel=1e-6)
-    (found,) = jackknife(values[:, None], lambda sums: sums / 5)
+    (found,) = jackknife_estimate(values[:, None], lambda sums: sums / 5)
     # Without one value the means are 0.2 times 10 to 14.
     assert (found.value, found.high) == pytest.approx((3, 3 + 2.776445 * 0.32**0.5), rel=1e-6)
     assert mean_interval(np.ones(1)) == (1.0, 0.0)

@@ -156,13 +156,13 @@ def test_reading_can_begin_in_the_middle(number: int, tmp_path: Path) -> None:
     first = next(iter(opened.batches(since_ns=since)))
     assert number - 2 * 4096 <= first.sequence[0] <= number
     assert number < 5000 or first.sequence[0] > 0
-    found = rank_totals.one_instance(opened, where, number, since_ns=since)
-    again = rank_totals.one_instance(opened, where, number)
+    found = rank_totals.read_instance(opened, where, number, since_ns=since)
+    again = rank_totals.read_instance(opened, where, number)
     assert found.arrival.tolist() == again.arrival.tolist()
     assert found.finish.tolist() == again.finish.tolist()
-    reported = [rank_totals.recorded_at(opened, r, int(t)) for r, t in enumerate(found.arrival)]
+    reported = [rank_totals.find_call(opened, r, int(t)) for r, t in enumerate(found.arrival)]
     assert reported == [(number % 2, number), (0, number + 1)]
-    assert rank_totals.recorded_at(opened, 1, since - 1) is None
+    assert rank_totals.find_call(opened, 1, since - 1) is None
     assert not opened.problems
 
 

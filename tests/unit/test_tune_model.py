@@ -73,7 +73,7 @@ def test_problems_from_bytes(
     to, of = np.array(sent), np.array(received)
     found = problem_size.known_bytes(operation, sizes, to[:, None], of[:, None])
     assert found.tolist() == [known]
-    made = problem_size.problem_of(operation, sizes, 0, to, of)
+    made = problem_size.make_problem(operation, sizes, 0, to, of)
     if wanted is not None:
         assert made == wanted
     elif operation == "allgather":
@@ -84,7 +84,7 @@ def test_problems_from_bytes(
 
 def test_messages_of_an_alltoallv_add_up() -> None:
     sent, received = np.array([100, 300]), np.array([200, 200])
-    rows_ = np.array(problem_size.problem_of("alltoallv", (2, 0), 0, sent, received).rows)
+    rows_ = np.array(problem_size.make_problem("alltoallv", (2, 0), 0, sent, received).rows)
     assert rows_.sum(1).tolist() == [100, 300] and rows_.sum(0).tolist() == [200, 200]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mpiprof
-from mpiprof.metrics.raster_data import row_of
+from mpiprof.metrics.raster_data import assign_rows
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
@@ -39,7 +39,7 @@ def mixed(folder: Path, ranks: int) -> mpiprof.Trace:
 @pytest.mark.parametrize("ranks", [4, 7, 150])
 def test_rows_are_waiting_and_columns_are_caused_waiting(tmp_path: Path, ranks: int) -> None:
     trace = mixed(tmp_path, ranks)
-    found, row = trace.waiting_for(), row_of(trace, 64)
+    found, row = trace.waiting_for(), assign_rows(trace, 64)
     totals = trace.rank_totals.groupby("rank")[["total_wait_ns", "caused_ns"]].sum()
     assert found.ranks[0][0] == 0 and found.ranks[-1][1] == ranks - 1
     for axis, name in ((1, "total_wait_ns"), (0, "caused_ns")):

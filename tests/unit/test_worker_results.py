@@ -17,7 +17,7 @@ COMMUNICATORS, ROUNDS = 20, 300
 @pytest.mark.parametrize("span", [1, 64, 1_000, 10**6])
 def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many communicators with few calls each, in alternating blocks."""
-    monkeypatch.setattr(batch_map, "SPAN", span, raising=False)
+    monkeypatch.setattr(batch_map, "MAX_BLOCKS_PER_PIECE", span, raising=False)
     numbers = range(COMMUNICATORS * ROUNDS)
     of: list[list[Block]] = [[] for _ in range(COMMUNICATORS)]
     for number in numbers:
@@ -26,17 +26,17 @@ def test_few_blocks_wait_for_those_before(span: int, monkeypatch: pytest.MonkeyP
     trace: Any = SimpleNamespace(
         tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])] * COMMUNICATORS)
     )
-    pieces = [piece for blocks in of for piece in batch_map._pieces(trace, blocks, 1 << 18)]
+    pieces = [piece for blocks in of for piece in batch_map._split_pieces(trace, blocks, 1 << 18)]
     pieces.sort(key=lambda piece: piece[0].number)
     taken = given = most = 0
 
-    def sent() -> Iterator[list[batch_map._Sent]]:
+    def sent() -> Iterator[list[batch_map._BlockResult]]:
         nonlocal taken
         for piece in pieces:
             taken += len(piece)
-            yield [batch_map._Sent(block.number, None, [], [], []) for block in piece]
+            yield [batch_map._BlockResult(block.number, None, [], [], []) for block in piece]
 
-    for one in batch_map._in_order(sent()):
+    for one in batch_map._order_results(sent()):
         assert one.number == given
         most = max(most, taken - given)
         given += 1
@@ -60,4 +60,4 @@ def test_the_more_calls_the_larger_pieces(calls: int, threads: int, piece: int) 
         tables=SimpleNamespace(communicators=[SimpleNamespace(ranks=[0, 1])]),
         dataset=SimpleNamespace(blocks=blocks),
     )
-    assert batch_map._share(trace, threads) == piece
+    assert batch_map._calls_per_piece(trace, threads) == piece

@@ -33,7 +33,7 @@ from mpiprof.interface.format_units import format_rough_time, format_share
 from mpiprof.interface.progress import Progress
 from mpiprof.launch.program import verb_command
 from mpiprof.metrics.aggregate import RANGE_NAMES
-from mpiprof.metrics.callsites import averages, distribution, routines
+from mpiprof.metrics.callsites import average_factors, factor_distribution, join_by_routine
 from mpiprof.operations import MANAGEMENT_COLLECTIVES
 from mpiprof.trace import Trace
 
@@ -222,14 +222,14 @@ def measured(trace: Trace) -> Run:
     """
     table = trace.callsites
     table = table[~table["operation"].isin(MANAGEMENT_COLLECTIVES)]
-    overall = averages(table)
+    overall = average_factors(table)
     seconds = {
         WHOLE: trace.duration_ns / 1e9,
         ALL: float(table["total_elapsed_ns"].sum()) / trace.ranks / 1e9,
     }
     instances = {ALL: int(table["instances"].sum())}
     factors = {ALL: (overall["average_factor"], overall["worst_factor"])}
-    joined = routines(table)
+    joined = join_by_routine(table)
     for row in joined[joined["major"]].to_dict("records"):
         name = str(row["operation"])
         seconds[name] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
@@ -237,7 +237,7 @@ def measured(trace: Trace) -> Run:
         factors[name] = (float(row["average_factor"]), float(row["worst_factor"]))
     for row in joined[~joined["major"]].to_dict("records"):  # major in another run of the program
         seconds[str(row["operation"])] = float(row["total_elapsed_ns"]) / trace.ranks / 1e9
-    found = distribution(trace)
+    found = factor_distribution(trace)
     ranges = {text: found[f"{name}_count"].tolist() for name, text in SIZES.items()}
     return Run(seconds, instances, factors, algorithms_of(trace), ranges, trace.machine_fault)
 

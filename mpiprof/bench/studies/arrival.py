@@ -27,7 +27,7 @@ from mpiprof.bench.harness.study import (
 )
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
-from mpiprof.metrics.imbalance import arrival_metrics
+from mpiprof.metrics.imbalance import compute_arrival_metrics
 from mpiprof.model.schedule import Problem
 
 TITLE = "Arrivals after balanced computation"
@@ -132,7 +132,7 @@ def _instances(found: LoopTimes, setup: Setup) -> Lines:
     """Plot both factors of each instance (Figure 5)."""
     number = found.loop.labels["bytes"]
     message_ns = setup.message_ns(number)
-    metrics = arrival_metrics(found.arrivals[0].T)
+    metrics = compute_arrival_metrics(found.arrivals[0].T)
     across = list(range(found.arrivals.shape[1]))
     series = [
         Series(name, across, (values / message_ns).tolist())

@@ -24,7 +24,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.timing import Ranks, agree_start
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.progress import Progress
-from mpiprof.metrics.algorithm_score import score
+from mpiprof.metrics.algorithm_score import score_instances
 from mpiprof.model.schedule import Problem
 
 Int = NDArray[np.int64]
@@ -63,7 +63,7 @@ class Task:
     def score(self, shot: Shot) -> float:
         """Return the score of one instance in ns."""
         problem = self.problems[shot.pattern]
-        return float(score(self.operation, shot.arrivals, shot.exits, problem))
+        return float(score_instances(self.operation, shot.arrivals, shot.exits, problem))
 
 
 @dataclass(frozen=True)
