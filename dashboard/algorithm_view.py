@@ -15,7 +15,7 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_size, format_time
 from mpiprof.model import draw, problem_spec
 from mpiprof.model.catalogue import Algorithm
-from mpiprof.model.message_rounds import applies
+from mpiprof.model.message_rounds import applies_to
 from mpiprof.model.simulate import Timing, simulate
 
 from . import components
@@ -33,7 +33,7 @@ def make_layout(state: states.PageState) -> Component:
     shown = view_state(state)
     processes, remote = shown["p"], " + remote group" * shown["algorithm"].intercommunicator
     controls = [
-        _make_select("catalogue-of", "Operation", problem_spec.operations(), shown["of"]),
+        _make_select("catalogue-of", "Operation", problem_spec.list_operations(), shown["of"]),
         _make_select("catalogue-name", "Algorithm", _algorithm_names(shown["of"]), shown["name"]),
         dmc.NumberInput(
             id="catalogue-p", label=f"Processes{remote}", value=processes, min=2,
@@ -69,16 +69,16 @@ def _make_select(name: str, label: str, data: Any, value: str) -> Component:
 def _algorithm_names(operation: str) -> list[dict[str, str]]:
     return [
         {"value": a.name, "label": a.name + " (inter-communicator)" * a.intercommunicator}
-        for a in {a.name: a for a in problem_spec.algorithms(operation)}.values()
+        for a in {a.name: a for a in problem_spec.list_algorithms(operation)}.values()
     ]
 
 
 def view_state(state: states.PageState) -> dict[str, Any]:
     """Return the catalogue state of the URL; invalid values are replaced by valid ones."""
     operation = state.get("of")
-    if operation not in problem_spec.operations():
+    if operation not in problem_spec.list_operations():
         operation = "allgatherv"
-    known = {a.name: a for a in problem_spec.algorithms(operation)}
+    known = {a.name: a for a in problem_spec.list_algorithms(operation)}
     name = state.get("name")
     algorithm = known.get(name) or next(iter(known.values()))
     wanted = state.get_number("bytes", 1 << 13)
@@ -108,10 +108,10 @@ def make_entry(state: states.PageState) -> list[Component]:
     if isinstance(found, str):
         return [facts, html.P(found, className="note")]
     remote = shown["p"] // 2 if a.intercommunicator else 0
-    names = draw.names_of(shown["p"], remote)
+    names = draw.name_processes(shown["p"], remote)
     details = f"The last process ends at {format_time(float(found.finish.max()))}"
     if shown["late"]:
-        details += f", {format_time(found.last)} after the last arrival"
+        details += f", {format_time(found.after_last)} after the last arrival"
     return [
         facts,
         html.P(details + "."),
@@ -122,9 +122,9 @@ def make_entry(state: states.PageState) -> list[Component]:
 def _simulate_timing(a: Algorithm, shown: dict[str, Any]) -> Timing | str:
     """Return the simulated times, or the reason why the simulation is impossible."""
     remote = shown["p"] // 2 if a.intercommunicator else 0
-    made = problem_spec.Setting(shown["p"], remote, shown["bytes"])
-    problem = problem_spec.problem(a.operation, made)
-    if not applies(a, problem):
+    made = problem_spec.ProblemSpec(shown["p"], remote, shown["bytes"])
+    problem = problem_spec.make_problem(a.operation, made)
+    if not applies_to(a, problem):
         return f"requires {a.restrictions or 'another number of processes'}"
     processes = shown["p"] + remote
     alone = simulate(a, problem)

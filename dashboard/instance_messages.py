@@ -11,8 +11,8 @@ import numpy as np
 from mpiprof.errors import MpiprofError
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.metrics.problem_size import make_problem
-from mpiprof.model.machine import DEFAULT, Machine, of_table, scaled
-from mpiprof.model.problem_spec import algorithm, with_parameters
+from mpiprof.model.machine import DEFAULT, Machine, machine_of_table, scale_machine
+from mpiprof.model.problem_spec import find_algorithm, set_parameters
 from mpiprof.model.schedule import Schedule
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.model.variant import Variant
@@ -125,11 +125,11 @@ def _make_model(
     received: Array,
 ) -> InstanceModel:
     """Return the model of an instance; raise NotModelledError if the instance is too large."""
-    variant = Variant.read(name)
+    variant = Variant.parse(name)
     machine = _scaled_machine(timeline)
-    chosen = algorithm(operation, variant.name, groups=bool(sizes[1]))
+    chosen = find_algorithm(operation, variant.name, groups=bool(sizes[1]))
     problem = make_problem(operation, sizes, root, sent, received)
-    problem = with_parameters(chosen, problem, dict(variant.parameters))
+    problem = set_parameters(chosen, problem, dict(variant.parameters))
     if max(sum(problem.counts), sum(problem.remote_counts), problem.bytes) > MAX_BYTES:
         raise NotModelledError("its bytes exceed the limit of the model")
     problem = replace(problem, alpha=machine.alpha, beta=machine.beta)
@@ -141,7 +141,9 @@ def _make_model(
     nodes = [0] * sum(sizes) if len(known) < 2 else None
 
     def run(arrivals: Float, scale: float) -> Timing:
-        found = simulate(chosen, problem, scaled(machine, scale), arrivals, nodes or (), trace=True)
+        found = simulate(
+            chosen, problem, scale_machine(machine, scale), arrivals, nodes or (), trace=True
+        )
         if len(found.messages) > MAX_MESSAGES:
             raise NotModelledError("its schedule has too many messages to draw")
         return found
@@ -151,6 +153,6 @@ def _make_model(
 
 def _scaled_machine(timeline: Timeline) -> Machine:
     try:
-        return of_table(timeline.trace.machine, "the trace")
+        return machine_of_table(timeline.trace.machine, "the trace")
     except MpiprofError:
         return DEFAULT

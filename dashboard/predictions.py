@@ -48,7 +48,7 @@ def list_works(data: TraceData) -> list[Work]:
 
 def require_machine(data: TraceData) -> Machine:
     """Return the machine of the trace; raises UsageError if none was measured."""
-    return machines.of_table(data.trace.machine, "the trace")
+    return machines.machine_of_table(data.trace.machine, "the trace")
 
 
 def work_at_callsite(data: TraceData, callsite: int) -> Work | None:

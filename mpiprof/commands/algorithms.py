@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from mpiprof.model.catalogue import Algorithm
     from mpiprof.model.machine import Machine
-    from mpiprof.model.problem_spec import Setting
+    from mpiprof.model.problem_spec import ProblemSpec
     from mpiprof.model.simulate import Timing
 
 TEXT_LIMIT, PAGE_LIMIT = 64, 512
@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.model import problem_spec
     from mpiprof.reports import algorithm_tables
 
-    chosen = problem_spec.algorithms(args.operation or "")
+    chosen = problem_spec.list_algorithms(args.operation or "")
     if args.name:
-        chosen = problem_spec.named(args.operation, args.name)
+        chosen = problem_spec.find_named(args.operation, args.name)
     if args.prove:
         return print_proofs(args, chosen)
     if args.draw or args.output:
@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
     if args.simulate or args.processes:
         print_predictions(args)
         return 0
-    rows = [problem_spec.row_of(a) for a in chosen]
+    rows = [problem_spec.catalogue_row(a) for a in chosen]
     for operation in [] if args.name else dict.fromkeys(a.operation for a in chosen):
-        rows += problem_spec.rows_of_libraries(operation)
+        rows += problem_spec.library_rows(operation)
     if args.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
@@ -117,15 +117,15 @@ def run(args: argparse.Namespace) -> int:
 def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     """Print what is proved for some algorithms; returns 1 if a proof fails, otherwise 0."""
     from mpiprof.interface.progress import show_progress
-    from mpiprof.model.catalogue import applies
-    from mpiprof.model.proofs import PROCESSES, Proofs
+    from mpiprof.model.catalogue import applies_to_size
+    from mpiprof.model.proofs import PROVED_SIZES, Proofs
     from mpiprof.model.proofs import prove as proved
     from mpiprof.reports import algorithm_tables
 
     if args.draw or args.simulate or args.output:
         raise UsageError("--prove accepts only an operation, a name, -p and --json")
-    sizes = PROCESSES if args.processes is None else (args.processes,)
-    fitting = [a for a in chosen if any(applies(a, n) for n in sizes)]
+    sizes = PROVED_SIZES if args.processes is None else (args.processes,)
+    fitting = [a for a in chosen if any(applies_to_size(a, n) for n in sizes)]
     if not fitting:
         raise UsageError(f"-p {args.processes}: the algorithm requires {chosen[0].restrictions}")
     found: list[Proofs] = []
@@ -133,7 +133,7 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
         for a in fitting:
             found.append(proved(a, sizes))
             step(1)
-    rows = [one.row() for one in found]
+    rows = [one.as_row() for one in found]
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
@@ -144,19 +144,19 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     return int(any(one.failure for one in found))
 
 
-def problem_from_options(args: argparse.Namespace) -> tuple[Setting, list[float], list[int]]:
+def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[float], list[int]]:
     """Return the problem that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
-    from mpiprof.model.problem_spec import Setting, nodes_of
+    from mpiprof.model.problem_spec import ProblemSpec, assign_nodes
     from mpiprof.trace.machine import fault
 
     if args.operation is None:
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("-p is missing: pass the number of processes")
-    found = machine.asked(args.machine, args.per_node, fault, node_port=args.node_port)
-    nodes = nodes_of(args.processes, args.remote, args.per_node)
-    made = Setting(
+    found = machine.from_options(args.machine, args.per_node, fault, node_port=args.node_port)
+    nodes = assign_nodes(args.processes, args.remote, args.per_node)
+    made = ProblemSpec(
         args.processes,
         args.remote,
         args.bytes,
@@ -178,14 +178,14 @@ def print_predictions(args: argparse.Namespace) -> None:
     made, begin, nodes = problem_from_options(args)
     groups = bool(args.remote)
     if args.name:
-        algorithms = [problem_spec.algorithm(args.operation, args.name, groups=groups)]
+        algorithms = [problem_spec.find_algorithm(args.operation, args.name, groups=groups)]
     else:
-        found = problem_spec.algorithms(args.operation)
+        found = problem_spec.list_algorithms(args.operation)
         algorithms = [a for a in found if a.intercommunicator == groups]
     if not algorithms:
         other = "with -q" if not groups else "without -q"
         raise UsageError(f"{args.operation} has algorithms {other} only")
-    problem = problem_spec.problem(args.operation, made)
+    problem = problem_spec.make_problem(args.operation, made)
     rows, left_out = [], []
     for a in algorithms:
         with show_work(f"simulating {a.name}"):
@@ -193,7 +193,7 @@ def print_predictions(args: argparse.Namespace) -> None:
         if isinstance(timing, str):
             left_out.append((a.name, timing))
         else:
-            rows.append((a.name, float(timing.finish.max()), timing.last))
+            rows.append((a.name, float(timing.finish.max()), timing.after_last))
     rows.sort(key=lambda row: row[1])
     bound = lower_bound(args.operation, problem, made.machine, begin)
     result = algorithm_tables.Prediction(rows, left_out, bound, max(begin))
@@ -216,7 +216,7 @@ def print_predictions(args: argparse.Namespace) -> None:
 def simulate_if_applicable(
     args: argparse.Namespace,
     a: Algorithm,
-    made: Setting,
+    made: ProblemSpec,
     begin: list[float],
     nodes: list[int],
     *,
@@ -224,15 +224,15 @@ def simulate_if_applicable(
 ) -> Timing | str:
     """Return an algorithm's times, or the reason why it does not apply."""
     from mpiprof.model import problem_spec
-    from mpiprof.model.message_rounds import applies
+    from mpiprof.model.message_rounds import applies_to
     from mpiprof.model.simulate import simulate
 
-    problem = problem_spec.problem(a.operation, made)
+    problem = problem_spec.make_problem(a.operation, made)
     given = parse_parameters(args.parameters)
     if not args.name:  # each algorithm gets only the parameters that it has
-        given = problem_spec.parameters_for(a, given)
-    problem = problem_spec.with_parameters(a, problem, given)
-    if not applies(a, problem):
+        given = problem_spec.select_parameters(a, given)
+    problem = problem_spec.set_parameters(a, problem, given)
+    if not applies_to(a, problem):
         return f"requires {a.restrictions or 'another problem'}"
     return simulate(a, problem, made.machine, begin, nodes, trace=trace)
 
@@ -250,22 +250,24 @@ def print_diagram(args: argparse.Namespace) -> None:
     if count > limit:
         hint = "" if args.output else "; with -o FILE.html up to " + str(PAGE_LIMIT)
         raise UsageError(f"-p {count}: a drawing shows at most {limit} processes{hint}")
-    a = problem_spec.algorithm(args.operation, args.name, groups=bool(args.remote))
+    a = problem_spec.find_algorithm(args.operation, args.name, groups=bool(args.remote))
     timing = simulate_if_applicable(args, a, made, begin, nodes, trace=True)
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
-    names = draw.names_of(args.processes, args.remote)
+    names = draw.name_processes(args.processes, args.remote)
     title = algorithm_tables.title(args.operation, args.name, vars(args))
     machine = describe_machine(args, made.machine)
-    times = algorithm_tables.times(timing.finish.max(), timing.last)
+    times = algorithm_tables.times(timing.finish.max(), timing.after_last)
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
-        print(draw.text(timing, names, terminal_width()))
+        print(draw.draw_text(timing, names, terminal_width()))
         groups = ["-q", args.remote] if args.remote else []
         words = [args.operation, "-p", args.processes, *groups, "--simulate"]
         print(f"\nnext: {format_command('algorithms', *words)}")
         return
-    page = draw.page(timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."])
+    page = draw.draw_page(
+        timing, names, title, [machine, times, f"Cost: {a.cost}. Source: {a.source}."]
+    )
     write_text(args.output, page)
     print(f"{args.output}: {title}; {times}\nnext: open it in a browser")
 

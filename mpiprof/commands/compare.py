@@ -73,14 +73,14 @@ def run(args: argparse.Namespace) -> int:
         wanted = fail_on.parse(args.fail_on, numbers, reports.TEXTS)
     from mpiprof.diagnosis.compare import compare
     from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import given
+    from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unread
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
-    machine = given(args.machine, fault)
+    machine = read_optional(args.machine, fault)
     traces = [open_trace(chosen(path), args.workers, machine) for path in args.traces]
     to = [open_trace(chosen(path), args.workers, machine) for path in args.to]
     with show_work("reading the traces"):

@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the files."""
     from mpiprof.interface.progress import show_progress
-    from mpiprof.model.machine import given
+    from mpiprof.model.machine import read_optional
     from mpiprof.store.cached_trace import open_trace
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
-    trace = open_trace(chosen(args.trace), machine=given(args.machine, fault))
+    trace = open_trace(chosen(args.trace), machine=read_optional(args.machine, fault))
     refuse_empty(trace, args.to)
     destination = output_folder if args.to in ("otf2", "dataset") else output_stem
     stem = destination(args.output, trace, args.to)

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     to = output_ending(args)
     from mpiprof.hang import verdict_text
     from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import given
+    from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
     from mpiprof.reports.table import paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unread
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.trace.machine import fault
 
     named = (args.trace,) if args.trace else ()
-    trace = open_trace(chosen(args.trace), args.workers, given(args.machine, fault))
+    trace = open_trace(chosen(args.trace), args.workers, read_optional(args.machine, fault))
     with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"

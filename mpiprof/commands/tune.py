@@ -143,12 +143,12 @@ def check(args: argparse.Namespace) -> None:
 def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
     from mpiprof.interface.progress import show_work
-    from mpiprof.model.machine import given
+    from mpiprof.model.machine import read_optional
     from mpiprof.store.cached_trace import open_trace, refuse_unread
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
-    folder, table = chosen(args.trace), given(args.machine, fault)
+    folder, table = chosen(args.trace), read_optional(args.machine, fault)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder, args.workers, table)
         refuse_unread(trace)
@@ -166,7 +166,7 @@ def machine_to_simulate(args: argparse.Namespace, trace: Trace) -> Machine:
             f"{trace.path}: message times are {why}: measure the machine with `calibrate "
             "-o FILE` and pass --machine FILE"
         )
-    return machine.of_table(table, str(args.machine or trace.path / "meta.json"))
+    return machine.machine_of_table(table, str(args.machine or trace.path / "meta.json"))
 
 
 def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:

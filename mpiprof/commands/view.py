@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
     The address is printed before any large import or read. Requests wait until both are done.
     """
     require_modules(REQUIRED_MODULES)
-    from mpiprof.model.machine import given
+    from mpiprof.model.machine import read_optional
     from mpiprof.trace.machine import fault
 
     paths, allowed = trace_folders(args.traces), source_folders(args.source)
-    machine = given(args.machine, fault)
+    machine = read_optional(args.machine, fault)
     if args.workers is not None:
         from mpiprof.store.cached_trace import refuse_plain
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mpiprof.datatypes import DATATYPES
-from mpiprof.model.library_choice import Call, library_of, ran
+from mpiprof.model.library_choice import LibraryCall, identify_library, predict_choice
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.metadata import Communicator, Shape
 
@@ -31,15 +31,15 @@ def is_native(algorithm: str) -> bool:
 def name_native_shapes(trace: Trace) -> list[Shape]:
     """Return the trace's shapes; native ones have the algorithm's name if it is certain."""
     tables = trace.tables
-    library = library_of(trace.mpi, trace.ranks, trace.meta.get("library"))
+    library = identify_library(trace.mpi, trace.ranks, trace.meta.get("library"))
     if library is None:
         return tables.shapes
-    names: dict[Call, str] = {}
+    names: dict[LibraryCall, str] = {}
     found = []
     for shape in tables.shapes:
         call = _library_call(shape, tables.communicators[shape.communicator])
         if call is not None and call not in names:
-            names[call] = ran(library, call)
+            names[call] = predict_choice(library, call)
         name = names[call] if call is not None else ""
         found.append(replace(shape, algorithm=f"{NATIVE}:{name}") if name else shape)
     return found
@@ -52,7 +52,7 @@ def join_algorithms(algorithms: set[str]) -> str:
     return "+".join(sorted(algorithms))
 
 
-def _library_call(shape: Shape, communicator: Communicator) -> Call | None:
+def _library_call(shape: Shape, communicator: Communicator) -> LibraryCall | None:
     """Return a native call as the library sees it, or None for other calls."""
     if (
         shape.algorithm != NATIVE
@@ -65,7 +65,7 @@ def _library_call(shape: Shape, communicator: Communicator) -> Call | None:
     ):
         return None
     known = DATATYPES.get(shape.type)
-    return Call(
+    return LibraryCall(
         shape.operation,
         communicator.size,
         library_bytes(shape, communicator.size),

@@ -75,7 +75,7 @@ class Group:
 def earliest_exit(arrival_ns: Times, group: Group) -> Times:
     """Return the earliest possible exit of each rank; a single row if all ranks wait for all."""
     if group.through is not None:
-        return group.through.latest(arrival_ns)
+        return group.through.latest_awaited(arrival_ns)
     exits = arrival_ns.copy()
     for rows, first, last in group.spans:
         latest = arrival_ns[first : last.max() + 1]

@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS
 
-PLACE = 1 << 40
+STRIDE = 1 << 40
 EMPTY = -1
 SCATTERS = ("scatter", "scatterv")
 REDUCTIONS = tuple(name for name, o in OPERATIONS.items() if o.reduces)
 # With MPI_IN_PLACE, OUT of these operations lies within IN. For all others IN lies within OUT.
-FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
+IN_PLACE_FROM_IN = (*SCATTERS, "reduce_scatter", "reduce_scatter_block")
 
 Labels = NDArray[np.int64]
 
 
 @dataclass
-class Expressions:
+class ExpressionTable:
     """Interned association trees of operands; leaf r is the operand of process r."""
 
     known: dict[tuple[int, int], int] = field(default_factory=dict)
     members: list[int] = field(default_factory=list)
     ordered: list[bool] = field(default_factory=list)
 
-    def leaves(self, size: int) -> None:
+    def add_leaves(self, size: int) -> None:
         """Create the leaves 0 .. size - 1."""
         self.members = [1 << r for r in range(size)]
         self.ordered = [True] * size
@@ -57,12 +57,12 @@ class Expressions:
         return len(self.members) - 1
 
 
-def label(process: int, length: int, start: int = 0) -> Labels:
+def make_labels(process: int, length: int, start: int = 0) -> Labels:
     """Return the labels of `length` elements of a process's data, from index `start` on."""
-    return process * PLACE + np.arange(start, start + length, dtype=np.int64)
+    return process * STRIDE + np.arange(start, start + length, dtype=np.int64)
 
 
-def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labels:
+def make_block_labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labels:
     """Return the concatenated labels of consecutive processes' data, from process `first` on.
 
     starts: index of the first element of each process.
@@ -70,24 +70,24 @@ def labels(first: int, lengths: Sequence[int], starts: int | Labels = 0) -> Labe
     length = np.array(lengths, np.int64)
     begins = np.cumsum(length) - length
     processes = np.arange(first, first + len(length))
-    shift = np.asarray(processes * PLACE - begins + starts, np.int64)
+    shift = np.asarray(processes * STRIDE - begins + starts, np.int64)
     return np.repeat(shift, length) + np.arange(length.sum())
 
 
-def shares(problem: Problem, operation: str) -> list[int]:
+def block_sizes(problem: Problem, operation: str) -> list[int]:
     """Return the bytes of each rank's block, in the local group."""
     if operation in ("alltoallv",):
         raise ValueError(operation)
     return list(problem.counts) if problem.counts else [problem.bytes] * problem.size
 
 
-def elements(operation: str, problem: Problem) -> int:
+def count_elements(operation: str, problem: Problem) -> int:
     """Return the number of elements of a reduction's vector."""
     scattered = operation in ("reduce_scatter", "reduce_scatter_block")
-    return (sum(shares(problem, operation)) if scattered else problem.bytes) // problem.unit
+    return (sum(block_sizes(problem, operation)) if scattered else problem.bytes) // problem.unit
 
 
-def mirrored(problem: Problem) -> Problem:
+def mirror_problem(problem: Problem) -> Problem:
     """Return an inter-communicator's problem as seen by the remote group."""
     return replace(
         problem,
@@ -101,69 +101,73 @@ def mirrored(problem: Problem) -> Problem:
     )
 
 
-def given(operation: str, problem: Problem, rank: int, process: int) -> Labels:
+def initial_contents(operation: str, problem: Problem, rank: int, process: int) -> Labels:
     """Return the initial contents of IN (for bcast: of OUT at the root)."""
     p = problem
     if operation in REDUCTIONS:
-        return label(process, elements(operation, p))
+        return make_labels(process, count_elements(operation, p))
     if operation == "alltoall":
-        return label(process, p.bytes * p.size)
+        return make_labels(process, p.bytes * p.size)
     if operation == "alltoallv":
-        return label(process, sum(p.rows[rank]))
+        return make_labels(process, sum(p.rows[rank]))
     if operation in ("scatter", "scatterv"):
-        return label(process, sum(shares(p, operation)) if rank == p.root else 0)
+        return make_labels(process, sum(block_sizes(p, operation)) if rank == p.root else 0)
     if operation in ("gather", "gatherv", "allgather", "allgatherv"):
-        return label(process, shares(p, operation)[rank])
-    return label(process, 0)
+        return make_labels(process, block_sizes(p, operation)[rank])
+    return make_labels(process, 0)
 
 
-def wanted(operation: str, problem: Problem, rank: int) -> Labels:
+def required_contents(operation: str, problem: Problem, rank: int) -> Labels:
     """Return the required contents of OUT at the end; for reductions, only the indices."""
     p = problem
     if operation == "bcast":
-        return label(p.root, p.bytes)
+        return make_labels(p.root, p.bytes)
     if operation in ("allreduce", "reduce"):
-        return label(0, p.bytes // p.unit if operation == "allreduce" or rank == p.root else 0)
+        return make_labels(
+            0, p.bytes // p.unit if operation == "allreduce" or rank == p.root else 0
+        )
     if operation in ("reduce_scatter", "reduce_scatter_block"):
-        parts = [n // p.unit for n in shares(p, operation)]
-        return label(0, parts[rank], sum(parts[:rank]))
+        parts = [n // p.unit for n in block_sizes(p, operation)]
+        return make_labels(0, parts[rank], sum(parts[:rank]))
     if operation == "alltoall":
-        return labels(0, [p.bytes] * p.size, rank * p.bytes)
+        return make_block_labels(0, [p.bytes] * p.size, rank * p.bytes)
     if operation == "alltoallv":
         before = np.array([sum(row[:rank]) for row in p.rows], np.int64)
-        return labels(0, [row[rank] for row in p.rows], before)
+        return make_block_labels(0, [row[rank] for row in p.rows], before)
     if operation in ("scatter", "scatterv"):
-        sizes = shares(p, operation)
-        return label(p.root, sizes[rank], sum(sizes[:rank]))
+        sizes = block_sizes(p, operation)
+        return make_labels(p.root, sizes[rank], sum(sizes[:rank]))
     if operation in ("allgather", "allgatherv") and p.remote_size:
-        there = mirrored(p)
-        sizes, first = shares(there, operation), p.size if p.first_group else 0
+        there = mirror_problem(p)
+        sizes, first = block_sizes(there, operation), p.size if p.first_group else 0
     elif operation in ("gather", "gatherv") and rank != p.root:
         sizes, first = [], 0
     elif operation in ("gather", "gatherv", "allgather", "allgatherv"):
-        sizes, first = shares(p, operation), 0
+        sizes, first = block_sizes(p, operation), 0
     else:
         sizes, first = [], 0
-    return labels(first, sizes)
+    return make_block_labels(first, sizes)
 
 
-def buffers(
+def make_buffers(
     operation: str, problem: Problem, rank: int, process: int, in_place: bool
 ) -> tuple[Labels, Labels]:
     """Return the initial IN and OUT; with in_place, one is a slice of the other."""
-    own = given(operation, problem, rank, process)
-    want = wanted(operation, problem, rank)
-    out = want if operation == "bcast" and rank == problem.root else np.full_like(want, EMPTY)
-    place = own_place(operation, problem, rank) if in_place else None
-    if place is not None and operation in FROM_IN:
-        out = own[place[0] : place[0] + place[1]]
-    elif place is not None:
-        out[place[0] : place[0] + place[1]] = own
-        own = out[place[0] : place[0] + place[1]]
-    return own, out
+    initial = initial_contents(operation, problem, rank, process)
+    required = required_contents(operation, problem, rank)
+    out = (
+        required if operation == "bcast" and rank == problem.root else np.full_like(required, EMPTY)
+    )
+    in_place_block = find_in_place_block(operation, problem, rank) if in_place else None
+    if in_place_block is not None and operation in IN_PLACE_FROM_IN:
+        out = initial[in_place_block[0] : in_place_block[0] + in_place_block[1]]
+    elif in_place_block is not None:
+        out[in_place_block[0] : in_place_block[0] + in_place_block[1]] = initial
+        initial = out[in_place_block[0] : in_place_block[0] + in_place_block[1]]
+    return initial, out
 
 
-def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
+def find_in_place_block(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
     """Return offset and length of IN's block in OUT with MPI_IN_PLACE; None if not applicable.
 
     For operations in FROM_IN it is the reverse: offset and length of OUT's block in IN.
@@ -173,10 +177,10 @@ def own_place(operation: str, problem: Problem, rank: int) -> tuple[int, int] | 
     if operation in ("allgather", "allgatherv") or (
         operation in ("gather", "gatherv", *SCATTERS) and rank == problem.root
     ):
-        sizes = shares(problem, operation)
+        sizes = block_sizes(problem, operation)
         return sum(sizes[:rank]), sizes[rank]
     if operation in ("allreduce",) or (operation == "reduce" and rank == problem.root):
         return 0, problem.bytes // problem.unit
     if operation in ("reduce_scatter", "reduce_scatter_block"):
-        return 0, shares(problem, operation)[rank] // problem.unit
+        return 0, block_sizes(problem, operation)[rank] // problem.unit
     return None

@@ -9,7 +9,7 @@ from functools import cache
 from mpiprof.errors import MpiprofError
 from mpiprof.launch.library import load_library
 
-BYTES, RANK = ("BYTES",), ("RANK",)  # values of numeric parameters
+BYTE_PARAMETER, RANK_PARAMETER = ("BYTES",), ("RANK",)  # values of numeric parameters
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Algorithm:
 
 
 @cache
-def library() -> ctypes.CDLL:
+def load_schedules() -> ctypes.CDLL:
     """Return the C library of schedules, loaded once."""
     loaded = load_library("libmpiprof-schedule.so")
     loaded.schedule_text.restype = ctypes.c_char_p
@@ -58,9 +58,9 @@ def library() -> ctypes.CDLL:
 
 
 @cache
-def catalogue() -> tuple[Algorithm, ...]:
+def load_catalogue() -> tuple[Algorithm, ...]:
     """Return every algorithm, in the catalogue's order."""
-    loaded = library()
+    loaded = load_schedules()
     entries = []
     for index in range(loaded.schedule_entries()):
         operation, name, restrictions, cost, parameters, source = (
@@ -88,27 +88,29 @@ def find(operation: str, name: str, *, intercommunicator: bool = False) -> Algor
     """Return an algorithm; raises MpiprofError with the existing names."""
     named = {
         a.name: a
-        for a in catalogue()
+        for a in load_catalogue()
         if a.operation == operation and a.intercommunicator == intercommunicator
     }
     if name not in named:
-        known = ", ".join(named) or "none"
-        raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {known}")
+        names = ", ".join(named) or "none"
+        raise MpiprofError(f"{operation} has no algorithm {name!r}: known are {names}")
     return named[name]
 
 
-def applies(algorithm: Algorithm, size: int) -> bool:
+def applies_to_size(algorithm: Algorithm, size: int) -> bool:
     """Return whether an algorithm runs on `size` processes (and as many remote ones)."""
     remote = size if algorithm.intercommunicator else 0
     numbers = (ctypes.c_int64 * 11)(size, remote, 0, 8, 8 * (remote > 0), 8, 0, 0, 1)
     counts = (ctypes.c_int64 * size)(*[8] * size)
-    handle = library().schedule_open(algorithm.index, 0, numbers, counts, counts, None, 1.0, 1.0)
+    handle = load_schedules().schedule_open(
+        algorithm.index, 0, numbers, counts, counts, None, 1.0, 1.0
+    )
     if handle:
-        library().schedule_close(handle)
+        load_schedules().schedule_close(handle)
     return bool(handle)
 
 
-def parameters_of(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
+def parse_parameters(algorithm: Algorithm) -> dict[str, tuple[str, ...]]:
     """Return an algorithm's parameters, each with its values, or BYTES or RANK."""
     found: dict[str, tuple[str, ...]] = {}
     for word in algorithm.parameters.split():

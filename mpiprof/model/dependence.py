@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from mpiprof.model.schedule import BARRIER, RECEIVE, SEND, Algorithm, Problem, Schedule
 
-MOST_LEVELS = 512  # a longer chain is not resolved into each link's wait
-MOST_MESSAGES = 1 << 16
+MAX_LEVELS = 512  # a longer chain is not resolved into each link's wait
+MAX_MESSAGES = 1 << 16
 
 Index = NDArray[np.int64]
 
@@ -40,7 +40,7 @@ class Dependence:
     levels: tuple[tuple[Index, Index], ...]
     final: Index
 
-    def latest(self, arrival: NDArray[Any]) -> NDArray[Any]:
+    def latest_awaited(self, arrival: NDArray[Any]) -> NDArray[Any]:
         """Return for each rank the latest arrival that it waits for, including its own.
 
         arrival: ranks x instances, or ranks, of any ordered type.
@@ -56,7 +56,7 @@ class Dependence:
 
 
 @lru_cache(maxsize=256)
-def dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None:
+def find_dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None:
     """Return the wait dependences of an algorithm, or None if they are too many or undefined.
 
     For one group of processes. Raises MpiprofError if the algorithm does not apply.
@@ -64,24 +64,24 @@ def dependence(algorithm: Algorithm, problem: Problem) -> Dependence | None:
     rounds: list[list[Round]] = []
     messages = 0
     for rank in range(problem.size):
-        found = _rounds(algorithm, problem, rank)
+        found = _rank_rounds(algorithm, problem, rank)
         if found is None:
             return None
         rounds.append(found)
         messages += sum(len(sends) for sends, _ in found)
-        if messages > MOST_MESSAGES:
+        if messages > MAX_MESSAGES:
             return None
-    return _Walk(rounds).result()
+    return _RoundWalk(rounds).find_dependence()
 
 
 Round = tuple[list[int], list[int]]  # peers that a rank sends to and receives from
 
 
-def _rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | None:
+def _rank_rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | None:
     """Return the messages of a rank by round, or None if there are barriers."""
     with Schedule(algorithm, problem, rank) as schedule:
         found: list[Round] = [([], []) for _ in range(schedule.rounds)]
-        steps = schedule.steps(0, schedule.rounds)
+        steps = schedule.read_steps(0, schedule.rounds)
     for at, kind, peer in steps[np.isin(steps[:, 1], (SEND, RECEIVE, BARRIER)), :3].tolist():
         if kind == BARRIER:
             return None
@@ -89,7 +89,7 @@ def _rounds(algorithm: Algorithm, problem: Problem, rank: int) -> list[Round] | 
     return found
 
 
-class _Walk:
+class _RoundWalk:
     """Walks through all ranks' rounds; a rank proceeds when its messages have been sent."""
 
     def __init__(self, rounds: list[list[Round]]) -> None:
@@ -101,7 +101,7 @@ class _Walk:
         self.made: list[list[int]] = []  # inputs of each further state
         self.sent: defaultdict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)
 
-    def result(self) -> Dependence | None:
+    def find_dependence(self) -> Dependence | None:
         size = len(self.rounds)
         at, entered = [0] * size, [-1] * size
         ready = deque(range(size))
@@ -119,7 +119,7 @@ class _Walk:
                 at[rank] += 1
         if any(at[rank] < len(self.rounds[rank]) for rank in range(size)):
             return None
-        return self._by_level()
+        return self._sort_by_level()
 
     def _receive(self, rank: int, peers: list[int]) -> bool:
         """Receive the messages of a round; returns False if some have not been sent."""
@@ -137,10 +137,10 @@ class _Walk:
             self.made.append(inputs)
         return True
 
-    def _by_level(self) -> Dependence | None:
+    def _sort_by_level(self) -> Dependence | None:
         """Number the states by level, so that each level is one array operation."""
         size, levels = len(self.rounds), max(self.level)
-        if levels > MOST_LEVELS:
+        if levels > MAX_LEVELS:
             return None
         order = sorted(range(size, len(self.level)), key=lambda state: self.level[state])
         number = {state: new for new, state in enumerate([*range(size), *order])}

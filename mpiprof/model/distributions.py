@@ -11,17 +11,17 @@ from collections.abc import Callable
 Counts = tuple[int, ...]
 
 
-def regular(base: int, size: int) -> Counts:
+def regular_counts(base: int, size: int) -> Counts:
     """Return m_i = c."""
     return (base,) * size
 
 
-def broadcast(base: int, size: int) -> Counts:
+def broadcast_counts(base: int, size: int) -> Counts:
     """Return m_0 = c, all other contributions 0."""
     return (base,) + (0,) * (size - 1)
 
 
-def spike(base: int, size: int) -> Counts:
+def spike_counts(base: int, size: int) -> Counts:
     """Return m_0 = c/2, all other contributions c / (2 (p-1))."""
     if size == 1:
         return (base,)
@@ -29,19 +29,19 @@ def spike(base: int, size: int) -> Counts:
     return (base - each * (size - 1),) + (each,) * (size - 1)
 
 
-def half_full(base: int, size: int) -> Counts:
+def half_full_counts(base: int, size: int) -> Counts:
     """Return 2c on even ranks, 0 on odd ranks."""
     return tuple(2 * base * (rank % 2 == 0) for rank in range(size))
 
 
-def decreasing(base: int, size: int) -> Counts:
+def decreasing_counts(base: int, size: int) -> Counts:
     """Return m_i = 2c (p-1-i) / (p-1)."""
     if size == 1:
         return (base,)
     return tuple(2 * base * (size - 1 - rank) // (size - 1) for rank in range(size))
 
 
-def geometric(base: int, size: int) -> Counts:
+def geometric_counts(base: int, size: int) -> Counts:
     """Return c p / (i lg p) on each of the i processes from i-1 on, for i = 1, 2, 4, ...
 
     For p = 2^k no level contains the last process, so it contributes 0. For other p the last level
@@ -60,10 +60,10 @@ def geometric(base: int, size: int) -> Counts:
 
 
 DISTRIBUTIONS: dict[str, Callable[[int, int], Counts]] = {
-    "regular": regular,
-    "broadcast": broadcast,
-    "spike": spike,
-    "half_full": half_full,
-    "decreasing": decreasing,
-    "geometric": geometric,
+    "regular": regular_counts,
+    "broadcast": broadcast_counts,
+    "spike": spike_counts,
+    "half_full": half_full_counts,
+    "decreasing": decreasing_counts,
+    "geometric": geometric_counts,
 }

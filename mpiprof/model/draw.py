@@ -16,30 +16,36 @@ from mpiprof.interface.format_units import unit_of
 from mpiprof.model.message_simulator import Message
 from mpiprof.model.simulate import Timing
 
-SENDS, RECEIVES, LASTS, WAITS, ENDS = "→", "←", "─", "·", "┃"
+SENDS, RECEIVES, CONTINUES, WAITS, ENDS = "→", "←", "─", "·", "┃"
 LEGEND = (
     f"{SENDS}3 sends to 3, {RECEIVES}5 receives from 5, {WAITS} waits or reduces, "
     f"blank before its arrival, {ENDS} has ended"
 )
-MARKS = {**REPLACEMENTS, SENDS: ">", RECEIVES: "<", LASTS: "-", WAITS: "."}  # single characters
+ASCII_MARKS = {
+    **REPLACEMENTS,
+    SENDS: ">",
+    RECEIVES: "<",
+    CONTINUES: "-",
+    WAITS: ".",
+}  # single characters
 
 # Sizes in the page are in pixels. With few processes, lanes are wide and contain names.
 WIDTH, MARGIN, TOP = 1100, 60, 30
 DRAWN_HIGH, NARROW, WIDE = 560, 9, 20
-NAMED_FROM, LETTER = 14, 7  # minimum height of a lane with names, and width of a letter
+MIN_NAMED_HEIGHT, LETTER = 14, 7  # minimum height of a lane with names, and width of a letter
 COLOURS = svg.CYCLE[:6]  # neighbouring rounds have distinct colours
 
 
-def names_of(size: int, remote_size: int = 0) -> list[str]:
+def name_processes(size: int, remote_size: int = 0) -> list[str]:
     """Return the processes' names: their ranks, with prefix r in a remote group."""
     return [str(i) for i in range(size)] + [f"r{i}" for i in range(remote_size)]
 
 
-def text(timing: Timing, names: Sequence[str], width: int) -> str:
+def draw_text(timing: Timing, names: Sequence[str], width: int) -> str:
     """Return a diagram with `width` characters per line."""
     left = max(4, *(len(name) for name in names)) + 1
     cells = width - left - 2
-    whole = _whole(timing)
+    whole = _total_time(timing)
 
     def place(time: float) -> int:
         return min(cells, round(time / whole * cells))
@@ -49,34 +55,36 @@ def text(timing: Timing, names: Sequence[str], width: int) -> str:
         begin, end = place(timing.arrivals[i]), place(timing.finish[i])
         for sending in (True, False):
             row = [" "] * begin + [WAITS] * (end - begin) + [ENDS] + [" "] * (cells - end)
-            for m in _own(timing.messages, i, sending):
+            for m in _messages_of(timing.messages, i, sending):
                 first, last = place(m.start), place(m.end)
                 peer = names[m.target if sending else m.source]
                 label = (SENDS if sending else RECEIVES) + peer
-                row[first:last] = label.ljust(last - first, LASTS)[: last - first]
+                row[first:last] = label.ljust(last - first, CONTINUES)[: last - first]
             lines.append(f"{name if sending else '':>{left}} " + "".join(row).rstrip())
-    return replace_unwritable("\n".join([*lines, _axis(whole, cells, left), LEGEND]), MARKS)
+    return replace_unwritable(
+        "\n".join([*lines, _draw_axis(whole, cells, left), LEGEND]), ASCII_MARKS
+    )
 
 
-def _own(messages: Sequence[Message], process: int, sending: bool) -> list[Message]:
+def _messages_of(messages: Sequence[Message], process: int, sending: bool) -> list[Message]:
     mine = [m for m in messages if (m.source if sending else m.target) == process]
     return sorted(mine, key=lambda m: m.start)
 
 
-def _whole(timing: Timing) -> float:
+def _total_time(timing: Timing) -> float:
     return max(float(timing.finish.max()), 1.0)
 
 
-def ticks(whole: float, most: int) -> list[tuple[float, str]]:
+def axis_ticks(whole: float, max_count: int) -> list[tuple[float, str]]:
     """Return the axis ticks within a span, as times and labels."""
-    times = svg.choose_ticks(0, whole, most)
+    times = svg.choose_ticks(0, whole, max_count)
     unit, scale = unit_of(times[1])
     return [(time, f"{time / scale:g} {unit}") for time in times]
 
 
-def _axis(whole: float, cells: int, left: int) -> str:
+def _draw_axis(whole: float, cells: int, left: int) -> str:
     line = ""
-    for time, label in ticks(whole, max(2, cells // 14)):
+    for time, label in axis_ticks(whole, max(2, cells // 14)):
         at = round(time / whole * cells)
         if at >= len(line) and at + len(label) < cells + 2:
             line = line.ljust(at) + "|" + label + " "
@@ -104,7 +112,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class _Paper:
+class _Geometry:
     """Coordinates: the whole time, the height of a lane, and the gap between processes."""
 
     whole: float
@@ -120,16 +128,16 @@ class _Paper:
         return TOP + process * (2 * self.lane + self.gap) + (0 if sending else self.lane)
 
 
-def page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str]) -> str:
+def draw_page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str]) -> str:
     """Return a diagram as an HTML page with one SVG; details appear under the pointer."""
     lane = min(max(DRAWN_HIGH // (3 * len(names)), NARROW), WIDE)
-    paper = _Paper(_whole(timing), lane, max(6, lane))
+    paper = _Geometry(_total_time(timing), lane, max(6, lane))
     height = paper.y(len(names)) + 10
     parts = [
         HEAD,
-        *_grid(paper, height),
-        *_processes(timing, names, paper),
-        *_messages(timing, names, paper),
+        *_draw_grid(paper, height),
+        *_draw_processes(timing, names, paper),
+        *_draw_messages(timing, names, paper),
     ]
     described = "".join(f"<p>{html.escape(fact)}</p>" for fact in facts)
     return (
@@ -145,22 +153,22 @@ def page(timing: Timing, names: Sequence[str], title: str, facts: Sequence[str])
     )
 
 
-def _grid(paper: _Paper, height: int) -> list[str]:
+def _draw_grid(paper: _Geometry, height: int) -> list[str]:
     parts = []
-    for time, label in ticks(paper.whole, 10):
+    for time, label in axis_ticks(paper.whole, 10):
         x = paper.x(time)
         parts.append(svg.make_line(x, 20, x, height, 'class="grid"'))
         parts.append(svg.make_label(x, 14, label, "middle"))
     return parts
 
 
-def _processes(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
+def _draw_processes(timing: Timing, names: Sequence[str], paper: _Geometry) -> list[str]:
     parts = []
     for i, name in enumerate(names):
         begin, end = paper.x(timing.arrivals[i]), paper.x(timing.finish[i])
         y, high = paper.y(i), 2 * paper.lane
         middle = y + paper.lane + 4
-        arrives, ends = _time(timing.arrivals[i]), _time(timing.finish[i])
+        arrives, ends = _format_time(timing.arrivals[i]), _format_time(timing.finish[i])
         note = f"rank {name}: arrives at {arrives}, ends at {ends}"
         parts.append(svg.make_label(MARGIN - 8, middle, name, "end"))
         parts.append(svg.make_box(begin, y, end - begin, high, note=note, more='class="wait"'))
@@ -168,20 +176,20 @@ def _processes(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]
     return parts
 
 
-def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
+def _draw_messages(timing: Timing, names: Sequence[str], paper: _Geometry) -> list[str]:
     parts, lines = [], []
     for m in sorted(timing.messages):
         first, last = paper.x(m.start), paper.x(m.end)
         note = (
             f"round {m.round}: {names[m.source]} to {names[m.target]}, {m.bytes} bytes, "
-            f"{_time(m.start)} to {_time(m.end)}"
+            f"{_format_time(m.start)} to {_format_time(m.end)}"
         )
         for process, sending in ((m.source, True), (m.target, False)):
             y = paper.y(process, sending=sending)
             colour, wide = COLOURS[m.round % len(COLOURS)], max(last - first - 1, 0.8)
             parts.append(svg.make_box(first, y, wide, paper.lane - 1, colour, note, 'class="m"'))
             name = (SENDS if sending else RECEIVES) + names[m.target if sending else m.source]
-            if paper.lane >= NAMED_FROM and last - first > LETTER * (len(name) + 1):
+            if paper.lane >= MIN_NAMED_HEIGHT and last - first > LETTER * (len(name) + 1):
                 dark = "dark" if m.round % len(COLOURS) in (1, 3, 4) else "peer"
                 middle = y + paper.lane / 2 + 3.5
                 parts.append(svg.make_label(first + 5, middle, name, more=f'class="{dark}"'))
@@ -194,6 +202,6 @@ def _messages(timing: Timing, names: Sequence[str], paper: _Paper) -> list[str]:
     return parts + lines
 
 
-def _time(time: float) -> str:
+def _format_time(time: float) -> str:
     unit, scale = unit_of(time)
     return f"{time / scale:.4g} {unit}"

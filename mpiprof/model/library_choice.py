@@ -16,10 +16,10 @@ from mpiprof.libraries import LibraryAlgorithm, find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
 
 UNKNOWN = ""
-VERSIONS = {MPICH: r"MPICH Version:\s+5\.0\.", OPENMPI: r"Open MPI v5\.0\."}
+VERSION_PATTERNS = {MPICH: r"MPICH Version:\s+5\.0\.", OPENMPI: r"Open MPI v5\.0\."}
 
 # Replacement for a forced algorithm with unmet conditions.
-INSTEAD = {
+REPLACEMENTS = {
     (OPENMPI, "allgather", "recursive_doubling"): "bruck",
     (OPENMPI, "allgather", "neighbor"): "ring",
     (OPENMPI, "allgatherv", "neighbor"): "ring",
@@ -33,15 +33,15 @@ INSTEAD = {
 # Open MPI's components that precede `tuned` and leave calls with several processes on one node to
 # it. `han` takes calls across nodes for the operations below. MPICH divides its operations below by
 # nodes.
-ASIDE = ("tuned", "self", "inter", "sync", "ftagree", "han")
-BY_NODES = {
+OTHER_COMPONENTS = ("tuned", "self", "inter", "sync", "ftagree", "han")
+NODE_AWARE = {
     OPENMPI: ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter"),
     MPICH: ("allreduce", "barrier", "bcast", "reduce"),
 }
 
 
 @dataclass(frozen=True)
-class Library:
+class LibrarySettings:
     """An MPI library and its settings in a job.
 
     on_node: number of the job's `ranks` that its launcher started on a node, 0 if unknown.
@@ -55,14 +55,14 @@ class Library:
     multiple: bool
     settings: Mapping[str, int | str]
 
-    def number(self, name: str) -> int:
+    def read_number(self, name: str) -> int:
         """Return the value of a numeric control variable, else 0."""
         value = self.settings.get(name, 0)
         return value if isinstance(value, int) else 0
 
 
 @dataclass(frozen=True)
-class Call:
+class LibraryCall:
     """A blocking collective on an intra-communicator of two or more processes.
 
     bytes: size of a block, vector or message, for allgatherv and reduce_scatter the total; -1 if
@@ -83,36 +83,40 @@ class Call:
         return self.bytes // self.element if self.element and self.bytes >= 0 else -1
 
 
-def family_of(version: str) -> str | None:
+def identify_family(version: str) -> str | None:
     """Return the library of a version text, or None for untested releases."""
-    return next((f for f, text in VERSIONS.items() if re.match(text, version)), None)
+    return next((f for f, text in VERSION_PATTERNS.items() if re.match(text, version)), None)
 
 
-def library_of(version: str, ranks: int, told: object) -> Library | None:
+def identify_library(version: str, ranks: int, settings_text: object) -> LibrarySettings | None:
     """Return the library of a job, or None if its choices are unknown.
 
     version: the library's version text. told: the trace's record of its settings.
     """
-    family = family_of(version)
-    if family is None or not isinstance(told, dict):
+    family = identify_family(version)
+    if family is None or not isinstance(settings_text, dict):
         return None
-    settings, on_node = told.get("settings"), told.get("on_node")
+    settings, on_node = settings_text.get("settings"), settings_text.get("on_node")
     if not isinstance(settings, dict) or not isinstance(on_node, int):
         return None
     known = {str(k): v for k, v in settings.items() if isinstance(v, int | str)}
     if family == OPENMPI and not known.get("coll_tuned_use_dynamic_rules"):
         return None  # fixed decisions are not modelled
-    return Library(family, ranks, on_node, told.get("multiple") is True, known)
+    return LibrarySettings(family, ranks, on_node, settings_text.get("multiple") is True, known)
 
 
-def ran(library: Library, call: Call) -> str:
+def predict_choice(library: LibrarySettings, call: LibraryCall) -> str:
     """Return the name of the algorithm that a call took, or UNKNOWN if it is uncertain."""
     if call.bytes == 0 and call.operation != "barrier":
         return UNKNOWN  # no data is sent
-    return _of_openmpi(library, call) if library.family == OPENMPI else _of_mpich(library, call)
+    return (
+        _openmpi_choice(library, call)
+        if library.family == OPENMPI
+        else _mpich_choice(library, call)
+    )
 
 
-def _holds(need: str, call: Call) -> bool | None:
+def _meets(need: str, call: LibraryCall) -> bool | None:
     """Return whether an algorithm's condition is met; None if unknown."""
     power = 1 << (call.size.bit_length() - 1)
     least = {"elements": call.size, "half_elements": power}
@@ -132,12 +136,14 @@ def _holds(need: str, call: Call) -> bool | None:
     return known.get(need)
 
 
-def _every(needs: tuple[str, ...], call: Call) -> bool | None:
-    found = [_holds(need, call) for need in needs]
+def _meets_all(needs: tuple[str, ...], call: LibraryCall) -> bool | None:
+    found = [_meets(need, call) for need in needs]
     return False if False in found else None if None in found else True
 
 
-def _forced(library: Library, call: Call, number: int) -> LibraryAlgorithm | None:
+def _forced_algorithm(
+    library: LibrarySettings, call: LibraryCall, number: int
+) -> LibraryAlgorithm | None:
     rows = find_algorithms(library.family, call.operation)
     return rows[number - 1] if 0 < number <= len(rows) else None
 
@@ -145,49 +151,49 @@ def _forced(library: Library, call: Call, number: int) -> LibraryAlgorithm | Non
 # ---- Open MPI
 
 
-def _of_openmpi(library: Library, call: Call) -> str:
+def _openmpi_choice(library: LibrarySettings, call: LibraryCall) -> str:
     head = f"coll_tuned_{call.operation}_algorithm"
-    row = _forced(library, call, library.number(head))
+    row = _forced_algorithm(library, call, library.read_number(head))
     if row is None or not _is_tuned(library, call.operation):
         return UNKNOWN
     if call.operation in ("alltoall", "alltoallv") and call.in_place:
         return UNKNOWN  # one unnumbered algorithm for all settings
-    segment = library.number(f"{head}_segmentsize")
+    segment = library.read_number(f"{head}_segmentsize")
     if row.name == "segmented_ring":
-        return _segmented_ring(call, segment)
+        return _choose_segmented_ring(call, segment)
     if row.name == "split_binary_tree":
-        return _split_binary_tree(call, segment)
-    return _guarded(row, call)
+        return _choose_split_binary_tree(call, segment)
+    return _row_if_met(row, call)
 
 
-def _is_tuned(library: Library, operation: str) -> bool:
+def _is_tuned(library: LibrarySettings, operation: str) -> bool:
     """Return whether the component `tuned` runs an operation."""
-    own_priority = library.number("coll_tuned_priority")
+    own_priority = library.read_number("coll_tuned_priority")
     if "coll" in library.settings or any(n.startswith("coll_sync_b") for n in library.settings):
         return False
     for name in library.settings:
         component = name.removeprefix("coll_").removesuffix("_priority")
-        if name.endswith("_priority") and library.number(name) >= own_priority:
-            if component not in ASIDE:
+        if name.endswith("_priority") and library.read_number(name) >= own_priority:
+            if component not in OTHER_COMPONENTS:
                 return False
             several = library.on_node != library.ranks
-            if component == "han" and several and operation in BY_NODES[OPENMPI]:
+            if component == "han" and several and operation in NODE_AWARE[OPENMPI]:
                 return False
     return own_priority > 0
 
 
-def _guarded(row: LibraryAlgorithm, call: Call) -> str:
+def _row_if_met(row: LibraryAlgorithm, call: LibraryCall) -> str:
     checked = tuple(need for need in row.requirements if need not in row.unchecked or need == "two")
-    holds = _every(checked, call)
+    holds = _meets_all(checked, call)
     if holds:
         return row.name
-    name = INSTEAD.get((row.library, row.operation, row.name))
+    name = REPLACEMENTS.get((row.library, row.operation, row.name))
     if holds is None or name is None:
         return UNKNOWN
     return name
 
 
-def _segmented_ring(call: Call, segment: int) -> str:
+def _choose_segmented_ring(call: LibraryCall, segment: int) -> str:
     if call.count < 0:
         return UNKNOWN
     in_segment = segment // call.element if call.element <= segment < call.bytes else call.count
@@ -196,7 +202,7 @@ def _segmented_ring(call: Call, segment: int) -> str:
     return "ring" if call.count >= call.size else "recursive_doubling"
 
 
-def _split_binary_tree(call: Call, segment: int) -> str:
+def _choose_split_binary_tree(call: LibraryCall, segment: int) -> str:
     """Return the algorithm: a chain of all members if halves or segments are too few."""
     if call.count < 0:
         return UNKNOWN
@@ -207,22 +213,22 @@ def _split_binary_tree(call: Call, segment: int) -> str:
 # ---- MPICH
 
 
-def _of_mpich(library: Library, call: Call) -> str:
-    if not _reaches(library, call):
+def _mpich_choice(library: LibrarySettings, call: LibraryCall) -> str:
+    if not _reaches_table(library, call):
         return UNKNOWN
-    number = library.number(f"MPIR_CVAR_{call.operation.upper()}_INTRA_ALGORITHM")
-    row = _forced(library, call, number)
+    number = library.read_number(f"MPIR_CVAR_{call.operation.upper()}_INTRA_ALGORITHM")
+    row = _forced_algorithm(library, call, number)
     if row is None:
-        return _chosen(library, call) if number == 0 else UNKNOWN
+        return _mpich_default(library, call) if number == 0 else UNKNOWN
     if row.name in ("smp", "ccl"):
         return UNKNOWN  # depends on the number of nodes, or on another library
-    holds = _every(row.requirements, call)
+    holds = _meets_all(row.requirements, call)
     if holds:
         return row.name
-    return UNKNOWN if holds is None else _chosen(library, call)
+    return UNKNOWN if holds is None else _mpich_default(library, call)
 
 
-def _reaches(library: Library, call: Call) -> bool:
+def _reaches_table(library: LibrarySettings, call: LibraryCall) -> bool:
     """Return whether the table's algorithms run a call as a whole.
 
     The device layer above them divides some operations by nodes. On one node it has shared-memory
@@ -234,13 +240,13 @@ def _reaches(library: Library, call: Call) -> bool:
         other in name for name in library.settings for other in others
     ):
         return False
-    in_memory = library.number(f"{head}POSIX_INTRA_ALGORITHM")
-    if call.operation not in BY_NODES[MPICH]:
+    in_memory = library.read_number(f"{head}POSIX_INTRA_ALGORITHM")
+    if call.operation not in NODE_AWARE[MPICH]:
         return in_memory == 0
-    if library.number("MPIR_CVAR_NOLOCAL"):
+    if library.read_number("MPIR_CVAR_NOLOCAL"):
         # Under libfabric the netmod has its own broadcasts.
         return call.operation != "bcast" or library.settings.get("MPIR_CVAR_CH4_NETMOD") == "ucx"
-    if library.number("MPIR_CVAR_NUM_CLIQUES") > 1 or library.on_node != library.ranks:
+    if library.read_number("MPIR_CVAR_NUM_CLIQUES") > 1 or library.on_node != library.ranks:
         return False
     auto = 2
     return call.operation == "allreduce" and (
@@ -248,32 +254,32 @@ def _reaches(library: Library, call: Call) -> bool:
     )
 
 
-def _chosen(library: Library, call: Call) -> str:
+def _mpich_default(library: LibrarySettings, call: LibraryCall) -> str:
     """Return the choice of MPICH's decision tree (maint/tuning/coll/mpir/generic.json of 5.0)."""
     if "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE" in library.settings:
         return UNKNOWN
-    choose = CHOOSE.get(call.operation)
+    choose = CHOOSERS.get(call.operation)
     # Some calls have unknown sizes; some operations are decided without the size.
     return choose(call) if choose and (call.bytes >= 0 or call.operation in SIZELESS) else UNKNOWN
 
 
-def _allgather(call: Call) -> str:
+def _choose_allgather(call: LibraryCall) -> str:
     total = call.bytes * (call.size if call.operation == "allgather" else 1)
-    if _holds("pow2", call):
+    if _meets("pow2", call):
         return "recursive_doubling" if total < 512 << 10 else "ring"
     return "brucks" if total < 80 << 10 else "ring"
 
 
-def _allreduce(call: Call) -> str:
+def _choose_allreduce(call: LibraryCall) -> str:
     if call.bytes <= 8 or not call.builtin:
         return "recursive_doubling"
-    enough = _holds("half_elements", call)
+    enough = _meets("half_elements", call)
     if enough is None:
         return UNKNOWN
     return "reduce_scatter_allgather" if enough else "recursive_doubling"
 
 
-def _alltoall(call: Call) -> str:
+def _choose_alltoall(call: LibraryCall) -> str:
     if call.in_place:
         return "pairwise_sendrecv_replace"
     if call.size > 8 and call.bytes <= 256:
@@ -281,20 +287,20 @@ def _alltoall(call: Call) -> str:
     return "scattered" if call.bytes <= 32 << 10 else "pairwise"
 
 
-def _alltoallv(call: Call) -> str:
+def _choose_alltoallv(call: LibraryCall) -> str:
     return "pairwise_sendrecv_replace" if call.in_place else "scattered"
 
 
-def _reduce(call: Call) -> str:
+def _choose_reduce(call: LibraryCall) -> str:
     if call.bytes <= 2048:
         return "binomial"
-    enough = _holds("half_elements", call) if call.builtin else False
+    enough = _meets("half_elements", call) if call.builtin else False
     if enough is None:
         return UNKNOWN
     return "reduce_scatter_gather" if enough else "binomial"
 
 
-def _reduce_scatter(call: Call) -> str:
+def _choose_reduce_scatter(call: LibraryCall) -> str:
     if not call.builtin:
         return UNKNOWN
     total = call.bytes * (1 if call.operation == "reduce_scatter" else call.size)
@@ -302,17 +308,17 @@ def _reduce_scatter(call: Call) -> str:
 
 
 SIZELESS = ("alltoallv", "gatherv", "scatterv")
-CHOOSE: dict[str, Callable[[Call], str]] = {
-    "allgather": _allgather,
-    "allgatherv": _allgather,
-    "allreduce": _allreduce,
-    "alltoall": _alltoall,
-    "alltoallv": _alltoallv,
+CHOOSERS: dict[str, Callable[[LibraryCall], str]] = {
+    "allgather": _choose_allgather,
+    "allgatherv": _choose_allgather,
+    "allreduce": _choose_allreduce,
+    "alltoall": _choose_alltoall,
+    "alltoallv": _choose_alltoallv,
     "gather": lambda _: "binomial",
     "gatherv": lambda _: "linear",
-    "reduce": _reduce,
-    "reduce_scatter": _reduce_scatter,
-    "reduce_scatter_block": _reduce_scatter,
+    "reduce": _choose_reduce,
+    "reduce_scatter": _choose_reduce_scatter,
+    "reduce_scatter_block": _choose_reduce_scatter,
     "scatter": lambda _: "binomial",
     "scatterv": lambda _: "linear",
 }

@@ -32,13 +32,13 @@ class Machine:
     beta_within: float = 0.1
     node_port: bool = False
 
-    def times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
+    def message_times(self, lengths: Numbers, between: NDArray[np.bool_]) -> Times:
         """Return the times of messages; `between` marks messages between nodes."""
         alpha = np.where(between, self.alpha, self.alpha_within)
         return np.asarray(alpha + lengths * np.where(between, self.beta, self.beta_within))
 
 
-def uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
+def make_uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
     """Return a machine without distinction of nodes."""
     return Machine(alpha, beta, gamma, alpha, beta)
 
@@ -47,23 +47,23 @@ def uniform(alpha: float, beta: float, gamma: float = 0.0) -> Machine:
 DEFAULT = Machine()
 
 
-def with_memory(machine: Machine) -> Machine:
+def add_memory(machine: Machine) -> Machine:
     """Return a machine with memory faster than its network, at assumed values."""
     return replace(machine, alpha_within=500.0, beta_within=0.05)
 
 
-def with_node_port(machine: Machine) -> Machine:
+def add_node_port(machine: Machine) -> Machine:
     """Return a machine on which all processes of a node share one port."""
     return replace(machine, node_port=True)
 
 
-def scaled(machine: Machine, factor: float) -> Machine:
+def scale_machine(machine: Machine, factor: float) -> Machine:
     """Return a machine on which everything takes `factor` times as long."""
     times = ("alpha", "beta", "gamma", "alpha_within", "beta_within")
     return replace(machine, **{name: factor * getattr(machine, name) for name in times})
 
 
-def asked(
+def from_options(
     path: Path | None, per_node: int, fault: Callable[[Any], str], *, node_port: bool
 ) -> Machine:
     """Return the machine of --machine, --per-node and --node-port; without a file, a default.
@@ -73,8 +73,8 @@ def asked(
     if path is not None:
         found = read(path, fault)
     else:
-        found = with_memory(DEFAULT) if per_node > 1 else DEFAULT
-    return with_node_port(found) if node_port else found
+        found = add_memory(DEFAULT) if per_node > 1 else DEFAULT
+    return add_node_port(found) if node_port else found
 
 
 def read(path: Path, fault: Callable[[Any], str]) -> Machine:
@@ -82,15 +82,15 @@ def read(path: Path, fault: Callable[[Any], str]) -> Machine:
 
     fault: returns the reason why a table's times are unusable, or an empty text.
     """
-    return of_table(table(path, fault), str(path))
+    return machine_of_table(read_table(path, fault), str(path))
 
 
-def given(path: Path | None, fault: Callable[[Any], str]) -> dict[str, Any] | None:
+def read_optional(path: Path | None, fault: Callable[[Any], str]) -> dict[str, Any] | None:
     """Return the table of --machine, or None without the option; see `read`."""
-    return None if path is None else table(path, fault)
+    return None if path is None else read_table(path, fault)
 
 
-def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
+def read_table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
     """Return the table that `calibrate -o FILE` has written; errors and `fault` as of `read`."""
     try:
         found = json.loads(path.read_text())
@@ -104,15 +104,15 @@ def table(path: Path, fault: Callable[[Any], str]) -> dict[str, Any]:
     if why:
         again = format_command("calibrate", "-o", path, ranks=4)
         raise UsageError(f"{path}: its message times are not usable, {why}: repeat `{again}`")
-    of_table(found, str(path))
+    machine_of_table(found, str(path))
     return dict(found)
 
 
-def of_table(table: Any, name: str) -> Machine:
+def machine_of_table(table: Any, name: str) -> Machine:
     """Return the machine of a table, such as a trace's; raises UsageError with the given name."""
     if not isinstance(table, dict):
         raise UsageError(f"{name} is not a machine table: make one with `calibrate -o FILE`")
-    links = [_link(table, name) for name in ("between", "within")]
+    links = [_check_link(table, name) for name in ("between", "within")]
     # If the ranks had no such link, the other link replaces it.
     between, within = links[0] or links[1], links[1] or links[0]
     gamma = table.get("gamma_sum_ns_per_byte") or 0.0
@@ -123,7 +123,7 @@ def of_table(table: Any, name: str) -> Machine:
     return Machine(*between, float(gamma), *within)
 
 
-def _link(table: dict[str, Any], name: str) -> tuple[float, float] | None:
+def _check_link(table: dict[str, Any], name: str) -> tuple[float, float] | None:
     link = table.get(name)
     try:
         return (float(link["alpha_ns"]), float(link["beta_ns_per_byte"])) if link else None

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import buffer_contract
-from mpiprof.model.schedule import Algorithm, Problem, Schedule, traffic
+from mpiprof.model.schedule import Algorithm, Problem, Schedule, read_group_round
 
-FACTS = 4  # per process: sends, receives, bytes reduced, barriers
-FIRST_ROOM = 1024
+FACTS_PER_MESSAGE = 4  # per process: sends, receives, bytes reduced, barriers
+INITIAL_CAPACITY = 1024
 
 
-def applies(algorithm: Algorithm, problem: Problem) -> bool:
+def applies_to(algorithm: Algorithm, problem: Problem) -> bool:
     """Return whether an algorithm can solve a problem."""
     try:
         Schedule(algorithm, problem, 0).close()
@@ -51,12 +51,12 @@ class Traffic:
         self.groups = [(0, problem.size), (problem.size, self.size)][
             : 2 if problem.remote_size else 1
         ]
-        self._peers = np.empty(FIRST_ROOM, np.int32)
-        self._lengths = np.empty(FIRST_ROOM, np.int64)
-        self._facts = np.zeros((self.size, FACTS), np.int64)
+        self._peers = np.empty(INITIAL_CAPACITY, np.int32)
+        self._lengths = np.empty(INITIAL_CAPACITY, np.int64)
+        self._facts = np.zeros((self.size, FACTS_PER_MESSAGE), np.int64)
         sides = [(problem, 0, problem.size)]
         if problem.remote_size:
-            sides.append((buffer_contract.mirrored(problem), problem.size, 0))
+            sides.append((buffer_contract.mirror_problem(problem), problem.size, 0))
         try:
             for side, first, remote_first in sides:
                 for rank in range(side.size):
@@ -81,7 +81,7 @@ class Traffic:
             schedule.close()
         self.schedules = []
 
-    def round(self, r: int) -> Round | None:
+    def read_round(self, r: int) -> Round | None:
         """Return round r, or None if its messages do not match within the round."""
         begin, balance = 0, np.zeros(1, np.uint64)
         for handles, first, remote_first in self._groups:
@@ -89,7 +89,7 @@ class Traffic:
             while True:
                 before = balance.copy()
                 arrays = (facts, self._peers[begin:], self._lengths[begin:])
-                count = traffic(handles, r, first, remote_first, arrays, balance)
+                count = read_group_round(handles, r, first, remote_first, arrays, balance)
                 if begin + count <= len(self._peers):
                     break
                 balance = before
@@ -109,7 +109,7 @@ class Traffic:
             barriers,
         )
 
-    def _grow(self, kept: int, room: int) -> None:
-        peers, lengths = np.empty(room, np.int32), np.empty(room, np.int64)
+    def _grow(self, kept: int, capacity: int) -> None:
+        peers, lengths = np.empty(capacity, np.int32), np.empty(capacity, np.int64)
         peers[:kept], lengths[:kept] = self._peers[:kept], self._lengths[:kept]
         self._peers, self._lengths = peers, lengths

@@ -17,7 +17,7 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.pipeline_formulas import doublings
+from mpiprof.model.pipeline_formulas import ceil_log2
 from mpiprof.model.schedule import BARRIER, RECEIVE, REDUCE, REMOTE, SEND, Schedule
 
 ROUNDS_AT_ONCE = 64
@@ -61,10 +61,10 @@ class _Process:
     done: bool = False
 
 
-def _rounds(schedule: Schedule, first: int, group: range, remote: range) -> Iterator[Steps]:
+def _read_rounds(schedule: Schedule, first: int, group: range, remote: range) -> Iterator[Steps]:
     for begin in range(first, schedule.rounds, ROUNDS_AT_ONCE):
         end = min(begin + ROUNDS_AT_ONCE, schedule.rounds)
-        rows = schedule.steps(begin, end)
+        rows = schedule.read_steps(begin, end)
         rows = rows[np.isin(rows[:, 1], (SEND, RECEIVE, REDUCE, BARRIER))]
         edges = np.searchsorted(rows[:, 0], np.arange(begin, end + 1))
         for i in range(end - begin):
@@ -82,7 +82,7 @@ def _rounds(schedule: Schedule, first: int, group: range, remote: range) -> Iter
             yield steps
 
 
-def run(
+def simulate_messages(
     schedules: Sequence[Schedule],
     machine: Machine,
     begin: Times,
@@ -91,10 +91,10 @@ def run(
     messages: list[Message] | None = None,
 ) -> Times:
     """Return the end of each process, if it enters `first_round` at `begin`."""
-    return _Run(schedules, machine, nodes, first_round, messages).run(begin)
+    return _Simulation(schedules, machine, nodes, first_round, messages).run(begin)
 
 
-class _Run:
+class _Simulation:
     def __init__(
         self,
         schedules: Sequence[Schedule],
@@ -110,7 +110,7 @@ class _Run:
         self.processes = []
         for i, schedule in enumerate(schedules):
             mine, other = groups if i < own else reversed(groups)
-            steps = _rounds(schedule, first_round, mine, other)
+            steps = _read_rounds(schedule, first_round, mine, other)
             self.processes.append(_Process(steps, mine, first_round - 1))
         # Port numbers: the receiving sides of processes, then out and in of each node.
         self.busy = [False] * (size + 2 * (max(self.nodes) + 1))
@@ -122,12 +122,12 @@ class _Run:
 
     def run(self, begin: Times) -> Times:
         for i, time in enumerate(begin.tolist()):
-            self.leave(i, time)
+            self.leave_round(i, time)
         while self.agenda:
             now = self.agenda[0][0]
             while self.agenda and self.agenda[0][0] == now:
                 _, who, what = heapq.heappop(self.agenda)
-                self.happen(who, what, now)
+                self.handle_event(who, what, now)
             while self.ready:
                 offer, who, woken_by = heapq.heappop(self.ready)
                 self.start((offer, who), woken_by, now)
@@ -138,30 +138,30 @@ class _Run:
             )
         return self.finish
 
-    def happen(self, who: int, what: int, now: float) -> None:
+    def handle_event(self, who: int, what: int, now: float) -> None:
         """Handle an event: a process is ready for its messages (-1), or its send to `what` ends."""
         process = self.processes[who]
         if what < 0:
-            self.enter(who, now)
+            self.enter_round(who, now)
             return
-        for port in self.ports(who, what):
+        for port in self.find_ports(who, what):
             self.busy[port] = False
-            self.wake(port)
+            self.wake_waiting(port)
         process.sent += 1
-        self.offer(who, now)
+        self.offer_send(who, now)
         for i in (who, what):
             self.processes[i].open -= 1
             if self.processes[i].open == 0:
-                self.leave(i, now)
+                self.leave_round(i, now)
 
-    def leave(self, who: int, now: float) -> None:
+    def leave_round(self, who: int, now: float) -> None:
         """Move a process from a finished round to its next round with messages or a barrier."""
         process = self.processes[who]
         for steps in process.rounds:
             process.round += 1
             if steps.barrier:
                 process.steps, process.at_barrier = steps, now
-                self.meet(process.group)
+                self.release_barrier(process.group)
                 return
             now += steps.reduced * self.machine.gamma
             if steps.sends or steps.receives:
@@ -171,42 +171,42 @@ class _Run:
         process.done = True
         self.finish[who] = now
 
-    def meet(self, group: range) -> None:
+    def release_barrier(self, group: range) -> None:
         """Release a group from a barrier after its last arrival."""
         came = [self.processes[i].at_barrier for i in group]
         times = [time for time in came if time is not None]
         if len(times) < len(group):
             return
-        now = max(times) + doublings(len(group)) * self.machine.alpha
+        now = max(times) + ceil_log2(len(group)) * self.machine.alpha
         for i in group:
             self.processes[i].at_barrier = None
             reduced = self.processes[i].steps.reduced
             heapq.heappush(self.agenda, (now + reduced * self.machine.gamma, i, -1))
 
-    def enter(self, who: int, now: float) -> None:
+    def enter_round(self, who: int, now: float) -> None:
         process = self.processes[who]
         process.sends, process.sent = process.steps.sends, 0
         process.open = len(process.sends) + len(process.steps.receives)
         if not process.open:
-            self.leave(who, now)
+            self.leave_round(who, now)
             return
         for source in process.steps.receives:
             self.posted[source, who] += 1
-            self.wake((source, who))
-        self.offer(who, now)
+            self.wake_waiting((source, who))
+        self.offer_send(who, now)
 
-    def offer(self, who: int, now: float) -> None:
+    def offer_send(self, who: int, now: float) -> None:
         process = self.processes[who]
         if process.sent < len(process.sends):
             heapq.heappush(self.ready, (now, who, None))
 
-    def wake(self, place: int | Pair) -> None:
-        waiting = self.parked.get(place)
+    def wake_waiting(self, obstacle: int | Pair) -> None:
+        waiting = self.parked.get(obstacle)
         if waiting:
             offer, who = heapq.heappop(waiting)
-            heapq.heappush(self.ready, (offer, who, place))
+            heapq.heappush(self.ready, (offer, who, obstacle))
 
-    def ports(self, source: int, target: int) -> tuple[int, ...]:
+    def find_ports(self, source: int, target: int) -> tuple[int, ...]:
         here, there = self.nodes[source], self.nodes[target]
         if here == there or not self.machine.node_port:
             return (target,)
@@ -217,7 +217,7 @@ class _Run:
         source = offer[1]
         process = self.processes[source]
         target, length = process.sends[process.sent]
-        ports = self.ports(source, target)
+        ports = self.find_ports(source, target)
         pair = (source, target)
         obstacle: int | Pair | None = next((port for port in ports if self.busy[port]), None)
         if not self.posted[pair]:
@@ -225,7 +225,7 @@ class _Run:
         if obstacle is not None:
             heapq.heappush(self.parked[obstacle], offer)
             if woken_by not in (None, obstacle) and isinstance(woken_by, int):
-                self.wake(woken_by)
+                self.wake_waiting(woken_by)
             return
         for port in ports:
             self.busy[port] = True

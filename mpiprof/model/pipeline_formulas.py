@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-UNMEASURED = 32768  # block size if neither it nor alpha and beta are given
+DEFAULT_BLOCK_SIZE = 32768  # block size if neither it nor alpha and beta are given
 
-MOST_TRIED = 4096  # block sizes times processes
+MAX_CANDIDATES = 4096  # block sizes times processes
 
 Counts = Sequence[int] | NDArray[np.int64]
 
 
-def doublings(size: int) -> int:
+def ceil_log2(size: int) -> int:
     """Return ceil(lg p), the minimum number of rounds of a broadcast, gather or barrier."""
     return (size - 1).bit_length()
 
@@ -28,19 +28,19 @@ def doublings(size: int) -> int:
 # ---- pipelined ring
 
 
-def blocks_of(counts: Counts, block_size: int) -> NDArray[np.int64]:
+def count_blocks(counts: Counts, block_size: int) -> NDArray[np.int64]:
     """Return ceil(m_i / B), the number of non-empty blocks of each process."""
     return -(-np.asarray(counts, np.int64) // block_size)
 
 
-def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
+def count_skipping_ring_rounds(counts: Counts, block_size: int) -> int:
     """Return the exact number of rounds for counts in ring order, if empty blocks are not sent.
 
     Message k leaves a process in round k + d. d is the maximum of h - (blocks of the last h
     processes including this one) over all h with at most k such blocks. It is the time that the
     message spends in processes without own blocks to send meanwhile.
     """
-    blocks = blocks_of(counts, block_size)
+    blocks = count_blocks(counts, block_size)
     size, total = len(blocks), int(blocks.sum())
     if size == 1 or not total:
         return 0
@@ -69,13 +69,15 @@ def skipping_ring_rounds(counts: Counts, block_size: int) -> int:
     return rounds
 
 
-def pipeline_block_size(total: int, more: float, alpha: float, beta: float, largest: int) -> int:
+def pipeline_block_size(
+    total: int, extra_rounds: float, alpha: float, beta: float, largest: int
+) -> int:
     """Return the B that minimises (m / B + more)(alpha + beta B), at most `largest`."""
-    block = UNMEASURED
-    if more <= 0:
+    block = DEFAULT_BLOCK_SIZE
+    if extra_rounds <= 0:
         block = largest
     elif alpha > 0 and beta > 0:
-        block = math.isqrt(int(min(total * alpha / (beta * more), 2.0**62)))
+        block = math.isqrt(int(min(total * alpha / (beta * extra_rounds), 2.0**62)))
     return max(1, min(block, largest))
 
 
@@ -111,13 +113,13 @@ def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
     best = ring_block_size(sizes, alpha, beta)
     if not total or alpha <= 0 or beta <= 0 or sizes.max() == sizes.min():
         return best
-    least = skipping_ring_rounds(sizes, best) * (alpha + best * beta)
+    least = count_skipping_ring_rounds(sizes, best) * (alpha + best * beta)
     block = int(filled[-1])
-    for _ in range(max(1, MOST_TRIED // len(sizes))):
-        block = int((-(-filled // blocks_of(filled, block))).max())
+    for _ in range(max(1, MAX_CANDIDATES // len(sizes))):
+        block = int((-(-filled // count_blocks(filled, block))).max())
         if block < 1 or (total - int(filled[-1])) / block * alpha > least:
             break
-        taken = skipping_ring_rounds(sizes, block) * (alpha + block * beta)
+        taken = count_skipping_ring_rounds(sizes, block) * (alpha + block * beta)
         if taken < least:
             best, least = block, taken
         block -= 1
@@ -129,7 +131,7 @@ def best_ring_block(counts: Counts, alpha: float, beta: float) -> int:
 # ---- order of the processes in the ring
 
 
-def _spread(items: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+def _interleave(items: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
     full = [item for item in items if item[0]]
     empty = [item for item in items if not item[0]]
     if not full:
@@ -152,11 +154,11 @@ def ring_order(counts: Counts, order: str = "ranks", nodes: Sequence[int] = ()) 
     items = []
     for _, ranks in sorted(groups.items()):
         if order in ("spread", "both"):
-            ranks = [r for _, (r,) in _spread([(sizes[r], [r]) for r in ranks])]
+            ranks = [r for _, (r,) in _interleave([(sizes[r], [r]) for r in ranks])]
         elif order == "nodes":
             last = next((r for r in reversed(ranks) if sizes[r]), ranks[-1])
             ranks = [*(r for r in ranks if r != last), last]
         items.append((sum(sizes[r] for r in ranks), ranks))
     if order == "both":
-        items = _spread(items)
+        items = _interleave(items)
     return [rank for _, ranks in items for rank in ranks]

@@ -10,18 +10,24 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import find_algorithms
 from mpiprof.libraries.table import MPICH, OPENMPI
-from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
+from mpiprof.model.catalogue import (
+    BYTE_PARAMETER,
+    RANK_PARAMETER,
+    Algorithm,
+    load_catalogue,
+    parse_parameters,
+)
 from mpiprof.model.distributions import DISTRIBUTIONS
 from mpiprof.model.machine import DEFAULT, Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.model.variant import Variant
 from mpiprof.operations import OPERATIONS
 
-DOUBLE = 8  # bytes per element of a reduction
+DOUBLE_BYTES = 8  # bytes per element of a reduction
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProblemSpec:
     """Specification of a problem; `bytes` is the operation's size or a distribution's base."""
 
     size: int
@@ -33,40 +39,42 @@ class Setting:
     machine: Machine = DEFAULT
 
 
-def nodes_of(size: int, remote_size: int, per_node: int) -> list[int]:
+def assign_nodes(size: int, remote_size: int, per_node: int) -> list[int]:
     """Return the node of each process, with `per_node` on each and no node shared by groups."""
     behind = -(-size // per_node)
     own = [i // per_node for i in range(size)]
     return own + [behind + i // per_node for i in range(remote_size)]
 
 
-def operations() -> list[str]:
+def list_operations() -> list[str]:
     """Return the operations that have algorithms, in the catalogue's order."""
-    return list(dict.fromkeys(a.operation for a in catalogue()))
+    return list(dict.fromkeys(a.operation for a in load_catalogue()))
 
 
-def algorithms(operation: str = "") -> list[Algorithm]:
+def list_algorithms(operation: str = "") -> list[Algorithm]:
     """Return an operation's algorithms, or all; raises UsageError naming the nearest operation."""
     if not operation:
-        order = operations()
-        return sorted(catalogue(), key=lambda a: (order.index(a.operation), a.intercommunicator))
-    if operation not in operations():
-        raise UsageError(_unknown("operation", operation, operations()))
-    return [a for a in algorithms() if a.operation == operation]
+        order = list_operations()
+        return sorted(
+            load_catalogue(), key=lambda a: (order.index(a.operation), a.intercommunicator)
+        )
+    if operation not in list_operations():
+        raise UsageError(_unknown_name("operation", operation, list_operations()))
+    return [a for a in list_algorithms() if a.operation == operation]
 
 
-def named(operation: str, name: str) -> list[Algorithm]:
+def find_named(operation: str, name: str) -> list[Algorithm]:
     """Return the algorithms of a name, for one group and for two; raises UsageError if none."""
-    known = algorithms(operation)
+    known = list_algorithms(operation)
     found = [a for a in known if a.name == name]
     if not found:
-        raise UsageError(_unknown(f"{operation} algorithm", name, [a.name for a in known]))
+        raise UsageError(_unknown_name(f"{operation} algorithm", name, [a.name for a in known]))
     return found
 
 
-def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
+def find_algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
     """Return one algorithm, for two groups or for one; raises UsageError."""
-    fitting = [a for a in named(operation, name) if a.intercommunicator == groups]
+    fitting = [a for a in find_named(operation, name) if a.intercommunicator == groups]
     if not fitting and groups:
         raise UsageError(f"{operation} {name} does not apply to inter-communicators: leave out -q")
     if not fitting:
@@ -77,7 +85,7 @@ def algorithm(operation: str, name: str, *, groups: bool) -> Algorithm:
     return fitting[0]
 
 
-def row_of(a: Algorithm) -> dict[str, Any]:
+def catalogue_row(a: Algorithm) -> dict[str, Any]:
     """Return a catalogue entry as data."""
     return {
         "operation": a.operation,
@@ -93,7 +101,7 @@ def row_of(a: Algorithm) -> dict[str, Any]:
     }
 
 
-def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
+def library_rows(operation: str) -> list[dict[str, Any]]:
     """Return the algorithms of an operation in MPI libraries, as data."""
     return [
         {
@@ -113,18 +121,18 @@ def rows_of_libraries(operation: str) -> list[dict[str, Any]]:
     ]
 
 
-def problem(operation: str, setting: Setting) -> Problem:
+def make_problem(operation: str, setting: ProblemSpec) -> Problem:
     """Return the problem of an operation for a specification."""
     s = setting
     if not 0 <= s.root < s.size:
         raise UsageError(f"--root {s.root}: ranks range from 0 to {s.size - 1}")
     if s.distribution not in DISTRIBUTIONS:
-        raise UsageError(_unknown("distribution", s.distribution, DISTRIBUTIONS))
+        raise UsageError(_unknown_name("distribution", s.distribution, DISTRIBUTIONS))
     facts = OPERATIONS[operation]
     if s.distribution != "regular" and not facts.irregular:
-        irregular = ", ".join(name for name in operations() if OPERATIONS[name].irregular)
+        irregular = ", ".join(name for name in list_operations() if OPERATIONS[name].irregular)
         raise UsageError(f"--distribution applies only to {irregular}: {operation} is regular")
-    unit = DOUBLE if facts.reduces else 1
+    unit = DOUBLE_BYTES if facts.reduces else 1
     counts, remote_counts = (
         tuple(m // unit * unit for m in DISTRIBUTIONS[s.distribution](s.bytes, n)) if n else ()
         for n in (s.size, s.remote_size)
@@ -147,36 +155,36 @@ def problem(operation: str, setting: Setting) -> Problem:
     return made
 
 
-def parameters_for(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
+def select_parameters(a: Algorithm, values: Mapping[str, str | int]) -> dict[str, str | int]:
     """Return the given parameters that an algorithm has.
 
     Raises UsageError if no algorithm of the operation has a parameter.
     """
-    known = {name for b in algorithms(a.operation) for name in parameters_of(b)}
+    known = {name for b in list_algorithms(a.operation) for name in parse_parameters(b)}
     for name in values:
         if name not in known:
-            raise UsageError(_unknown(f"parameter of {a.operation}", name, sorted(known)))
-    return {name: value for name, value in values.items() if name in parameters_of(a)}
+            raise UsageError(_unknown_name(f"parameter of {a.operation}", name, sorted(known)))
+    return {name: value for name, value in values.items() if name in parse_parameters(a)}
 
 
-def with_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
+def set_parameters(a: Algorithm, given: Problem, values: Mapping[str, str | int]) -> Problem:
     """Return a problem with an algorithm's parameters set; raises UsageError for wrong ones."""
-    known = parameters_of(a)
+    known = parse_parameters(a)
     for name, value in values.items():
         if name not in known:
-            raise UsageError(_unknown(f"parameter of {a.operation} {a.name}", name, known))
+            raise UsageError(_unknown_name(f"parameter of {a.operation} {a.name}", name, known))
         number = int(value) if str(value).isdecimal() and len(str(value)) < 16 else None
-        if known[name] == RANK:
+        if known[name] == RANK_PARAMETER:
             if number is None or number >= given.size:
                 raise UsageError(f"{name}={value}: not a rank from 0 to {given.size - 1}")
-        elif known[name] == BYTES:
+        elif known[name] == BYTE_PARAMETER:
             if number is None:
                 raise UsageError(f"{name}={value}: not a number of bytes")
         elif value not in known[name]:
-            raise UsageError(_unknown(f"value of {name}", str(value), known[name]))
+            raise UsageError(_unknown_name(f"value of {name}", str(value), known[name]))
     words = tuple((name, str(value)) for name, value in values.items())
-    return Variant(a.name, words).apply(given)
+    return Variant(a.name, words).set_parameters(given)
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+def _unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}: {suggest_names(name, known)}"

@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mpiprof.model import buffer_contract
-from mpiprof.model.catalogue import Algorithm, applies, parameters_of
+from mpiprof.model.catalogue import Algorithm, applies_to_size, parse_parameters
 from mpiprof.model.schedule import Problem
 from mpiprof.model.verify import BrokenScheduleError, verify
 from mpiprof.operations import OPERATIONS
 
-PROCESSES = (*range(1, 18), 24, 31, 32, 33)
-EVERY_ROOT = 8  # maximum number of processes for which every rank is tried as root
-SMALL = 17  # maximum number of processes for which long vectors are tried
-UNIT = 8
-LONG = 1000  # elements
-BLOCKS = (7, 64)
+PROVED_SIZES = (*range(1, 18), 24, 31, 32, 33)
+ALL_ROOTS_BELOW = 8  # maximum number of processes for which every rank is tried as root
+MAX_SMALL_SIZE = 17  # maximum number of processes for which long vectors are tried
+ELEMENT_BYTES = 8
+LONG_VECTOR = 1000  # elements
+BLOCK_SIZES = (7, 64)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Proofs:
     problems: int
     failure: str = ""
 
-    def row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, Any]:
         """Return the result as data."""
         a = self.algorithm
         return {
@@ -56,20 +56,20 @@ class Proofs:
         }
 
 
-def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
+def prove(algorithm: Algorithm, sizes: Sequence[int] = PROVED_SIZES) -> Proofs:
     """Prove an algorithm on all problems for some numbers of processes, until a proof fails."""
     done: list[int] = []
     roots: set[tuple[int, int]] = set()
     lengths: set[int] = set()
     count, failure = 0, ""
     try:
-        for size in (size for size in sizes if applies(algorithm, size)):
-            for problem in problems(algorithm, size):
-                for in_place in places(algorithm, problem):
+        for size in (size for size in sizes if applies_to_size(algorithm, size)):
+            for problem in make_problems(algorithm, size):
+                for in_place in in_place_values(algorithm, problem):
                     verify(algorithm, problem, in_place=in_place)
                     count += 1
                 roots.add((size, problem.root))
-                lengths.add(bytes_of(problem))
+                lengths.add(problem_bytes(problem))
             done.append(size)
     except BrokenScheduleError as error:
         failure = str(error)
@@ -78,70 +78,72 @@ def prove(algorithm: Algorithm, sizes: Sequence[int] = PROCESSES) -> Proofs:
     return Proofs(algorithm, tuple(done), several, least, most, count, failure)
 
 
-def bytes_of(problem: Problem) -> int:
+def problem_bytes(problem: Problem) -> int:
     """Return the bytes of a problem: of its vector or block, or of all contributions."""
     if problem.rows:
         return sum(map(sum, problem.rows))
     return sum((*problem.counts, *problem.remote_counts)) or problem.bytes
 
 
-def places(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
+def in_place_values(algorithm: Algorithm, problem: Problem) -> tuple[bool, ...]:
     """Return the values of `in_place` to prove a problem with."""
-    known = buffer_contract.own_place(algorithm.operation, problem, problem.root)
+    known = buffer_contract.find_in_place_block(algorithm.operation, problem, problem.root)
     return (False,) if known is None else (False, True)
 
 
-def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
+def make_problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
     """Yield the problems for `size` processes, with each value of the algorithm's parameters."""
-    plain = between_groups if algorithm.intercommunicator else in_one_group
+    plain = inter_problems if algorithm.intercommunicator else intra_problems
     for i, problem in enumerate(plain(algorithm.operation, size)):
-        yield from varied(algorithm, problem, i)
+        yield from vary_parameters(algorithm, problem, i)
 
 
-def varied(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
+def vary_parameters(algorithm: Algorithm, problem: Problem, number: int) -> Iterator[Problem]:
     """Yield a problem with a block size and, alternating by problem, with other parameters."""
-    values = parameters_of(algorithm)
+    values = parse_parameters(algorithm)
     if "block_size" in values:  # similar numbers of blocks in long and short messages
-        long = bytes_of(problem) > UNIT * SMALL
-        problem = replace(problem, block_size=BLOCKS[long], equal_blocks=number % 2 == 1)
+        long = problem_bytes(problem) > ELEMENT_BYTES * MAX_SMALL_SIZE
+        problem = replace(problem, block_size=BLOCK_SIZES[long], equal_blocks=number % 2 == 1)
     late = {0, number % problem.size, problem.size - 1} if "late" in values else {0}
     for rank in sorted(late):
-        yield from _ordered(replace(problem, late=rank), values)
+        yield from _order_ring(replace(problem, late=rank), values)
 
 
-def _ordered(problem: Problem, values: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
+def _order_ring(problem: Problem, values: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
     for order in values.get("order", ("ranks",)):
         nodes = tuple(rank * 3 % 4 for rank in range(problem.size)) if order != "ranks" else ()
         yield replace(problem, order=order, nodes=nodes)
 
 
-def in_one_group(operation: str, size: int) -> Iterator[Problem]:
+def intra_problems(operation: str, size: int) -> Iterator[Problem]:
     """Yield problems of an operation on one group."""
     if operation == "barrier":
         yield Problem(size)
         return
-    for root in roots(operation, size):
+    for root in roots_to_prove(operation, size):
         if operation == "alltoallv":
-            yield from matrices(size)
+            yield from make_matrices(size)
         elif operation.endswith("v") or operation == "reduce_scatter":
-            unit = UNIT if operation == "reduce_scatter" else 1
-            for counts in irregular(size, root):
+            unit = ELEMENT_BYTES if operation == "reduce_scatter" else 1
+            for counts in irregular_counts(size, root):
                 yield Problem(size, root=root, unit=unit, counts=tuple(unit * n for n in counts))
         elif operation in buffer_contract.REDUCTIONS:
-            for i, n in enumerate(lengths(size)):
-                unit = UNIT if (size + i) % 2 else 1
+            for i, n in enumerate(vector_lengths(size)):
+                unit = ELEMENT_BYTES if (size + i) % 2 else 1
                 yield Problem(size, unit * n, root, unit=unit)
         else:
-            for n in lengths(size) if operation == "bcast" else blocks(size):
+            for n in vector_lengths(size) if operation == "bcast" else block_lengths(size):
                 yield Problem(size, n, root)
 
 
-def between_groups(operation: str, size: int) -> Iterator[Problem]:
+def inter_problems(operation: str, size: int) -> Iterator[Problem]:
     """Yield problems of an operation on two groups, the first with `size` processes."""
     for i, other in enumerate(sorted({1, size // 2 + 1, size + 3})):
         first = (size + i) % 2 == 0
         if operation.endswith("v"):
-            for own, remote in zip(irregular(size, 0), irregular(other, 1), strict=True):
+            for own, remote in zip(
+                irregular_counts(size, 0), irregular_counts(other, 1), strict=True
+            ):
                 yield Problem(
                     size, remote_size=other, counts=own, remote_counts=remote, first_group=first
                 )
@@ -152,24 +154,24 @@ def between_groups(operation: str, size: int) -> Iterator[Problem]:
             )
 
 
-def roots(operation: str, size: int) -> list[int]:
+def roots_to_prove(operation: str, size: int) -> list[int]:
     """Return the roots to prove an operation with."""
     if not OPERATIONS[operation].rooted:
         return [0]
-    return list(range(size)) if size <= EVERY_ROOT else [0, size // 2 + 1, size - 1]
+    return list(range(size)) if size <= ALL_ROOTS_BELOW else [0, size // 2 + 1, size - 1]
 
 
-def lengths(size: int) -> list[int]:
+def vector_lengths(size: int) -> list[int]:
     """Return vector lengths: 0, fewer than and as many as processes, and long without dividing."""
-    return sorted({0, 1, size - 1, size, LONG if size <= SMALL else size + 1})
+    return sorted({0, 1, size - 1, size, LONG_VECTOR if size <= MAX_SMALL_SIZE else size + 1})
 
 
-def blocks(size: int) -> list[int]:
+def block_lengths(size: int) -> list[int]:
     """Return lengths of a rank's block."""
-    return [0, 1, 5, *([LONG] if size <= EVERY_ROOT else [])]
+    return [0, 1, 5, *([LONG_VECTOR] if size <= ALL_ROOTS_BELOW else [])]
 
 
-def irregular(size: int, seed: int) -> Iterator[tuple[int, ...]]:
+def irregular_counts(size: int, seed: int) -> Iterator[tuple[int, ...]]:
     """Yield contributions: some zero, none zero, all but one zero, all zero."""
     dice = random.Random(1000 * size + seed)
     yield tuple(dice.randint(1, 9) * dice.randint(0, 1) for _ in range(size))
@@ -179,7 +181,7 @@ def irregular(size: int, seed: int) -> Iterator[tuple[int, ...]]:
     yield (0,) * size
 
 
-def matrices(size: int) -> Iterator[Problem]:
+def make_matrices(size: int) -> Iterator[Problem]:
     """Yield bytes between all pairs of ranks: random with zeros, and all zero."""
     dice = random.Random(size)
     for most in (30, 0):

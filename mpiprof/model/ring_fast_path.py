@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from mpiprof.model.machine import Machine, Numbers, Times
 from mpiprof.model.pipeline_formulas import (
     best_ring_block,
-    blocks_of,
+    count_blocks,
+    count_skipping_ring_rounds,
     ring_order,
-    skipping_ring_rounds,
 )
 from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
-NOTHING = -np.inf
+NO_MESSAGE = -np.inf
 # Cost model of `finish`. ROUND: fixed cost of a round, in processes. SKIPPING: factor for rounds in
 # which processes without data wait. Both were measured with 256 to 8192 processes.
-ROUND, SKIPPING = 3000, 2
+ROUND_WORK, SKIPPING_FACTOR = 3000, 2
 
 
 @dataclass(frozen=True)
@@ -45,43 +45,45 @@ class _Ring:
     skips: bool
 
 
-def applies(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
+def applies_to(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
     """Return whether `finish` covers a case; it excludes processes that share a node's port."""
     shared = machine.node_port and len(np.unique(nodes)) < len(nodes)
     ring = (algorithm.operation, algorithm.name) in RINGS
     return ring and not problem.remote_size and problem.size > 2 and not shared
 
 
-def finish(
+def simulate_ring(
     algorithm: Algorithm, problem: Problem, machine: Machine, begin: Times, nodes: Numbers
 ) -> Times:
     """Return the end of each process in a ring."""
-    ring = _ring(algorithm, problem)
+    ring = _describe_ring(algorithm, problem)
     between = nodes[ring.order] != nodes[np.roll(ring.order, -1)]
     result = np.empty(problem.size)
     result[ring.order] = _run(ring, machine, between, begin[ring.order])
     return result
 
 
-def work(algorithm: Algorithm, problem: Problem) -> float:
+def estimate_work(algorithm: Algorithm, problem: Problem) -> float:
     """Return how long `finish` takes, about, in the time that a process needs for a round."""
     sizes = np.array(problem.counts or [problem.bytes] * problem.size, np.int64)
     rounds, skips = len(sizes) - 1, False
     if algorithm.name == "pipelined_ring":
         skips = not sizes.all()
-        rounds = int(blocks_of(sizes, _block_size(problem, sizes)).sum()) + len(sizes) * skips
-    return float(rounds * (ROUND + len(sizes)) * (SKIPPING if skips else 1))
+        rounds = (
+            int(count_blocks(sizes, _ring_block_size(problem, sizes)).sum()) + len(sizes) * skips
+        )
+    return float(rounds * (ROUND_WORK + len(sizes)) * (SKIPPING_FACTOR if skips else 1))
 
 
-def _ring(algorithm: Algorithm, problem: Problem) -> _Ring:
+def _describe_ring(algorithm: Algorithm, problem: Problem) -> _Ring:
     sizes = np.array(problem.counts or [problem.bytes] * problem.size, np.int64)
     if algorithm.name != "pipelined_ring":
         number = np.arange(len(sizes) + 1)
         return _Ring(number[:-1], number, sizes, len(sizes) - 1, skips=False)
     order = np.array(ring_order(sizes.tolist(), problem.order, problem.nodes), np.int64)
     sizes = sizes[order]
-    block = _block_size(problem, sizes)
-    blocks = blocks_of(sizes, block)
+    block = _ring_block_size(problem, sizes)
+    blocks = count_blocks(sizes, block)
     if problem.equal_blocks:
         parts = np.maximum(blocks, 1)
         longer = sizes % parts
@@ -94,17 +96,17 @@ def _ring(algorithm: Algorithm, problem: Problem) -> _Ring:
         )
     lengths = np.repeat(np.stack(pair, 1).reshape(-1), np.stack(times, 1).reshape(-1))
     first = np.concatenate([[0], np.cumsum(blocks)])
-    rounds = skipping_ring_rounds(blocks, 1)
+    rounds = count_skipping_ring_rounds(blocks, 1)
     return _Ring(order, first, lengths, rounds, skips=not blocks.all())
 
 
-def _block_size(problem: Problem, sizes: Numbers) -> int:
+def _ring_block_size(problem: Problem, sizes: Numbers) -> int:
     if problem.block_size:
         return max(1, min(problem.block_size, int(sizes.max())))
     return best_ring_block(sizes, problem.alpha, problem.beta)
 
 
-def _durations(
+def _send_durations(
     ring: _Ring, machine: Machine, between: NDArray[np.bool_]
 ) -> tuple[Times, NDArray[np.intp]]:
     """Return the durations of blocks in sending order, and the start of each position in them.
@@ -115,8 +117,8 @@ def _durations(
     parts: list[Times] = []
     look = np.zeros(len(between), np.intp)
     for far in np.unique(between).tolist():
-        takes = machine.times(ring.lengths, np.full(len(ring.lengths), far))
-        takes[ring.lengths == 0] = NOTHING
+        takes = machine.message_times(ring.lengths, np.full(len(ring.lengths), far))
+        takes[ring.lengths == 0] = NO_MESSAGE
         newest = len(takes) - ring.first[1:]
         look = np.where(between == far, newest + len(parts) * len(takes), look)
         parts += [takes[::-1]] * 2
@@ -129,7 +131,7 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
         return now
     stock = np.diff(ring.first)  # number of blocks that each position has received and not yet sent
     counts = ring.first[-1] - np.roll(stock, -1)
-    table, look = _durations(ring, machine, between)
+    table, look = _send_durations(ring, machine, between)
     stop, least = look + counts, int(counts.min())
     idle, active = np.zeros((2, len(now)), bool)
     takes, end = np.empty((2, len(now)))
@@ -152,15 +154,15 @@ def _run(ring: _Ring, machine: Machine, between: NDArray[np.bool_], now: Times) 
             np.take(table[r:], look, out=takes, mode="clip")
             if r >= least:
                 np.less_equal(counts, r, out=idle)
-        np.copyto(takes, NOTHING, where=idle)
-        _ready(now, end)
+        np.copyto(takes, NO_MESSAGE, where=idle)
+        _compute_ready(now, end)
         end += takes
         np.maximum(now, end, out=now)
         _receive(now, end)
     return now
 
 
-def _ready(now: Times, out: Times) -> None:
+def _compute_ready(now: Times, out: Times) -> None:
     """Fill `out` with the times at which each position and its successor are both ready."""
     np.maximum(now[:-1], now[1:], out=out[:-1])
     out[-1] = max(now[-1], now[0])

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.catalogue import Algorithm as Algorithm
-from mpiprof.model.catalogue import catalogue as catalogue
 from mpiprof.model.catalogue import find as find
-from mpiprof.model.catalogue import library as _library
+from mpiprof.model.catalogue import load_catalogue as load_catalogue
+from mpiprof.model.catalogue import load_schedules as _library
 
 SEND, RECEIVE, COPY, REDUCE, BARRIER = range(5)
 IN, OUT, SCRATCH = range(3)
 TOKEN, REMOTE, RIGHT = 1, 2, 4
-TURN_FACTS = 5  # target, bytes, source, bytes reduced, whether these facts are incomplete
+FACTS_PER_ROUND = 5  # target, bytes, source, bytes reduced, whether these facts are incomplete
 ORDERS = ("ranks", "spread", "nodes", "both")
 
 
@@ -52,13 +52,13 @@ class Problem:
 
 
 @lru_cache(maxsize=4)
-def _shared(numbers: tuple[int, ...]) -> NDArray[np.int64]:
+def _as_c_array(numbers: tuple[int, ...]) -> NDArray[np.int64]:
     # All ranks of a problem share one array, because p arrays of p numbers need too much memory.
     return np.array(numbers, np.int64)
 
 
 @cache
-def columns() -> tuple[str, ...]:
+def step_columns() -> tuple[str, ...]:
     """Return the names of the columns of `Schedule.steps`."""
     return tuple(_library().schedule_columns().decode().split())
 
@@ -101,7 +101,7 @@ class Schedule:
         receives = [row[self.rank] for row in p.rows] if p.rows else p.remote_counts
         self._arrays = [
             numbers,
-            _shared(tuple(sends)) if len(sends) else None,
+            _as_c_array(tuple(sends)) if len(sends) else None,
             np.array(receives, np.int64) if len(receives) else None,
             np.array(p.nodes, np.int32) if p.nodes else None,
         ]
@@ -143,11 +143,11 @@ class Schedule:
         """Bytes of scratch memory."""
         return int(_library().schedule_scratch(self._handle))
 
-    def steps(self, first: int, last: int) -> NDArray[np.int64]:
+    def read_steps(self, first: int, last: int) -> NDArray[np.int64]:
         """Return the steps of rounds first .. last - 1, one per row; `columns` names them."""
         room = 64
         while True:
-            rows = np.empty((room, len(columns())), np.int64)
+            rows = np.empty((room, len(step_columns())), np.int64)
             count = _library().schedule_steps(self._handle, first, last, rows.ctypes.data, room)
             if count < 0:
                 raise MpiprofError("no memory for the schedule's steps")
@@ -157,33 +157,33 @@ class Schedule:
 
     def by_round(self) -> Iterator[NDArray[np.int64]]:
         """Yield the steps of each round, in order."""
-        rows = self.steps(0, self.rounds)
+        rows = self.read_steps(0, self.rounds)
         edges = np.searchsorted(rows[:, 0], np.arange(self.rounds + 1))
         for i in range(self.rounds):
             yield rows[edges[i] : edges[i + 1]]
 
 
 @cache
-def _turns() -> Callable[..., bool]:
+def _load_schedule_turns() -> Callable[..., bool]:
     function = _library().schedule_turns
     function.restype = ctypes.c_bool
     function.argtypes = [ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 3]
     return cast(Callable[..., bool], function)
 
 
-def turns(
+def read_current_rounds(
     handles: NDArray[np.uint64], rounds: NDArray[np.int64], firsts: NDArray[np.int32]
 ) -> NDArray[np.int64]:
     """Return a row of `schedule_turns` (python_api.c) for the current round of each process."""
-    rows = np.empty((len(handles), TURN_FACTS), np.int64)
+    rows = np.empty((len(handles), FACTS_PER_ROUND), np.int64)
     given = (array.ctypes.data for array in (rounds, firsts, rows))
-    if not _turns()(handles.ctypes.data, len(handles), *given):
+    if not _load_schedule_turns()(handles.ctypes.data, len(handles), *given):
         raise MpiprofError("no memory for the schedule's steps")
     return rows
 
 
 @cache
-def _traffic() -> Callable[..., int]:
+def _load_schedule_traffic() -> Callable[..., int]:
     function = _library().schedule_traffic
     function.restype = ctypes.c_int64
     function.argtypes = [
@@ -198,7 +198,7 @@ def _traffic() -> Callable[..., int]:
     return cast(Callable[..., int], function)
 
 
-def traffic(
+def read_group_round(
     handles: NDArray[np.uint64],
     r: int,
     first: int,
@@ -211,7 +211,7 @@ def traffic(
     Returns the number of sends, which may exceed the size of the arrays.
     """
     facts, peers, lengths = (a.ctypes.data for a in arrays)
-    count = _traffic()(
+    count = _load_schedule_traffic()(
         handles.ctypes.data,
         len(handles),
         r,

@@ -37,11 +37,11 @@ from mpiprof.model import message_simulator, ring_fast_path, vector_simulator
 from mpiprof.model.machine import DEFAULT, Machine, Numbers, Times
 from mpiprof.model.message_rounds import Round, Traffic
 from mpiprof.model.message_simulator import Message
-from mpiprof.model.pipeline_formulas import doublings
+from mpiprof.model.pipeline_formulas import ceil_log2
 from mpiprof.model.schedule import Algorithm, Problem
 
-RING_FROM = 256  # minimum number of processes for the fast path of rings
-WAVE_LEAST = 16  # minimum mean number of messages per wave, so that waves are faster
+MIN_RING_SIZE = 256  # minimum number of processes for the fast path of rings
+MIN_WAVE_SENDS = 16  # minimum mean number of messages per wave, so that waves are faster
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Timing:
     messages: list[Message] = field(default_factory=list)
 
     @property
-    def last(self) -> float:
+    def after_last(self) -> float:
         """Time from the last arrival to the last end."""
         return float(self.finish.max() - self.arrivals.max())
 
@@ -85,28 +85,32 @@ def simulate(
     if not method and not trace and runs_as_ring(algorithm, problem, machine, place):
         method = "ring"
     if method == "ring":
-        finish = ring_fast_path.finish(algorithm, problem, machine, begin, place)
+        finish = ring_fast_path.simulate_ring(algorithm, problem, machine, begin, place)
     else:
         with Traffic(algorithm, problem) as traffic:
             one_by_one = machine.node_port if not method else method == "events"
-            run = _Run(machine, place, messages)
-            done = 0 if one_by_one else run.rounds(traffic, begin.copy())
+            run = _RoundSimulation(machine, place, messages)
+            done = 0 if one_by_one else run.run_rounds(traffic, begin.copy())
             now = begin if one_by_one else run.now
             finish = now
             if done < traffic.rounds:
                 rest = (traffic.schedules, machine, now, place, done)
-                at_once = None if one_by_one or trace else vector_simulator.run(*rest)
-                finish = message_simulator.run(*rest, messages) if at_once is None else at_once
+                at_once = None if one_by_one or trace else vector_simulator.simulate_vectors(*rest)
+                finish = (
+                    message_simulator.simulate_messages(*rest, messages)
+                    if at_once is None
+                    else at_once
+                )
     return Timing(begin, finish, messages or [])
 
 
 def runs_as_ring(algorithm: Algorithm, problem: Problem, machine: Machine, nodes: Numbers) -> bool:
     """Return whether `simulate` takes the short way of rings."""
     size = problem.size + problem.remote_size
-    return size >= RING_FROM and ring_fast_path.applies(algorithm, problem, machine, nodes)
+    return size >= MIN_RING_SIZE and ring_fast_path.applies_to(algorithm, problem, machine, nodes)
 
 
-class _Run:
+class _RoundSimulation:
     """State of all processes, computed round by round."""
 
     def __init__(
@@ -115,33 +119,33 @@ class _Run:
         self.machine, self.nodes, self.messages = machine, nodes, messages
         self.now = np.zeros(0)
 
-    def rounds(self, traffic: Traffic, begin: Times) -> int:
+    def run_rounds(self, traffic: Traffic, begin: Times) -> int:
         """Compute rounds from the first one on; return the first that needs another method."""
         self.now = begin
         for r in range(traffic.rounds):
-            part = traffic.round(r)
+            part = traffic.read_round(r)
             if part is None:
                 return r
             if part.barriers.any():
                 # A barrier of one group does not wait for the other group.
                 for first, last in traffic.groups:
                     if part.barriers[first:last].any():
-                        cost = doublings(last - first) * self.machine.alpha
+                        cost = ceil_log2(last - first) * self.machine.alpha
                         self.now[first:last] = self.now[first:last].max() + cost
             if part.reduced.any():
                 self.now += part.reduced * self.machine.gamma
             if len(part.targets):
-                self._messages(part, r)
+                self._send_messages(part, r)
         return traffic.rounds
 
-    def _messages(self, part: Round, r: int) -> None:
+    def _send_messages(self, part: Round, r: int) -> None:
         source, target = part.sources, part.targets
-        takes = self.machine.times(part.lengths, self.nodes[source] != self.nodes[target])
+        takes = self.machine.message_times(part.lengths, self.nodes[source] != self.nodes[target])
         if part.sends.max() <= 1 and part.receives.max() <= 1:
             start = np.maximum(self.now[source], self.now[target])
         else:
-            found = self._waves(part, takes)
-            start = self._one_by_one(part, takes) if found is None else found
+            found = self._serve_in_waves(part, takes)
+            start = self._serve_in_order(part, takes) if found is None else found
         end = start + takes
         if self.messages is not None:
             rows = (source, target, start, end, part.lengths, np.full(len(source), r))
@@ -150,14 +154,14 @@ class _Run:
         np.maximum.at(self.now, source, end)
         np.maximum.at(self.now, target, end)
 
-    def _waves(self, part: Round, takes: Times) -> Times | None:
+    def _serve_in_waves(self, part: Round, takes: Times) -> Times | None:
         """Serve the k-th sends of all processes together; return their starts, or None.
 
         This is exact if no two of them have the same receiver, and if each receiver gets offers in
         order of the waves. Otherwise returns None.
         """
         most = int(part.sends.max())
-        if len(takes) < WAVE_LEAST * most:
+        if len(takes) < MIN_WAVE_SENDS * most:
             return None
         first = np.cumsum(part.sends) - part.sends
         sending, receiving = self.now.copy(), self.now.copy()
@@ -174,7 +178,7 @@ class _Run:
             sending[who] = receiving[to] = start[which] + takes[which]
         return start
 
-    def _one_by_one(self, part: Round, takes: Times) -> Times:
+    def _serve_in_order(self, part: Round, takes: Times) -> Times:
         """Serve offers in order; return the start of each message."""
         free = self.now.tolist()
         first = (np.cumsum(part.sends) - part.sends).tolist()
@@ -206,7 +210,7 @@ def lower_bound(
     The bound is the arrival of a process plus alpha plus beta times the bytes it must send or
     receive, maximised over processes. It is at least the last arrival.
     """
-    moved = port_bytes(operation, problem)
+    moved = count_port_bytes(operation, problem)
     begin = np.array(arrivals, np.float64) if len(arrivals) else np.zeros(len(moved))
     alpha = min(machine.alpha, machine.alpha_within)
     beta = min(machine.beta, machine.beta_within)
@@ -214,7 +218,7 @@ def lower_bound(
     return float((begin + np.where(talks, alpha + moved * beta, 0.0)).max())
 
 
-def port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
+def count_port_bytes(operation: str, problem: Problem) -> NDArray[np.float64]:
     """Return the larger of the bytes that each process must send and must receive."""
     p, size = problem, problem.size
     own = np.array(p.counts or [p.bytes] * size, np.float64)

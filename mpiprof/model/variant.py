@@ -25,7 +25,7 @@ class Variant:
     parameters: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Variant:
+    def parse(cls, text: str) -> Variant:
         """Return the variant of a text; a word without = is a parameter with an empty value.
 
         In `native:ring`, an algorithm of the MPI library, both words are the name.
@@ -39,7 +39,7 @@ class Variant:
         """Return the text that `read` parses."""
         return ":".join([self.name, *(f"{key}={value}" for key, value in self.parameters)])
 
-    def apply(self, problem: Problem) -> Problem:
+    def set_parameters(self, problem: Problem) -> Problem:
         """Return the problem with these parameters set."""
         words = dict(self.parameters)
         changes: dict[str, Any] = {}

@@ -14,12 +14,12 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.machine import Machine, Numbers, Times
-from mpiprof.model.schedule import Schedule, turns
+from mpiprof.model.schedule import Schedule, read_current_rounds
 
-NOBODY = -1
+NO_PEER = -1
 
 
-def run(
+def simulate_vectors(
     schedules: Sequence[Schedule], machine: Machine, begin: Times, nodes: Numbers, first_round: int
 ) -> Times | None:
     """Return the end of each process, if it enters `first_round` at `begin`.
@@ -32,12 +32,12 @@ def run(
     last = np.array([s.rounds for s in schedules], np.int64)
     firsts = np.where(np.arange(size)[:, None] < own, [0, own], [own, 0]).astype(np.int32)
     nth = np.full(size, first_round, np.int64)
-    target, source = np.full((2, size), NOBODY, np.int64)
+    target, source = np.full((2, size), NO_PEER, np.int64)
     length = np.zeros(size, np.int64)
     entered, now = np.empty(size), begin.copy()
     going = np.flatnonzero(nth < last)
     while len(going):
-        rows = turns(handles[going], nth[going], firsts[going])
+        rows = read_current_rounds(handles[going], nth[going], firsts[going])
         to, bytes_, of, reduced, more = rows.T
         if more.any():
             return None
@@ -45,24 +45,24 @@ def run(
         now[going] += reduced * machine.gamma
         entered[going] = now[going]
         nth[going] += 1
-        _deliver(machine, nodes, (target, source, length), entered, now)
-        going = np.flatnonzero((target == NOBODY) & (source == NOBODY) & (nth < last))
-    waiting = np.flatnonzero((target != NOBODY) | (source != NOBODY))
+        _deliver_messages(machine, nodes, (target, source, length), entered, now)
+        going = np.flatnonzero((target == NO_PEER) & (source == NO_PEER) & (nth < last))
+    waiting = np.flatnonzero((target != NO_PEER) | (source != NO_PEER))
     if len(waiting):
         raise MpiprofError(f"rank {waiting[0]} waits forever in round {nth[waiting[0]] - 1}")
     return now
 
 
-def _deliver(
+def _deliver_messages(
     machine: Machine, nodes: Numbers, messages: tuple[Numbers, ...], entered: Times, now: Times
 ) -> None:
     """Deliver messages with both sides entered; `now` becomes the last end of each process."""
     target, source, length = messages
-    sender = np.flatnonzero(target != NOBODY)
+    sender = np.flatnonzero(target != NO_PEER)
     sender = sender[source[target[sender]] == sender]
     receiver = target[sender]
-    takes = machine.times(length[sender], nodes[sender] != nodes[receiver])
+    takes = machine.message_times(length[sender], nodes[sender] != nodes[receiver])
     end = np.maximum(entered[sender], entered[receiver]) + takes
     now[sender] = np.maximum(now[sender], end)
     now[receiver] = np.maximum(now[receiver], end)
-    target[sender] = source[receiver] = NOBODY
+    target[sender] = source[receiver] = NO_PEER

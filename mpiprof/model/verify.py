@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import buffer_contract
-from mpiprof.model.buffer_contract import EMPTY, PLACE, Expressions, Labels
+from mpiprof.model.buffer_contract import EMPTY, STRIDE, ExpressionTable, Labels
 from mpiprof.model.schedule import (
     BARRIER,
     COPY,
@@ -96,23 +96,23 @@ class _Process:
     addresses: list[int] = field(init=False)  # of the buffers, which may share memory
     # Sets of ranks implied to have arrived, at the begin of this round and by its messages.
     entered: int = 0
-    heard: int = 0
+    received_from: int = 0
 
     def __post_init__(self) -> None:
         self.addresses = [data.ctypes.data // data.itemsize for data in self.buffers]
 
-    def where(self, row: Row) -> str:
+    def describe_step(self, row: Row) -> str:
         return (
             f"rank {self.rank}, round {self.round}, {BUFFERS[row[3]]} [{row[4]}, {row[4] + row[5]})"
         )
 
 
 @dataclass
-class _Run:
+class _Proof:
     algorithm: Algorithm
     unit: int
     reduces: bool
-    expressions: Expressions
+    expressions: ExpressionTable
     processes: list[_Process]
     posted: dict[tuple[int, int], deque[tuple[_Process, Row]]] = field(
         default_factory=lambda: defaultdict(deque)
@@ -123,10 +123,10 @@ class _Run:
     def fail(self, process: _Process, row: Row, what: str) -> BrokenScheduleError:
         name = f"{self.algorithm.operation} {self.algorithm.name}"
         return BrokenScheduleError(
-            f"{name}, {len(self.processes)} processes: {what} ({process.where(row)})"
+            f"{name}, {len(self.processes)} processes: {what} ({process.describe_step(row)})"
         )
 
-    def span(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
+    def step_range(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
         length, data = row[5] // self.unit, process.buffers[buffer]
         begin = offset // self.unit
         if begin < 0 or begin + length > len(data):
@@ -138,13 +138,13 @@ class _Run:
         return process.addresses[buffer] + offset // self.unit
 
     def read(self, process: _Process, row: Row, buffer: int, offset: int) -> Labels:
-        data = self.span(process, row, buffer, offset)
+        data = self.step_range(process, row, buffer, offset)
         if len(data) and np.minimum.reduce(data) == EMPTY:
             raise self.fail(process, row, "reads data that was never written")
         return data
 
     def write(self, process: _Process, row: Row, data: Labels) -> None:
-        target = self.span(process, row, row[3], row[4])
+        target = self.step_range(process, row, row[3], row[4])
         if row[3] == IN:
             raise self.fail(process, row, "writes into IN")
         written = row[3] == OUT and not self.reduces and len(target)
@@ -152,7 +152,7 @@ class _Run:
             raise self.fail(process, row, "writes into OUT a second time")
         target[:] = data
 
-    def local(self, process: _Process, row: Row) -> None:
+    def run_local(self, process: _Process, row: Row) -> None:
         source = self.read(process, row, row[6], row[7])
         if row[1] == COPY:
             apart = self.address(process, row[3], row[4]) - self.address(process, row[6], row[7])
@@ -165,19 +165,19 @@ class _Run:
         target = self.read(process, row, row[3], row[4])
         if row[3] == IN:
             raise self.fail(process, row, "reduces into IN")
-        (left, places), (right, others) = np.divmod(source, PLACE), np.divmod(target, PLACE)
+        (left, places), (right, others) = np.divmod(source, STRIDE), np.divmod(target, STRIDE)
         if (places != others).any():
             raise self.fail(process, row, "reduces elements with different indices")
         if row[8] & RIGHT:
             left, right = right, left
         try:
-            target[:] = self.combined(left, right) * PLACE + places
+            target[:] = self.combine(left, right) * STRIDE + places
         except ValueError as error:
             raise self.fail(process, row, str(error)) from error
         if row[8] & RIGHT:
             source[:] = EMPTY
 
-    def combined(self, left: Labels, right: Labels) -> Labels | int:
+    def combine(self, left: Labels, right: Labels) -> Labels | int:
         """Return the trees that join the left and right operand of each element."""
         pairs = left * PAIR + right
         if len(pairs) and (pairs == pairs[0]).all():  # the usual case
@@ -217,7 +217,7 @@ class _Run:
             )
         if not out[8] & TOKEN:
             self.write(target, into, self.read(source, out, out[3], out[4]))
-        target.heard |= source.entered
+        target.received_from |= source.entered
         for sending, receiving, took in zip(source.clocks, target.clocks, (1, out[5]), strict=True):
             begin = max(sending.round, receiving.round, sending.sending, receiving.receiving)
             sending.sending = receiving.receiving = end = begin + took
@@ -244,7 +244,7 @@ class _Run:
         else:
             queue.append((process, row))
 
-    def account(self, process: _Process, messages: list[Row]) -> None:
+    def add_costs(self, process: _Process, messages: list[Row]) -> None:
         data = [row for row in messages if not row[8] & TOKEN]
         sends = [row[5] for row in data if row[1] == SEND]
         receives = [row[5] for row in data if row[1] == RECEIVE]
@@ -256,7 +256,7 @@ class _Run:
 
     def advance(self, process: _Process) -> None:
         """Move a process to its next round. It becomes ready again when that round is over."""
-        process.entered |= process.heard
+        process.entered |= process.received_from
         for clock in process.clocks:
             clock.round = clock.end
         steps = next(process.rounds, None)
@@ -268,18 +268,18 @@ class _Run:
         barriers: list[Row] = []
         for row in steps.tolist():
             if row[1] in (COPY, REDUCE):
-                self.local(process, row)
+                self.run_local(process, row)
             else:
                 (barriers if row[1] == BARRIER else messages).append(row)
         if messages:
-            self.account(process, messages)
+            self.add_costs(process, messages)
             self.check_overlaps(process, messages)
         if barriers:
             if messages:
                 raise self.fail(process, barriers[0], "has a barrier and messages in one round")
             self.waiting.append(process)
             if len(self.waiting) == len(self.processes):
-                self.meet()
+                self.pass_barrier()
                 self.ready.extend(self.waiting)
                 self.waiting = []
             return
@@ -289,7 +289,7 @@ class _Run:
         for row in messages:
             self.post(process, row)
 
-    def meet(self) -> None:
+    def pass_barrier(self) -> None:
         everyone = (1 << len(self.processes)) - 1
         # A barrier counts as long as a dissemination.
         takes = (len(self.processes) - 1).bit_length()
@@ -299,7 +299,7 @@ class _Run:
             for clock in clocks:
                 clock.end = last
         for process in self.waiting:
-            process.heard = everyone
+            process.received_from = everyone
 
     def run(self) -> None:
         self.ready.extend(self.processes)
@@ -317,19 +317,19 @@ class _Run:
 def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) -> Proof:
     """Prove a schedule for one problem; raises BrokenScheduleError with rank, round and range."""
     reduces = algorithm.operation in buffer_contract.REDUCTIONS
-    expressions = Expressions()
-    expressions.leaves(problem.size + problem.remote_size)
+    expressions = ExpressionTable()
+    expressions.add_leaves(problem.size + problem.remote_size)
     if problem.remote_size and not problem.first_group:
-        problem = buffer_contract.mirrored(problem)
+        problem = buffer_contract.mirror_problem(problem)
     sides = [(problem, 0, problem.size)]
     if problem.remote_size:
-        sides.append((buffer_contract.mirrored(problem), problem.size, 0))
+        sides.append((buffer_contract.mirror_problem(problem), problem.size, 0))
     processes = [
-        _process(algorithm, side, rank, first, remote, in_place)
+        _start_process(algorithm, side, rank, first, remote, in_place)
         for side, first, remote in sides
         for rank in range(side.size)
     ]
-    run = _Run(algorithm, problem.unit if reduces else 1, reduces, expressions, processes)
+    run = _Proof(algorithm, problem.unit if reduces else 1, reduces, expressions, processes)
     try:
         run.run()
         ordered = _check_results(run, sides)
@@ -347,30 +347,30 @@ def verify(algorithm: Algorithm, problem: Problem, *, in_place: bool = False) ->
     )
 
 
-def _process(
+def _start_process(
     algorithm: Algorithm, problem: Problem, rank: int, first: int, remote: int, in_place: bool
 ) -> _Process:
     operation, number = algorithm.operation, first + rank
     schedule = Schedule(algorithm, problem, rank)
     unit = problem.unit if operation in buffer_contract.REDUCTIONS else 1
     scratch = np.full(schedule.scratch // unit, EMPTY, np.int64)
-    buffers = [*buffer_contract.buffers(operation, problem, rank, number, in_place), scratch]
+    buffers = [*buffer_contract.make_buffers(operation, problem, rank, number, in_place), scratch]
     return _Process(
         number, rank, first, remote, schedule, schedule.by_round(), buffers, entered=1 << number
     )
 
 
-def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
+def _check_results(run: _Proof, sides: list[tuple[Problem, int, int]]) -> bool:
     operation = run.algorithm.operation
-    total = buffer_contract.elements(operation, sides[0][0]) if run.reduces else 0
+    total = buffer_contract.count_elements(operation, sides[0][0]) if run.reduces else 0
     agreed = np.full(total, EMPTY, np.int64)
     ordered = True
     for problem, first, _ in sides:
         everyone = (1 << problem.size) - 1
         for process in run.processes[first : first + problem.size]:
-            want = buffer_contract.wanted(operation, problem, process.rank)
+            want = buffer_contract.required_contents(operation, problem, process.rank)
             have = process.buffers[OUT]
-            right = have % PLACE == want if run.reduces else have == want
+            right = have % STRIDE == want if run.reduces else have == want
             if not bool(np.all(right & (have != EMPTY))):
                 at = int(np.flatnonzero(~(right & (have != EMPTY)))[0])
                 row = [0, 0, 0, OUT, at * run.unit, run.unit, 0, 0, 0]
@@ -380,7 +380,7 @@ def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
                 raise run.fail(process, [0] * 9, f"exits before rank {missing} has arrived")
             if not run.reduces:
                 continue
-            for tree in np.unique(have // PLACE).tolist():
+            for tree in np.unique(have // STRIDE).tolist():
                 row = [0, 0, 0, OUT, 0, len(have) * run.unit, 0, 0, 0]
                 if run.expressions.members[tree] != everyone:
                     raise run.fail(process, row, "operands are missing from the result")
@@ -391,9 +391,9 @@ def _check_results(run: _Run, sides: list[tuple[Problem, int, int]]) -> bool:
     return ordered
 
 
-def _check_agreement(run: _Run, process: _Process, have: Labels, agreed: Labels) -> None:
+def _check_agreement(run: _Proof, process: _Process, have: Labels, agreed: Labels) -> None:
     """Check that every element's association is equal to that on earlier ranks."""
-    trees, places = np.divmod(have, PLACE)
+    trees, places = np.divmod(have, STRIDE)
     known = agreed[places]
     others = np.flatnonzero((known != EMPTY) & (known != trees))
     if len(others):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model.catalogue import Algorithm, catalogue, parameters_of
+from mpiprof.model.catalogue import Algorithm, load_catalogue, parse_parameters
 from mpiprof.model.machine import Machine
 from mpiprof.model.pipeline_formulas import best_ring_block, pipeline_block_size
 from mpiprof.model.schedule import Problem, Schedule
@@ -36,14 +36,14 @@ class Candidate:
         """Return a problem with the parameters set."""
         nodes = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
         there = replace(given, alpha=machine.alpha, beta=machine.beta, nodes=nodes)
-        return Variant(self.algorithm.name, self.parameters).apply(there)
+        return Variant(self.algorithm.name, self.parameters).set_parameters(there)
 
 
 def candidates(work: Work, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     found = []
-    for algorithm in catalogue():
+    for algorithm in load_catalogue():
         if algorithm.operation != work.operation:
             continue
         if algorithm.intercommunicator != bool(work.remote_size):
@@ -65,7 +65,7 @@ def _applies(algorithm: Algorithm, problem: Problem) -> bool:
 def _parameters(
     algorithm: Algorithm, work: Work, machine: Machine
 ) -> Iterator[tuple[tuple[str, str], ...]]:
-    known = parameters_of(algorithm)
+    known = parse_parameters(algorithm)
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
     sizes = _block_sizes(algorithm, problem, machine) if "block_size" in known else []
     blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]

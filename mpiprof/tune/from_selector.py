@@ -17,7 +17,7 @@ import numpy as np
 
 from mpiprof.errors import TraceError
 from mpiprof.metrics.problem_size import class_span, size_classes
-from mpiprof.model.catalogue import catalogue
+from mpiprof.model.catalogue import load_catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace import selector_log
 from mpiprof.tune import plan_entries
@@ -104,7 +104,7 @@ def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
 def _span(f: Found) -> tuple[int, int] | None:
     operation, name = f.key["operation"], f.algorithm.partition(":")[0]
     between = any(
-        a.intercommunicator and (a.operation, a.name) == (operation, name) for a in catalogue()
+        a.intercommunicator and (a.operation, a.name) == (operation, name) for a in load_catalogue()
     )
     # For two groups a plan counts the bytes of both, but the log has only the own group's.
     if not OPERATIONS[operation].sized or between:

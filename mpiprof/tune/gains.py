@@ -25,7 +25,7 @@ def gains(trace: Trace, budget_s: float) -> list[Gain]:
     if trace.record == "summary" or (table["instances"] * table["size"]).sum() > MOST_EVENTS:
         return []
     try:
-        machine = machines.of_table(trace.machine, "the trace")
+        machine = machines.machine_of_table(trace.machine, "the trace")
         asked = [w for w in tasks.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
         results = predict(asked[:MOST_WORKS], machine, budget_s, lambda: None)
     except MpiprofError:  # a report works without a machine table or schedule library

@@ -14,7 +14,7 @@ from pathlib import Path
 from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import FAMILIES, find_algorithms
-from mpiprof.model.catalogue import Algorithm, applies, catalogue
+from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.tune.plan import Plan, tolerance
 from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
 
@@ -49,7 +49,9 @@ def unusable(rule: Rule, ranks: int | None) -> str | None:
         return None
     sizes = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in rule.sizes)
     found = [
-        a for a in catalogue() if a.name == rule.algorithm and rule.operation in (a.operation, None)
+        a
+        for a in load_catalogue()
+        if a.name == rule.algorithm and rule.operation in (a.operation, None)
     ]
     restricted = found and all(a.restrictions and not a.intercommunicator for a in found)
     if restricted and not any(_may_apply(found, first, last) for first, last in rule.sizes):
@@ -64,7 +66,7 @@ def unusable(rule: Rule, ranks: int | None) -> str | None:
 def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
     if last - first >= MOST_SIZES or last > MOST_PROCESSES:
         return True
-    return any(applies(a, size) for size in range(first, last + 1) for a in found)
+    return any(applies_to_size(a, size) for size in range(first, last + 1) for a in found)
 
 
 def overlaps(rules: Sequence[Rule]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def entry(
     measured: Mapping[str, Any],
 ) -> Entry:
     """Return one entry. `choice` has the syntax of `run --switch`; span is the range of bytes."""
-    variant = Variant.read(choice)
+    variant = Variant.parse(choice)
     made: Entry = {"operation": operation, "size": size}
     if span is not None:
         made["bytes"] = {"from": span[0], "to": span[1]}

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from mpiprof.metrics.algorithm_score import score_parts
-from mpiprof.model.machine import Machine, with_node_port
+from mpiprof.model.machine import Machine, add_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
@@ -57,7 +57,7 @@ def machine_for(work: Work, machine: Machine) -> Machine:
     """Return the machine, with one port per node if ranks of the work share nodes."""
     nodes = len(set(work.nodes))
     shares = 1 < nodes < work.members <= NODE_PORT_MOST
-    return with_node_port(machine) if shares else machine
+    return add_node_port(machine) if shares else machine
 
 
 def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | None]:

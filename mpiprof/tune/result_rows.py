@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.model.catalogue import catalogue
+from mpiprof.model.catalogue import load_catalogue
 from mpiprof.trace.trace import Trace
 from mpiprof.tune import plan_entries
 from mpiprof.tune.plan_entries import Entry
@@ -62,7 +62,7 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
     and certain), perhaps_ns (expected but uncertain), candidates (True if there are any).
     """
     table = trace.callsites
-    known = {a.operation for a in catalogue()}
+    known = {a.operation for a in load_catalogue()}
     found: dict[str, Row] = {}
     for one in table.to_dict("records"):
         name = str(one["operation"])

@@ -11,7 +11,13 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import MAX_NUMBER
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import BYTES, RANK, Algorithm, catalogue, parameters_of
+from mpiprof.model.catalogue import (
+    BYTE_PARAMETER,
+    RANK_PARAMETER,
+    Algorithm,
+    load_catalogue,
+    parse_parameters,
+)
 from mpiprof.model.variant import Variant
 
 NATIVE = "native"
@@ -70,7 +76,7 @@ class Rule:
 
 def operation_of(where: str, name: str) -> str:
     """Return a selectable operation; raises UsageError with the nearest name."""
-    known = list(dict.fromkeys(a.operation for a in catalogue()))
+    known = list(dict.fromkeys(a.operation for a in load_catalogue()))
     if name in known:
         return name
     blocking = name.removeprefix("i").removesuffix("_init")
@@ -99,7 +105,7 @@ def rule_of(
     parameters: Mapping[str, Any],
 ) -> Rule:
     """Return a rule with checked names and values; raises UsageError with the nearest name."""
-    possible = [a for a in catalogue() if operation in (a.operation, None)]
+    possible = [a for a in load_catalogue() if operation in (a.operation, None)]
     found = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
         return Rule(
@@ -169,15 +175,15 @@ def _parameter(
 ) -> tuple[str, str]:
     known: dict[str, tuple[str, ...]] = {}
     for one in found:
-        known |= parameters_of(one)
+        known |= parse_parameters(one)
     if name not in known:
         if not known:
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {name!r}")
         raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, known)}")
     values = known[name]
-    if values == BYTES:
+    if values == BYTE_PARAMETER:
         return name, str(bytes_of(where, name, value, least=1))
-    if values == RANK:
+    if values == RANK_PARAMETER:
         return name, str(_rank_of(where, name, value))
     if value not in values:
         raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")

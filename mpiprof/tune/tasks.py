@@ -20,7 +20,7 @@ from mpiprof.interface.progress import show_work
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.problem_size import class_span, known_bytes, make_problem, size_classes
-from mpiprof.model.catalogue import catalogue
+from mpiprof.model.catalogue import load_catalogue
 from mpiprof.model.schedule import Problem
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
@@ -123,7 +123,7 @@ def works(trace: Trace, most: int) -> list[Work]:
 
 def _collected(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
     measure = InstanceMetrics(trace)
-    operations = {a.operation for a in catalogue()}
+    operations = {a.operation for a in load_catalogue()}
     found: dict[tuple[Any, ...], _Rows] = {}
     for batch in trace.batches():
         parts = list(measure.group_by_signature(batch))

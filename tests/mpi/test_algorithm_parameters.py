@@ -73,4 +73,4 @@ def test_a_variant_survives_on_3_ranks(
 
 @pytest.mark.parametrize("variant", [variant for _, variant in VARIANTS])
 def test_a_text_is_read_as_it_was_written(variant: str) -> None:
-    assert str(Variant.read(variant)) == variant
+    assert str(Variant.parse(variant)) == variant

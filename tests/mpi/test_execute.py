@@ -19,7 +19,7 @@ from support.compilation import compiled, core_built
 from support.jobs import run_mpi
 from support.mpis import Mpi
 
-from mpiprof.model.schedule import Algorithm, catalogue
+from mpiprof.model.schedule import Algorithm, load_catalogue
 from mpiprof.tune import plan
 
 SEED = 20091
@@ -77,7 +77,7 @@ def applies(algorithm: Algorithm, ranks: int) -> bool:
 def candidates(ranks: int) -> dict[tuple[str, bool], list[Algorithm]]:
     """Return the algorithms for each (operation, on an inter-communicator)."""
     found: dict[tuple[str, bool], list[Algorithm]] = defaultdict(list)
-    for a in catalogue():
+    for a in load_catalogue():
         if applies(a, ranks):
             found[a.operation, a.intercommunicator].append(a)
     return found

@@ -15,7 +15,7 @@ from support.mpis import Mpi
 from support.random_plans import asked_for, random_plan, rules_of
 
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.schedule import SEND, Problem, Schedule, columns, find
+from mpiprof.model.schedule import SEND, Problem, Schedule, find, step_columns
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import Asked
 from mpiprof.tune.export_rules.openmpi import INSIDE, NUMBERS
@@ -75,8 +75,8 @@ def of_schedule(name: str, case: Case, block_size: int = 0) -> Messages:
     for rank in range(size):
         sent = [[0, 0] for _ in range(size)]
         with Schedule(find(operation, name), problem, rank) as schedule:
-            kind, peer, length = (columns().index(word) for word in ("kind", "peer", "length"))
-            for step in schedule.steps(0, schedule.rounds):
+            kind, peer, length = (step_columns().index(word) for word in ("kind", "peer", "length"))
+            for step in schedule.read_steps(0, schedule.rounds):
                 if step[kind] == SEND:
                     sent[step[peer]][0] += 1
                     sent[step[peer]][1] += int(step[length])

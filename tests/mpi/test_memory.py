@@ -20,7 +20,7 @@ from support.mpis import SLOW_WITH_MPICH, Mpi
 
 import mpiprof
 from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.model.schedule import COPY, Problem, Schedule, catalogue, columns
+from mpiprof.model.schedule import COPY, Problem, Schedule, load_catalogue, step_columns
 
 RANKS = 3
 EVERYTHING = "alltoall=bruck,bcast=chain,allgather=bruck,allreduce=ring,reduce=ring,alltoallv=ring"
@@ -236,7 +236,7 @@ def test_whole_blocks() -> None:
     size, counts = 5, (3, 0, 7, 1, 4)
     rows = tuple(tuple((7 * i + 3 * j) % 5 for j in range(size)) for i in range(size))
     seen = 0
-    for algorithm in catalogue():
+    for algorithm in load_catalogue():
         if algorithm.operation not in ("alltoallv", "gatherv", "scatterv"):
             continue
         v = algorithm.operation == "alltoallv"
@@ -245,8 +245,8 @@ def test_whole_blocks() -> None:
             sides = blocks_of(algorithm.operation, problem, rank)
             with Schedule(algorithm, problem, rank) as schedule:
                 steps = [
-                    dict(zip(columns(), row, strict=True))
-                    for row in schedule.steps(0, schedule.rounds).tolist()
+                    dict(zip(step_columns(), row, strict=True))
+                    for row in schedule.read_steps(0, schedule.rounds).tolist()
                 ]
             for step in (step for step in steps if step["length"]):
                 seen += 1

@@ -23,7 +23,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.metrics.library_algorithms import is_native
-from mpiprof.model.problem_spec import algorithms
+from mpiprof.model.problem_spec import list_algorithms
 from mpiprof.tune.model_correction import lesson_of
 
 
@@ -239,7 +239,7 @@ def test_learned_corrections_prevent_trials_of_slow_algorithms_on_2_ranks(
     machine.write_text('{"within": {"alpha_ns": 200.0, "beta_ns_per_byte": 0.1}}')
     values = {"operation": "alltoall", "bytes": 1 << 16, "members": 2, "ratio": 1e5, "runs": 16}
     reported = values | {"measured": {"mpi": ""}}
-    lines = [json.dumps(reported | {"algorithm": one.name}) for one in algorithms("alltoall")]
+    lines = [json.dumps(reported | {"algorithm": one.name}) for one in list_algorithms("alltoall")]
     file.write_text("".join(f"{line}\n" for line in lines))
     options = ("--machine", str(machine), "--learn", str(file))
     trace, words = auto_words(openmpi, tmp_path, "sites", "1000", options=options)

@@ -20,7 +20,7 @@ from support.mpis import Mpi
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.problem_spec import algorithms
+from mpiprof.model.problem_spec import list_algorithms
 
 SLOW = {
     "openmpi": {
@@ -46,7 +46,7 @@ def lessons(mpi: Mpi, ours: float, theirs: float) -> str:
     reported = [
         f"native:{one.name}" for one in find_algorithms(mpi.name, "allreduce") if one.is_selectable
     ]
-    taken = [(one.name, 18, ours) for one in algorithms("allreduce")]
+    taken = [(one.name, 18, ours) for one in list_algorithms("allreduce")]
     taken += [(name, power, theirs) for name in reported for power in range(16, 21)]
     values = {"operation": "allreduce", "members": 2, "runs": 16, "measured": {"mpi": ""}}
     lines = [

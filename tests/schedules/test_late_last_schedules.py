@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpiprof.model.catalogue import find
-from mpiprof.model.machine import uniform
+from mpiprof.model.machine import make_uniform
 from mpiprof.model.proofs import prove
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import simulate
@@ -48,10 +48,10 @@ def test_a_late_rank_costs_an_allreduce_a_pipeline(size: int) -> None:
 def test_only_one_rank_waits_for_a_late_receiver_of_a_broadcast(size: int) -> None:
     """Other ranks take as long as circulant without the late rank; one of them serves it."""
     n, block = 64 * 1024, 1024
-    machine = uniform(ALPHA, BETA, GAMMA)
+    machine = make_uniform(ALPHA, BETA, GAMMA)
     expected = simulate(
         find("bcast", "circulant"), Problem(size - 1, n, block_size=block), machine
-    ).last
+    ).after_last
     for late in {1, size // 2, size - 1} - {0}:
         arrivals = [0.0] * size
         arrivals[late] = 10 * expected
@@ -78,5 +78,5 @@ def taken(operation: str, name: str, size: int, n: int, late: int, root: int = 0
     arrivals = [0.0] * size
     arrivals[late] = 40 * (ALPHA + n * BETA)
     problem = Problem(size, n, root, unit=8, late=late)
-    machine = uniform(ALPHA, BETA, GAMMA)
-    return simulate(find(operation, name), problem, machine, arrivals).last
+    machine = make_uniform(ALPHA, BETA, GAMMA)
+    return simulate(find(operation, name), problem, machine, arrivals).after_last

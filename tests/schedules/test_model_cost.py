@@ -13,15 +13,15 @@ from support.round_counts import is_power_of_two
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.buffer_contract import REDUCTIONS
-from mpiprof.model.machine import uniform
-from mpiprof.model.message_rounds import applies
-from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
+from mpiprof.model.machine import make_uniform
+from mpiprof.model.message_rounds import applies_to
+from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
 from mpiprof.model.simulate import simulate
 from mpiprof.model.verify import verify
 
 SIZES = [*range(1, 14), 16, 17, 24, 27, 32, 33]
 OPERATIONS = ("alltoall", "alltoallv", *REDUCTIONS)
-BETWEEN_GROUPS = [a for a in catalogue() if a.intercommunicator]
+BETWEEN_GROUPS = [a for a in load_catalogue() if a.intercommunicator]
 
 
 def problem_for(algorithm: Algorithm, size: int) -> Problem:
@@ -41,7 +41,7 @@ def problem_for(algorithm: Algorithm, size: int) -> Problem:
 
 @pytest.mark.parametrize(
     "algorithm",
-    [a for a in catalogue() if a.operation in OPERATIONS],
+    [a for a in load_catalogue() if a.operation in OPERATIONS],
     ids=lambda a: f"{a.operation}-{a.name}",
 )
 def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
@@ -74,7 +74,7 @@ def test_proof_measures_the_cost(algorithm: Algorithm) -> None:
 
 @pytest.mark.parametrize(
     "algorithm",
-    [a for a in catalogue() if a.operation in REDUCTIONS and a.name != "binary_blocks"],
+    [a for a in load_catalogue() if a.operation in REDUCTIONS and a.name != "binary_blocks"],
     ids=lambda a: f"{a.operation}-{a.name}",
 )
 def test_simulation_takes_the_cost_with_gamma(algorithm: Algorithm) -> None:
@@ -84,16 +84,16 @@ def test_simulation_takes_the_cost_with_gamma(algorithm: Algorithm) -> None:
             problem = Problem(size, counts=(64,) * size, unit=8)
         else:
             problem = problem_for(algorithm, size)
-        if size == 1 or not applies(algorithm, problem):
+        if size == 1 or not applies_to(algorithm, problem):
             continue
         formula = cost(algorithm.operation, algorithm.name, problem)
         for alpha, beta, gamma in ((0.0, 0.0, 1.0), (1000.0, 2.0, 0.5)):
-            took = simulate(algorithm, problem, uniform(alpha, beta, gamma)).last
+            took = simulate(algorithm, problem, make_uniform(alpha, beta, gamma)).after_last
             assert took == pytest.approx(formula.time(alpha, beta, gamma)), (size, alpha)
 
 
 def test_every_algorithm_has_a_cost() -> None:
-    named = {(a.operation, a.name, a.intercommunicator) for a in catalogue()}
+    named = {(a.operation, a.name, a.intercommunicator) for a in load_catalogue()}
     assert named == {(*one, False) for one in COSTS} | {(*one, True) for one in FORMULAS}
 
 

@@ -17,7 +17,7 @@ RING = find("allgatherv", "pipelined_ring")
 
 def sent_lengths(problem: Problem, rank: int) -> NDArray[np.int64]:
     with Schedule(RING, problem, rank) as schedule:
-        steps = schedule.steps(0, schedule.rounds)
+        steps = schedule.read_steps(0, schedule.rounds)
     lengths: NDArray[np.int64] = steps[steps[:, 1] == SEND, 5]
     return lengths
 
@@ -41,7 +41,10 @@ def test_block_size_of_the_three_cases() -> None:
     assert sent_lengths(mixed, 1).max() == pipeline_formulas.best_ring_block(
         mixed.counts, 5e4, 10.0
     )
-    assert sent_lengths(Problem(6, counts=mixed.counts), 1).max() == pipeline_formulas.UNMEASURED
+    assert (
+        sent_lengths(Problem(6, counts=mixed.counts), 1).max()
+        == pipeline_formulas.DEFAULT_BLOCK_SIZE
+    )
     given = Problem(6, counts=mixed.counts, block_size=4096, alpha=50_000.0, beta=10.0)
     assert sent_lengths(given, 1).max() == 4096
 
@@ -67,10 +70,10 @@ def test_the_default_block_is_the_best_one() -> None:
                 Schedule(RING, problem, 0) as schedule,
                 Schedule(RING, replace(problem, block_size=best), 0) as requested,
             ):
-                steps = [s.steps(0, s.rounds).tolist() for s in (schedule, requested)]
+                steps = [s.read_steps(0, s.rounds).tolist() for s in (schedule, requested)]
             assert steps[0] == steps[1], (given, order, nodes, alpha, beta)
             taken, linear, formula = (
-                pipeline_formulas.skipping_ring_rounds(ring, block) * (alpha + block * beta)
+                pipeline_formulas.count_skipping_ring_rounds(ring, block) * (alpha + block * beta)
                 for block in (
                     best,
                     max(ring) or 1,
@@ -94,7 +97,7 @@ def test_best_block_of_a_ring_is_the_best_of_all(counts: tuple[int, ...], alpha:
     """Compared with every possible block size, by the exact number of rounds."""
 
     def taken(block: int) -> float:
-        return pipeline_formulas.skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
+        return pipeline_formulas.count_skipping_ring_rounds(counts, block) * (alpha + block * 1.0)
 
     best = pipeline_formulas.best_ring_block(counts, alpha, 1.0)
     assert taken(best) == min(taken(block) for block in range(1, max(counts) + 1))
@@ -107,7 +110,7 @@ def test_formula_2_is_behind_the_best_block() -> None:
         for base in (1 << 12, 1 << 16, 1 << 20, 1 << 22):
             counts = spread(base, 8)
             of_two, best = (
-                pipeline_formulas.skipping_ring_rounds(counts, block) * (5e4 + 80.0 * block)
+                pipeline_formulas.count_skipping_ring_rounds(counts, block) * (5e4 + 80.0 * block)
                 for block in (
                     pipeline_formulas.ring_block_size(counts, 5e4, 80.0),
                     pipeline_formulas.best_ring_block(counts, 5e4, 80.0),

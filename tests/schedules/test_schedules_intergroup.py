@@ -26,8 +26,8 @@ from mpiprof.model.schedule import (
     Algorithm,
     Problem,
     Schedule,
-    catalogue,
     find,
+    load_catalogue,
 )
 from mpiprof.model.verify import Proof, verify
 
@@ -36,7 +36,7 @@ UNEQUAL = [(25, 7), (7, 25)]
 
 
 def named(operation: str) -> list[Algorithm]:
-    return [a for a in catalogue() if a.operation == operation and a.intercommunicator]
+    return [a for a in load_catalogue() if a.operation == operation and a.intercommunicator]
 
 
 def name_of(algorithm: Algorithm) -> str:
@@ -137,7 +137,7 @@ def test_figure_2() -> None:
 def across(algorithm: Algorithm, problem: Problem, rank: int) -> dict[int, list[tuple[int, ...]]]:
     """Return (round, peer, offset, length) of messages between the groups, by direction."""
     with Schedule(algorithm, problem, rank) as schedule:
-        rows = schedule.steps(0, schedule.rounds).tolist()
+        rows = schedule.read_steps(0, schedule.rounds).tolist()
     wanted = [row for row in rows if row[8] & REMOTE]
     return {
         kind: [(r[0], r[2], r[4], r[5]) for r in wanted if r[1] == kind] for kind in (SEND, RECEIVE)
@@ -155,7 +155,9 @@ def test_teams_are_algorithm_1_where_groups_divide() -> None:
                 )
                 with kang, teams:
                     assert kang.rounds == teams.rounds
-                    assert np.array_equal(kang.steps(0, kang.rounds), teams.steps(0, teams.rounds))
+                    assert np.array_equal(
+                        kang.read_steps(0, kang.rounds), teams.read_steps(0, teams.rounds)
+                    )
 
 
 def test_teams_of_unequal_size_wait_for_the_largest_piece() -> None:
@@ -236,7 +238,7 @@ def test_senders_with_several_receivers_come_first_and_last() -> None:
     turns = {}
     for rank in range(5):
         with Schedule(algorithm, problem, rank) as schedule:
-            rows = schedule.steps(0, schedule.rounds)
+            rows = schedule.read_steps(0, schedule.rounds)
             turns[rank] = [(r[0], r[2], r[5]) for r in rows.tolist() if r[1] == SEND]
     assert turns[1] == [(0, 0, 3), (2, 1, 2)]
     assert turns[0] == [(1, 0, 7)]

@@ -27,8 +27,8 @@ from mpiprof.model.schedule import (
     Algorithm,
     Problem,
     Schedule,
-    catalogue,
     find,
+    load_catalogue,
 )
 from mpiprof.model.verify import BrokenScheduleError, verify
 
@@ -43,7 +43,7 @@ OPERATIONS = (
     "barrier",
 )
 ROOTED = ("bcast", "gather", "gatherv", "scatter", "scatterv")
-MOVEMENT = [a for a in catalogue() if a.operation in OPERATIONS and not a.intercommunicator]
+MOVEMENT = [a for a in load_catalogue() if a.operation in OPERATIONS and not a.intercommunicator]
 RING = find("allgatherv", "pipelined_ring")
 
 every_algorithm = pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def catalogue_cost(algorithm: Algorithm, p: Problem, alpha: int, beta: int) -> f
     for words, value in values.items():
         text = text.replace(words, value)
     text = re.sub(r"(?<=[\w)]) ?(?=\()|(?<=[\w)]) (?=[a-zA-Z])", "*", text)
-    names = {"p": p.size, "m": p.bytes, "q": pipeline_formulas.doublings(p.size), "B": p.block_size}
-    names |= {"o": pipeline_formulas.doublings(p.size - 1)}
+    names = {"p": p.size, "m": p.bytes, "q": pipeline_formulas.ceil_log2(p.size), "B": p.block_size}
+    names |= {"o": pipeline_formulas.ceil_log2(p.size - 1)}
     names |= {"n": -(-p.bytes // p.block_size) if p.block_size else 0}
     return float(eval(text, {"alpha": alpha, "beta": beta, **names}))
 
@@ -205,12 +205,12 @@ def test_ring_rounds_with_empty_processes() -> None:
         )
         proof = verify(RING, problem, in_place=dice.random() < 0.5)
         ring = pipeline_formulas.ring_order(counts, order, nodes)
-        assert proof.span == pipeline_formulas.skipping_ring_rounds(
+        assert proof.span == pipeline_formulas.count_skipping_ring_rounds(
             [counts[r] for r in ring], block
         )
         if any(counts):
             assert proof.span == longest(problem) <= ring_rounds(counts, block)
-        blocks = pipeline_formulas.blocks_of(counts, block)
+        blocks = pipeline_formulas.count_blocks(counts, block)
         empty = int(np.count_nonzero(blocks == 0))
         if order == "spread" and empty < size:
             distance = -(-empty // (size - empty))
@@ -233,7 +233,7 @@ def test_ring_goes_through_each_node_once() -> None:
         assert all(counts[a] or nodes[a] == 2 for a, _ in borders)
         for rank in range(9):
             with Schedule(RING, problem, rank) as schedule:
-                steps = schedule.steps(0, schedule.rounds)
+                steps = schedule.read_steps(0, schedule.rounds)
             place = ring.index(rank)
             assert set(steps[steps[:, 1] == SEND, 2]) <= {ring[(place + 1) % 9]}
             assert set(steps[steps[:, 1] == RECEIVE, 2]) <= {ring[place - 1]}
@@ -245,8 +245,11 @@ def test_a_ring_of_65536_processes() -> None:
     problem = Problem(65536, counts=tuple(counts.tolist()), block_size=32768, order="both")
     with Schedule(RING, problem, 5000) as schedule:
         assert schedule.rounds >= 32768
-        assert len(schedule.steps(0, schedule.rounds)) == 2 * 32768
-        assert pipeline_formulas.skipping_ring_rounds(np.roll(counts, -8), 32768) == 32768 + 65534
+        assert len(schedule.read_steps(0, schedule.rounds)) == 2 * 32768
+        assert (
+            pipeline_formulas.count_skipping_ring_rounds(np.roll(counts, -8), 32768)
+            == 32768 + 65534
+        )
 
 
 # ---- the circulant broadcast
@@ -255,7 +258,7 @@ def test_a_ring_of_65536_processes() -> None:
 def test_circulant_takes_the_fewest_rounds() -> None:
     algorithm = find("bcast", "circulant")
     for size in range(2, 130):
-        for blocks in (1, 2, pipeline_formulas.doublings(size) + 1) if size < 66 else (8,):
+        for blocks in (1, 2, pipeline_formulas.ceil_log2(size) + 1) if size < 66 else (8,):
             proof = verify(algorithm, Problem(size, blocks, size // 3, block_size=1))
             assert proof.span == proof.rounds == broadcast_rounds(size, blocks)
             assert proof.conflicts == 0
@@ -270,7 +273,7 @@ def test_circulant_on_many_processes(size: int) -> None:
 
     def steps(rank: int) -> NDArray[np.int64]:
         with Schedule(algorithm, problem, rank) as schedule:
-            return schedule.steps(0, schedule.rounds)
+            return schedule.read_steps(0, schedule.rounds)
 
     for rank in [0, 1, size - 1, *(dice.randrange(size) for _ in range(20))]:
         rows = steps(rank)
@@ -289,14 +292,14 @@ def test_circulant_on_many_processes(size: int) -> None:
 
 
 def test_a_barrier_that_somebody_leaves_early_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Schedule.steps
+    honest = Schedule.read_steps
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
         rows = honest(self, first, last)
         retained: NDArray[np.int64] = rows[rows[:, 0] != 1]
         return retained
 
-    monkeypatch.setattr(Schedule, "steps", steps)
+    monkeypatch.setattr(Schedule, "read_steps", steps)
     with pytest.raises(BrokenScheduleError, match=r"leaves before rank \d has entered \(rank 0"):
         verify(find("barrier", "dissemination"), Problem(8))
 
@@ -305,7 +308,7 @@ def test_a_barrier_that_somebody_leaves_early_is_named(monkeypatch: pytest.Monke
 def test_a_broadcast_of_the_wrong_block_is_named(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Schedule.steps
+    honest = Schedule.read_steps
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
         rows = honest(self, first, last)
@@ -315,7 +318,7 @@ def test_a_broadcast_of_the_wrong_block_is_named(
             rows[at, 5] = min(rows[at, 5], 1)
         return rows
 
-    monkeypatch.setattr(Schedule, "steps", steps)
+    monkeypatch.setattr(Schedule, "read_steps", steps)
     with pytest.raises(BrokenScheduleError, match="rank"):
         verify(find("bcast", name), Problem(5, 4, block_size=1))
 
@@ -328,5 +331,5 @@ def test_orders_agree_on_all_ranks() -> None:
         problem = Problem(17, counts=counts, nodes=nodes, order=order, block_size=3)
         for place, rank in enumerate(ring):
             with Schedule(RING, problem, rank) as schedule:
-                rows = schedule.steps(0, schedule.rounds)
+                rows = schedule.read_steps(0, schedule.rounds)
             assert set(rows[rows[:, 1] == SEND, 2]) <= {ring[(place + 1) % 17]}

@@ -15,7 +15,7 @@ from support.rabenseifner import (
 )
 
 from mpiprof.errors import MpiprofError
-from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, catalogue, find
+from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, find, load_catalogue
 from mpiprof.model.verify import BrokenScheduleError, Proof, verify
 
 SMALL = range(1, 34)
@@ -24,7 +24,7 @@ STARTUPS, VOLUME, REDUCED = Machine(1, 0, 0), Machine(0, 1, 0), Machine(0, 0, 1)
 
 
 def named(*operations: str) -> list[Algorithm]:
-    return [a for a in catalogue() if a.operation in operations and not a.intercommunicator]
+    return [a for a in load_catalogue() if a.operation in operations and not a.intercommunicator]
 
 
 def ident(algorithm: Algorithm) -> str:
@@ -226,7 +226,7 @@ def test_static_choice(operation: str, size: int, n: int, name: str) -> None:
 
 def spoiled(monkeypatch: pytest.MonkeyPatch, operation: str, name: str, rank: int) -> str:
     """Verify with exchanged operands in a rank's last reduction."""
-    honest = Schedule.steps
+    honest = Schedule.read_steps
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
         rows = honest(self, first, last)
@@ -234,7 +234,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, operation: str, name: str, rank: in
             rows[np.flatnonzero(rows[:, 1] == REDUCE)[-1:], 8] ^= RIGHT
         return rows
 
-    monkeypatch.setattr(Schedule, "steps", steps)
+    monkeypatch.setattr(Schedule, "read_steps", steps)
     with pytest.raises(BrokenScheduleError) as error:
         verify(find(operation, name), Problem(4, 32))
     return str(error.value)

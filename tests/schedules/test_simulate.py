@@ -10,13 +10,13 @@ import pytest
 from mpiprof.errors import MpiprofError
 from mpiprof.model import ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.machine import Machine, uniform
-from mpiprof.model.message_rounds import applies
-from mpiprof.model.schedule import Algorithm, Problem, catalogue, find
+from mpiprof.model.machine import Machine, make_uniform
+from mpiprof.model.message_rounds import applies_to
+from mpiprof.model.schedule import Algorithm, Problem, find, load_catalogue
 from mpiprof.model.simulate import lower_bound, simulate
 
 ALPHA, BETA, GAMMA = 1000.0, 2.0, 0.5
-MACHINE = uniform(ALPHA, BETA, GAMMA)
+MACHINE = make_uniform(ALPHA, BETA, GAMMA)
 CLUSTER = Machine(ALPHA, BETA, GAMMA, 100.0, 0.25)
 REDUCTIONS = ("reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
@@ -79,7 +79,7 @@ def test_arrivals_shift_everything() -> None:
         plain = simulate(a, Problem(9, 64), MACHINE)
         late = simulate(a, Problem(9, 64), MACHINE, np.full(9, 4096.0))
         assert (late.finish == plain.finish + 4096.0).all()
-        assert late.last == plain.last
+        assert late.after_last == plain.after_last
 
 
 def test_one_late_rank() -> None:
@@ -87,7 +87,7 @@ def test_one_late_rank() -> None:
     every = 7 * message(48)
     ring = simulate(find("alltoall", "ring"), Problem(8, 48), MACHINE, late)
     assert ring.finish[5] == ring.finish.max() == 1e6 + every
-    assert ring.last == every
+    assert ring.after_last == every
     # Rank 5 is a leaf of the tree, so no other rank notices it. The flat tree's root waits for it.
     tree = simulate(find("bcast", "binomial"), Problem(8, 48), MACHINE, late)
     assert np.flatnonzero(tree.finish >= 1e6).tolist() == [1, 5]
@@ -141,13 +141,13 @@ def example(a: Algorithm, size: int, remote: int, seed: int) -> Problem:
     )
 
 
-@pytest.mark.parametrize("a", catalogue(), ids=lambda a: f"{a.operation}-{a.name}")
+@pytest.mark.parametrize("a", load_catalogue(), ids=lambda a: f"{a.operation}-{a.name}")
 def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
     for size in (1, 2, 5, 6, 8, 13):
         for remote in (3, size, 9) if a.intercommunicator else (0,):
             for seed in range(3):
                 problem = example(a, size, remote, seed)
-                if not applies(a, problem):
+                if not applies_to(a, problem):
                     continue
                 nodes = [i // 3 for i in range(size)] + [100 + i // 2 for i in range(remote)]
                 random = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
                 assert (found.finish == one_by_one.finish).all()
                 bound = lower_bound(a.operation, problem, CLUSTER, arrivals)
                 assert found.finish.max() >= bound * (1 - 1e-12)
-                if ring_fast_path.applies(a, problem, CLUSTER, np.array(nodes)):
+                if ring_fast_path.applies_to(a, problem, CLUSTER, np.array(nodes)):
                     ring = simulate(a, problem, *setting, method="ring")
                     assert (found.finish == ring.finish).all()
 

@@ -9,7 +9,16 @@ import pytest
 from numpy.typing import NDArray
 from support.round_counts import every_size
 
-from mpiprof.model.schedule import OUT, RECEIVE, SEND, Algorithm, Problem, Schedule, catalogue, find
+from mpiprof.model.schedule import (
+    OUT,
+    RECEIVE,
+    SEND,
+    Algorithm,
+    Problem,
+    Schedule,
+    find,
+    load_catalogue,
+)
 from mpiprof.model.verify import BrokenScheduleError, verify
 
 Spoiler = Callable[[NDArray[np.int64]], None]
@@ -26,7 +35,7 @@ def test_alltoall_costs_agree_with_the_formula() -> None:
 
 @pytest.mark.parametrize(
     "algorithm",
-    [a for a in catalogue() if a.operation == "alltoall"],
+    [a for a in load_catalogue() if a.operation == "alltoall"],
     ids=lambda a: f"{a.operation}-{a.name}",
 )
 @every_size
@@ -40,7 +49,7 @@ def test_alltoall(algorithm: Algorithm, sizes: list[int]) -> None:
 
 def broken(monkeypatch: pytest.MonkeyPatch, spoil: Spoiler) -> str:
     """Verify ring alltoall on 4 processes with changed steps of rank 2 in round 1."""
-    honest = Schedule.steps
+    honest = Schedule.read_steps
 
     def steps(self: Schedule, first: int, last: int) -> object:
         rows = honest(self, first, last)
@@ -48,7 +57,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, spoil: Spoiler) -> str:
             spoil(rows)
         return rows
 
-    monkeypatch.setattr(Schedule, "steps", steps)
+    monkeypatch.setattr(Schedule, "read_steps", steps)
     with pytest.raises(BrokenScheduleError) as error:
         verify(find("alltoall", "ring"), Problem(4, 8))
     return str(error.value)

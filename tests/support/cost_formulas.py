@@ -15,8 +15,8 @@ import numpy as np
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model import pipeline_formulas
-from mpiprof.model.buffer_contract import mirrored
-from mpiprof.model.pipeline_formulas import doublings
+from mpiprof.model.buffer_contract import mirror_problem
+from mpiprof.model.pipeline_formulas import ceil_log2
 from mpiprof.model.schedule import Problem
 from support.intergroup_cost import FORMULAS
 from support.round_counts import broadcast_rounds, chain_rounds, is_power_of_two
@@ -41,7 +41,7 @@ def cost(operation: str, name: str, problem: Problem) -> Cost:
     """Return an algorithm's cost; raises MpiprofError if it has no formula."""
     formula, between = COSTS.get((operation, name)), FORMULAS.get((operation, name))
     if problem.remote_size and between is not None:
-        return Cost(*between(_counts(problem), _counts(mirrored(problem))))
+        return Cost(*between(_counts(problem), _counts(mirror_problem(problem))))
     if formula is None or problem.remote_size:
         raise MpiprofError(f"there is no cost formula for {operation} {name}: simulate it instead")
     return formula(problem) if problem.size > 1 else Cost()
@@ -60,7 +60,7 @@ def _all_to_all(tokens: Callable[[int], int]) -> Callable[[Problem], Cost]:
 
 def _bruck_all_to_all(p: Problem) -> Cost:
     moves = sum(i.bit_count() for i in range(p.size))
-    return Cost(doublings(p.size), moves * p.bytes)
+    return Cost(ceil_log2(p.size), moves * p.bytes)
 
 
 def _irregular_ring(tokens: Callable[[int], int]) -> Callable[[Problem], Cost]:
@@ -106,7 +106,7 @@ def _pipeline(count: Callable[[int, int], int]) -> Callable[[Problem], Cost]:
 
 def _scatter_allgather(extra: Callable[[int], int]) -> Callable[[Problem], Cost]:
     return lambda p: Cost(
-        doublings(p.size) + extra(p.size), Fraction(2 * (p.size - 1) * p.bytes, p.size)
+        ceil_log2(p.size) + extra(p.size), Fraction(2 * (p.size - 1) * p.bytes, p.size)
     )
 
 
@@ -128,7 +128,7 @@ def _pipelined_ring(p: Problem) -> Cost:
     block = min(p.block_size, max(counts)) or pipeline_formulas.best_ring_block(
         ring, p.alpha, p.beta
     )
-    steps = pipeline_formulas.skipping_ring_rounds(ring, block)
+    steps = pipeline_formulas.count_skipping_ring_rounds(ring, block)
     longest = max(-(-m // -(-m // block)) for m in counts if m) if p.equal_blocks else block
     return Cost(steps, steps * longest)
 
@@ -142,7 +142,7 @@ def _linear(p: Problem) -> Cost:
 
 
 def _binomial(p: Problem) -> Cost:
-    return Cost(doublings(p.size), (p.size - 1) * p.bytes)
+    return Cost(ceil_log2(p.size), (p.size - 1) * p.bytes)
 
 
 # ---- reductions; n bytes, lower = 2^floor(lg p)
@@ -199,7 +199,7 @@ def _ring_reduction(p: Problem) -> Cost:
 
 def _circulant(p: Problem) -> Cost:
     part = Fraction(p.size - 1, p.size) * p.bytes
-    return Cost(2 * doublings(p.size), 2 * part, part)
+    return Cost(2 * ceil_log2(p.size), 2 * part, part)
 
 
 def _late_last(
@@ -227,14 +227,14 @@ def _broadcast_late_last(p: Problem) -> Cost:
 
 
 def _joined_in_blocks(size: int, n: int) -> Cost:
-    blocks = 4 * doublings(size)
+    blocks = 4 * ceil_log2(size)
     steps = broadcast_rounds(size, blocks)
     return Cost(steps, Fraction(steps * n, blocks), Fraction(steps * n, blocks))
 
 
 def _tree(ways: int) -> Callable[[Problem], Cost]:
     return lambda p: Cost(
-        ways * doublings(p.size), ways * doublings(p.size) * p.bytes, doublings(p.size) * p.bytes
+        ways * ceil_log2(p.size), ways * ceil_log2(p.size) * p.bytes, ceil_log2(p.size) * p.bytes
     )
 
 
@@ -276,24 +276,24 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
         for kind in ("ring", "pair")
         for suffix, tokens in (
             ("", _no_tokens),
-            ("_one_barrier", doublings),
+            ("_one_barrier", ceil_log2),
             ("_light_barrier", _light_tokens),
         )
     },
     ("alltoallv", "simple"): _irregular_simple,
     ("alltoallv", "ring"): _irregular_ring(_no_tokens),
-    ("alltoallv", "ring_one_barrier"): _irregular_ring(doublings),
+    ("alltoallv", "ring_one_barrier"): _irregular_ring(ceil_log2),
     ("alltoallv", "ring_light_barrier"): _irregular_ring(_light_tokens),
     ("bcast", "flat_tree"): _linear,
-    ("bcast", "binomial"): lambda p: Cost(doublings(p.size), doublings(p.size) * p.bytes),
-    ("bcast", "scatter_allgather_doubling"): _scatter_allgather(doublings),
+    ("bcast", "binomial"): lambda p: Cost(ceil_log2(p.size), ceil_log2(p.size) * p.bytes),
+    ("bcast", "scatter_allgather_doubling"): _scatter_allgather(ceil_log2),
     ("bcast", "scatter_allgather_ring"): _scatter_allgather(lambda size: size - 1),
     ("bcast", "chain"): _pipeline(chain_rounds),
     ("bcast", "circulant"): _pipeline(broadcast_rounds),
     ("bcast", "late_last"): _broadcast_late_last,
     ("allgather", "ring"): _allgather(lambda size: size - 1),
-    ("allgather", "recursive_doubling"): _allgather(doublings),
-    ("allgather", "bruck"): _allgather(doublings),
+    ("allgather", "recursive_doubling"): _allgather(ceil_log2),
+    ("allgather", "bruck"): _allgather(ceil_log2),
     ("allgather", "neighbour_exchange"): _allgather(lambda size: size // 2),
     ("allgatherv", "linear_ring"): _linear_ring,
     ("allgatherv", "pipelined_ring"): _pipelined_ring,
@@ -303,8 +303,8 @@ COSTS: dict[tuple[str, str], Callable[[Problem], Cost]] = {
     ("gather", "binomial"): _binomial,
     ("scatter", "binomial"): _binomial,
     ("barrier", "linear"): lambda p: Cost(2 * (p.size - 1)),
-    ("barrier", "dissemination"): lambda p: Cost(doublings(p.size)),
-    ("barrier", "tournament"): lambda p: Cost(2 * doublings(p.size)),
+    ("barrier", "dissemination"): lambda p: Cost(ceil_log2(p.size)),
+    ("barrier", "tournament"): lambda p: Cost(2 * ceil_log2(p.size)),
     ("reduce", "binary_tree"): _tree(1),
     ("reduce", "halving_doubling"): _halving(2, 1),
     ("reduce", "binary_blocks"): _binary_blocks(False),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mpiprof.model.pipeline_formulas import doublings
+from mpiprof.model.pipeline_formulas import ceil_log2
 from support.intergroup_bounds import algorithm_2_bound
 
 Messages = Sequence[int]
@@ -24,7 +24,7 @@ def root_gathering(a: Messages, b: Messages, *, concurrent: bool) -> Taken:
 
     As formula (2) of the paper, with broadcasts of 2 (1 - 1/p) times all data.
     """
-    gathered = max(doublings(len(a)), doublings(len(b))), max(sum(a) - a[0], sum(b) - b[0])
+    gathered = max(ceil_log2(len(a)), ceil_log2(len(b))), max(sum(a) - a[0], sum(b) - b[0])
     to_a, to_b = _broadcast(len(a), sum(b)), _broadcast(len(b), sum(a))
     if concurrent:
         across = 1, max(sum(a), sum(b))
@@ -36,7 +36,7 @@ def root_gathering(a: Messages, b: Messages, *, concurrent: bool) -> Taken:
 
 
 def _broadcast(size: int, total: int) -> Taken:
-    return doublings(size) + size - 1, 2 * -(-total * (size - 1) // size)
+    return ceil_log2(size) + size - 1, 2 * -(-total * (size - 1) // size)
 
 
 def kang(a: Messages, b: Messages) -> Taken:

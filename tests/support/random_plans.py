@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import applies, catalogue
+from mpiprof.model.catalogue import applies_to_size, load_catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.plan import entry_rules
 from mpiprof.tune.rules import Rule
@@ -22,7 +22,9 @@ def random_plan(random_: random.Random, library: str, largest: int) -> list[Entr
 
 def _entry(random_: random.Random, library: str, largest: int) -> Entry:
     operation = random_.choice(sorted({one.operation for one in find_algorithms(library)}))
-    names = [a.name for a in catalogue() if a.operation == operation and not a.intercommunicator]
+    names = [
+        a.name for a in load_catalogue() if a.operation == operation and not a.intercommunicator
+    ]
     names += [
         f"native:{one.name}"
         for one in find_algorithms(library, operation)
@@ -56,7 +58,7 @@ def asked_for(rules: Sequence[Rule], operation: str, size: int, count: int) -> R
             rule.first_byte <= count and (rule.last_byte is None or count <= rule.last_byte)
         ):
             continue
-        ours = [a for a in catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
-        fits = any(applies(a, size) for a in ours if not a.intercommunicator)
+        ours = [a for a in load_catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
+        fits = any(applies_to_size(a, size) for a in ours if not a.intercommunicator)
         return rule if fits or rule.algorithm.startswith("native:") else None
     return None

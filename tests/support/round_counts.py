@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpiprof.model.pipeline_formulas import Counts, blocks_of, doublings
+from mpiprof.model.pipeline_formulas import Counts, ceil_log2, count_blocks
 
 SIZES = [*range(1, 34), 64, 100]
 LARGEST = pytest.param([128], marks=pytest.mark.everything)
@@ -19,7 +19,7 @@ def is_power_of_two(size: int) -> bool:
 
 def broadcast_rounds(size: int, blocks: int) -> int:
     """Return n - 1 + ceil(lg p), the fewest rounds for n blocks (Träff 2024)."""
-    return blocks - 1 + doublings(size) if size > 1 and blocks else 0
+    return blocks - 1 + ceil_log2(size) if size > 1 and blocks else 0
 
 
 def chain_rounds(size: int, blocks: int) -> int:
@@ -32,7 +32,7 @@ def ring_rounds(counts: Counts, block_size: int) -> int:
 
     Exact if every process contributes, or if the empty processes follow each other in the ring.
     """
-    blocks = np.maximum(1, blocks_of(counts, block_size))
+    blocks = np.maximum(1, count_blocks(counts, block_size))
     return int(blocks.sum() - blocks.min())
 
 
@@ -43,7 +43,7 @@ def spread_ring_rounds(counts: Counts, block_size: int) -> int:
     rounds down, as if p - z divided z. But the last process of the longest run of empty processes
     needs all blocks, and receives none before the blocks have passed the other processes.
     """
-    blocks = blocks_of(counts, block_size)
+    blocks = count_blocks(counts, block_size)
     full = int(np.count_nonzero(blocks))
     empty = len(blocks) - full
     if not full or not empty:

@@ -13,7 +13,7 @@ from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
 from mpiprof.interface.parse_units import parse_arrivals, parse_duration, parse_size
 from mpiprof.model.proofs import prove
-from mpiprof.model.schedule import SEND, Schedule, catalogue
+from mpiprof.model.schedule import SEND, Schedule, load_catalogue
 
 FIELDS = ["operation", "name", "intercommunicator", "restrictions", "cost", "parameters", "source"]
 FIELDS += ["library", "number", "same_as"]
@@ -27,7 +27,7 @@ def output_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_the_catalogue_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys)
-    for a in catalogue():
+    for a in load_catalogue():
         assert f"  {a.name} " in text
         assert f"from {a.source.split()[0]}" in text
     assert text.index("alltoall\n") < text.index("allgather on inter-communicators\n")
@@ -57,7 +57,7 @@ def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(output_of(capsys, "--json"))
     assert all(list(row) == FIELDS for row in rows)
-    assert [row["library"] for row in rows].count(None) == len(catalogue())
+    assert [row["library"] for row in rows].count(None) == len(load_catalogue())
     theirs = {(row["library"], row["operation"], row["number"], row["name"]) for row in rows}
     assert ("openmpi", "allreduce", 6, "rabenseifner") in theirs
     assert ("mpich", "allreduce", None, "reduce_scatter_allgather") in theirs
@@ -224,7 +224,7 @@ def named(capsys: pytest.CaptureFixture[str], operation: str) -> list[dict[str, 
 
 
 def test_every_algorithm_is_proved_with_its_parameters() -> None:
-    for algorithm in catalogue():
+    for algorithm in load_catalogue():
         found = prove(algorithm, (4,))
         assert found.problems and not found.failure, algorithm
 
@@ -232,7 +232,7 @@ def test_every_algorithm_is_proved_with_its_parameters() -> None:
 def test_a_broken_schedule_ends_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Schedule.steps
+    honest = Schedule.read_steps
 
     def steps(self: Schedule, first: int, last: int) -> NDArray[np.int64]:
         rows = honest(self, first, last)
@@ -240,7 +240,7 @@ def test_a_broken_schedule_ends_with_1(
             rows[rows[:, 1] == SEND, 4] = 0
         return rows
 
-    monkeypatch.setattr(Schedule, "steps", steps)
+    monkeypatch.setattr(Schedule, "read_steps", steps)
     assert main(["algorithms", "alltoall", "--prove", "-p", "4"]) == 1
     text = capsys.readouterr().out
     assert "Not proved\n  alltoall ring, 4 processes: wrong data at the end" in text

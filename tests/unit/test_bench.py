@@ -28,10 +28,10 @@ from mpiprof.commands import bench
 from mpiprof.interface.format_units import format_round_size
 from mpiprof.model import catalogue, ring_fast_path
 from mpiprof.model.distributions import DISTRIBUTIONS
-from mpiprof.model.machine import Machine, uniform
+from mpiprof.model.machine import Machine, make_uniform
 from mpiprof.model.schedule import Problem
 
-MACHINE = uniform(60e3, 83.9)
+MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "mpich")
 STUDIES = tuple(n for n in bench.STUDIES if n not in (*bench.LOOP_STUDIES, bench.PROGRAMS))
 
@@ -292,9 +292,11 @@ def test_the_work_of_a_ring_is_that_of_its_rounds(name: str, distribution: str) 
     counts = tuple(int(n) for n in DISTRIBUTIONS[distribution](1 << 16, 1024))
     problem = Problem(1024, counts=counts, alpha=2000.0, beta=0.1)
     algorithm = catalogue.find("allgatherv", name)
-    exact = ring_fast_path._ring(algorithm, problem)
-    per_round = (ring_fast_path.ROUND + 1024) * (ring_fast_path.SKIPPING if exact.skips else 1)
-    assert 1 <= ring_fast_path.work(algorithm, problem) / (exact.rounds * per_round) < 2.1
+    exact = ring_fast_path._describe_ring(algorithm, problem)
+    per_round = (ring_fast_path.ROUND_WORK + 1024) * (
+        ring_fast_path.SKIPPING_FACTOR if exact.skips else 1
+    )
+    assert 1 <= ring_fast_path.estimate_work(algorithm, problem) / (exact.rounds * per_round) < 2.1
 
 
 def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
@@ -303,12 +305,14 @@ def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     """65536 processes: 6.7 s per linear ring at 1.5 ns per process and round, not minutes."""
     trial = catalogue.find("allgather", "ring"), simulated_cases.RING_TRIAL_PROBLEM
     monkeypatch.setattr(
-        simulated_cases, "_time_simulation", lambda *_: ring_fast_path.work(*trial) * 1.5e-9
+        simulated_cases,
+        "_time_simulation",
+        lambda *_: ring_fast_path.estimate_work(*trial) * 1.5e-9,
     )
     monkeypatch.setattr(simulated_cases, "_simulation_cost", lambda *_: pytest.fail("the long way"))
     setup = Setup(65536, Options(), simulated=True)
     made = [allgatherv.make_case("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
-    rounds = 10 * 65535 * (65536 + ring_fast_path.ROUND)
+    rounds = 10 * 65535 * (65536 + ring_fast_path.ROUND_WORK)
     assert simulated_cases.estimate_seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
 
 

@@ -13,10 +13,10 @@ from mpiprof.bench.harness.options import Options
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.studies import adaptive, contest, robust
-from mpiprof.model.machine import uniform
+from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem
 
-MACHINE = uniform(60e3, 83.9)
+MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")
 MS = 1_000_000
 

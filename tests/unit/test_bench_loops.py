@@ -24,11 +24,11 @@ from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import LoopStudy, Setup
 from mpiprof.bench.studies import adaptive, arrival, robust
 from mpiprof.commands import bench
-from mpiprof.model.machine import uniform
+from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.testing.synthetic import MACHINE as MACHINE_TABLE
 
-MACHINE = uniform(60e3, 83.9)
+MACHINE = make_uniform(60e3, 83.9)
 SETUP = Setup(16, Options(), MACHINE, "openmpi")
 MS = 1_000_000
 
@@ -192,7 +192,7 @@ def test_the_full_grid_is_the_paper_s() -> None:
 
 def test_both_factors_of_each_instance_are_drawn() -> None:
     """Figure 5: the first experiment after 200 ms of computation, with a message time of 8 ms."""
-    machine = uniform(8 * MS, 0)
+    machine = make_uniform(8 * MS, 0)
     setup = replace(SETUP, machine=machine)
     results = []
     for ms, late in ((50, 8), (200, 16), (200, 80)):

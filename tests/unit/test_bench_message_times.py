@@ -19,7 +19,7 @@ from mpiprof.bench.harness.runner import find_machine
 from mpiprof.bench.harness.study import Setup
 from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
-from mpiprof.model.machine import DEFAULT, uniform
+from mpiprof.model.machine import DEFAULT, make_uniform
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import fault
 
@@ -76,7 +76,7 @@ def test_no_factors_from_times_that_are_not_usable() -> None:
     labels = {"computation ms": 200, "bytes": 65536}
     loop = Loop(labels, (), 10, 200_000_000, agreed=False)
     looped = LoopTimes(loop, arrivals - 5, arrivals, arrivals + 100)
-    sound = Setup(2, Options(), uniform(1000.0, 1.0), "mpich")
+    sound = Setup(2, Options(), make_uniform(1000.0, 1.0), "mpich")
     (row,) = arrival.make_report([looped], [], sound).rows
     assert row["arrival ω/T"] == pytest.approx(1e6 / 66_536) and row["arrival ω ms"] == 1.0
     found = arrival.make_report([looped], [], replace(sound, fault="2 of 3"))

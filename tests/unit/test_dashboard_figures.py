@@ -145,8 +145,8 @@ def test_shares_carry_their_confidence() -> None:
 
 
 def test_a_schedule_is_drawn_message_by_message() -> None:
-    ring = problem_spec.algorithm("allgather", "ring", groups=False)
-    problem = problem_spec.problem("allgather", problem_spec.Setting(4, bytes=1024))
+    ring = problem_spec.find_algorithm("allgather", "ring", groups=False)
+    problem = problem_spec.make_problem("allgather", problem_spec.ProblemSpec(4, bytes=1024))
     timing = simulate(ring, problem, trace=True)
     figure = algorithms.draw_space_time(timing, ["0", "1", "2", "3"])
     lines = [trace for trace in figure.data if trace.mode == "lines"]

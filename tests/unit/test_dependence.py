@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mpiprof.metrics.wait_states import Group, awaited_rows, compute_waits
-from mpiprof.model.dependence import dependence
-from mpiprof.model.machine import uniform
+from mpiprof.model.dependence import find_dependence
+from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem, find
 from mpiprof.model.simulate import simulate
 from mpiprof.operations import WaitRule
@@ -33,9 +33,9 @@ ROOTED = [
 def needs(operation: str, name: str, size: int, root: int = 0) -> Int:
     """Return the 0/1 matrix: the row's rank cannot leave before the column's rank arrives."""
     problem = Problem(size, bytes=80 * size, unit=8, root=root, block_size=160)
-    found = dependence(find(operation, name), problem)
+    found = find_dependence(find(operation, name), problem)
     assert found is not None
-    return np.asarray(found.latest(np.eye(size, dtype=np.int64)))
+    return np.asarray(found.latest_awaited(np.eye(size, dtype=np.int64)))
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 32])
@@ -72,19 +72,19 @@ def test_what_any_algorithm_needs(operation: str, name: str, size: int) -> None:
     assert (found[:, 0] if operation in ("bcast", "scatter") else found[0]).all()
     random = np.random.default_rng(size)
     problem = Problem(size, bytes=80 * size, unit=8, block_size=160)
-    known = dependence(find(operation, name), problem)
+    known = find_dependence(find(operation, name), problem)
     assert known is not None
     for _ in range(20):
         arrival = random.permutation(size).astype(np.float64)
         latest = np.where(found == 1, arrival[None, :], -1.0).max(1)
-        assert (known.latest(arrival) == latest).all()
-        timing = simulate(find(operation, name), problem, uniform(0.0, 0.0), arrival)
+        assert (known.latest_awaited(arrival) == latest).all()
+        timing = simulate(find(operation, name), problem, make_uniform(0.0, 0.0), arrival)
         assert (timing.finish >= latest).all()
 
 
 def test_a_late_inner_rank_is_waited_for() -> None:
     """8 ranks, a binomial tree: 1 passes on to 3 and 5, 3 to 7; ranks x 2 instances."""
-    through = dependence(find("bcast", "binomial"), Problem(8, bytes=8))
+    through = find_dependence(find("bcast", "binomial"), Problem(8, bytes=8))
     group = Group(WaitRule.ALL_FOR_ROOT, (8, 0), root=0, through=through)
     arrival = np.zeros((8, 2), np.int64)
     arrival[1, 0], arrival[0, 1] = 50, 20
@@ -114,4 +114,4 @@ def test_who_is_waited_for(group: Group, wanted: list[int]) -> None:
 
 
 def test_what_is_too_much_is_not_followed() -> None:
-    assert dependence(find("bcast", "chain"), Problem(600, bytes=8)) is None
+    assert find_dependence(find("bcast", "chain"), Problem(600, bytes=8)) is None

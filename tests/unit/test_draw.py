@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from mpiprof.model.draw import names_of, page, text, ticks
-from mpiprof.model.machine import uniform
+from mpiprof.model.draw import axis_ticks, draw_page, draw_text, name_processes
+from mpiprof.model.machine import make_uniform
 from mpiprof.model.schedule import Problem, find
 from mpiprof.model.simulate import Timing, simulate
 
-MACHINE = uniform(1000.0, 1.0)
+MACHINE = make_uniform(1000.0, 1.0)
 
 
 def binomial(arrivals: tuple[float, ...] = ()) -> Timing:
@@ -19,7 +19,7 @@ def binomial(arrivals: tuple[float, ...] = ()) -> Timing:
 
 
 def test_text() -> None:
-    lines = text(binomial(), names_of(4), 47).splitlines()
+    lines = draw_text(binomial(), name_processes(4), 47).splitlines()
     # Two rounds of 20 characters: 0 to 1, then 0 to 2 and 1 to 3.
     assert lines[0] == "    0 →1──────────────────→2──────────────────┃"
     assert lines[3] == "      ←0──────────────────····················┃"
@@ -29,7 +29,7 @@ def test_text() -> None:
 
 
 def test_text_is_blank_before_an_arrival() -> None:
-    lines = text(binomial((0.0, 20_000.0, 0.0, 0.0)), names_of(4), 47).splitlines()
+    lines = draw_text(binomial((0.0, 20_000.0, 0.0, 0.0)), name_processes(4), 47).splitlines()
     # Rank 1 arrives at 20 of 40 µs. The root sends in order, so it is late to rank 2 as well.
     assert lines[3] == "      " + " " * 20 + "←0────────··········┃"
     assert lines[5].startswith("      " + "·" * 30 + "←0")
@@ -37,7 +37,7 @@ def test_text_is_blank_before_an_arrival() -> None:
 
 def test_text_fits_16_processes_in_80_columns() -> None:
     timing = simulate(find("alltoall", "simple"), Problem(16, 900), MACHINE, trace=True)
-    lines = text(timing, names_of(16), 80).splitlines()
+    lines = draw_text(timing, name_processes(16), 80).splitlines()
     assert len(lines) == 2 * 16 + 2
     assert all(len(line) <= 80 for line in lines[:-1])
     for peer in range(1, 16):
@@ -47,25 +47,25 @@ def test_text_fits_16_processes_in_80_columns() -> None:
 def test_text_of_two_groups() -> None:
     kang = find("allgather", "kang", intercommunicator=True)
     timing = simulate(kang, Problem(3, 900, 0, 2, 900), MACHINE, trace=True)
-    drawn = text(timing, names_of(3, 2), 100)
+    drawn = draw_text(timing, name_processes(3, 2), 100)
     assert "\n   r1 " in drawn
     assert "→r1" in drawn
 
 
 def test_ticks_are_round() -> None:
-    assert ticks(950.0, 5) == [
+    assert axis_ticks(950.0, 5) == [
         (0.0, "0 ns"),
         (200.0, "200 ns"),
         (400.0, "400 ns"),
         (600.0, "600 ns"),
         (800.0, "800 ns"),
     ]
-    assert ticks(2.5e6, 4)[1] == (1e6, "1 ms")
+    assert axis_ticks(2.5e6, 4)[1] == (1e6, "1 ms")
 
 
 def test_page_stands_alone() -> None:
     timing = binomial()
-    made = page(timing, names_of(4), "bcast <binomial>", ["alpha & beta"])
+    made = draw_page(timing, name_processes(4), "bcast <binomial>", ["alpha & beta"])
     assert "<script" not in made
     assert not re.search(r"(src|href)=|url\((?!#)|@import", made)
     assert "bcast &lt;binomial&gt;" in made
@@ -82,7 +82,7 @@ def test_page_stands_alone() -> None:
 
 def test_many_processes_have_narrow_lanes_without_names() -> None:
     timing = simulate(find("bcast", "binomial"), Problem(64, 9000), MACHINE, trace=True)
-    made = page(timing, names_of(64), "bcast", [])
+    made = draw_page(timing, name_processes(64), "bcast", [])
     assert 'class="peer"' not in made
     drawing = ElementTree.fromstring(made[made.index("<svg") : made.index("</svg>") + 6])
     height = float((drawing.get("viewBox") or "").split()[-1])
@@ -92,5 +92,5 @@ def test_many_processes_have_narrow_lanes_without_names() -> None:
 
 def test_nothing_to_draw() -> None:
     alone = simulate(find("bcast", "binomial"), Problem(1, 9000), MACHINE, trace=True)
-    assert "0" in text(alone, names_of(1), 60)
-    assert "</svg>" in page(alone, names_of(1), "nothing", [])
+    assert "0" in draw_text(alone, name_processes(1), 60)
+    assert "</svg>" in draw_page(alone, name_processes(1), "nothing", [])

@@ -15,7 +15,7 @@ from support.random_plans import asked_for, random_plan, rules_of
 from mpiprof.__main__ import main
 from mpiprof.errors import MpiprofError
 from mpiprof.libraries import find_algorithms
-from mpiprof.model.catalogue import catalogue
+from mpiprof.model.catalogue import load_catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules import intel, mpich, openmpi
 from mpiprof.tune.export_rules.cells import Asked, Call, Cell, Refusal, Refusals, cells
@@ -47,7 +47,7 @@ def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
 
 
 def test_the_table_names_algorithms_of_mpiprof() -> None:
-    known = {(a.operation, a.name) for a in catalogue() if not a.intercommunicator}
+    known = {(a.operation, a.name) for a in load_catalogue() if not a.intercommunicator}
     words = [
         (one.operation, word) for one in find_algorithms() for word in one.catalogue_name.split()
     ]

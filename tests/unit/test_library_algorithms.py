@@ -12,7 +12,13 @@ from support.mpis import Mpi
 import mpiprof
 from mpiprof.libraries import find_algorithms
 from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
-from mpiprof.model.library_choice import INSTEAD, Call, Library, library_of, ran
+from mpiprof.model.library_choice import (
+    REPLACEMENTS,
+    LibraryCall,
+    LibrarySettings,
+    identify_library,
+    predict_choice,
+)
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.tune.export_rules.mpich import MEASURES, Asking, decides, own_tree
 
@@ -25,23 +31,23 @@ PLAIN = {
     "coll_self_priority": 75,
     "coll_basic_priority": 10,
 }
-SUM = Call("allreduce", 4, 4096, 8, builtin=True)
+SUM = LibraryCall("allreduce", 4, 4096, 8, builtin=True)
 
 
-def openmpi(**settings: int | str) -> Library:
+def openmpi(**settings: int | str) -> LibrarySettings:
     """Return an Open MPI on one node with some control variables in addition to the usual ones."""
-    return Library(OPENMPI, 8, 8, False, PLAIN | settings)
+    return LibrarySettings(OPENMPI, 8, 8, False, PLAIN | settings)
 
 
-def mpich(**settings: int | str) -> Library:
+def mpich(**settings: int | str) -> LibrarySettings:
     """Return an MPICH on one node that several threads may call."""
-    return Library(MPICH, 8, 8, True, dict(settings))
+    return LibrarySettings(MPICH, 8, 8, True, dict(settings))
 
 
 def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
     """On communicators of 2 to 17, according to the tree that is compiled into the library."""
     tree = own_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
-    library = Library(MPICH, 17, 17, False, {})
+    library = LibrarySettings(MPICH, 17, 17, False, {})
     sizes = sorted(
         {n + d for n in (256, 8192, 1 << 15, 81920, 1 << 19, 1 << 21) for d in (-8, 0, 8)}
     )
@@ -52,8 +58,8 @@ def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
                 for in_place in (False, True):
                     count = total // size
                     asking = Asking(operation, size, count, in_place)
-                    call = Call(operation, size, count, 1, builtin=True, in_place=in_place)
-                    leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{ran(library, call)}"
+                    call = LibraryCall(operation, size, count, 1, builtin=True, in_place=in_place)
+                    leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{predict_choice(library, call)}"
                     assert decides(tree, asking) == leaf, call
                     compared += 1
     assert compared > 3000
@@ -75,21 +81,21 @@ def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, element=0)),
         (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, builtin=False)),
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=0)),
-        (openmpi(coll_tuned_alltoall_algorithm=2), Call("alltoall", 4, 8, in_place=True)),
+        (openmpi(coll_tuned_alltoall_algorithm=2), LibraryCall("alltoall", 4, 8, in_place=True)),
         (mpich(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=2), SUM),  # smp
         (mpich(MPIR_CVAR_ALLREDUCE_COMPOSITION=2), SUM),
         (replace(mpich(MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=2), multiple=False), SUM),
         (replace(mpich(), on_node=4), SUM),
         (mpich(MPIR_CVAR_NUM_CLIQUES=2), SUM),
-        (mpich(MPIR_CVAR_CH4_UCX_ENABLE_UCC=1), Call("allgather", 4, 8)),
-        (mpich(MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE="t.json"), Call("allgather", 4, 8)),
-        (mpich(MPIR_CVAR_BCAST_INTRA_ALGORITHM=1), Call("bcast", 4, 8)),
-        (mpich(), Call("barrier", 4, 0)),
+        (mpich(MPIR_CVAR_CH4_UCX_ENABLE_UCC=1), LibraryCall("allgather", 4, 8)),
+        (mpich(MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE="t.json"), LibraryCall("allgather", 4, 8)),
+        (mpich(MPIR_CVAR_BCAST_INTRA_ALGORITHM=1), LibraryCall("bcast", 4, 8)),
+        (mpich(), LibraryCall("barrier", 4, 0)),
     ],
 )
-def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
+def test_what_is_not_certain_has_no_name(library: LibrarySettings, call: LibraryCall) -> None:
     """In each case another algorithm could have run that the settings do not show."""
-    assert ran(library, call) == ""
+    assert predict_choice(library, call) == ""
 
 
 @pytest.mark.parametrize(
@@ -98,15 +104,19 @@ def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
         (openmpi(coll_tuned_allreduce_algorithm=4), SUM, "ring"),
         (openmpi(coll_tuned_allreduce_algorithm=4), replace(SUM, bytes=24), "recursive_doubling"),
         # Fewer bytes than processes are fewer elements, of whatever type.
-        (openmpi(coll_tuned_allreduce_algorithm=4), Call("allreduce", 8, 4), "recursive_doubling"),
+        (
+            openmpi(coll_tuned_allreduce_algorithm=4),
+            LibraryCall("allreduce", 8, 4),
+            "recursive_doubling",
+        ),
         (openmpi(coll_tuned_allreduce_algorithm=6), replace(SUM, bytes=16), "basic_linear"),
-        (openmpi(coll_tuned_allgather_algorithm=3), Call("allgather", 6, 8), "bruck"),
+        (openmpi(coll_tuned_allgather_algorithm=3), LibraryCall("allgather", 6, 8), "bruck"),
         (
             replace(openmpi(coll_tuned_alltoall_algorithm=2), on_node=4),
-            Call("alltoall", 4, 8),
+            LibraryCall("alltoall", 4, 8),
             "pairwise",
         ),
-        (openmpi(coll_tuned_barrier_algorithm=6), Call("barrier", 4, 0), "tree"),
+        (openmpi(coll_tuned_barrier_algorithm=6), LibraryCall("barrier", 4, 0), "tree"),
         (mpich(MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=8), SUM, "ring"),
         (mpich(MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=2), SUM, "reduce_scatter_allgather"),
         (
@@ -114,34 +124,34 @@ def test_what_is_not_certain_has_no_name(library: Library, call: Call) -> None:
             replace(SUM, bytes=16),
             "recursive_doubling",
         ),
-        (mpich(MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=4), Call("allgather", 6, 8), "brucks"),
-        (mpich(), Call("gatherv", 4, -1), "linear"),
+        (mpich(MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=4), LibraryCall("allgather", 6, 8), "brucks"),
+        (mpich(), LibraryCall("gatherv", 4, -1), "linear"),
     ],
 )
-def test_what_is_certain_has_a_name(library: Library, call: Call, name: str) -> None:
+def test_what_is_certain_has_a_name(library: LibrarySettings, call: LibraryCall, name: str) -> None:
     """A forced algorithm, its replacement, and the library's own choice."""
-    assert ran(library, call) == name
+    assert predict_choice(library, call) == name
 
 
 def test_only_tested_versions_are_accepted() -> None:
     """Other versions decide differently, or were not examined."""
     settings: dict[str, int | str] = {"coll_tuned_use_dynamic_rules": 1}
     reported = {"on_node": 2, "multiple": False, "settings": settings}
-    assert library_of(MPICH_5, 2, reported) == Library(MPICH, 2, 2, False, settings)
-    assert library_of(OPENMPI_5, 2, reported) is not None
+    assert identify_library(MPICH_5, 2, reported) == LibrarySettings(MPICH, 2, 2, False, settings)
+    assert identify_library(OPENMPI_5, 2, reported) is not None
     for version in ("MPICH Version: 4.0.2", "Open MPI v4.1.4", "Intel(R) MPI Library 2021.9", "?"):
-        assert library_of(version, 2, reported) is None
-    assert library_of(OPENMPI_5, 2, reported | {"settings": {}}) is None
+        assert identify_library(version, 2, reported) is None
+    assert identify_library(OPENMPI_5, 2, reported | {"settings": {}}) is None
     wrong: list[object] = [None, [], {}, {"settings": 3, "on_node": 2}, {"settings": {}}]
     for damaged in wrong:
-        assert library_of(MPICH_5, 2, damaged) is None
+        assert identify_library(MPICH_5, 2, damaged) is None
 
 
 def test_substituted_algorithms_exist() -> None:
     """Every name is an algorithm of the library."""
-    for library, operation, name in INSTEAD:
+    for library, operation, name in REPLACEMENTS:
         names = [one.name for one in find_algorithms(library, operation)]
-        assert library != INTEL and {name, INSTEAD[library, operation, name]} <= set(names)
+        assert library != INTEL and {name, REPLACEMENTS[library, operation, name]} <= set(names)
 
 
 def test_a_trace_names_native_calls(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from support.tune_traces import ALPHA, BETA, HOP, LATE_NS, MILLION, RANKS
 import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.metrics import problem_size
-from mpiprof.model.machine import of_table, uniform
+from mpiprof.model.machine import machine_of_table, make_uniform
 from mpiprof.model.schedule import Problem
 from mpiprof.testing.synthetic import MACHINE
 from mpiprof.tune import (
@@ -155,7 +155,7 @@ def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
     (found,) = works_of(made.write(tmp_path / "t"))
     assert (found.size, found.remote_size, found.members) == (2, 4, 6)
     assert found.sites == ("/a/step.py:3", "/b/step.py:3") and found.bytes == (65, 128)
-    names = {c.name for c in candidates.candidates(found, uniform(1e4, 1))}
+    names = {c.name for c in candidates.candidates(found, make_uniform(1e4, 1))}
     assert "kang" in names and "ring" not in names
 
 
@@ -178,7 +178,7 @@ def test_the_last_joining_rank_is_most_often_last() -> None:
             *(0, "allreduce", (), "", 4, 0, (0, 1, 2, 3), (0, 1, 2, 3), None, "native", 4, 1.0),
             patterns,
         )
-        names = {c.name for c in candidates.candidates(made, uniform(1e4, 1))}
+        names = {c.name for c in candidates.candidates(made, make_uniform(1e4, 1))}
         return {name for name in names if name.startswith("late_last")}
 
     assert late(2, 2, 1, 2) == {"late_last:late=2"}
@@ -193,7 +193,7 @@ def test_candidates_are_the_applicable_algorithms() -> None:
         made = Work(
             0, operation, (), "", size, 0, ranks, places, None, "native", 1, 1.0, (pattern,)
         )
-        return {c.name for c in candidates.candidates(made, uniform(1e4, 1))}
+        return {c.name for c in candidates.candidates(made, make_uniform(1e4, 1))}
 
     assert "pair" in of("alltoall", 8, Problem(8, 64))
     assert not any(name.startswith("late_last") for name in of("reduce", 8, Problem(8, 64)))
@@ -212,7 +212,7 @@ def test_candidates_are_the_applicable_algorithms() -> None:
 
 def test_the_planted_best_is_found_with_its_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    machine = of_table(trace.meta["machine"], "meta.json")
+    machine = machine_of_table(trace.meta["machine"], "meta.json")
     found = predict.predict(tasks.works(trace, 16), machine, 60, lambda: None)
     total = float(trace.callsites["total_elapsed_ns"].sum())
     first, second = (judge(r, total) for r in found)
@@ -253,7 +253,7 @@ def test_verdicts() -> None:
 
 def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    fast = uniform(ALPHA / 100, BETA / 100)
+    fast = make_uniform(ALPHA / 100, BETA / 100)
     found = predict.predict(tasks.works(trace, 16), fast, 60, lambda: None)
     verdicts = [judge(r, 1.0) for r in found]
     assert verdicts[0].worth == result.DOUBTFUL
@@ -263,7 +263,7 @@ def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
 
 def shares(kind: str, traces: int) -> tuple[float, float]:
     """Return the advised share of call sites without a gain, and of call sites with one."""
-    machine = of_table(MACHINE, "the synthetic machine")
+    machine = machine_of_table(MACHINE, "the synthetic machine")
     count = printed = better = both = 0
     for sites in (1, 2, 4):
         for number in range(traces):
@@ -318,7 +318,7 @@ def test_the_doubt_of_comparisons() -> None:
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    found = predict.predict(tasks.works(trace, 16), uniform(1e4, 1), -1, lambda: None)
+    found = predict.predict(tasks.works(trace, 16), make_uniform(1e4, 1), -1, lambda: None)
     assert [r.trials for r in found] == [(), ()]
     assert judge(found[0], 1.0).reason == "not examined within the --budget"
 

@@ -56,4 +56,4 @@ class Case:
 
 def problem_with_parameters(case: Case) -> Problem:
     """Return a case's problem with the parameters of its choice."""
-    return Variant.read(case.choice).apply(case.problem)
+    return Variant.parse(case.choice).set_parameters(case.problem)

@@ -31,7 +31,7 @@ from mpiprof.bench.harness.timing import Ranks
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
-from mpiprof.model.machine import DEFAULT, Machine, asked, of_table, read
+from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read
 from mpiprof.trace.machine import fault
 
 
@@ -77,7 +77,7 @@ def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
         return read(path, fault), ""
     table = measure_message_times(ranks)
     why = fault(table)
-    return (DEFAULT, why) if why else (of_table(table, "these ranks"), "")
+    return (DEFAULT, why) if why else (machine_of_table(table, "these ranks"), "")
 
 
 def _run_calls(study: Study, ranks: Ranks, setup: Setup) -> None:
@@ -202,7 +202,7 @@ def find_trace_folder() -> Path | None:
 def simulate_study(name: str, options: Options, processes: int) -> None:
     """Simulate a study for so many processes."""
     study = import_study(name)
-    machine = asked(options.machine, options.per_node, fault, node_port=options.node_port)
+    machine = from_options(options.machine, options.per_node, fault, node_port=options.node_port)
     # Simulated times are exact, so more laps are needed only for different patterns.
     laps = min(requested_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     per_node = options.per_node

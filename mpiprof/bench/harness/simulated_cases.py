@@ -14,7 +14,7 @@ from mpiprof.bench.harness.study import Result, Setup
 from mpiprof.bench.harness.timing import lateness_ns
 from mpiprof.errors import MpiprofError
 from mpiprof.model import catalogue, ring_fast_path
-from mpiprof.model.problem_spec import nodes_of
+from mpiprof.model.problem_spec import assign_nodes
 from mpiprof.model.schedule import Algorithm, Problem, Schedule
 from mpiprof.model.simulate import runs_as_ring, simulate
 
@@ -45,7 +45,7 @@ def _simulate_case(case: Case, setup: Setup) -> Result | None:
     if algorithm is None:
         return None
     size = problem.size + problem.remote_size
-    nodes = nodes_of(problem.size, problem.remote_size, setup.per_node)
+    nodes = assign_nodes(problem.size, problem.remote_size, setup.per_node)
     total, elapsed = [], []
     for lap in range(setup.laps):
         late = np.array([lateness_ns(case, lap, rank) for rank in range(size)], np.float64)
@@ -53,7 +53,7 @@ def _simulate_case(case: Case, setup: Setup) -> Result | None:
             timing = simulate(algorithm, problem, setup.machine, late, nodes)
         except MpiprofError:  # not applicable to so many processes
             return None
-        total.append(timing.last)
+        total.append(timing.after_last)
         elapsed.append(float((timing.finish - timing.arrivals).mean()))
     return Result(case, np.array(total), np.array(elapsed), np.zeros(len(total)))
 
@@ -62,7 +62,9 @@ def _find_algorithm(case: Case) -> Algorithm | None:
     inter = case.problem.remote_size > 0
     wanted = (case.operation, case.name, inter)
     found = (
-        a for a in catalogue.catalogue() if (a.operation, a.name, a.intercommunicator) == wanted
+        a
+        for a in catalogue.load_catalogue()
+        if (a.operation, a.name, a.intercommunicator) == wanted
     )
     return next(found, None)
 
@@ -73,7 +75,7 @@ def _case_problem(case: Case, setup: Setup) -> Problem:
     )
     if setup.per_node == 1:
         return problem
-    return replace(problem, nodes=tuple(nodes_of(problem.size, 0, setup.per_node)))
+    return replace(problem, nodes=tuple(assign_nodes(problem.size, 0, setup.per_node)))
 
 
 def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
@@ -83,9 +85,9 @@ def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
         algorithm, problem = _find_algorithm(case), _case_problem(case, setup)
         if algorithm is None:
             continue
-        nodes = np.array(nodes_of(problem.size, problem.remote_size, setup.per_node), np.int64)
+        nodes = np.array(assign_nodes(problem.size, problem.remote_size, setup.per_node), np.int64)
         if runs_as_ring(algorithm, problem, setup.machine, nodes):
-            in_rings += ring_fast_path.work(algorithm, problem)
+            in_rings += ring_fast_path.estimate_work(algorithm, problem)
             continue
         with contextlib.suppress(MpiprofError):  # not applicable
             others += _simulation_cost(algorithm, problem, one_by_one=setup.machine.node_port)
@@ -94,7 +96,7 @@ def estimate_seconds(cases: Sequence[Case], setup: Setup) -> float:
         ring = catalogue.find("allgather", "ring")
         took += (
             in_rings
-            / ring_fast_path.work(ring, RING_TRIAL_PROBLEM)
+            / ring_fast_path.estimate_work(ring, RING_TRIAL_PROBLEM)
             * _time_simulation(ring, RING_TRIAL_PROBLEM)
         )
     if others:
@@ -116,5 +118,5 @@ def _simulation_cost(algorithm: Algorithm, problem: Problem, *, one_by_one: bool
     """Return the cost of a simulation: rounds of all, and the last rank's steps for each."""
     size = problem.size + problem.remote_size
     with Schedule(algorithm, problem, problem.size - 1) as schedule:
-        rounds, steps = schedule.rounds, len(schedule.steps(0, schedule.rounds))
+        rounds, steps = schedule.rounds, len(schedule.read_steps(0, schedule.rounds))
     return float(size * steps * MESSAGE_COST if one_by_one else rounds * ROUND_COST + size * steps)

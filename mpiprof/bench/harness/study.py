@@ -26,7 +26,7 @@ from mpiprof.interface.format_units import format_time
 from mpiprof.interface.output_files import write_atomically, write_text
 from mpiprof.model import catalogue
 from mpiprof.model.machine import DEFAULT, Machine
-from mpiprof.model.simulate import lower_bound, port_bytes, simulate
+from mpiprof.model.simulate import count_port_bytes, lower_bound, simulate
 
 Values = NDArray[np.float64]
 Row = dict[str, Any]
@@ -79,7 +79,7 @@ class Setup:
         """Return the wanted choices that exist; native only with a library."""
         known = {
             a.name
-            for a in catalogue.catalogue()
+            for a in catalogue.load_catalogue()
             if a.operation == operation and a.intercommunicator == inter
         }
         native = set() if self.simulated else {"native"}
@@ -200,7 +200,7 @@ def estimate_case_ns(case: Case, machine: Machine) -> float:
         inter = bool(problem.remote_size)
         with contextlib.suppress(MpiprofError):
             known = catalogue.find(case.operation, case.name, intercommunicator=inter)
-            return late + simulate(known, problem, machine).last
+            return late + simulate(known, problem, machine).after_last
     return late + NATIVE_MESSAGES * lower_bound(case.operation, problem, machine)
 
 
@@ -220,7 +220,7 @@ def fit_laps(setup: Setup, wanted: int, lap_s: float) -> int:
 
 def port_busy_ms(case: Case, machine: Machine) -> float:
     """Return the mean time in ms that a member's port is busy with the bytes that it must move."""
-    moved = port_bytes(case.operation, case.problem)
+    moved = count_port_bytes(case.operation, case.problem)
     return float(moved.mean()) * machine.beta / 1e6
 
 

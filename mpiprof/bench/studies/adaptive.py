@@ -33,7 +33,7 @@ from mpiprof.bench.studies.contest import (
     score,
 )
 from mpiprof.interface.format_units import format_round_size, format_time
-from mpiprof.model.distributions import broadcast
+from mpiprof.model.distributions import broadcast_counts
 from mpiprof.model.schedule import Problem
 
 TITLE = "What auto must hold"
@@ -96,7 +96,7 @@ def _loops(setup: Setup, name: str, total: int) -> list[Loop]:
 
     members, phases = "world", [alone(-1)]
     if name == "allgatherv":
-        problem = Problem(p, counts=broadcast(total, p))
+        problem = Problem(p, counts=broadcast_counts(total, p))
     elif name == "intergroup":
         half = p // 2
         each = max(total // half, 1)

@@ -20,7 +20,7 @@ from mpiprof.bench.harness.case import AUTO, Case
 from mpiprof.bench.harness.loop import Loop, LoopTimes, Phase, elapsed_ns, score_ns, total_ns
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.bench.harness.study import Setup, Values, ratio_interval
-from mpiprof.model.catalogue import catalogue, parameters_of
+from mpiprof.model.catalogue import load_catalogue, parse_parameters
 from mpiprof.model.pipeline_formulas import pipeline_block_size, ring_block_size
 from mpiprof.model.schedule import Problem
 
@@ -77,10 +77,10 @@ def candidates(
             and one.runs_on(problem.size)
             and not one.catalogue_name
         ]
-    for a in catalogue():
+    for a in load_catalogue():
         if a.operation != operation or a.intercommunicator != inter:
             continue
-        known = parameters_of(a)
+        known = parse_parameters(a)
         if "late" in known:
             found.append(f"{a.name}:late={late}")
         elif "block_size" in known:

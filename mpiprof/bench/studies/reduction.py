@@ -16,7 +16,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Figure, Lines, Map, Series
 from mpiprof.bench.harness.study import Report, Result, Setup
 from mpiprof.interface.format_units import format_round_size
-from mpiprof.model.catalogue import catalogue
+from mpiprof.model.catalogue import load_catalogue
 from mpiprof.model.schedule import Problem
 
 TITLE = "Reductions"
@@ -75,7 +75,7 @@ def make_cases(setup: Setup) -> list[Case]:
     made = []
     for operation in options.only or (OPERATIONS[:1] if options.quick else OPERATIONS):
         wanted = ["native"] + [
-            a.name for a in catalogue() if a.operation == operation and not a.intercommunicator
+            a.name for a in load_catalogue() if a.operation == operation and not a.intercommunicator
         ]
         for operand in UNITS:
             for size in sizes:

@@ -33,7 +33,7 @@ from mpiprof.bench.studies.contest import (
     medians_text,
 )
 from mpiprof.interface.format_units import format_round_size
-from mpiprof.model.distributions import decreasing
+from mpiprof.model.distributions import decreasing_counts
 from mpiprof.model.schedule import Problem
 
 TITLE = "Robustness of auto"
@@ -106,7 +106,7 @@ def option_names() -> tuple[str, ...]:
 def make_problem(operation: str, size: int, number: int) -> Problem:
     """Return a problem with messages of so many bytes."""
     if operation == "allgatherv":
-        return Problem(size, counts=decreasing(max(number, 1), size))
+        return Problem(size, counts=decreasing_counts(max(number, 1), size))
     if operation == "allreduce":
         return Problem(size, max(number // 8, 1) * 8, unit=8)
     return Problem(size, number)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_equal, find_named
-from mpiprof.model.catalogue import Algorithm, applies, catalogue
+from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
 LARGEST_ELEMENT = 16  # bytes of MPI's largest predefined type; the program's type is unknown
@@ -129,7 +129,7 @@ def _by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
     for rule in sorted(rules, key=lambda r: r.site is None):
         operations = [rule.operation]
         if rule.operation is None:
-            operations = list(dict.fromkeys(a.operation for a in catalogue() if _has(a, rule)))
+            operations = list(dict.fromkeys(a.operation for a in load_catalogue() if _has(a, rule)))
         for operation in operations:
             yield replace(rule, operation=operation, file=rule.file, entry=rule.entry)
 
@@ -225,8 +225,8 @@ def _own(asked: Asked, rule: Rule, size: int) -> LibraryAlgorithm:
 
 
 def _applies(operation: str, rule: Rule, size: int) -> bool:
-    found = [a for a in catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
-    return not found or any(applies(a, size) for a in found if not a.intercommunicator)
+    found = [a for a in load_catalogue() if (a.operation, a.name) == (operation, rule.algorithm)]
+    return not found or any(applies_to_size(a, size) for a in found if not a.intercommunicator)
 
 
 def _segment(rule: Rule, chosen: LibraryAlgorithm) -> int:

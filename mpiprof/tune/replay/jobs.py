@@ -25,7 +25,7 @@ from mpiprof.launch import ranks as launched
 from mpiprof.launch.job import find_rank, find_rank_count
 from mpiprof.libraries import find_algorithms
 from mpiprof.model import machine
-from mpiprof.model.library_choice import family_of
+from mpiprof.model.library_choice import identify_family
 from mpiprof.trace import Trace
 from mpiprof.trace.default_trace import chosen
 from mpiprof.tune.candidates import candidates
@@ -108,7 +108,7 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
 def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     """Return the tasks of the ranks."""
     table = trace.machine
-    known = machine.of_table(table, "meta.json") if table else machine.DEFAULT
+    known = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
     made = []
     for work in works:
         names = [c.name for c in candidates(work, known)] + own_names(trace, work)
@@ -123,7 +123,7 @@ def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
 
 def own_names(trace: Trace, work: Work) -> list[str]:
     """Return the library's algorithms that may run there; the first lap drops the others."""
-    family = family_of(trace.mpi)
+    family = identify_family(trace.mpi)
     if family is None or work.remote_size:
         return []
     largest = max(p.problem.bytes for p in work.patterns)
