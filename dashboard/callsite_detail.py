@@ -55,7 +55,9 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
         components.fact_list(callsite_facts(row)),
     ]
     if row["total_wait_ns"] > 0:
-        head.insert(1, html.P(phrases.sentence(row, data.trace.process_time_ns), className="lead"))
+        head.insert(
+            1, html.P(phrases.cost_sentence(row, data.trace.process_time_ns), className="lead")
+        )
     if data.trace.record == "summary" or not row["instances"]:
         head.append(
             html.P("Recorded as summary: totals, but no single instances.", className="note")

@@ -133,8 +133,8 @@ def finding_card(data: TraceData, found: Any, state: PageState) -> Component:
     return dcc.Link(
         [
             head,
-            html.H3(sentences.title(data.trace, found)),
-            html.P(sentences.finding(data.trace, found)),
+            html.H3(sentences.finding_title(data.trace, found)),
+            html.P(sentences.finding_text(data.trace, found)),
         ],
         href=href,
         className=f"finding {found.cause}",

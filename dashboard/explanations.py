@@ -50,8 +50,12 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
     if not found.instances:
         return components.make_card("Why they are late", note="No complete instance.")
     row = dict(data.trace.callsites.loc[callsite])
-    parts: list[Component] = [html.P(line) for line in conclusion.callsite(data.trace, row)]
-    parts.append(html.Ul([html.Li(line) for line in phrases.causes(found)], className="told"))
+    parts: list[Component] = [
+        html.P(line) for line in conclusion.callsite_problems(data.trace, row)
+    ]
+    parts.append(
+        html.Ul([html.Li(line) for line in phrases.cause_sentences(found)], className="told")
+    )
     for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
@@ -155,7 +159,7 @@ def expectation_text(verdict: result.Verdict) -> Any:
 def findings_cards(data: TraceData, state: states.PageState, max_findings: int) -> Component:
     """Return the verdict and the cards of the `max_findings` costliest findings."""
     found = data.derive("findings")
-    lines = conclusion.verdict(data.trace, make_verdict(data.trace, found))
+    lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, found))
     sentence = html.Div([html.P(line) for line in lines], className="verdict")
     return html.Div([sentence, _finding_cards(data, state, found, max_findings)], className="stack")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.reports import json
-from mpiprof.reports.phrases import lacks_ranks
+from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.site_labels import places
 from mpiprof.trace.types import Float, Int
 
@@ -80,7 +80,9 @@ def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
     outside = max(whole - collective, 0.0)
     between = min(float(ranks["point_to_point_ns"].sum()), outside)
     values = [outside - between, between, elapsed - wait, wait, collective - elapsed]
-    names = ["unknown" if p == "work" and lacks_ranks(data.trace) else p for p in TIME_PARTS]
+    names = [
+        "unknown" if p == "work" and lacks_complete_instances(data.trace) else p for p in TIME_PARTS
+    ]
     return pd.DataFrame({"part": names, "ns": values})
 
 
@@ -179,7 +181,7 @@ def json_value(value: Any) -> Any:
     """Return a value for JSON: None for NaN, text at a bounded length."""
     if isinstance(value, str):
         return shorten_text(value)
-    return json.plain(value)
+    return json.plain_number(value)
 
 
 def callsite_members(data: TraceData, callsite: int) -> Int:

@@ -17,7 +17,7 @@ from dash.exceptions import PreventUpdate
 from mpiprof.diagnosis.compare_verdict import judge_difference
 from mpiprof.interface.format_units import UNKNOWN, format_change, format_time
 from mpiprof.reports import phrases
-from mpiprof.reports.compare_sentences import verdict as in_words
+from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
 
 from .. import components, filtered_tables, trace_figures
 from .. import url_state as states
@@ -177,7 +177,7 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
         cells = [
             [name, html.Span(_only_in(row), className="faint")],
             row["operation"],
-            " → ".join(phrases.counts(row).values()),
+            " → ".join(phrases.instance_counts(row).values()),
             *[_change_cell(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms_cell(row),
         ]

@@ -28,7 +28,7 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     data = context.latest_data(state)
     title = html.H1(filtered_tables.shorten_text(data.trace.program))
     # A running job is incomplete as a matter of course, and the frame shows that it runs.
-    lines = [] if live.make_strip(data, state) else phrases.completeness(data.trace)
+    lines = [] if live.make_strip(data, state) else phrases.incompleteness_lines(data.trace)
     return html.Div(
         [
             html.Div([title, components.fact_list(run_facts(data))]),
@@ -117,12 +117,18 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", format_time(float(trace.run_ns))),
-        ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
-        ("message times", text.message_times(trace)),
+        (
+            "clocks",
+            phrases.clock_sentence(float(trace.clock_error_ns), trace.nodes, partial=partial),
+        ),
+        ("message times", text.message_time_source(trace)),
         ("trace", filtered_tables.shorten_text(data.path)),
     ]
-    facts += [("sampled", text.sampled(trace.sample))] if trace.sample > 1 else []
-    return [*facts, *[("note", filtered_tables.shorten_text(note)) for note in text.notes(trace)]]
+    facts += [("sampled", text.sampling_text(trace.sample))] if trace.sample > 1 else []
+    return [
+        *facts,
+        *[("note", filtered_tables.shorten_text(note)) for note in text.recorder_notes(trace)],
+    ]
 
 
 def callsite_bars(

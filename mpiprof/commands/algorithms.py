@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     else:
         operation = args.operation or "allgatherv"
-        print(algorithm_tables.listing(rows))
+        print(algorithm_tables.catalogue_text(rows))
         words = (operation, "-p", 64, "--bytes", "64K", "--simulate")
         print(f"\nnext: {format_command('algorithms', *words)}")
     return 0
@@ -137,7 +137,7 @@ def print_proofs(args: argparse.Namespace, chosen: Sequence[Algorithm]) -> int:
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
-        print(algorithm_tables.proofs(rows))
+        print(algorithm_tables.proof_table(rows))
         first = found[0].algorithm
         line = format_command("algorithms", first.operation, first.name, "-p", 8, "--draw")
         print(f"\nnext: {line}")
@@ -198,14 +198,14 @@ def print_predictions(args: argparse.Namespace) -> None:
     bound = lower_bound(args.operation, problem, made.machine, begin)
     result = algorithm_tables.Prediction(rows, left_out, bound, max(begin))
     if args.json:
-        print(json.dumps(algorithm_tables.as_data(result), indent=1))
+        print(json.dumps(algorithm_tables.predictions_as_data(result), indent=1))
         return
     print(
-        algorithm_tables.title(args.operation, "", vars(args)),
+        algorithm_tables.case_title(args.operation, "", vars(args)),
         f"\n  {describe_machine(args, made.machine)}\n",
         sep="",
     )
-    print(algorithm_tables.predictions(result))
+    print(algorithm_tables.prediction_table(result))
     if rows:
         size = min(8, args.processes)
         words = [args.operation, rows[0][0], "-p", size]
@@ -255,9 +255,9 @@ def print_diagram(args: argparse.Namespace) -> None:
     if isinstance(timing, str):
         raise UsageError(f"{args.operation} {args.name} {timing}")
     names = draw.name_processes(args.processes, args.remote)
-    title = algorithm_tables.title(args.operation, args.name, vars(args))
+    title = algorithm_tables.case_title(args.operation, args.name, vars(args))
     machine = describe_machine(args, made.machine)
-    times = algorithm_tables.times(timing.finish.max(), timing.after_last)
+    times = algorithm_tables.times_text(timing.finish.max(), timing.after_last)
     if args.output is None:
         print(f"{title}\n  {machine}\n  {times}\n")
         print(draw.draw_text(timing, names, terminal_width()))
@@ -281,4 +281,4 @@ def describe_machine(args: argparse.Namespace, machine: Machine) -> str:
         if args.machine
         else "assumed values: measure this machine with `calibrate`"
     )
-    return algorithm_tables.machine(vars(machine), origin, args.per_node)
+    return algorithm_tables.machine_text(vars(machine), origin, args.per_node)

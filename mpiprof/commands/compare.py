@@ -69,13 +69,13 @@ def run(args: argparse.Namespace) -> int:
 
     wanted = None
     if args.fail_on is not None:
-        numbers = (*reports.NUMBERS, *reports.RUNS)
-        wanted = fail_on.parse(args.fail_on, numbers, reports.TEXTS)
+        numbers = (*reports.NUMBER_COLUMNS, *reports.RUN_NAMES)
+        wanted = fail_on.parse(args.fail_on, numbers, reports.TEXT_COLUMNS)
     from mpiprof.diagnosis.compare import compare
     from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unread
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
@@ -88,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
             refuse_unread(trace)
         table = compare(traces, to)
     if args.json:
-        print(json.text(reports.as_data(traces, to, table)))
+        print(json.as_json_text(reports.comparison_data(traces, to, table)))
     else:
-        parts = [paragraph(line, 0) for line in find_repeated([*args.traces, *args.to])]
+        parts = [wrap_paragraph(line, 0) for line in find_repeated([*args.traces, *args.to])]
         first = len(parts)
-        for other, (_, words) in reports.verdicts(traces, to, table).items():
-            parts.append("\n".join(paragraph(text, 0) for text in words))
+        for other, (_, words) in reports.make_verdicts(traces, to, table).items():
+            parts.append("\n".join(wrap_paragraph(text, 0) for text in words))
             part = table[table["other"] == other]
             if not len(part):
                 continue
@@ -101,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
             title = f"A → {chr(ord('A') + other)}: call sites by change of time{left}"
             parts.append(f"{title}\n{reports.change_table(part.head(args.top))}")
         parts.insert(first + 1, reports.run_table(traces, to))
-        if lacking := reports.lacking([*traces, *to]):
-            parts.insert(first + 2, "\n".join(paragraph(line, 2, 4) for line in lacking))
-        parts.append(paragraph(reports.LEGEND))
+        if lacking := reports.describe_defects([*traces, *to]):
+            parts.insert(first + 2, "\n".join(wrap_paragraph(line, 2, 4) for line in lacking))
+        parts.append(wrap_paragraph(reports.LEGEND))
         line = format_command("report", [*args.traces, *args.to][-1])
         parts.append(f"next: {line}   (why ranks are late in the last trace)")
         print("\n\n".join(parts))
@@ -113,8 +113,8 @@ def run(args: argparse.Namespace) -> int:
         fail_on.refuse_incomplete(trace)
     codes = []
     for number, trace in enumerate(to[:1] or traces[1:], 1):
-        rows = reports.rows_of(table[table["other"] == number])
-        runs = reports.runs_of(traces[0], trace)
+        rows = reports.comparison_rows(table[table["other"] == number])
+        runs = reports.compare_runs(traces[0], trace)
         codes.append(fail_on.judge(args.fail_on, wanted, rows, runs))
     return max(codes)
 

@@ -134,7 +134,7 @@ def write_page(
     from mpiprof.reports import html
 
     path = append_ending(stem, ending)
-    text = html.page(trace, verdict_text.fault_line(trace), step)
+    text = html.make_page(trace, verdict_text.fault_line(trace), step)
     write_text(path, text)
     return {path: f"{len(trace.callsites)} call sites"}
 
@@ -250,7 +250,7 @@ WRITERS = {
 def run_facts(trace: Trace) -> dict[str, Any]:
     """Return the facts of the run that are written into the file."""
     from mpiprof import __version__
-    from mpiprof.reports.json import plain
+    from mpiprof.reports.json import plain_number
 
     return {
         "mpiprof": __version__,
@@ -258,9 +258,9 @@ def run_facts(trace: Trace) -> dict[str, Any]:
         "mpi": trace.mpi,
         "ranks": trace.ranks,
         "nodes": trace.nodes,
-        "started_ns": plain(trace.started_ns),
-        "duration_ns": plain(trace.duration_ns),
-        "clock_error_ns": plain(trace.clock_error_ns),
+        "started_ns": plain_number(trace.started_ns),
+        "duration_ns": plain_number(trace.duration_ns),
+        "clock_error_ns": plain_number(trace.clock_error_ns),
         "complete": bool(trace.complete),
     }
 

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unread
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             found = trace.findings(gains(trace, SIMULATION_BUDGET_S))
     wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
     if wrong:
-        print(f"{paragraph(wrong, 0)}\n")
+        print(f"{wrap_paragraph(wrong, 0)}\n")
     if args.json or to:
         write(make_document(args, to, trace, callsites, found), args.output)
     elif args.site:
@@ -107,8 +107,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.incomplete:
         fail_on.refuse_incomplete(trace)
-    rows = [json.row_of(row) for row in callsites.to_dict("records")]
-    run_ = {f"run.{name}": value for name, value in json.totals(trace).items()}
+    rows = [json.row_as_data(row) for row in callsites.to_dict("records")]
+    run_ = {f"run.{name}": value for name, value in json.totals_as_data(trace).items()}
     return fail_on.judge(args.fail_on, wanted, rows, run_)
 
 
@@ -121,7 +121,7 @@ def make_document(
     if to == ".md":
         from mpiprof.reports import markdown
 
-        return markdown.page(
+        return markdown.make_page(
             trace, verdict_text.fault_line(trace), callsites, found, args.top, MAX_FINDINGS
         )
     if to == ".html":
@@ -129,16 +129,16 @@ def make_document(
         from mpiprof.reports import html
 
         with show_work("drawing the page"):
-            return html.page(trace, verdict_text.fault_line(trace), lambda _: None)
+            return html.make_page(trace, verdict_text.fault_line(trace), lambda _: None)
     from mpiprof.reports import json, rank_times, selector_report
 
     verdict, sentences = verdict_text.trace_verdict(trace)
-    data = json.report(trace, callsites, found) | {
-        "selection": selector_report.keys(trace),
-        "times": rank_times.as_json(trace),
+    data = json.make_report(trace, callsites, found) | {
+        "selection": selector_report.list_keys(trace),
+        "times": rank_times.rows_as_data(trace),
         "hang": verdict_text.as_json(trace, verdict, sentences) if verdict.is_bad else None,
     }
-    return json.text(add_causes(trace, callsites, data) if args.site else data)
+    return json.as_json_text(add_causes(trace, callsites, data) if args.site else data)
 
 
 def output_ending(args: argparse.Namespace) -> str:
@@ -208,8 +208,8 @@ def add_causes(trace: Trace, callsites: Any, data: dict[str, Any]) -> dict[str, 
 
     if trace.record != "summary":
         for row, callsite in zip(data["callsites"], callsites["callsite"].tolist(), strict=True):
-            row["causes"] = json.causes(trace.causes(callsite))
-            row["phases"] = json.rows_of(trace.phases(callsite))
+            row["causes"] = json.causes_as_data(trace.causes(callsite))
+            row["phases"] = json.table_as_data(trace.phases(callsite))
     return data
 
 
@@ -218,15 +218,15 @@ def report_by_callsite(
 ) -> str:
     """Return the whole report, call site by call site."""
     from mpiprof.reports import callsite_table, selector_report, sentences, text
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
 
     parts, top, column = [verdict_and_facts(trace, found)], args.top, args.sort
     if not len(callsites):
         parts.append("No collective operation was recorded.")
     else:
         if found:
-            problems = [sentences.finding(trace, one) for one in found[:MAX_FINDINGS]]
-            lines = [paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
+            problems = [sentences.finding_text(trace, one) for one in found[:MAX_FINDINGS]]
+            lines = [wrap_paragraph(f"{i}. {line}", 2, 5) for i, line in enumerate(problems, 1)]
             parts.append("What costs most\n" + "\n".join(lines))
         left = f", the first {top} of {len(callsites)}" if len(callsites) > top else ""
         key = {"total_wait_ns": "total waiting time", "total_elapsed_ns": "time"}.get(
@@ -234,20 +234,20 @@ def report_by_callsite(
         )
         table = callsite_table.text(callsites.head(top))
         legend = callsite_table.legend(table)
-        parts.append(f"Call sites by {key}{left}\n{table}\n{paragraph(legend)}")
+        parts.append(f"Call sites by {key}{left}\n{table}\n{wrap_paragraph(legend)}")
         if trace.record != "summary" or callsites["average_factor"].notna().any():
-            parts.append(f"{text.factor_head(callsites)}\n{text.factor_table(callsites)}")
+            parts.append(f"{text.factor_heading(callsites)}\n{text.factor_table(callsites)}")
         figure = text.distribution_table(trace) if trace.record != "summary" else ""
         if figure:
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
-        beyond = text.summed_table(trace)
+        beyond = text.totals_table(trace)
         if beyond:
-            what = "Totals of all calls" if trace.totalled else text.SUMMED
+            what = "Totals of all calls" if trace.totalled else text.SUMMED_TITLE
             parts.append(f"{what}; time of all ranks\n{beyond}")
         chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
         if chosen:
             parts.append(f"Algorithms chosen\n{chosen}")
-    parts.append(text.suggestion(named, callsites))
+    parts.append(text.next_command(named, callsites))
     return "\n\n".join(parts)
 
 
@@ -255,12 +255,14 @@ def verdict_and_facts(trace: Trace, found: list[Finding]) -> str:
     """Return the program, the verdict and the facts of the run."""
     from mpiprof.diagnosis.verdict import make_verdict
     from mpiprof.reports import conclusion, text
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
 
-    title, facts = text.facts(trace).split("\n", 1)
+    title, facts = text.fact_lines(trace).split("\n", 1)
     if not len(trace.callsites):
         return f"{title}\n{facts}"
-    lines = [paragraph(line) for line in conclusion.verdict(trace, make_verdict(trace, found))]
+    lines = [
+        wrap_paragraph(line) for line in conclusion.verdict_lines(trace, make_verdict(trace, found))
+    ]
     return "\n".join([title, "", *lines, "", facts])
 
 
@@ -268,7 +270,7 @@ def report_by_routine(trace: Trace, named: TracePaths) -> str:
     """Return counts, message sizes and times of each routine."""
     from mpiprof.reports import text
 
-    parts = [text.facts(trace)]
+    parts = [text.fact_lines(trace)]
     if len(trace.callsites):
         parts.append(
             f"Routines; times are per rank\n{text.routine_table(trace, trace.callsites)}\n"
@@ -284,7 +286,7 @@ def report_by_rank(trace: Trace, top: int, named: TracePaths) -> str:
     """Return the time of each rank in MPI."""
     from mpiprof.reports import rank_times, text
 
-    parts = [text.facts(trace), rank_times.text(trace, top)]
+    parts = [text.fact_lines(trace), rank_times.rank_time_table(trace, top)]
     parts.append(f"next: {format_command('report', *named)}   (the call sites)")
     return "\n\n".join(parts)
 
@@ -292,16 +294,16 @@ def report_by_rank(trace: Trace, top: int, named: TracePaths) -> str:
 def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePaths) -> str:
     """Return the first of the given call sites over its instances."""
     from mpiprof.reports import callsite_report, callsite_table, conclusion, phrases
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
 
     row = callsites.iloc[0].to_dict()
     callsite = int(row["callsite"])
-    parts = [callsite_report.title(row)]
+    parts = [callsite_report.callsite_title(row)]
     if len(callsites) > 1:
         parts[0] += f"\n  (the first of {len(callsites)} call sites that match)"
     if row["total_wait_ns"] > 0:
-        parts.append(paragraph(phrases.sentence(row, trace.process_time_ns), 0))
-    parts += [paragraph(line, 0) for line in conclusion.callsite(trace, row)]
+        parts.append(wrap_paragraph(phrases.cost_sentence(row, trace.process_time_ns), 0))
+    parts += [wrap_paragraph(line, 0) for line in conclusion.callsite_problems(trace, row)]
     if trace.record == "summary":
         parts.append(
             f"{callsite_table.text(callsites.head(1))}\n  recorded as summary: no instances"
@@ -326,19 +328,19 @@ def report_one_callsite(trace: Trace, callsites: Any, top: int, named: TracePath
 def report_causes(trace: Trace, callsite: int, top: int) -> str:
     """Return why the ranks arrive at a call site at different times, and its phases."""
     from mpiprof.reports import callsite_report, phrases
-    from mpiprof.reports.table import paragraph
+    from mpiprof.reports.table import wrap_paragraph
 
     causes, phases = trace.causes(callsite), trace.phases(callsite)
-    parts = ["\n".join(["Why", *map(paragraph, phrases.causes(causes))])]
+    parts = ["\n".join(["Why", *map(wrap_paragraph, phrases.cause_sentences(causes))])]
     if causes.instances:
         parts.append(f"Imbalance before and at it\n{callsite_report.cause_table(causes)}")
     if len(causes.chain):
         parts.append(
             f"Where lateness began\n{callsite_report.chain_table(causes.chain, min(top, 5))}"
         )
-    repeats = phrases.period(phases)
+    repeats = phrases.period_sentence(phases)
     if repeats:
-        parts[0] += f"\n{paragraph(repeats)}"
+        parts[0] += f"\n{wrap_paragraph(repeats)}"
     if len(phases) > 1:
         parts.append(f"Phases\n{callsite_report.phase_table(phases)}")
     return "\n\n".join(parts)

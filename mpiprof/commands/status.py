@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         found, pending = rank_state.find(trace)
         verdict = verdict_text.status_verdict(trace, found, pending)
     if args.json:
-        print(json.text(status.as_json(trace, found, pending, verdict)))
+        print(json.as_json_text(status.as_json(trace, found, pending, verdict)))
         return 0
     print(status.status_text(trace, found, pending, verdict))
     if trace.record == "summary":

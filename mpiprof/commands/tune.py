@@ -269,13 +269,13 @@ def print_results(
     if args.json:
         print_json(args, trace, found, result_rows.summary(trace, verdicts), plan, facts, export)
         return exit_code(export)
-    parts = [text.facts(trace), *head]
+    parts = [text.fact_lines(trace), *head]
     if args.summary:
-        parts.append(tuning_report.summary(result_rows.summary(trace, verdicts)))
+        parts.append(tuning_report.summary_table(result_rows.summary(trace, verdicts)))
     elif found:
-        parts.append(tuning_report.works(found, args.top))
+        parts.append(tuning_report.works_table(found, args.top))
     else:
-        parts.append(tuning_report.nothing(trace))
+        parts.append(tuning_report.nothing_to_tune(trace))
     parts.append(closing_lines(args, trace, name, verdicts, plan, export))
     print("\n\n".join(parts))
     return exit_code(export)
@@ -313,7 +313,7 @@ def print_json(
         "written": None if args.output is None or exit_code(export) else str(args.output),
         "handover": export,
     }
-    print(json.text(replace_nan(data)))
+    print(json.as_json_text(replace_nan(data)))
 
 
 def replace_nan(value: Any) -> Any:
@@ -338,7 +338,7 @@ def closing_lines(
     from mpiprof.tune.result import DOUBTFUL
 
     if export is not None:
-        return export_rules.text(export)
+        return export_rules.export_text(export)
     lines = []
     if args.output is not None:
         many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
@@ -395,9 +395,9 @@ def export_plan_file(args: argparse.Namespace) -> int:
     trace = open_named_trace(args)[0] if args.trace is not None else None
     export = targets.of_plan(args.plan, export_target(args), trace, args.ranks)
     if args.json:
-        print(json.text({"version": 1, "handover": export}))
+        print(json.as_json_text({"version": 1, "handover": export}))
     else:
-        print(export_rules.text(export))
+        print(export_rules.export_text(export))
     return exit_code(export)
 
 

@@ -13,9 +13,9 @@ from mpiprof.hang.wait_graph import started_and_outside
 from mpiprof.interface.format_units import format_count, format_ranks, format_runs, format_time
 from mpiprof.metrics.insitu_statistics import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
-from mpiprof.reports.json import plain
-from mpiprof.reports.site_labels import communicator_name, place, site_of
-from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.json import plain_number
+from mpiprof.reports.site_labels import communicator_name, place, site_as_data
+from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.trace.pack import NAME as PACK
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _current_waits(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _sums_so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
-    numbers = {name: plain(value) for name, value in row.items()}
+    numbers = {name: plain_number(value) for name, value in row.items()}
     del numbers["operation"], numbers["site_id"]
     return {"operation": row["operation"], "site": _site_json(trace, row["site_id"]), **numbers}
 
@@ -79,7 +79,7 @@ def _call_since(trace: Trace, position: Position) -> int | None:
 
 
 def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
-    found = site_of(trace, site)
+    found = site_as_data(trace, site)
     if found["file"] is None:
         return None
     return {name: found[name] for name in ("file", "line", "function")}
@@ -105,7 +105,7 @@ def status_text(
     lines = [f"{trace.program} · {trace.ranks} ranks · {state}"]
     if verdict.is_bad:
         sentences = verdict_text.format_verdict(trace, positions, verdict, now)
-        lines += ["", paragraph(f"{verdict_text.verdict_title(verdict)}: {sentences}")]
+        lines += ["", wrap_paragraph(f"{verdict_text.verdict_title(verdict)}: {sentences}")]
     if trace.tables.processes and not living and not all(p.finished for p in positions):
         lines.append(f"  {_describe_snapshot(trace)}")
     lines += ["", _rank_table(trace, positions, living, now, verdict), ""]
@@ -146,7 +146,7 @@ def _describe_snapshot(trace: Trace) -> str:
 
 
 def _wait_table(trace: Trace, waits: list[dict[str, Any]]) -> str:
-    rows = [{**row, "sites": [site_of(trace, row["site_id"])]} for row in waits[:MAX_SITES]]
+    rows = [{**row, "sites": [site_as_data(trace, row["site_id"])]} for row in waits[:MAX_SITES]]
     elapsed = metric_columns(rows, "mean_elapsed_ns")[0]
     return render(
         [
@@ -218,7 +218,7 @@ def _rank_table(
         doing = f"after {doing}" if call is not None and not position.open else doing
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
-        where = "" if call is None else place(site_of(trace, call.site))
+        where = "" if call is None else place(site_as_data(trace, call.site))
         unseen = "not logged" if state == "unknown" else none
         members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _call_since(trace, position)))
@@ -272,7 +272,7 @@ def _find_leaving(one: Pending, positions: list[Position]) -> list[int]:
 def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
-    locations = ", ".join(place(site_of(trace, site)) for site in one.sites) or "unknown place"
+    locations = ", ".join(place(site_as_data(trace, site)) for site in one.sites) or "unknown place"
     head = (
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
         f"{communicator_name(trace, one.communicator)} at {locations}, "
@@ -307,7 +307,7 @@ def _pending_sentence(
             since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
             when = _format_since(trace, [since], now)
             lines.append(
-                f"    rank {rank} {doing} {call.operation} at {place(site_of(trace, call.site))}, "
+                f"    rank {rank} {doing} {call.operation} at {place(site_as_data(trace, call.site))}, "
                 f"{entered}{when}"
             )
     return "\n".join(lines)

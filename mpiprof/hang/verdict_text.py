@@ -14,7 +14,7 @@ from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
 from mpiprof.interface.format_units import format_ranks, format_runs, format_time
 from mpiprof.reports import disagreement_sentences
-from mpiprof.reports.site_labels import communicator_name, place, site_of
+from mpiprof.reports.site_labels import communicator_name, place, site_as_data
 from mpiprof.trace.call import Call
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def verdict_title(one: Verdict) -> str:
 
 def as_json(trace: Trace, one: Verdict, text: str) -> dict[str, Any]:
     """Return the verdict in the schema of `status --json`."""
-    sites = [site_of(trace, site) for site in one.sites]
+    sites = [site_as_data(trace, site) for site in one.sites]
     return {
         "class": one.kind,
         "odd_ranks": list(one.odd_ranks),
@@ -159,7 +159,7 @@ def _lower_first(sentence: str) -> str:
 
 def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: int | None) -> str:
     if one.disagreement is not None:
-        return disagreement_sentences.sentences(trace, one.disagreement)
+        return disagreement_sentences.disagreement_sentences(trace, one.disagreement)
     if one.kind == "order":
         return _order_sentences(trace, one)
     if one.kind == "dead":
@@ -306,7 +306,7 @@ def _format_ranks(chosen: Sequence[int]) -> str:
 
 
 def _format_site(trace: Trace, site: int) -> str:
-    return place(site_of(trace, site))
+    return place(site_as_data(trace, site))
 
 
 def _last_seen(

@@ -9,26 +9,32 @@ from mpiprof.diagnosis.delay_chain import START
 from mpiprof.interface.format_units import capitalise, format_ranks, format_share
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
-from mpiprof.reports.site_labels import pattern_of, where
+from mpiprof.reports.site_labels import format_callsite, site_pattern
 from mpiprof.trace.sites import site_label
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
-MOSTLY = 0.5  # minimum share of the instances
-TALKED = "point_to_point"  # origin of lateness in messages
-LOAD = ("rank", "early", "gradient", "periodic", "moving")  # causes that no algorithm can remove
+MAIN_SHARE = 0.5  # minimum share of the instances
+MESSAGE_SHARE = "point_to_point"  # origin of lateness in messages
+LOAD_CAUSES = (
+    "rank",
+    "early",
+    "gradient",
+    "periodic",
+    "moving",
+)  # causes that no algorithm can remove
 
 
-def action(trace: Trace, found: Finding) -> str:
+def advise(trace: Trace, found: Finding) -> str:
     """Return the advice for a finding."""
-    return _ACTION[found.cause](trace, found)
+    return _ADVICE[found.cause](trace, found)
 
 
-def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+def _where_to_look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
     """Return where to look for the cause of the lateness, and what was observed there."""
-    looked = _between(trace, known, members)
+    looked = _calls_between(trace, known, members)
     doing = known.get("doing")
     if doing is None or known["origin_rank"] not in members:
         return looked
@@ -36,38 +42,38 @@ def _look(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str
     return f"{looked} {format_share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
 
 
-def _between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
+def _calls_between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
     """Return the two calls between which to look."""
     if known.get("origin_how", "unknown") == "unknown":
         return f"Look at what {format_ranks(members)} does before this call."
-    origin, after = where(trace, known["origin_callsite"]), known["origin_after"]
+    origin, after = format_callsite(trace, known["origin_callsite"]), known["origin_after"]
     rank = members[0] if len(members) == 1 else known["origin_rank"]
     does, end = "does", ""
-    if known["origin_how"] == TALKED:
+    if known["origin_how"] == MESSAGE_SHARE:
         does, end = "exchanges", ", and for who sends late to it"
     if after == known["origin_callsite"]:
         return f"Look at what rank {rank} {does} between two calls of {origin}{end}."
     if after not in trace.callsites.index and after != START:
         return f"Look at what rank {rank} {does} before {origin}{end}."
-    return f"Look at what rank {rank} {does} from {where(trace, after)} to {origin}{end}."
+    return f"Look at what rank {rank} {does} from {format_callsite(trace, after)} to {origin}{end}."
 
 
 def _do_ranks(trace: Trace, found: Finding) -> str:
-    known, (workers, talkers) = found.evidence, parted(found)
+    known, (workers, talkers) = found.evidence, split_ranks(found)
     if not talkers:
         more = ""
         if known.get("each"):
             more = " All that waiting ends only where all ranks come together."
         elif "grows" in known and known["grows"][1] > known["grows"][0]:
             more = " Something grows there, such as a list, a file or memory that is kept."
-        return _look(trace, known, found.ranks) + more
+        return _where_to_look(trace, known, found.ranks) + more
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}
-    return f"{_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only wait for a message."
+    return f"{_where_to_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only wait for a message."
 
 
-def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
+def split_ranks(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
     """Split a finding's ranks into ranks that work longer and ranks that wait for messages.
 
     Sending and receiving count as waiting for messages. If all ranks do the same, the first list
@@ -78,24 +84,29 @@ def parted(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
     return (workers, talkers) if workers and talkers else (found.ranks, [])
 
 
-def by_messages(found: Finding) -> bool:
+def is_by_messages(found: Finding) -> bool:
     """Return whether messages make the finding's ranks late, or the other ranks early."""
     known = found.evidence
     if found.cause == "early":
         return "point_to_point" in known
-    sure = found.cause == "rank" or known.get("origin_share", 0.0) >= MOSTLY
-    _, talkers = parted(found)
-    return found.cause in LOAD and known.get("origin_how") == TALKED and sure and not talkers
+    sure = found.cause == "rank" or known.get("origin_share", 0.0) >= MAIN_SHARE
+    _, talkers = split_ranks(found)
+    return (
+        found.cause in LOAD_CAUSES
+        and known.get("origin_how") == MESSAGE_SHARE
+        and sure
+        and not talkers
+    )
 
 
-def _here(trace: Trace, found: Finding) -> str:
+def _callsite_name(trace: Trace, found: Finding) -> str:
     """Return the call site with most of the waiting."""
-    return where(trace, found.callsites[0])
+    return format_callsite(trace, found.callsites[0])
 
 
 def _do_early(trace: Trace, found: Finding) -> str:
-    if by_messages(found):
-        return f"Look at who sends late to the others before {_here(trace, found)}."
+    if is_by_messages(found):
+        return f"Look at who sends late to the others before {_callsite_name(trace, found)}."
     if "let_go_early" in found.evidence:
         return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
     it = "them" if len(found.ranks) > 1 else "it"
@@ -103,12 +114,12 @@ def _do_early(trace: Trace, found: Finding) -> str:
 
 
 def _do_periodic(trace: Trace, found: Finding) -> str:
-    place = elsewhere(found)
-    if by_messages(found):
-        before = _here(trace, found) if place is None else where(trace, place)
+    place = find_other_callsite(found)
+    if is_by_messages(found):
+        before = _callsite_name(trace, found) if place is None else format_callsite(trace, place)
         return f"Look for who sends late to {format_ranks(found.ranks)} before {before}."
     if place is not None:
-        return _look(trace, found.evidence, found.ranks)
+        return _where_to_look(trace, found.evidence, found.ranks)
     who = format_ranks(found.ranks) or "the program"
     verb = "do" if len(found.ranks) > 1 else "does"
     return (
@@ -117,16 +128,16 @@ def _do_periodic(trace: Trace, found: Finding) -> str:
     )
 
 
-def elsewhere(found: Finding) -> int | None:
+def find_other_callsite(found: Finding) -> int | None:
     """Return the other call site before which most of a finding's lateness arose, or None.
 
     Ranks compute longer or wait for messages there, and few or no ranks wait for them at that call
     site.
     """
     known = found.evidence
-    place, how = known.get("origin_callsite"), known.get("origin_how")
-    mostly = known.get("origin_share", 0.0) >= MOSTLY and how in ("outside", TALKED)
-    return place if found.ranks and mostly and place != found.callsites[0] else None
+    origin, how = known.get("origin_callsite"), known.get("origin_how")
+    mostly = known.get("origin_share", 0.0) >= MAIN_SHARE and how in ("outside", MESSAGE_SHARE)
+    return origin if found.ranks and mostly and origin != found.callsites[0] else None
 
 
 def _do_moving(*_: Any) -> str:
@@ -134,8 +145,8 @@ def _do_moving(*_: Any) -> str:
 
 
 def _do_gradient(trace: Trace, found: Finding) -> str:
-    if by_messages(found):
-        here = _here(trace, found)
+    if is_by_messages(found):
+        here = _callsite_name(trace, found)
         return (
             f"Look at the messages before {here}: a rank may wait for a message of the one before."
         )
@@ -145,8 +156,8 @@ def _do_gradient(trace: Trace, found: Finding) -> str:
 def _do_outlier(trace: Trace, found: Finding) -> str:
     known, here = found.evidence, found.callsites[0]
     began, origin = "", known.get("origin_callsite", here)
-    if origin != here and known["origin_how"] != "unknown" and known["origin_share"] >= MOSTLY:
-        began = f"Most of that arose before {where(trace, origin)}. "
+    if origin != here and known["origin_how"] != "unknown" and known["origin_share"] >= MAIN_SHARE:
+        began = f"Most of that arose before {format_callsite(trace, origin)}. "
     what = "other jobs, files, a first use"
     if trace.callsites["operation"][here] == "finalize":
         what = "what the program does at its end, files, other jobs"
@@ -155,14 +166,14 @@ def _do_outlier(trace: Trace, found: Finding) -> str:
 
 def _look_when(trace: Trace, found: Finding) -> str:
     """Return where to look for an event at a given time."""
-    pattern = pattern_of(_sites(trace, found.callsites[0]))
+    pattern = site_pattern(_site_labels(trace, found.callsites[0]))
     does = "shows it" if found.evidence["instances"] == 1 else "lists its instances"
     site = f" (`report --site {quote_word(pattern)}` {does})" if pattern else ""
     return f"Look at that time in the timeline{site}"
 
 
 def _do_inside(trace: Trace, found: Finding) -> str:
-    source = where(trace, found.evidence["origin_callsite"])
+    source = format_callsite(trace, found.evidence["origin_callsite"])
     if found.evidence["instances"] == 1:
         return f"{_look_when(trace, found)}: other jobs, or how {source} ran then."
     operation = trace.callsites["operation"][found.evidence["origin_callsite"]]
@@ -185,14 +196,14 @@ def _do_noise(trace: Trace, found: Finding) -> str:
     if known["instances"] == 1:
         return "Record another run to tell."
     if "inside" in known:
-        source = where(trace, known["inside"]["callsite"])
+        source = format_callsite(trace, known["inside"]["callsite"])
         return (
             f"Most of it is made inside {source}, which keeps now this rank longer and now that: "
             "look at its algorithm, its sizes, and whether each rank has a processor."
         )
-    often = known.get("origin_share", 0.0) >= MOSTLY and place != found.callsites[0]
+    often = known.get("origin_share", 0.0) >= MAIN_SHARE and place != found.callsites[0]
     if often and known["origin_how"] != "unknown":
-        return f"It mostly begins before {where(trace, place)}: look there."
+        return f"It mostly begins before {format_callsite(trace, place)}: look there."
     if known["mostly_last"] is not None:
         rank, _ = known["mostly_last"]
         if known["besides"]:
@@ -205,7 +216,7 @@ def _do_noise(trace: Trace, found: Finding) -> str:
 
 
 def _do_algorithm(trace: Trace, found: Finding) -> str:
-    rule = switch_value(pattern_of(_sites(trace, found.callsites[0])), found.algorithm)
+    rule = switch_value(site_pattern(_site_labels(trace, found.callsites[0])), found.algorithm)
     return f"Try: run --switch {quote_word(rule)}"
 
 
@@ -217,13 +228,13 @@ def _do_clock(*_: Any) -> str:
     return "Record longer, to MPI_Finalize, with synchronising collectives over all nodes."
 
 
-def _sites(trace: Trace, callsite: int) -> Sequence[Mapping[str, Any]]:
+def _site_labels(trace: Trace, callsite: int) -> Sequence[Mapping[str, Any]]:
     row: Any = trace.callsites.loc[callsite]
     found: Sequence[Mapping[str, Any]] = row["sites"]
     return found
 
 
-_ACTION: dict[str, Callable[[Trace, Finding], str]] = {
+_ADVICE: dict[str, Callable[[Trace, Finding], str]] = {
     "rank": _do_ranks,
     "early": _do_early,
     "periodic": _do_periodic,

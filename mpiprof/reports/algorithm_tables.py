@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from mpiprof.interface.format_units import format_count, format_runs, format_size, format_time
-from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.table import Column, render, wrap_paragraph
 
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH"}
-PROVED = (
+PROOF_MEANING = (
     "proved: on labels in place of data every rank ends with the right result, every byte of it is "
     "written once, nothing waits for ever though each send waits for its receive, nothing depends "
     "on timing, and reductions associate their operands alike on all ranks. roots: pairs of a "
@@ -32,7 +32,7 @@ class Prediction:
     last_arrival: float
 
 
-def listing(rows: Sequence[Mapping[str, Any]]) -> str:
+def catalogue_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the catalogue's entries as text, by operation, with the MPI libraries' last."""
     parts = []
     for (operation, inter, library), group in groupby(
@@ -40,50 +40,52 @@ def listing(rows: Sequence[Mapping[str, Any]]) -> str:
     ):
         head = f"{operation} on inter-communicators" if inter else str(operation)
         head += f" in {FAMILIES[library]} itself" if library else ""
-        entry = _own if library else _entry
+        entry = _library_entry if library else _catalogue_entry
         parts.append("\n".join([head, *(entry(row) for row in group)]))
     return "\n\n".join(parts)
 
 
-def _own(row: Mapping[str, Any]) -> str:
+def _library_entry(row: Mapping[str, Any]) -> str:
     number = "" if row["number"] is None else f"{row['number']} "
-    same = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
+    same_as = f"as {' or '.join(row['same_as'])}" if row["same_as"] else ""
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
-    words = ", ".join(text for text in (same, needs) if text)
-    return _named(number + row["name"], words)
+    words = ", ".join(text for text in (same_as, needs) if text)
+    return _named_lines(number + row["name"], words)
 
 
-def _entry(row: Mapping[str, Any]) -> str:
-    lines = [_named(str(row["name"]), str(row["cost"]))]
+def _catalogue_entry(row: Mapping[str, Any]) -> str:
+    lines = [_named_lines(str(row["name"]), str(row["cost"]))]
     needs = f"needs {row['restrictions']}" if row["restrictions"] else ""
     lines += [
-        paragraph(text, 30) for text in (needs, f"from {row['source']}", row["parameters"]) if text
+        wrap_paragraph(text, 30)
+        for text in (needs, f"from {row['source']}", row["parameters"])
+        if text
     ]
     return "\n".join(lines)
 
 
-def _named(name: str, words: str) -> str:
+def _named_lines(name: str, words: str) -> str:
     """Return a name and its description, wrapped to the terminal's width."""
-    text = paragraph(f"{name:<27} {words}", 2, 30)
+    text = wrap_paragraph(f"{name:<27} {words}", 2, 30)
     return f"  {name:<27} {text.strip()[len(name) :].strip()}".rstrip()
 
 
-def title(operation: str, name: str, asked: Mapping[str, Any]) -> str:
+def case_title(operation: str, name: str, options: Mapping[str, Any]) -> str:
     """Return one line that describes the simulated case."""
-    text = f"{operation} {name}".strip() + f" on {asked['processes']}"
-    text += f" and {asked['remote']} processes" if asked["remote"] else " processes"
+    text = f"{operation} {name}".strip() + f" on {options['processes']}"
+    text += f" and {options['remote']} processes" if options["remote"] else " processes"
     if operation != "barrier":
-        text += f", {format_size(asked['bytes'])}"
-    if asked["distribution"] != "regular":
-        text += f" as base of {asked['distribution']}"
-    if asked["root"]:
-        text += f", root {asked['root']}"
-    if asked["parameters"]:
-        text += ", " + ", ".join(asked["parameters"])
+        text += f", {format_size(options['bytes'])}"
+    if options["distribution"] != "regular":
+        text += f" as base of {options['distribution']}"
+    if options["root"]:
+        text += f", root {options['root']}"
+    if options["parameters"]:
+        text += ", " + ", ".join(options["parameters"])
     return text
 
 
-def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
+def machine_text(values: Mapping[str, Any], origin: str, per_node: int) -> str:
     """Return alpha, beta and gamma as one line of text."""
 
     def link(alpha: float, beta: float) -> str:
@@ -96,13 +98,13 @@ def machine(values: Mapping[str, Any], origin: str, per_node: int) -> str:
     return f"{text}; gamma {values['gamma']:.3g} ns/B ({origin})"
 
 
-def times(end: float, after: float) -> str:
+def times_text(end: float, after: float) -> str:
     """Return as text when the last process ends."""
     text = f"The last process ends at {format_time(end)}"
     return text + (f", {format_time(after)} after the last arrival" if after != end else "")
 
 
-def predictions(found: Prediction) -> str:
+def prediction_table(found: Prediction) -> str:
     """Return the table of predicted times, with the lower bound below it."""
     late = found.last_arrival > 0
     columns = [
@@ -113,21 +115,23 @@ def predictions(found: Prediction) -> str:
         rest = max(0.0, found.bound - found.last_arrival)
         after = [*(format_time(row[2]) for row in found.rows), format_time(rest)]
         columns.append(Column("after the last arrival", after))
-    columns.append(Column("of the bound", [*(_ratio(row[1], found) for row in found.rows), ""]))
+    columns.append(
+        Column("of the bound", [*(_ratio_to_bound(row[1], found) for row in found.rows), ""])
+    )
     text = render(columns)
-    text += "\n" + paragraph(
+    text += "\n" + wrap_paragraph(
         "lower bound: alpha, and beta for all bytes that one process has to send or to receive"
     )
     for name, why in found.left_out:
-        text += "\n" + paragraph(f"not applicable: {name}, which {why}")
+        text += "\n" + wrap_paragraph(f"not applicable: {name}, which {why}")
     return text
 
 
-def _ratio(time: float, found: Prediction) -> str:
+def _ratio_to_bound(time: float, found: Prediction) -> str:
     return f"{time / found.bound:.2f}" if found.bound > 0 else ""
 
 
-def as_data(found: Prediction) -> dict[str, Any]:
+def predictions_as_data(found: Prediction) -> dict[str, Any]:
     """Return predictions as JSON data."""
     return {
         "lower_bound_ns": found.bound,
@@ -140,13 +144,13 @@ def as_data(found: Prediction) -> dict[str, Any]:
     }
 
 
-def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
+def proof_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of what was proved for each algorithm, and below it what was not proved."""
     good = [row for row in rows if not row["failure"]]
     parts = []
     if good:
         names = [row["operation"] + " between groups" * row["intercommunicator"] for row in good]
-        spans = [_span(row["least_bytes"], row["most_bytes"]) for row in good]
+        spans = [_format_span(row["least_bytes"], row["most_bytes"]) for row in good]
         columns = [
             Column("operation", names, left=True),
             Column("algorithm", [row["algorithm"] for row in good], left=True),
@@ -158,11 +162,11 @@ def proofs(rows: Sequence[Mapping[str, Any]]) -> str:
         parts.append("Proved\n" + render(columns))
     broken = [row for row in rows if row["failure"]]
     if broken:
-        lines = [paragraph(row["failure"]) for row in broken]
+        lines = [wrap_paragraph(row["failure"]) for row in broken]
         parts.append("Not proved\n" + "\n".join(lines))
-    parts.append(paragraph(PROVED))
+    parts.append(wrap_paragraph(PROOF_MEANING))
     return "\n\n".join(parts)
 
 
-def _span(least: int, most: int) -> str:
+def _format_span(least: int, most: int) -> str:
     return f"{least} to {format_size(most)}" if most else ""

@@ -13,7 +13,7 @@ from mpiprof.interface.format_units import format_count, format_share, format_ti
 from mpiprof.metrics.quantiles import LEVELS
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.site_labels import routine_at
-from mpiprof.reports.table import Column, bar, render
+from mpiprof.reports.table import Column, render, render_bar
 
 SUMS = ("instances", "calls", "elapsed_ns", "lateness_ns", "last")
 
@@ -50,8 +50,8 @@ def instance_table(series: pd.DataFrame, total: int, most: int, first: int = 0) 
             *shown,
             *metric_columns(means, *metrics),
             *metric_columns([{"total_wait_ns": value} for value in waited], "total_wait_ns"),
-            Column("latest", [most_frequent(p) for p in parts]),
-            Column("ω", [bar(value / largest) for value in spread], left=True),
+            Column("latest", [most_frequent_last(p) for p in parts]),
+            Column("ω", [render_bar(value / largest) for value in spread], left=True),
         ]
     )
 
@@ -75,7 +75,7 @@ def quantile_table(row: dict[str, Any]) -> str:
     )
 
 
-def most_frequent(part: Any) -> str:
+def most_frequent_last(part: Any) -> str:
     """Return the rank that is most often last in some instances."""
     known = part["last_rank"].dropna()
     known = known[known >= 0]
@@ -118,12 +118,12 @@ def cause_table(found: Causes) -> str:
         [
             Column("last less first rank", [name for name, _ in rows], left=True),
             Column("mean", [format_time(value.value) for _, value in rows]),
-            Column("95 %", [_interval(value) for _, value in rows]),
+            Column("95 %", [_format_interval(value) for _, value in rows]),
         ]
     )
 
 
-def _interval(value: Estimate) -> str:
+def _format_interval(value: Estimate) -> str:
     half = (value.high - value.low) / 2
     return "" if np.isnan(half) else f"± {format_time(half)}"
 
@@ -153,7 +153,7 @@ def phase_table(phases: pd.DataFrame) -> str:
     return render([Column("instances", spans), *metric_columns(rows, *names, "latest_rank")])
 
 
-def title(row: dict[str, Any]) -> str:
+def callsite_title(row: dict[str, Any]) -> str:
     """Return one line that names a call site and its key figures."""
     total, recorded = row["total_instances"], row["instances"]
     where = routine_at(row)

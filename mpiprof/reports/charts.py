@@ -28,12 +28,12 @@ from mpiprof.interface.svg import (
 from mpiprof.reports.colours import operation_colour
 
 # Cividis (Nuñez, Anderton and Renslow 2018) at equal distances.
-CIVIDIS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
+CIVIDIS_ANCHORS = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102))
 CIVIDIS_END = (254, 232, 56)
 LEVELS = 63
 STEPS = 6  # resolution of a timeline cell, in pixels
-PALE = 0.38  # opacity of waiting; the colour is the operation's
-SPOTS = (20, 60)  # tooltips of the timeline: along ranks, along time
+PALE_SHARE = 0.38  # opacity of waiting; the colour is the operation's
+TOOLTIP_CELLS = (20, 60)  # tooltips of the timeline: along ranks, along time
 
 GRID = 'class="grid"'
 
@@ -44,7 +44,7 @@ Colour = tuple[int, int, int, int]  # red, green, blue, opacity
 # ---- kinds of pictures
 
 
-def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
+def stacked_bar(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 760) -> str:
     """Return one stacked bar of (name, value, colour) with a legend below it."""
     whole = sum(value for _, value, _ in parts) or 1.0
     made, x = [], 0.0
@@ -59,7 +59,7 @@ def stack(parts: Sequence[tuple[str, float, str]], text: Text, width: float = 76
     return make_drawing(width, 50 + 20 * len(parts), "where the time went", made)
 
 
-def bars(
+def bar_chart(
     rows: Sequence[tuple[str, float, str]], colour: str, title: str, width: float = 480
 ) -> str:
     """Return horizontal bars of (name, value, label)."""
@@ -74,7 +74,7 @@ def bars(
     return make_drawing(width, 20 * len(rows) + 4, title, made)
 
 
-def line(
+def line_chart(
     values: Any, across: Text, up: Text, title: str, size: tuple[float, float] = (560, 150)
 ) -> str:
     """Return a line chart of values over a baseline of 0; NaN leaves a gap."""
@@ -87,20 +87,20 @@ def line(
         y = (height - bottom) - (height - bottom - 8) * tick / high
         made.append(make_path(f"M{left} {y:.1f}H{width}", GRID))
         made.append(make_label(left - 6, y + 4, up(tick) if tick else "0", "end"))
-    for x, text in _ends(len(values), across, left, width):
+    for x, text in _axis_ends(len(values), across, left, width):
         made.append(make_label(x, height - 4, text, "start" if x == left else "end"))
-    made.append(_path(values, high, left, width, height - bottom))
+    made.append(_line_path(values, high, left, width, height - bottom))
     return make_drawing(width, height, title, made)
 
 
-def spark(values: Any, title: str) -> str:
+def sparkline(values: Any, title: str) -> str:
     """Return values as a sparkline."""
     known = values[~np.isnan(values)]
     high = (float(known.max()) if len(known) else 1.0) or 1.0
-    return make_drawing(110, 24, title, [_path(values, high, 1, 109, 23)])
+    return make_drawing(110, 24, title, [_line_path(values, high, 1, 109, 23)])
 
 
-def _path(values: Any, high: float, left: float, right: float, ground: float) -> str:
+def _line_path(values: Any, high: float, left: float, right: float, ground: float) -> str:
     step = (right - left) / max(len(values) - 1, 1)
     course, pen = "", "M"
     for i, value in enumerate(values.tolist()):
@@ -113,7 +113,7 @@ def _path(values: Any, high: float, left: float, right: float, ground: float) ->
     return make_path(course, f'fill="none" stroke="{BLUE}" stroke-width="1.5"')
 
 
-def _ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
+def _axis_ends(count: int, across: Text, left: float, right: float) -> list[tuple[float, str]]:
     return [(left, across(0)), (right, across(count - 1))] if count > 1 else [(left, across(0))]
 
 
@@ -152,7 +152,7 @@ def rank_axis(ranks: int, top: float, height: float, left: float) -> list[str]:
     ]
 
 
-def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
+def heat_map(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     """Return a heat map of times (ns), rows x columns, on a square-root scale from 0.
 
     The square root makes small values visible. Rows are ranks. `across` returns the label of a
@@ -162,11 +162,11 @@ def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     most = float(np.nanmax(cells)) if np.isfinite(cells).any() else 0.0
     level = np.sqrt(np.nan_to_num(cells) / (most or 1.0)) * (LEVELS - 1)
     pixels = np.where(np.isnan(cells), LEVELS, level.round()).astype(np.uint8)
-    address = png_address(png(pixels, [*_cividis(), (0, 0, 0, 0)]))
+    address = png_address(png(pixels, [*_cividis_palette(), (0, 0, 0, 0)]))
     made = [*rank_axis(ranks, 4, height, left), make_image(left, 4, width, height, address)]
-    for x, said in _ends(cells.shape[1], across, left, left + width):
-        made.append(make_label(x, height + 20, said, "start" if x == left else "end"))
-    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis()))
+    for x, colour_scale in _axis_ends(cells.shape[1], across, left, left + width):
+        made.append(make_label(x, height + 20, colour_scale, "start" if x == left else "end"))
+    scale = png_address(png(np.arange(LEVELS, dtype=np.uint8)[None], _cividis_palette()))
     made.append(make_image(left, height + 30, 160, 10, scale))
     for part in (0.0, 0.25, 1.0):
         x = left + 160 * part**0.5
@@ -175,14 +175,14 @@ def heat(cells: Any, ranks: int, across: Text, text: Text, title: str) -> str:
     return make_drawing(left + width + 30, height + 60, title, made)
 
 
-def _cividis() -> list[Colour]:
-    anchors = np.array([*CIVIDIS, CIVIDIS_END], np.float64)
+def _cividis_palette() -> list[Colour]:
+    anchors = np.array([*CIVIDIS_ANCHORS, CIVIDIS_END], np.float64)
     at = np.linspace(0, len(anchors) - 1, LEVELS)
     channels = [np.interp(at, np.arange(len(anchors)), anchors[:, i]).round() for i in range(3)]
     return [(int(r), int(g), int(b), 255) for r, g, b in zip(*channels, strict=True)]
 
 
-def timeline(
+def timeline_chart(
     shares: Any, waiting: Any, operations: Sequence[str], ranks: int, span: float, text: Text
 ) -> str:
     """Return ranks x time, each cell filled from below by its operations, in proportion.
@@ -196,13 +196,13 @@ def timeline(
     palette: list[Colour] = [(0, 0, 0, 0)]
     for c in colours:
         red, green, blue = (int(c[i : i + 2], 16) for i in (1, 3, 5))
-        palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE))]
+        palette += [(red, green, blue, 255), (red, green, blue, round(255 * PALE_SHARE))]
     parts = np.stack([shares - waiting, waiting], axis=3).reshape(*shares.shape[:2], -1)
-    pixels = filled(parts)
+    pixels = fill_cells(parts)
     made = [*rank_axis(ranks, 4, height, left)]
     made.append(make_box(left, 4, width, height, more='class="ground"'))
     made.append(make_image(left, 4, width, height, png_address(png(pixels, palette))))
-    made += _spots(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
+    made += _tooltips(shares, waiting, operations, ranks, span, text, (left, 4, width, height))
     for tick in choose_ticks(0, span, 10):
         x = left + width * tick / max(span, 1)
         made.append(make_path(f"M{x:.1f} {height + 4}v5", GRID))
@@ -213,13 +213,13 @@ def timeline(
         of_it = f", {waits / whole:.0%} of it waiting" if waits > 0 else ""
         made.append(make_box(x, y, 12 if not of_it else 6, 12, colour))
         if of_it:
-            made.append(make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE}"'))
+            made.append(make_box(x + 6, y, 6, 12, colour, more=f'fill-opacity="{PALE_SHARE}"'))
         made.append(make_label(x + 18, y + 10, f"{name} ({whole:.1%}{of_it})"))
     below = 18 * -(-len(operations) // 3)
     return make_drawing(left + width + 40, height + 48 + below, "timeline of all ranks", made)
 
 
-def filled(shares: Any) -> Any:
+def fill_cells(shares: Any) -> Any:
     """Return STEPS stacked pixels per cell: 0 is empty, otherwise 1 + the operation.
 
     Operations are stacked in their order.
@@ -233,20 +233,20 @@ def filled(shares: Any) -> Any:
     return np.where(at < operations, at + 1, 0).astype(np.uint8).reshape(rows * STEPS, columns)
 
 
-def _spots(
+def _tooltips(
     shares: Any,
     waiting: Any,
     operations: Sequence[str],
     ranks: int,
     span: float,
     text: Text,
-    place: tuple[float, float, float, float],
+    origin: tuple[float, float, float, float],
 ) -> list[str]:
     """Return the tooltips as invisible boxes."""
-    left, top, width, height = place
+    left, top, width, height = origin
     cuts = [
         np.linspace(0, count, min(count, most) + 1).astype(int)
-        for count, most in zip(shares.shape, SPOTS, strict=False)
+        for count, most in zip(shares.shape, TOOLTIP_CELLS, strict=False)
     ]
     made = []
     for a, b in itertools.pairwise(cuts[0].tolist()):

@@ -43,21 +43,21 @@ PALETTE = {
 
 def operation_colour(operation: str) -> str:
     """Return the colour of an operation, which is the same on all pages and pictures."""
-    return _colours().get(base_operation(operation), OTHER)
+    return _operation_colours().get(base_operation(operation), OTHER)
 
 
 @cache
-def _colours() -> dict[str, str]:
+def _operation_colours() -> dict[str, str]:
     kinds: dict[str, int] = {}
     found = {}
     for name, known in OPERATIONS.items():
         shade = kinds.get(known.colour, 0)
         kinds[known.colour] = shade + 1
-        found[name] = _shaded(PALETTE[known.colour], SHADES[shade])
+        found[name] = _shade_colour(PALETTE[known.colour], SHADES[shade])
     return found
 
 
-def _shaded(colour: str, part: float) -> str:
+def _shade_colour(colour: str, part: float) -> str:
     target = 255 if part > 0 else 0
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(c + (target - c) * abs(part)):02x}" for c in parts)

@@ -12,22 +12,29 @@ from mpiprof.interface.format_units import format_change, format_count, format_t
 from mpiprof.metrics.columns import find
 from mpiprof.reports import phrases
 from mpiprof.reports.callsite_table import metric_columns
-from mpiprof.reports.compare_sentences import verdict as in_words
-from mpiprof.reports.json import TOTALS, VERSION, places_of, plain, run_of, totals
+from mpiprof.reports.compare_sentences import verdict_paragraphs as in_words
+from mpiprof.reports.json import (
+    TOTAL_NAMES,
+    VERSION,
+    locations_of,
+    plain_number,
+    run_as_data,
+    totals_as_data,
+)
 from mpiprof.reports.table import Column, render
-from mpiprof.reports.text import held_time, percent
+from mpiprof.reports.text import coverage_time, format_percent
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mpiprof.trace import Trace
 
-TEXTS = ("operation", "matched", "algorithm", "other_algorithm")
-NUMBERS = tuple(name for name in COLUMNS if name not in (*TEXTS, "sites"))
+TEXT_COLUMNS = ("operation", "matched", "algorithm", "other_algorithm")
+NUMBER_COLUMNS = tuple(name for name in COLUMNS if name not in (*TEXT_COLUMNS, "sites"))
 # Totals of the runs: of the first run, of the other run, and the change.
-RUNS = tuple(
+RUN_NAMES = tuple(
     name
-    for total in TOTALS
+    for total in TOTAL_NAMES
     for name in (f"run.{total}", f"run.other_{total}", f"run.{total}_change")
 )
 LEGEND = (
@@ -37,33 +44,33 @@ LEGEND = (
 )
 
 
-def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+def comparison_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a comparison as data, with None for unknown values."""
     return [
         {
             name: row[name]
-            if name in TEXTS
-            else places_of(row["sites"])
+            if name in TEXT_COLUMNS
+            else locations_of(row["sites"])
             if name == "sites"
-            else plain(row[name])
+            else plain_number(row[name])
             for name in COLUMNS
         }
         for row in table.to_dict("records")
     ]
 
 
-def runs_of(first: Trace, other: Trace) -> dict[str, Any]:
+def compare_runs(first: Trace, other: Trace) -> dict[str, Any]:
     """Return RUNS of two traces; a change is other / first - 1, or None if either is unknown."""
     found: dict[str, Any] = {}
-    after = totals(other)
-    for name, value in totals(first).items():
+    after = totals_as_data(other)
+    for name, value in totals_as_data(first).items():
         found |= {f"run.{name}": value, f"run.other_{name}": after[name]}
         known = value and after[name] is not None
         found[f"run.{name}_change"] = after[name] / value - 1 if known else None
     return found
 
 
-def verdicts(
+def make_verdicts(
     traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
 ) -> dict[int, tuple[Difference, list[str]]]:
     """Return the verdict on each other trace, or on the runs `to`, with its sentences."""
@@ -77,7 +84,9 @@ def verdicts(
     return found
 
 
-def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -> dict[str, Any]:
+def comparison_data(
+    traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame
+) -> dict[str, Any]:
     """Return a comparison as data: verdicts, runs, and one row per call site and other trace."""
     return {
         "version": VERSION,
@@ -89,24 +98,24 @@ def as_data(traces: Sequence[Trace], to: Sequence[Trace], table: pd.DataFrame) -
                 "effect_ns": round(one.effect_ns),
                 "certainty": one.certainty,
                 "sites": [
-                    {"operation": c.row["operation"], "sites": places_of(c.row["sites"])}
+                    {"operation": c.row["operation"], "sites": locations_of(c.row["sites"])}
                     for c in one.changed
                 ],
             }
-            for number, (one, words) in verdicts(traces, to, table).items()
+            for number, (one, words) in make_verdicts(traces, to, table).items()
         ],
-        "traces": [run_of(trace) for trace in [*traces, *to]],
-        "callsites": rows_of(table),
+        "traces": [run_as_data(trace) for trace in [*traces, *to]],
+        "callsites": comparison_rows(table),
     }
 
 
-def lacking(traces: Sequence[Trace]) -> list[str]:
+def describe_defects(traces: Sequence[Trace]) -> list[str]:
     """Return one line for each defect of the traces, or an empty list if all are complete."""
     return [
         f"{trace.path}: {line}"
         for trace in traces
         if not trace.complete
-        for line in phrases.completeness(trace)
+        for line in phrases.incompleteness_lines(trace)
     ]
 
 
@@ -118,9 +127,9 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
                  for i in range(1, len(of) + 1)]  # fmt: skip
     traces = [*traces, *to]
     times = [phrases.run_times(trace) for trace in traces]
-    held = [trace.derive("held") for trace in traces]
-    kept = ["all" if one is None else held_time(one) for one in held]
-    shown = [Column("held", kept, left=True)] if any(held) else []
+    coverage = [trace.derive("held") for trace in traces]
+    recorded = ["all" if one is None else coverage_time(one) for one in coverage]
+    shown = [Column("held", recorded, left=True)] if any(coverage) else []
     return render(
         [
             Column("", names, left=True),
@@ -128,8 +137,10 @@ def run_table(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> str:
             Column("ranks", [format_count(trace.ranks) for trace in traces]),
             Column("run time", [format_time(trace.run_ns) for trace in traces]),
             *shown,
-            Column("in collectives", [f"{format_time(c)} {percent(c, w)}" for c, _, w in times]),
-            Column("waiting", [f"{format_time(v)} {percent(v, w)}" for _, v, w in times]),
+            Column(
+                "in collectives", [f"{format_time(c)} {format_percent(c, w)}" for c, _, w in times]
+            ),
+            Column("waiting", [f"{format_time(v)} {format_percent(v, w)}" for _, v, w in times]),
         ]
     )
 
@@ -139,23 +150,25 @@ def change_table(table: pd.DataFrame) -> str:
     rows: list[dict[Any, Any]] = table.to_dict("records")
     columns = [
         *metric_columns(rows, "operation", "sites"),
-        Column("count", _counts(rows), drop=1),
-        Column("time", [_both(row, "total_elapsed_ns", format_time) for row in rows]),
+        Column("count", _count_cells(rows), drop=1),
+        Column("time", [_both_values(row, "total_elapsed_ns", format_time) for row in rows]),
     ]
     for name in MEAN_COLUMNS:
         head = find(name).heading
-        columns.append(Column(head, [_both(row, name, format_time) for row in rows], drop=2))
-        columns.append(Column(f"Δ{head}", [_change(row, name) for row in rows]))
+        columns.append(Column(head, [_both_values(row, name, format_time) for row in rows], drop=2))
+        columns.append(Column(f"Δ{head}", [_format_change(row, name) for row in rows]))
     if any({row["algorithm"], row["other_algorithm"]} - {"native", ""} for row in rows):
-        columns.append(Column("algorithm", [_both(row, "algorithm", str) for row in rows], True))
+        columns.append(
+            Column("algorithm", [_both_values(row, "algorithm", str) for row in rows], True)
+        )
     return render(columns)
 
 
-def _counts(rows: list[dict[Any, Any]]) -> list[str]:
-    return [_both({**row, **phrases.counts(row)}, "count", str) for row in rows]
+def _count_cells(rows: list[dict[Any, Any]]) -> list[str]:
+    return [_both_values({**row, **phrases.instance_counts(row)}, "count", str) for row in rows]
 
 
-def _both(row: dict[Any, Any], name: str, shown: Any) -> str:
+def _both_values(row: dict[Any, Any], name: str, shown: Any) -> str:
     before, after = row[name], row[f"other_{name}"]
     if row["callsite"] < 0 or row["other_callsite"] < 0:
         return f"- → {shown(after)}" if row["callsite"] < 0 else f"{shown(before)} → -"
@@ -164,7 +177,7 @@ def _both(row: dict[Any, Any], name: str, shown: Any) -> str:
     return f"{shown(before)} → {shown(after)}"
 
 
-def _change(row: dict[Any, Any], name: str) -> str:
+def _format_change(row: dict[Any, Any], name: str) -> str:
     value, p = row[f"{name}_change"], row[f"{name}_p"]
     if math.isnan(value):
         return ""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from mpiprof.diagnosis.compare import MIN_RUNS, MIN_STRETCHES
 from mpiprof.interface.format_units import capitalise, format_change, format_time, lower_first
 from mpiprof.interface.shell_hints import quote_word, switch_value
-from mpiprof.reports.advice import action
-from mpiprof.reports.conclusion import portion
-from mpiprof.reports.sentences import claim
-from mpiprof.reports.site_labels import pattern_of, routine_at
-from mpiprof.reports.text import held_time
+from mpiprof.reports.advice import advise
+from mpiprof.reports.conclusion import share_in_words
+from mpiprof.reports.sentences import problem_clause
+from mpiprof.reports.site_labels import routine_at, site_pattern
+from mpiprof.reports.text import coverage_time
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.compare_verdict import ChangedCallsite, Difference
@@ -23,7 +23,7 @@ NOTABLE = 0.1  # share of the time in collectives; a larger difference may be si
 MORE_RUNS = "Record each several times, and `compare A1 A2 ... --to B1 B2 ...`."
 
 
-def verdict(
+def verdict_paragraphs(
     found: Difference,
     other: Sequence[Trace],
     runs: int = 1,
@@ -35,18 +35,20 @@ def verdict(
 
     other: the runs compared with `runs` earlier runs. before: the earlier traces, if available.
     """
-    sums = _sums(((first, before), (name, other)), runs)
-    lines = [_what(found, first, name), *_where(found, name)]
-    lines.append(sums or _sure(found, runs, len(other)))
-    held = [trace.derive("held") for trace in (*before, *other)]
-    lines.append(_parts([*before, *other], held))
-    unlike = len({None if one is None else one.reason for one in held}) > 1
-    if not (unlike and found.outcome == "faster"):  # the other parts of the run may be slower
-        lines.append(_do(found, other, runs, name, bool(sums)))
+    sums = _name_summaries(((first, before), (name, other)), runs)
+    lines = [_change_sentence(found, first, name), *_location_sentence(found, name)]
+    lines.append(sums or _certainty_sentence(found, runs, len(other)))
+    coverages = [trace.derive("held") for trace in (*before, *other)]
+    lines.append(_partial_traces([*before, *other], coverages))
+    reasons_differ = len({None if one is None else one.reason for one in coverages}) > 1
+    if not (
+        reasons_differ and found.outcome == "faster"
+    ):  # the other parts of the run may be slower
+        lines.append(_advice_sentence(found, other, runs, name, bool(sums)))
     return [line for line in lines if line]
 
 
-def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
+def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
     """Return which of two single runs are summaries, which permit no test; "" if none is."""
     names = [name for name, of in sides if any(trace.record == "summary" for trace in of)]
     if not names or max(runs, *(len(of) for _, of in sides)) > 1:
@@ -55,21 +57,19 @@ def _sums(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> str:
     return f"{which}: sums don't tell by how much instances differ by chance."
 
 
-def _parts(traces: Sequence[Trace], held: Sequence[Coverage | None]) -> str:
+def _partial_traces(traces: Sequence[Trace], coverages: Sequence[Coverage | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
-    told = [
-        f"{trace.path.name} holds {held_time(one)} of {format_time(trace.run_ns)} ({one.reason})"
-        for trace, one in zip(traces, held, strict=True)
+    sentences = [
+        f"{trace.path.name} holds {coverage_time(one)} of {format_time(trace.run_ns)} ({one.reason})"
+        for trace, one in zip(traces, coverages, strict=True)
         if one is not None
     ]
-    if not told:
+    if not sentences:
         return ""
-    return (
-        f"{'; '.join(told)}. The rest is not compared, and may differ: record whole runs to tell."
-    )
+    return f"{'; '.join(sentences)}. The rest is not compared, and may differ: record whole runs to tell."
 
 
-def _what(found: Difference, first: str, name: str) -> str:
+def _change_sentence(found: Difference, first: str, name: str) -> str:
     before, after = found.before_ns, found.after_ns
     if found.outcome in ("slower", "faster", "mixed"):
         more = "more" if found.effect_ns > 0 else "less"
@@ -86,18 +86,18 @@ def _what(found: Difference, first: str, name: str) -> str:
     if found.outcome == "unknown":
         if not found.compared:
             return f"{first} and {name} have no call site in common."
-        return f"There is too little to tell {name} from {first}.{_seldom(found)}"
+        return f"There is too little to tell {name} from {first}.{_untested_sentence(found)}"
     together = f"{format_time(after)} instead of {format_time(before)}"
     text = (
         f"The times of {name} and {first} differ by no more than chance: all collectives together "
         f"take {together} of all ranks' time."
     )
     for one in found.changed[:1]:
-        text += f" But the arrivals do at {_place(one)}. {_measure(one)}"
+        text += f" But the arrivals do at {_format_site(one)}. {_difference_clause(one)}"
     return text
 
 
-def _seldom(found: Difference) -> str:
+def _untested_sentence(found: Difference) -> str:
     """Return the largest difference with too few calls for a test, or "" if there is none."""
     row = found.untested
     if row is None:
@@ -108,31 +108,33 @@ def _seldom(found: Difference) -> str:
         "of all ranks' time, and was called too seldom for a test."
     )
     for one in found.changed[:1]:
-        text += f" More than by chance differ the arrivals at {_place(one)}. {_measure(one)}"
+        text += f" More than by chance differ the arrivals at {_format_site(one)}. {_difference_clause(one)}"
     return text
 
 
-def _where(found: Difference, name: str) -> list[str]:
+def _location_sentence(found: Difference, name: str) -> list[str]:
     chosen = {"slower": [found.worst], "faster": [found.best], "mixed": [found.worst, found.best]}
     lines = []
     for one in chosen.get(found.outcome, []):
         assert one is not None
         mine = [c.effect_ns for c in found.changed if c.effect_ns * one.effect_ns > 0]
-        part = portion(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
-        of = _side(one) if found.outcome == "mixed" else "it"
-        lines.append(f"{part} of {of}: {_place(one)}. {_measure(one)}{_algorithm(one, name)}")
+        part = share_in_words(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
+        of = _side_callsite(one) if found.outcome == "mixed" else "it"
+        lines.append(
+            f"{part} of {of}: {_format_site(one)}. {_difference_clause(one)}{_algorithm_clause(one, name)}"
+        )
     return lines
 
 
-def _side(one: ChangedCallsite) -> str:
+def _side_callsite(one: ChangedCallsite) -> str:
     return "what was added" if one.effect_ns > 0 else "what was saved"
 
 
-def _place(one: ChangedCallsite) -> str:
+def _format_site(one: ChangedCallsite) -> str:
     return routine_at(one.row)
 
 
-def _measure(one: ChangedCallsite) -> str:
+def _difference_clause(one: ChangedCallsite) -> str:
     """Return the difference at a call site and its components."""
     before, after = (format_time(float(one.row[p + one.measure])) for p in ("", "other_"))
     values = (
@@ -143,21 +145,21 @@ def _measure(one: ChangedCallsite) -> str:
     if one.measure == "worst_imbalance_ns":
         return f"The last rank comes {values} after the first."
     most = "Most of" if one.waiting else "Less than half of"
-    return f"A call takes {values} on average. {most} {_side(one)} is waiting."
+    return f"A call takes {values} on average. {most} {_side_callsite(one)} is waiting."
 
 
-def _algorithm(one: ChangedCallsite, name: str) -> str:
+def _algorithm_clause(one: ChangedCallsite, name: str) -> str:
     before, after = one.row["algorithm"], one.row["other_algorithm"]
     return f" {name} ran it on {after} instead of {before}." if before != after else ""
 
 
-def _sure(found: Difference, runs: int, others: int) -> str:
+def _certainty_sentence(found: Difference, runs: int, others: int) -> str:
     many = max(runs, others) > 1
     if found.outcome == "unknown":
         if not found.compared:
             return ""
         least = f"{MIN_RUNS} runs of each" if many else f"{MIN_STRETCHES} instances in both"
-        return f"A test needs at least {least}.{_apart(found)}"
+        return f"A test needs at least {least}.{_unmatched_sentence(found)}"
     sites = f"call site{'s' * (found.compared != 1)}"
     number, s = len(found.changed) or "none", "s" * (len(found.changed) < 2)
     text = f"Of {found.compared} {sites} {number} differ{s} by more than chance "
@@ -177,7 +179,7 @@ def _sure(found: Difference, runs: int, others: int) -> str:
     )
 
 
-def _apart(found: Difference) -> str:
+def _unmatched_sentence(found: Difference) -> str:
     """Return a sentence that most call sites occur in one trace only, or "" if most are in both."""
     if found.only <= found.compared:
         return ""
@@ -185,7 +187,9 @@ def _apart(found: Difference) -> str:
     return f" Only {found.compared} {sites} can be compared: {found.only} are in one of the two."
 
 
-def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed: bool) -> str:
+def _advice_sentence(
+    found: Difference, other: Sequence[Trace], runs: int, name: str, summed: bool
+) -> str:
     one = found.worst if found.outcome in ("slower", "mixed") else None
     if found.outcome == "faster":
         return f"Keep what was changed in {name}."
@@ -205,11 +209,11 @@ def _do(found: Difference, other: Sequence[Trace], runs: int, name: str, summed:
     if one.waiting is not False and trace.record != "summary":
         known = trace.conclusions(int(row["other_callsite"]))
         if known:
-            said = lower_first(claim(trace, known[0]))
+            advice = lower_first(problem_clause(trace, known[0]))
             which = f"{name}1" if len(other) > 1 else name
-            return f"In {which}, {said}. {action(trace, known[0])}"
+            return f"In {which}, {advice}. {advise(trace, known[0])}"
     if row["algorithm"] != row["other_algorithm"] and "," not in str(row["algorithm"]):
-        rule = switch_value(pattern_of(row["sites"]), row["algorithm"])
+        rule = switch_value(site_pattern(row["sites"]), row["algorithm"])
         return f"Run it on {row['algorithm']} again: run --switch {quote_word(rule)}"
     return (
         "The waiting does not account for it: look at the sizes of its messages, at the algorithm "

@@ -11,13 +11,15 @@ from mpiprof.diagnosis.findings import MAIN_SHARE
 from mpiprof.diagnosis.verdict import MIN_CERTAINTY, NEGLIGIBLE_SHARE
 from mpiprof.interface.format_units import format_share, format_time, lower_first
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WaitRule, base_operation
-from mpiprof.reports.advice import LOAD, action, by_messages
-from mpiprof.reports.phrases import share_between
-from mpiprof.reports.sentences import claim, finding, what
-from mpiprof.reports.site_labels import where
+from mpiprof.reports.advice import LOAD_CAUSES, advise, is_by_messages
+from mpiprof.reports.phrases import share_bounds
+from mpiprof.reports.sentences import finding_text, problem_clause, problem_sentence
+from mpiprof.reports.site_labels import format_callsite
 
-IDLE = "Nothing stands out"
-MUCH = 0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
+NO_FINDING = "Nothing stands out"
+NOTABLE_SHARE = (
+    0.1  # share of all ranks' time; calls that take more, waiting excluded, are reported
+)
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
@@ -25,42 +27,42 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
-def verdict(trace: Trace, found: Verdict) -> list[str]:
+def verdict_lines(trace: Trace, found: Verdict) -> list[str]:
     """Return the verdict in up to three lines: the loss, its cause, and the advice.
 
     If the calls themselves take longer than the waiting, the last line also reports them.
     """
-    lines = _of_waiting(trace, found)
-    more = _themselves(trace, found)
+    lines = _waiting_lines(trace, found)
+    more = _call_time_sentence(trace, found)
     if not more:
         return lines
-    idle = lines[-1].startswith(IDLE)
+    idle = lines[-1].startswith(NO_FINDING)
     return [*lines[:-1], f"{'No waiting stands out.' if idle else lines[-1]} {more}"]
 
 
-def _of_waiting(trace: Trace, found: Verdict) -> list[str]:
+def _waiting_lines(trace: Trace, found: Verdict) -> list[str]:
     if not trace.callsites["complete_instances"].any():
-        return [_unknown(trace, found)]
-    ends = share_between(trace, "wait")
+        return [_unknown_waiting_sentence(trace, found)]
+    ends = share_bounds(trace, "wait")
     amount = format_share(found.waiting) + (f" ({ends})" if ends else "")
     first = f"{amount} of all ranks' time is waiting in collectives."
     if trace.record == "summary" and found.waiting >= NEGLIGIBLE_SHARE:
-        return [first, *_of_summary(trace, found)]
+        return [first, *_summary_lines(trace, found)]
     if found.worst is None:
         rest = found.collective - found.waiting
-        return [first, f"{IDLE}; the calls themselves take {format_share(rest)} of the time."]
-    said, do = _said(trace, found, found.worst), action(trace, found.worst)
-    other = _other_algorithm(trace, found)
+        return [first, f"{NO_FINDING}; the calls themselves take {format_share(rest)} of the time."]
+    problem, do = _problem_sentence(trace, found, found.worst), advise(trace, found.worst)
+    other = _algorithm_sentence(trace, found)
     if found.beside is None:
-        return [first, said, do + other]
-    sure = f"{_said(trace, found, found.beside)} {action(trace, found.beside)}"
+        return [first, problem, do + other]
+    sure = f"{_problem_sentence(trace, found, found.beside)} {advise(trace, found.beside)}"
     # Advice about an uncertain rank is useless if the same rank has a certain cause.
     last = found.worst.evidence.get("mostly_last")
     same = last is not None and last[0] in found.beside.ranks
-    return [first, said if same else f"{said} {do}", sure + other]
+    return [first, problem if same else f"{problem} {do}", sure + other]
 
 
-def _themselves(trace: Trace, found: Verdict) -> str:
+def _call_time_sentence(trace: Trace, found: Verdict) -> str:
     """Return the time of the calls without waiting if it exceeds the waiting, otherwise "".
 
     Calls that create communicators and similar objects are excluded, because they cannot be tuned.
@@ -72,11 +74,11 @@ def _themselves(trace: Trace, found: Verdict) -> str:
     table = trace.callsites[~operations.isin(MANAGEMENT_COLLECTIVES)]
     busy = (table["total_elapsed_ns"] - table["total_wait_ns"]).clip(lower=0)
     rest = float(busy.sum()) / max(float(trace.process_time_ns), 1.0)
-    if rest < max(found.waiting, MUCH):
+    if rest < max(found.waiting, NOTABLE_SHARE):
         return ""
     worst: Any = busy.idxmax()
     most = int(worst)
-    part = lower_first(portion(float(busy[most]) / float(busy.sum())))
+    part = lower_first(share_in_words(float(busy[most]) / float(busy.sum())))
     operation = table["operation"][most]
     do = ": `tune` looks for a faster algorithm"
     if operation != base_operation(operation):
@@ -87,11 +89,11 @@ def _themselves(trace: Trace, found: Verdict) -> str:
         do = ""
     return (
         f"The collectives themselves take more than the waiting, {format_share(rest)} of all ranks' time, "
-        f"{part} of it {where(trace, most)}{do}."
+        f"{part} of it {format_callsite(trace, most)}{do}."
     )
 
 
-def _unknown(trace: Trace, found: Verdict) -> str:
+def _unknown_waiting_sentence(trace: Trace, found: Verdict) -> str:
     """Return a sentence that waiting is unknown because calls lack ranks; unknown is not zero."""
     why = "" if trace.record == "summary" else ": no call was recorded of all its ranks"
     return (
@@ -100,59 +102,59 @@ def _unknown(trace: Trace, found: Verdict) -> str:
     )
 
 
-def _said(trace: Trace, found: Verdict, one: Finding) -> str:
+def _problem_sentence(trace: Trace, found: Verdict, one: Finding) -> str:
     """Return the problem, its share of the waiting, and its certainty."""
     if one.cause in ("algorithm", "barrier"):
-        return what(trace, one)
-    part = portion(one.share / found.waiting if found.waiting > 0 else 0.0)
+        return problem_sentence(trace, one)
+    share = share_in_words(one.share / found.waiting if found.waiting > 0 else 0.0)
     sure = ""
     if one is found.beside:
         sure = " has a sure cause"
     elif one.certainty < MIN_CERTAINTY:
         sure = " came about once" if one.evidence["instances"] == 1 else " has no sure cause"
-    return f"{part} of it{sure}: {lower_first(claim(trace, one))}."
+    return f"{share} of it{sure}: {lower_first(problem_clause(trace, one))}."
 
 
-def _of_summary(trace: Trace, found: Verdict) -> Iterator[str]:
+def _summary_lines(trace: Trace, found: Verdict) -> Iterator[str]:
     """Yield the call site with most of the waiting; sums do not show its cause."""
     table = trace.callsites
     worst: Any = table.sort_values("total_wait_ns").iloc[-1]
-    part = portion(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
-    said = f"{part} of it is at {where(trace, int(worst['callsite']))}"
+    share = share_in_words(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
+    problem = f"{share} of it is at {format_callsite(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
-        said += f", where rank {worst['latest_rank']} comes last in {format_share(worst['latest_share'])}"
-        said += " of the instances"
-    yield f"{said}."
+        problem += f", where rank {worst['latest_rank']} comes last in {format_share(worst['latest_share'])}"
+        problem += " of the instances"
+    yield f"{problem}."
     yield "A summary doesn't hold why ranks are late: record events to see it."
 
 
-def _other_algorithm(trace: Trace, found: Verdict) -> str:
+def _algorithm_sentence(trace: Trace, found: Verdict) -> str:
     """Return whether another algorithm would help; none makes a late rank arrive earlier."""
     if found.gain is not None:
         gained = format_time(float(found.gain.cost_ns))
         return (
             f" Besides, {found.gain.algorithm} would save {gained} at "
-            f"{where(trace, found.gain.callsites[0])}."
+            f"{format_callsite(trace, found.gain.callsites[0])}."
         )
     sure = found.beside or found.worst
     assert sure is not None
-    helped = sure.cause in (*LOAD, "node") and "let_go_early" not in sure.evidence
-    cause = "the messages" if by_messages(sure) else "the load"
+    helped = sure.cause in (*LOAD_CAUSES, "node") and "let_go_early" not in sure.evidence
+    cause = "the messages" if is_by_messages(sure) else "the load"
     return f" No algorithm would help: it is {cause}." if helped else ""
 
 
-def portion(part: float) -> str:
+def share_in_words(share: float) -> str:
     """Return a share in words ("Two thirds", "Nearly all") or in percent."""
-    if part >= 0.95:
+    if share >= 0.95:
         return "Nearly all"
     for value, words in ((0.75, "Three quarters"), (2 / 3, "Two thirds"), (0.5, "Half")):
-        if abs(part - value) <= 0.03:
+        if abs(share - value) <= 0.03:
             return words
-    return format_share(part)
+    return format_share(share)
 
 
-def callsite(trace: Trace, row: Mapping[str, Any]) -> list[str]:
+def callsite_problems(trace: Trace, row: Mapping[str, Any]) -> list[str]:
     """Return the problems of a call site, one paragraph each, the costliest first."""
     if trace.record == "summary" or not row["total_wait_ns"] > 0:
         return []
-    return [finding(trace, one) for one in trace.conclusions(int(row["callsite"]))]
+    return [finding_text(trace, one) for one in trace.conclusions(int(row["callsite"]))]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from mpiprof.interface.format_units import format_runs, format_size
 from mpiprof.metrics.disagreement import Disagreement, Side
-from mpiprof.reports.site_labels import communicator_name, place, site_of
+from mpiprof.reports.site_labels import communicator_name, place, site_as_data
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-WHAT = {  # the fault, and the rule that it breaks
+DISAGREEMENT_WORDS = {  # the fault, and the rule that it breaks
     "operation": (
         "call different operations in the same place of their order",
         "call the same operation",
@@ -23,25 +23,25 @@ WHAT = {  # the fault, and the rule that it breaks
 }
 
 
-def sentences(trace: Trace, wrong: Disagreement) -> str:
+def disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
     """Return sentences about which ranks call what where, and the rule that they break."""
-    what, must = WHAT[wrong.kind]
-    sides = "; ".join(_side(trace, wrong.kind, side) for side in wrong.sides[:4])
+    what, must = DISAGREEMENT_WORDS[wrong.kind]
+    sides = "; ".join(_side_clause(trace, wrong.kind, side) for side in wrong.sides[:4])
     more = len(wrong.sides) - 4
-    place = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
+    separator = f"sequence {wrong.key[1]} on {communicator_name(trace, wrong.key[0])}"
     return (
-        f"Ranks {what.format(operation=wrong.operation)} ({place}): "
+        f"Ranks {what.format(operation=wrong.operation)} ({separator}): "
         f"{sides}{f'; and {more} more' if more > 0 else ''}. All must {must}."
     )
 
 
-def _side(trace: Trace, kind: str, side: Side) -> str:
-    where = place(site_of(trace, side.sites[0])) if side.sites else "unknown place"
-    said = {
+def _side_clause(trace: Trace, kind: str, side: Side) -> str:
+    where = place(site_as_data(trace, side.sites[0])) if side.sites else "unknown place"
+    value_text = {
         "operation": f"{side.value}",
         "root": f"root {side.value}",
         "count": format_size(float(side.value)) if kind == "count" else "",
     }.get(kind, f"{side.value}")
     verb = "says" if len(side.ranks) == 1 else "say"
     verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
-    return f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {said} at {where}"
+    return f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {value_text} at {where}"

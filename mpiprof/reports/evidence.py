@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import capitalise, format_count, format_share, format_time
 from mpiprof.operations import WAIT_STATES
-from mpiprof.reports.site_labels import where
+from mpiprof.reports.site_labels import format_callsite
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
 # Text for a rooted operation that ran on one of mpiprof's algorithms.
-FOLLOWED = "in the algorithm that ran, a rank waits for all through whom its data comes"
-MOST_SPANS = 3
-MOST_NAMED = 3  # call sites
-SOME = 0.1  # minimum share of exceptional instances that are reported
+SCHEDULE_RULE = "in the algorithm that ran, a rank waits for all through whom its data comes"
+MAX_SPANS = 3
+MAX_NAMED = 3  # call sites
+MIN_SHARE = 0.1  # minimum share of exceptional instances that are reported
 
 
-def why(trace: Trace, found: Finding) -> str:
+def evidence_text(trace: Trace, found: Finding) -> str:
     """Return the evidence for a finding."""
     known = found.evidence
     if found.cause == "algorithm":
@@ -32,37 +32,37 @@ def why(trace: Trace, found: Finding) -> str:
     if found.cause == "clock":
         bound = format_time(known["clock_error_ns"])
         return f"Arrivals differ by less than the clocks may be off, ± {bound}."
-    who = FOLLOWED if known.get("followed") else WAIT_STATES[known["state"]].sentence
-    parts = [_basis(found), f"{capitalise(who)}.", _also(trace, found)]
+    who = SCHEDULE_RULE if known.get("followed") else WAIT_STATES[known["state"]].sentence
+    parts = [_instances_basis(found), f"{capitalise(who)}.", _other_callsites(trace, found)]
     return " ".join(part for part in parts if part)
 
 
-def _basis(found: Finding) -> str:
+def _instances_basis(found: Finding) -> str:
     known = found.evidence
     instances = known["instances"]
     if found.cause == "rank" and "collected" in known and known["late_instances"] == 1:
-        return _of_collected(known["collected"])
+        return _accumulation_clause(known["collected"])
     if instances == 1:
         return "One instance does not tell a habit from an accident."
     if found.cause == "noise":
-        return _of_spread(found)
+        return _spread_clause(found)
     if found.cause == "outlier":
         more = known["also_costly"]
-        if more > SOME * instances:
+        if more > MIN_SHARE * instances:
             return ""  # other findings explain the waiting of these ranks
         others = f"All but {format_count(more)} of the" if more else "The"
         return f"{others} other instances wait less than a tenth of that."
     if known.get("grows") or known.get("levels"):
-        return _of_change(known)
+        return _change_clause(known)
     late = known.get("late_instances")
-    if not late or len(known["spans"]) > MOST_SPANS:
+    if not late or len(known["spans"]) > MAX_SPANS:
         return ""
     if found.cause in ("node", "gradient"):
         return f"That is the mean over {format_count(instances)} instances."
-    return f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} instances{_part(known)}."
+    return f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} instances{_partial_note(known)}."
 
 
-def _of_change(known: Mapping[str, Any]) -> str:
+def _change_clause(known: Mapping[str, Any]) -> str:
     """Return how lateness changes over the run."""
     if "grows" in known:
         first, last = known["grows"]
@@ -70,17 +70,17 @@ def _of_change(known: Mapping[str, Any]) -> str:
         ends = (format_time(late) if late >= 1 else "nothing" for late in (first, last))
         return f"That {how} steadily, from {' at first to '.join(ends)} at last."
     levels, (begin, end) = known["levels"], known["recorded"]
-    if len(levels) > MOST_SPANS:
+    if len(levels) > MAX_SPANS:
         least, most = (format_time(f(late for *_, late in levels)) for f in (min, max))
         return f"That changes {len(levels) - 1} times, between {least} and {most}."
     parts = [
-        f"{format_time(late)}{of_instances(first, last, begin, end)}"
+        f"{format_time(late)}{instance_range(first, last, begin, end)}"
         for first, last, late in levels
     ]
     return f"It is {', then '.join(parts)}."
 
 
-def of_instances(first: int, last: int, begin: int, end: int) -> str:
+def instance_range(first: int, last: int, begin: int, end: int) -> str:
     """Return the range of instances from `begin` to `end` as the end of a clause."""
     if first == last:
         return f" in instance {first}"
@@ -89,20 +89,20 @@ def of_instances(first: int, last: int, begin: int, end: int) -> str:
     return f" up to instance {last}" if first <= begin else f" in instances {first} to {last}"
 
 
-def _of_collected(known: Mapping[str, Any]) -> str:
+def _accumulation_clause(known: Mapping[str, Any]) -> str:
     """Return the evidence for lateness that accumulated once, over many instances."""
     mean = format_time(known["late_ns"] / known["instances"])
     more = " How it was before these is not known." if known["cut"] else ""
     return f"Each of these adds {mean} on average.{more}"
 
 
-def _part(known: Mapping[str, Any]) -> str:
+def _partial_note(known: Mapping[str, Any]) -> str:
     """Return a note if a rank takes part in some instances only, otherwise ""."""
     some = known["taken_instances"] < known["instances"]
     return f" that it takes part in, of {format_count(known['instances'])}" if some else ""
 
 
-def _of_spread(found: Finding) -> str:
+def _spread_clause(found: Finding) -> str:
     """Return the evidence for waiting without a pattern."""
     known = found.evidence
     if known["besides"]:
@@ -115,11 +115,11 @@ def _of_spread(found: Finding) -> str:
     )
 
 
-def _also(trace: Trace, found: Finding) -> str:
+def _other_callsites(trace: Trace, found: Finding) -> str:
     """Return the other call sites that the finding affects."""
-    others = [where(trace, one) for one in found.callsites[1:]]
+    others = [format_callsite(trace, one) for one in found.callsites[1:]]
     if found.cause == "inside" or not others:
         return ""
-    more = len(others) - MOST_NAMED
+    more = len(others) - MAX_NAMED
     tail = f" and {more} more" if more > 0 else ""
-    return f"It also costs time at {', '.join(others[:MOST_NAMED])}{tail}."
+    return f"It also costs time at {', '.join(others[:MAX_NAMED])}{tail}."

@@ -19,7 +19,7 @@ from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.interface.parse_units import SIZES, TIMES
 from mpiprof.metrics import columns
-from mpiprof.reports.json import RUN
+from mpiprof.reports.json import RUN_NAMES
 from mpiprof.reports.site_labels import routine_at
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -31,10 +31,10 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 THRESHOLD_MET = 3  # the exit code of --fail-on
-TOKEN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
-VALUE = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
+TOKEN_PATTERN = re.compile(r"\s*([()]|[<>=!]+|'[^']*'|\"[^\"]*\"|[^\s()<>=!'\"]+|['\"])")
+VALUE_PATTERN = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)([a-zA-Zµ%]*)")
 # The units of a quantity, and an example of a value; other quantities are plain numbers.
-UNITS: dict[str, tuple[Mapping[str, float], str]] = {
+COLUMN_UNITS: dict[str, tuple[Mapping[str, float], str]] = {
     "duration": ({"": 1.0, **TIMES}, "a time, such as 200us, 5ms or 1s"),
     "size": (SIZES, "a size, such as 100, 64K or 1M"),
     "share": ({"": 1.0, "%": 0.01}, "a share, such as 30% or 0.3"),
@@ -43,14 +43,14 @@ NUMBER: tuple[Mapping[str, float], str] = ({"": 1.0}, "a number")
 
 
 @dataclass(frozen=True)
-class Term:
+class Comparison:
     """One comparison of a column with a value."""
 
     column: str
     operator: str
     value: float | str
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def is_met_by(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row meets the comparison; an unknown value meets no comparison."""
         found = row.get(self.column)
         return found is not None and OPERATORS[self.operator](found, self.value)
@@ -61,15 +61,15 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedConditions:
     """Conditions of which all (if `every` is set) or at least one must hold."""
 
     every: bool
-    parts: tuple[Term | Joined, ...]
+    parts: tuple[Comparison | JoinedConditions, ...]
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def is_met_by(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row meets the joined conditions."""
-        return (all if self.every else any)(part.holds(row) for part in self.parts)
+        return (all if self.every else any)(part.is_met_by(row) for part in self.parts)
 
     def columns(self) -> Iterator[str]:
         """Yield the columns that the conditions use."""
@@ -77,7 +77,7 @@ class Joined:
             yield from part.columns()
 
 
-Condition = Term | Joined
+Condition = Comparison | JoinedConditions
 
 
 def by_name(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
@@ -93,8 +93,8 @@ def parse(
 
     By default, the columns are those of the table of call sites, and the totals of the run.
     """
-    numbers = (*columns.numbers(), *RUN) if numbers is None else numbers
-    return _Parser(expression, numbers, columns.texts() if texts is None else texts).whole()
+    numbers = (*columns.numbers(), *RUN_NAMES) if numbers is None else numbers
+    return _Parser(expression, numbers, columns.texts() if texts is None else texts).parse_whole()
 
 
 class _Parser:
@@ -102,54 +102,54 @@ class _Parser:
 
     def __init__(self, expression: str, numbers: Sequence[str], texts: Sequence[str]) -> None:
         self.expression = expression
-        self.left = [found[1] for found in TOKEN.finditer(expression)]
+        self.left = [found[1] for found in TOKEN_PATTERN.finditer(expression)]
         self.numbers, self.texts = numbers, texts
 
-    def whole(self) -> Condition:
+    def parse_whole(self) -> Condition:
         if not self.left:
             raise UsageError("--fail-on '': say when to fail, such as 'total_wait > 1s'")
-        found = self.joined()
+        found = self.parse_joined()
         if self.left:
-            raise self.unreadable(f"{self.left[0]!r} is one too many")
+            raise self.syntax_error(f"{self.left[0]!r} is one too many")
         return found
 
-    def joined(self, every: bool = False) -> Condition:
-        parts = [self.one() if every else self.joined(every=True)]
+    def parse_joined(self, every: bool = False) -> Condition:
+        parts = [self.parse_comparison() if every else self.parse_joined(every=True)]
         while self.left[:1] == ["and" if every else "or"]:
             del self.left[0]
-            parts.append(self.one() if every else self.joined(every=True))
-        return parts[0] if len(parts) == 1 else Joined(every, tuple(parts))
+            parts.append(self.parse_comparison() if every else self.parse_joined(every=True))
+        return parts[0] if len(parts) == 1 else JoinedConditions(every, tuple(parts))
 
-    def one(self) -> Condition:
+    def parse_comparison(self) -> Condition:
         if self.left[:1] == ["("]:
             del self.left[0]
-            found = self.joined()
+            found = self.parse_joined()
             if self.left[:1] != [")"]:
-                raise self.unreadable("a bracket is not closed")
+                raise self.syntax_error("a bracket is not closed")
             del self.left[0]
             return found
         if len(self.left) < 3 or self.left[1] not in OPERATORS:
-            raise self.unreadable(f"no comparison at {' '.join(self.left[:3])!r}")
+            raise self.syntax_error(f"no comparison at {' '.join(self.left[:3])!r}")
         name, sign, value = self.left[:3]
         del self.left[:3]
-        column = self.column(name)
+        column = self.parse_column(name)
         if column in self.texts:
             if sign not in ("==", "!="):
                 raise UsageError(f"{column} is text: compare it with == or !=, not {sign}")
-            return Term(column, sign, value.strip("'\""))
+            return Comparison(column, sign, value.strip("'\""))
         if self.left and self.left[0] in (*TIMES, *SIZES, "%"):  # "1 s"
             value += self.left.pop(0)
-        return Term(column, sign, self.number(column, value))
+        return Comparison(column, sign, self.parse_number(column, value))
 
-    def column(self, name: str) -> str:
+    def parse_column(self, name: str) -> str:
         known = by_name(self.numbers, self.texts)
         if name in known:
             return known[name]
         raise UsageError(f"no column {name!r} in {self.expression!r}; {suggest_names(name, known)}")
 
-    def number(self, column: str, text: str) -> float:
-        units, wanted = UNITS.get(columns.quantity_of(column), NUMBER)
-        found = VALUE.fullmatch(text)
+    def parse_number(self, column: str, text: str) -> float:
+        units, wanted = COLUMN_UNITS.get(columns.quantity_of(column), NUMBER)
+        found = VALUE_PATTERN.fullmatch(text)
         unit = None
         if found is not None:
             unit = next((unit for unit in (found[2], found[2].upper()) if unit in units), None)
@@ -158,7 +158,7 @@ class _Parser:
             raise UsageError(f"{text!r} in {self.expression!r}: {column} is {wanted}")
         return value
 
-    def unreadable(self, why: str) -> UsageError:
+    def syntax_error(self, why: str) -> UsageError:
         return UsageError(
             f"can't read {self.expression!r}: {why}; write COLUMN OP VALUE, OP one of "
             f"{' '.join(OPERATORS)}, joined by 'and', 'or' and brackets"
@@ -174,9 +174,9 @@ def judge(
     """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
     _warn_of_unknown(expression, condition, rows, run)
     if all(column in run for column in condition.columns()):
-        met, by = condition.holds(run), "the run"
+        met, by = condition.is_met_by(run), "the run"
     else:
-        found = [row for row in rows if condition.holds({**run, **row})]
+        found = [row for row in rows if condition.is_met_by({**run, **row})]
         met, by = bool(found), f"{len(found)} call site" + "s" * (len(found) > 1)
         if found:
             by += f", first {routine_at(found[0])}"

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from mpiprof.metrics.raster_data import Site, TimeShares
     from mpiprof.trace import Trace
 
-LISTED, DRAWN = 50, 12  # maximum call sites in the table, and with pictures
+MAX_LISTED, MAX_DRAWN = 50, 12  # maximum call sites in the table, and with pictures
 ROWS, SITE_ROWS = 256, 96  # maximum rank rows in the timeline and in a call site's picture
 COLUMNS, SITE_COLUMNS = 1000, 250
-LONGEST, LONGEST_TEXT = 300, 2000  # maximum characters of a name and of a paragraph
+MAX_TEXT, MAX_LONG_TEXT = 300, 2000  # maximum characters of a name and of a paragraph
 
 OUTSIDE = "#c3cad2"  # fainter than time in collectives
 STYLE = """
@@ -65,7 +65,7 @@ nav a { margin-right: 16px } li { margin: 6px 0 }
 """
 
 
-def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
+def make_page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     """Return the page.
 
     wrong: line about a job that hangs or has died, "" for any other job. step: called with the
@@ -74,23 +74,23 @@ def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     callsites = trace.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
     if trace.record == "summary":
         callsites = callsites.sort_values("total_elapsed_ns", ascending=False, kind="stable")
-    rows = cast(list[dict[str, Any]], callsites.head(LISTED).to_dict("records"))
+    rows = cast(list[dict[str, Any]], callsites.head(MAX_LISTED).to_dict("records"))
     shares = raster_data.compute_time_shares(trace, COLUMNS, ROWS, step)
     chosen = [int(row["callsite"]) for row in rows] if trace.record != "summary" else []
     sites = raster_data.make_sites(trace, chosen, SITE_COLUMNS, SITE_ROWS, step)
     title, facts = text.fact_rows(trace)
     parts = [
         f"<h1>{escape(title)}</h1>",
-        *[f'<p class="wrong">{_cut(wrong, LONGEST_TEXT)}</p>'] * bool(wrong),
+        *[f'<p class="wrong">{_shorten(wrong, MAX_LONG_TEXT)}</p>'] * bool(wrong),
         '<nav><a href="#findings">Verdict</a><a href="#time">Time</a>'
         '<a href="#timeline">Timeline</a><a href="#sites">Call sites</a></nav>',
-        "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_cut(what)}</dd>" for n, what in facts),
+        "<dl>" + "".join(f"<dt>{escape(n)}</dt><dd>{_shorten(what)}</dd>" for n, what in facts),
         "</dl>",
-        *_findings(trace),
-        *_time(trace, shares),
-        *_timeline(trace, shares),
-        *_callsites(trace, rows, sites),
-        *(part for row in rows[:DRAWN] for part in _site(trace, row, sites)),
+        *_findings_section(trace),
+        *_time_section(trace, shares),
+        *_timeline_section(trace, shares),
+        *_callsites_section(trace, rows, sites),
+        *(part for row in rows[:MAX_DRAWN] for part in _callsite_section(trace, row, sites)),
         f'<p class="faint">Made by mpiprof {escape(__version__)}.</p>',
     ]
     return (
@@ -102,16 +102,16 @@ def page(trace: Trace, wrong: str, step: Callable[[int], None]) -> str:
     )
 
 
-def _cut(words: str, most: int = LONGEST) -> str:
+def _shorten(words: str, most: int = MAX_TEXT) -> str:
     return escape(words if len(words) <= most else words[: most - 1] + "…")
 
 
-def _list(kind: str, lines: Sequence[str]) -> str:
-    every = "".join(f"<li>{_cut(one, LONGEST_TEXT)}</li>" for one in lines)
+def _make_list(kind: str, lines: Sequence[str]) -> str:
+    every = "".join(f"<li>{_shorten(one, MAX_LONG_TEXT)}</li>" for one in lines)
     return f"<{kind}>{every}</{kind}>" if every else ""
 
 
-def _time(trace: Trace, shares: TimeShares) -> list[str]:
+def _time_section(trace: Trace, shares: TimeShares) -> list[str]:
     inside, waiting, total = phrases.run_times(trace)
     messages = min(float(shares.point_to_point_ns), max(total - inside, 0.0))
     parts = [
@@ -122,31 +122,31 @@ def _time(trace: Trace, shares: TimeShares) -> list[str]:
     ]
     if trace.record == "summary":
         parts = [parts[0], ("collectives", inside, colours.WORK)]
-    elif phrases.lacks_ranks(trace):
+    elif phrases.lacks_complete_instances(trace):
         parts = [*parts[:2], ("collectives; of it waiting: not known", inside, colours.WORK)]
-    bar = charts.stack(parts, format_time)
+    bar = charts.stacked_bar(parts, format_time)
     return ['<h2 id="time">Where the time of all ranks went</h2>', f"<figure>{bar}</figure>"]
 
 
-def _findings(trace: Trace) -> list[str]:
+def _findings_section(trace: Trace) -> list[str]:
     if not len(trace.callsites):
         return []
     found = trace.findings()
-    lines = conclusion.verdict(trace, make_verdict(trace, found))
-    said = _list("ol", [sentences.finding(trace, one) for one in found[:10]])
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
+    problem = _make_list("ol", [sentences.finding_text(trace, one) for one in found[:10]])
     head = [f"<p>{escape(line)}</p>" for line in lines]
-    return ['<h2 id="findings">Verdict</h2>', *head, said]
+    return ['<h2 id="findings">Verdict</h2>', *head, problem]
 
 
-def _timeline(trace: Trace, shares: TimeShares) -> list[str]:
+def _timeline_section(trace: Trace, shares: TimeShares) -> list[str]:
     head = '<h2 id="timeline">Timeline</h2>'
     if not shares.cells.any():
         return [head, "<p>No call was recorded with its time.</p>"]
     parts = shares.cells, shares.waiting, shares.operations
-    drawn = charts.timeline(*parts, trace.ranks, trace.duration_ns, format_time)
+    drawn = charts.timeline_chart(*parts, trace.ranks, trace.duration_ns, format_time)
     pale = (
         "the waiting time in an operation is not known"
-        if phrases.lacks_ranks(trace)
+        if phrases.lacks_complete_instances(trace)
         else "pale is waiting for other ranks"
     )
     note = (
@@ -157,7 +157,9 @@ def _timeline(trace: Trace, shares: TimeShares) -> list[str]:
     return [head, f"<figure>{drawn}<figcaption>{note}</figcaption></figure>"]
 
 
-def _callsites(trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Site]) -> list[str]:
+def _callsites_section(
+    trace: Trace, rows: Sequence[dict[str, Any]], sites: dict[int, Site]
+) -> list[str]:
     if not rows:
         return ['<h2 id="sites">Call sites</h2>', "<p>No collective operation was recorded.</p>"]
     left = len(trace.callsites) - len(rows)
@@ -185,32 +187,32 @@ def _cell(column: columns.Column, number: int, row: dict[str, Any], site: Site |
     if column.quantity == "picture":
         drawn = ""
         if site is not None and site.instances > 1:
-            drawn = charts.spark(site.worst_imbalance, column.heading)
+            drawn = charts.sparkline(site.worst_imbalance, column.heading)
         return f"<td>{drawn}</td>"
-    text = _cut(column.text(row))
-    if column.quantity == "sites" and number < DRAWN and site:
+    text = _shorten(column.text(row))
+    if column.quantity == "sites" and number < MAX_DRAWN and site:
         text = f'<a href="#site-{row["callsite"]}">{text}</a>'
     return f"<td{_side(column)}>{text}</td>"
 
 
-def _site(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str]:
+def _callsite_section(trace: Trace, row: dict[str, Any], sites: dict[int, Site]) -> list[str]:
     """Return the section of a call site: its cost as text, then its pictures."""
     site = sites.get(int(row["callsite"]))
     if site is None:
         return []
     title = routine_at(row)
-    parts = [f'<h3 id="site-{row["callsite"]}">{_cut(title)}</h3>']
+    parts = [f'<h3 id="site-{row["callsite"]}">{_shorten(title)}</h3>']
     if len(row["sites"]) > 1:
         others = ", ".join(place(one) for one in row["sites"][:8])
-        parts.append(f'<p class="faint">Ranks call it from {_cut(others)}.</p>')
-    parts.append(f'<p class="faint">Ran on: {_cut(row["algorithms"])}.</p>')
+        parts.append(f'<p class="faint">Ranks call it from {_shorten(others)}.</p>')
+    parts.append(f'<p class="faint">Ran on: {_shorten(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:
-        said = phrases.sentence(row, trace.process_time_ns)
-        parts.append(f"<p>{_cut(said, LONGEST_TEXT)}</p>")
+        problems = phrases.cost_sentence(row, trace.process_time_ns)
+        parts.append(f"<p>{_shorten(problems, MAX_LONG_TEXT)}</p>")
     if row["callsite"] in trace.hot:
-        parts.append(_list("ol", conclusion.callsite(trace, row)))
-        why = phrases.causes(trace.causes(int(row["callsite"])))
-        parts.append(_list("ul", why))
+        parts.append(_make_list("ol", conclusion.callsite_problems(trace, row)))
+        why = phrases.cause_sentences(trace.causes(int(row["callsite"])))
+        parts.append(_make_list("ul", why))
     return [*parts, '<div class="row">', *_site_pictures(trace, site), "</div>"]
 
 
@@ -239,15 +241,17 @@ def _site_pictures(trace: Trace, site: Site) -> list[str]:
     joined = f"; a row is the latest of up to {apiece} ranks" if apiece > 1 else ""
     shown = [
         (
-            charts.heat(site.lateness, trace.ranks, across, format_time, "after the first arrival"),
+            charts.heat_map(
+                site.lateness, trace.ranks, across, format_time, "after the first arrival"
+            ),
             f"How late each rank comes, from instance to instance{joined}",
         ),
-        (charts.bars(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
+        (charts.bar_chart(ranks, colours.RED, "latest ranks"), "The latest ranks: mean lateness"),
     ]
     if site.instances > 1:
-        drawn = charts.line(site.worst_imbalance, across, format_time, "ω over instances")
+        drawn = charts.line_chart(site.worst_imbalance, across, format_time, "ω over instances")
         shown.insert(1, (drawn, "ω, the last arrival after the first, over instances"))
     if site.instances > 1 and site.ranges.sum():
-        drawn = charts.bars(spread, colours.BLUE, "distribution of ω/T")
+        drawn = charts.bar_chart(spread, colours.BLUE, "distribution of ω/T")
         shown.append((drawn, "Instances by ω/T; below 1 the arrivals are balanced"))
     return [f"<figure><figcaption>{words}</figcaption>{it}</figure>" for it, words in shown]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.reports import callsite_table, conclusion, sentences, text
-from mpiprof.reports.table import escaped, markdown
+from mpiprof.reports.table import escape_markdown, render_markdown
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
     from mpiprof.trace import Trace
 
 
-def page(
+def make_page(
     trace: Trace,
     wrong: str,
     callsites: Any,
@@ -27,21 +27,21 @@ def page(
     wrong: line about a job that hangs or has died, "" for any other job.
     """
     title, facts = text.fact_rows(trace)
-    parts = [f"# {escaped(title)}"]
+    parts = [f"# {escape_markdown(title)}"]
     if wrong:
-        parts.append(f"**{escaped(wrong)}**")
+        parts.append(f"**{escape_markdown(wrong)}**")
     if len(callsites):
-        lines = conclusion.verdict(trace, make_verdict(trace, list(found)))
-        parts.append("  \n".join(f"**{escaped(line)}**" for line in lines))
-    parts.append("\n".join(f"- {name}: {escaped(told)}" for name, told in facts))
+        lines = conclusion.verdict_lines(trace, make_verdict(trace, list(found)))
+        parts.append("  \n".join(f"**{escape_markdown(line)}**" for line in lines))
+    parts.append("\n".join(f"- {name}: {escape_markdown(problems)}" for name, problems in facts))
     if found:
-        told = [sentences.finding(trace, one) for one in found[:most_findings]]
-        lines = [f"{i}. {escaped(line)}" for i, line in enumerate(told, 1)]
+        problems = [sentences.finding_text(trace, one) for one in found[:most_findings]]
+        lines = [f"{i}. {escape_markdown(line)}" for i, line in enumerate(problems, 1)]
         parts.append("## What costs most\n\n" + "\n".join(lines))
     if len(callsites):
         shown = callsites.head(most_sites)
         left = f", the first {most_sites} of {len(callsites)}" * (len(callsites) > most_sites)
-        table = markdown(callsite_table.callsite_columns(shown))
-        legend = escaped(callsite_table.legend(table))
+        table = render_markdown(callsite_table.callsite_columns(shown))
+        legend = escape_markdown(callsite_table.legend(table))
         parts.append(f"## Call sites{left}\n\n{table}\n\n{legend}")
     return "\n\n".join(parts) + "\n"

@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 NOTABLE = 0.005  # minimum share of a spread; a smaller share is reported as 0 %
 
 
-def sentence(row: dict[str, Any], total_ns: float) -> str:
+def cost_sentence(row: dict[str, Any], total_ns: float) -> str:
     """Return the cost of the waiting at one call site, and the spread of its arrivals."""
     where = routine_at(row)
-    cost = f"costs {format_time(row['total_wait_ns'])}{waiting_between(row)} of waiting"
+    cost = f"costs {format_time(row['total_wait_ns'])}{waiting_bounds(row)} of waiting"
     if total_ns > 0:
         cost += f", {format_share(row['total_wait_ns'] / total_ns)} of all ranks' time"
-    return " ".join(part for part in (f"{where} {cost}.", _spread(row)) if part)
+    return " ".join(share for share in (f"{where} {cost}.", _spread_clause(row)) if share)
 
 
-def waiting_between(row: Mapping[str, Any]) -> str:
+def waiting_bounds(row: Mapping[str, Any]) -> str:
     """Return the bounds of a call site's waiting in brackets after a blank, or "" if exact."""
     found = wait_limits(row)
     return f" ({found})" if found else ""
 
 
-def lacks_ranks(trace: Trace) -> bool:
+def lacks_complete_instances(trace: Trace) -> bool:
     """Return whether there are calls but no instance of all its ranks, so waiting is unknown."""
     return len(trace.callsites) > 0 and not trace.callsites["complete_instances"].any()
 
@@ -56,7 +56,11 @@ def run_times(trace: Trace) -> tuple[float, float, float]:
     Waiting is NaN if it is unknown.
     """
     inside, waiting = (trace.totals[name].value for name in ("elapsed", "wait"))
-    return inside, math.nan if lacks_ranks(trace) else waiting, float(trace.process_time_ns)
+    return (
+        inside,
+        math.nan if lacks_complete_instances(trace) else waiting,
+        float(trace.process_time_ns),
+    )
 
 
 def started(trace: Trace) -> str:
@@ -65,13 +69,13 @@ def started(trace: Trace) -> str:
     return f"{time} UTC" if time else ""
 
 
-def share_between(trace: Trace, name: str) -> str:
+def share_bounds(trace: Trace, name: str) -> str:
     """Return the bounds of one of `totals` as shares of all ranks' time, or "" if it is exact."""
     estimate, whole = trace.totals[name], float(trace.process_time_ns) or float("nan")
     return between(estimate.low / whole, estimate.high / whole, format_share)
 
 
-def counts(row: Mapping[Any, Any]) -> dict[str, str]:
+def instance_counts(row: Mapping[Any, Any]) -> dict[str, str]:
     """Return the instances of both compared call sites, as `count` and `other_count`."""
     return {
         f"{side}count": format_estimate(row[f"{side}total_instances"], row[f"{side}instances"])
@@ -79,7 +83,7 @@ def counts(row: Mapping[Any, Any]) -> dict[str, str]:
     }
 
 
-def _spread(row: dict[str, Any]) -> str:
+def _spread_clause(row: dict[str, Any]) -> str:
     spread, ratio = row["worst_imbalance_ns"], row["worst_factor"]
     if math.isnan(spread):
         return ""
@@ -92,22 +96,24 @@ def _spread(row: dict[str, Any]) -> str:
     return text + "."
 
 
-def causes(found: Causes) -> list[str]:
+def cause_sentences(found: Causes) -> list[str]:
     """Return sentences about why the arrivals at a call site differ."""
     parts = []
     if not math.isnan(found.inherited.value):
         parts.append(
-            f"Of the spread of the arrivals (its variance) {_between(found.inherited)} came in "
-            f"with the exits from the collective before; {_between(found.outside)} arose since "
-            f"then outside MPI collectives and {_between(found.point_to_point)} in point-to-point "
+            f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} came in "
+            f"with the exits from the collective before; {_format_estimate(found.outside)} arose since "
+            f"then outside MPI collectives and {_format_estimate(found.point_to_point)} in point-to-point "
             "messages."
         )
     if found.compensated.value >= NOTABLE:
-        parts.append(f"Ranks make up for {_between(found.compensated)} of it before they arrive.")
-    if not math.isnan(found.random.value):
-        nodes = f", {_between(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(
-            f"{_between(found.by_rank)} is systematic by rank{nodes}, {_between(found.random)} "
+            f"Ranks make up for {_format_estimate(found.compensated)} of it before they arrive."
+        )
+    if not math.isnan(found.random.value):
+        nodes = f", {_format_estimate(found.by_node)} by node" if len(found.nodes) > 1 else ""
+        parts.append(
+            f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}, {_format_estimate(found.random)} "
             "changes from instance to instance."
         )
     if found.instances < found.complete_instances:
@@ -116,7 +122,7 @@ def causes(found: Causes) -> list[str]:
     return parts
 
 
-def period(phases: pd.DataFrame) -> str:
+def period_sentence(phases: pd.DataFrame) -> str:
     """Return which instances of a call site differ periodically, or "" if none do."""
     if not len(phases) or not phases["period"].iloc[0]:
         return ""
@@ -129,7 +135,7 @@ def period(phases: pd.DataFrame) -> str:
     )
 
 
-def _between(found: Estimate) -> str:
+def _format_estimate(found: Estimate) -> str:
     """Return a share with its confidence interval, in percent."""
     value, low, high = (
         f"{100 * v + 0.0:.0f}".replace("-0", "0") if abs(100 * v) < 1 else f"{100 * v:.0f}"
@@ -138,7 +144,7 @@ def _between(found: Estimate) -> str:
     return f"{value} %" if low in (high, "nan") else f"{value} % ({low} to {high})"
 
 
-def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
+def clock_sentence(error_ns: float, nodes: int, *, partial: bool) -> str:
     """Return how far the clocks of different nodes can be trusted."""
     if nodes <= 1:
         return "one node, one clock: times of different ranks compare exactly"
@@ -151,7 +157,7 @@ def clock(error_ns: float, nodes: int, *, partial: bool) -> str:
     )
 
 
-def completeness(trace: Any) -> list[str]:
+def incompleteness_lines(trace: Any) -> list[str]:
     """Return a line for each missing part of a trace, or an empty list if it is complete."""
     lines = []
     if trace.dropped:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import format_count, format_time
-from mpiprof.reports.json import plain
+from mpiprof.reports.json import plain_number
 from mpiprof.reports.table import Column, render
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 # Columns of the table, and their headings.
-HEADS = {
+COLUMN_HEADS = {
     "collective_ns": "collectives",
     "total_wait_ns": "of it waiting",
     "point_to_point_ns": "point-to-point",
@@ -27,7 +27,7 @@ LEGEND = (
 )
 
 
-def rows(trace: Trace) -> list[dict[str, Any]]:
+def make_rows(trace: Trace) -> list[dict[str, Any]]:
     """Return a row per rank with `rank` and the columns of HEADS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
     if trace.record == "summary" or trace.turned:  # the other columns also cover the whole run
@@ -38,18 +38,18 @@ def rows(trace: Trace) -> list[dict[str, Any]]:
         table["collective_ns"], table["total_wait_ns"] = sums["elapsed_ns"], sums["total_wait_ns"]
         table["total_wait_ns"] = table["total_wait_ns"].fillna(0)
     table["collective_ns"] = table["collective_ns"].fillna(0)
-    found: list[dict[str, Any]] = table[list(HEADS)].to_dict("records")  # type: ignore[assignment]
+    found: list[dict[str, Any]] = table[list(COLUMN_HEADS)].to_dict("records")  # type: ignore[assignment]
     return [{"rank": rank, **row} for rank, row in zip(table.index, found, strict=True)]
 
 
-def as_json(trace: Trace) -> list[dict[str, Any]]:
+def rows_as_data(trace: Trace) -> list[dict[str, Any]]:
     """Return the rows as data."""
-    return [{name: plain(value) for name, value in row.items()} for row in rows(trace)]
+    return [{name: plain_number(value) for name, value in row.items()} for row in make_rows(trace)]
 
 
-def text(trace: Trace, most: int) -> str:
+def rank_time_table(trace: Trace, most: int) -> str:
     """Return a table of the ranks with most time in MPI calls, the largest first."""
-    found = rows(trace)
+    found = make_rows(trace)
     found.sort(key=lambda row: -sum(v for n, v in row.items() if n.endswith("_ns") and v == v))
     left = f", the first {most} of {format_count(len(found))}" if len(found) > most else ""
     found = found[:most]
@@ -58,7 +58,7 @@ def text(trace: Trace, most: int) -> str:
             Column("rank", [str(row["rank"]) for row in found]),
             *(
                 Column(head, [format_time(row[name]) for row in found])
-                for name, head in HEADS.items()
+                for name, head in COLUMN_HEADS.items()
             ),
         ]
     )

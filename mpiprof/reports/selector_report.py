@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import format_count, format_size, format_time
 from mpiprof.interface.shell_hints import format_command
-from mpiprof.reports.json import plain
-from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.json import plain_number
+from mpiprof.reports.table import Column, render, wrap_paragraph
 from mpiprof.trace import selector_log
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 NATIVE = "native"
 
 
-def keys(trace: Trace) -> Rows:
+def list_keys(trace: Trace) -> Rows:
     """Return the keys (groups of instances that share a choice), most time saved first.
 
     Columns: key, operation, communicator (identity), bytes, root, size, sites (texts), algorithm
@@ -33,7 +33,7 @@ def keys(trace: Trace) -> Rows:
     trace/selector_log.py. Unknown values are None.
     """
     tables = trace.selection
-    of = {kind: _by_key(table) for kind, table in tables.items()}
+    of = {kind: _group_by_key(table) for kind, table in tables.items()}
     found: Rows = []
     for key, lines in of["key"].items():
         choices, ends = of["choice"].get(key, []), of["end"].get(key, [])
@@ -41,21 +41,21 @@ def keys(trace: Trace) -> Rows:
         last = end or (choices[-1] if choices else {})
         row = {"key": key, **lines[0], "algorithm": last.get("algorithm", NATIVE)}
         row |= {name: end.get(name) for name in ("instances", "probes", "saved_ns")}
-        row["phases"] = _phases(of["phase"].get(key, []), of["trial"].get(key, []), choices)
+        row["phases"] = _make_phases(of["phase"].get(key, []), of["trial"].get(key, []), choices)
         found.append(row)
     return sorted(found, key=lambda row: -(row["saved_ns"] or 0))
 
 
-def _by_key(table: pd.DataFrame) -> dict[str, Rows]:
+def _group_by_key(table: pd.DataFrame) -> dict[str, Rows]:
     """Return the rows of each key without the key column; unknown values are None."""
     found: dict[str, Rows] = {}
     for line in table.to_dict("records"):
-        row = {str(n): v if isinstance(v, str | list) else plain(v) for n, v in line.items()}
+        row = {str(n): v if isinstance(v, str | list) else plain_number(v) for n, v in line.items()}
         found.setdefault(str(row.pop("key")), []).append(row)
     return found
 
 
-def _phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
+def _make_phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
     known = {row["phase"]: row for row in phases}
     empty = dict.fromkeys(("instance", "why", "imbalance_ns", "score_ns"))
     numbers = sorted({row["phase"] for row in [*phases, *trials, *choices]})
@@ -63,14 +63,14 @@ def _phases(phases: Rows, trials: Rows, choices: Rows) -> Rows:
         {"phase": number}
         | (known.get(number) or empty)
         | {
-            name: _of_phase(rows, number)
+            name: _rows_of_phase(rows, number)
             for name, rows in (("trials", trials), ("choices", choices))
         }
         for number in numbers
     ]
 
 
-def _of_phase(rows: Rows, phase: int) -> Rows:
+def _rows_of_phase(rows: Rows, phase: int) -> Rows:
     return [{n: v for n, v in row.items() if n != "phase"} for row in rows if row["phase"] == phase]
 
 
@@ -79,17 +79,17 @@ def section(trace: Trace, top: int, named: Sequence[Path]) -> str:
 
     named: the trace as the user gave it.
     """
-    found = keys(trace)
+    found = list_keys(trace)
     if not found:
-        return paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
-    parts = [text(found, top), paragraph(LEGEND)]
+        return wrap_paragraph(NOTHING, 2) if selector_log.exists(trace.path) else ""
+    parts = [report_text(found, top), wrap_paragraph(LEGEND)]
     if any(row["algorithm"] != NATIVE for row in found):
         line = format_command("tune", *named, "--found", "-o", "plan.json")
         parts.append(f"  as a plan: {line}")
     return "\n".join(parts)
 
 
-def text(found: Sequence[dict[str, Any]], top: int) -> str:
+def report_text(found: Sequence[dict[str, Any]], top: int) -> str:
     """Return the candidates and choices of the first `top` keys."""
     parts = [_key_text(number, row) for number, row in enumerate(found[:top], 1)]
     if len(found) > top:
@@ -105,14 +105,14 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
     head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
     if row["instances"] is not None:
         head += f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of them probes"
-        head += f"; {_saved(row)}." if row["saved_ns"] else "."
-    lines = [paragraph(head, 2, 5)]
-    lines += [paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
+        head += f"; {_saving_clause(row)}." if row["saved_ns"] else "."
+    lines = [wrap_paragraph(head, 2, 5)]
+    lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]
     table = _trial_table(row["phases"])
     return "\n".join([*lines, table] if table else lines)
 
 
-def _saved(row: dict[str, Any]) -> str:
+def _saving_clause(row: dict[str, Any]) -> str:
     verb = "saved" if row["saved_ns"] > 0 else "lost"
     return f"{verb} {format_time(abs(row['saved_ns']))} a rank against native, by its own estimate"
 

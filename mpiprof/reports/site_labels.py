@@ -20,14 +20,14 @@ def routine_at(row: Mapping[str, Any]) -> str:
     return f"{row['operation']} {text if text.startswith('at exit') else f'at {text}'}"
 
 
-def pattern_of(sites: Sequence[Site]) -> str:
+def site_pattern(sites: Sequence[Site]) -> str:
     """Return the pattern that selects these sites with --site."""
     if not sites:
         return ""
     return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
 
 
-def where(trace: Trace, callsite: int) -> str:
+def format_callsite(trace: Trace, callsite: int) -> str:
     """Return a call site as "allreduce at app.py:12 step", or "the start of the run" for START."""
     if callsite not in trace.callsites.index:
         return "the start of the run" if callsite == START else "an unknown place"
@@ -35,7 +35,7 @@ def where(trace: Trace, callsite: int) -> str:
     return routine_at(row)
 
 
-def site_of(trace: Trace, site: int) -> dict[str, Any]:
+def site_as_data(trace: Trace, site: int) -> dict[str, Any]:
     """Return the known ones of file, line and function of a site."""
     return describe_sites(trace.tables.sites, [[site]])[0][0]
 

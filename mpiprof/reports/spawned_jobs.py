@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPAWNING = ("comm_spawn", "comm_spawn_multiple")
-MOST_FOLDERS = 1000  # a larger folder is not searched
+MAX_FOLDERS = 1000  # a larger folder is not searched
 
 
-def lines(trace: Trace) -> list[str]:
+def describe_spawned(trace: Trace) -> list[str]:
     """Return a line for each child or parent trace in the same folder."""
     found = []
-    if _entered(trace.meta) is not None:
-        parents = [p for p in _beside(trace) if _is_child(trace, _calls(p))]
+    if _entry_time(trace.meta) is not None:
+        parents = [p for p in _sibling_traces(trace) if _is_child(trace, _spawn_calls(p))]
         found += [f"its processes were spawned by those of {p.path}" for p in parents[:3]]
         if not parents:
             found.append("its processes were spawned by a job without a trace in this folder")
-    calls = _calls(trace)
+    calls = _spawn_calls(trace)
     if calls:
         found += [
             f"it spawned the processes of {other.path}"
-            for other in _beside(trace, spawned=True)
+            for other in _sibling_traces(trace, spawned=True)
             if _is_child(other, calls)
         ][:8]
     return found
@@ -45,13 +45,13 @@ def lines(trace: Trace) -> list[str]:
 Calls = list[tuple[str, int, int]]  # node, enter and exit time on that node's clock
 
 
-def _calls(trace: Trace) -> Calls:
+def _spawn_calls(trace: Trace) -> Calls:
     wanted = [i for i, s in enumerate(trace.tables.shapes) if s.operation in SPAWNING]
     if not wanted or trace.record == "summary":
         return []
     found: Calls = []
-    for rank, own in trace.tables.shape_ids.items():
-        if not np.isin(own, wanted).any():
+    for rank, leader_row in trace.tables.shape_ids.items():
+        if not np.isin(leader_row, wanted).any():
             continue
         for block in trace.stream(rank, local_times=True).blocks(1 << 16):
             for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit != 0)).tolist():
@@ -61,24 +61,24 @@ def _calls(trace: Trace) -> Calls:
     return found
 
 
-def _entered(meta: object) -> int | None:
+def _entry_time(meta: object) -> int | None:
     """Return when the rank that wrote the metadata entered MPI_Init, or None if not spawned."""
     found = meta.get("spawned_ns") if isinstance(meta, dict) else None
     return found if type(found) is int else None
 
 
 def _is_child(trace: Trace, calls: Calls) -> bool:
-    entered, node = _entered(trace.meta), trace.node_of.get(0)
+    entered, node = _entry_time(trace.meta), trace.node_of.get(0)
     return entered is not None and any(n == node and a <= entered <= b for n, a, b in calls)
 
 
-def _beside(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
+def _sibling_traces(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
     """Yield the other traces in the folder; with `spawned`, only traces of spawned processes."""
     here = trace.path.resolve()
     for count, path in enumerate(sorted(here.parent.glob("*/meta.json"))):
-        if count >= MOST_FOLDERS:
+        if count >= MAX_FOLDERS:
             return
-        if path.parent == here or (spawned and not _says_spawned(path)):
+        if path.parent == here or (spawned and not _is_spawned(path)):
             continue
         try:
             yield Trace(path.parent)
@@ -86,8 +86,8 @@ def _beside(trace: Trace, *, spawned: bool = False) -> Iterator[Trace]:
             continue
 
 
-def _says_spawned(path: Path) -> bool:
+def _is_spawned(path: Path) -> bool:
     try:
-        return _entered(json.loads(path.read_bytes())) is not None
+        return _entry_time(json.loads(path.read_bytes())) is not None
     except (OSError, ValueError):
         return False

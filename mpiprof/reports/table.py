@@ -13,7 +13,7 @@ from mpiprof.interface.ascii_fallback import replace_unwritable
 from mpiprof.interface.format_units import UNKNOWN
 
 NO_BREAK = "\xa0"
-BEFORE_UNIT = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
+BEFORE_UNIT_PATTERN = re.compile(r"(?<=\d) (?=([nuµm]?s|[KMGT]?B|\d{3})\b|%)")
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Column:
         return max(len(self.head), *(len(cell) for cell in self.cells), 1)
 
     @property
-    def least(self) -> int:
+    def min_width(self) -> int:
         """Return the minimum width of a `shrink` column, which shows its file names."""
         names = [cell.partition(" ")[0] for cell in self.cells]
         return max(len(self.head), *(len(n) - max(n.rfind("/") - 1, 0) for n in names), 1)
 
-    def fitting(self) -> Column:
+    def replace_unwritable(self) -> Column:
         """Return the column with words in place of symbols that cannot be written."""
         return replace(
             self,
@@ -59,71 +59,73 @@ def terminal_width() -> int:
 def render(columns: Sequence[Column], width: int | None = None, *, indent: str = "  ") -> str:
     """Return the table as lines with a heading."""
     width = terminal_width() if width is None else width
-    kept = known(columns)
-    while (room := _room(kept, width - len(indent))) is None:
-        kept.remove(_least_missed(kept))
+    columns_left = drop_unknown(columns)
+    while (room := _shrunk_widths(columns_left, width - len(indent))) is None:
+        columns_left.remove(_column_to_drop(columns_left))
     lines = []
-    for row in range(-1, len(kept[0].cells)):
+    for row in range(-1, len(columns_left[0].cells)):
         cells = []
-        for column in kept:
+        for column in columns_left:
             cell = column.head if row < 0 else column.cells[row]
-            space = min(max(room, column.least), column.width) if column.shrink else column.width
+            space = (
+                min(max(room, column.min_width), column.width) if column.shrink else column.width
+            )
             if len(cell) > space:
-                cell = _cut(cell, space)
+                cell = _shorten(cell, space)
             cells.append(cell.ljust(space) if column.left else cell.rjust(space))
         lines.append((indent + "  ".join(cells)).rstrip())
     return "\n".join(lines)
 
 
-def _cut(cell: str, space: int) -> str:
+def _shorten(cell: str, width: int) -> str:
     """Return a shortened cell: a path loses its beginning, other text its end."""
     more = replace_unwritable("…", {"…": "~"})
-    return more + cell[1 - space :] if "/" in cell.partition(" ")[0] else cell[: space - 1] + more
+    return more + cell[1 - width :] if "/" in cell.partition(" ")[0] else cell[: width - 1] + more
 
 
-def known(columns: Sequence[Column]) -> list[Column]:
+def drop_unknown(columns: Sequence[Column]) -> list[Column]:
     """Return the columns with at least one known value, ready to be written.
 
     Some columns are empty without a machine table, or if the trace was recorded as summary.
     """
-    told = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
-    return [column.fitting() for column in told]
+    shown = [c for c in columns if not c.cells or any(cell != UNKNOWN for cell in c.cells)]
+    return [column.replace_unwritable() for column in shown]
 
 
-def _room(columns: Sequence[Column], width: int) -> int | None:
+def _shrunk_widths(columns: Sequence[Column], width: int) -> int | None:
     """Return how wide each column that shrinks may be; None where a column must go first."""
     shrinking = [column for column in columns if column.shrink]
     needed = sum(column.width for column in columns if not column.shrink)
-    room = (width - needed - 2 * (len(columns) - 1)) // max(1, len(shrinking))
-    enough = [max(column.least, min(24, column.width)) for column in shrinking]
-    if room >= max(enough, default=0) or all(column.shrink for column in columns[1:]):
-        return max(room, 1)
+    widths = (width - needed - 2 * (len(columns) - 1)) // max(1, len(shrinking))
+    enough = [max(column.min_width, min(24, column.width)) for column in shrinking]
+    if widths >= max(enough, default=0) or all(column.shrink for column in columns[1:]):
+        return max(widths, 1)
     return None
 
 
-def _least_missed(columns: Sequence[Column]) -> Column:
+def _column_to_drop(columns: Sequence[Column]) -> Column:
     """Return the column to leave out first."""
     droppable = [column for column in columns[1:] if not column.shrink]
     return max(reversed(droppable), key=lambda column: column.drop)
 
 
-def markdown(columns: Sequence[Column]) -> str:
+def render_markdown(columns: Sequence[Column]) -> str:
     """Return the table as Markdown, all of its columns."""
-    kept = [column for column in columns if any(cell != UNKNOWN for cell in column.cells)]
-    rows = [[c.head for c in kept], [":--" if c.left else "--:" for c in kept]]
-    rows += [list(row) for row in zip(*(c.cells for c in kept), strict=True)]
-    return "\n".join(f"| {' | '.join(map(escaped, row))} |" for row in rows)
+    columns_left = [column for column in columns if any(cell != UNKNOWN for cell in column.cells)]
+    rows = [[c.head for c in columns_left], [":--" if c.left else "--:" for c in columns_left]]
+    rows += [list(row) for row in zip(*(c.cells for c in columns_left), strict=True)]
+    return "\n".join(f"| {' | '.join(map(escape_markdown, row))} |" for row in rows)
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text in which nothing is a mark of Markdown or HTML."""
     return re.sub(r"([\\`*<>|\[\]~]|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
-def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
+def wrap_paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
     """Return text broken for the terminal; lines after the first are indented by `hanging`."""
     filled = textwrap.fill(
-        BEFORE_UNIT.sub(NO_BREAK, replace_unwritable(text)),
+        BEFORE_UNIT_PATTERN.sub(NO_BREAK, replace_unwritable(text)),
         terminal_width(),
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent if hanging is None else hanging),
@@ -133,6 +135,6 @@ def paragraph(text: str, indent: int = 2, hanging: int | None = None) -> str:
     return filled.replace(NO_BREAK, " ")
 
 
-def bar(share: float, width: int = 20) -> str:
+def render_bar(share: float, width: int = 20) -> str:
     """Return a bar for a share between 0 and 1; empty if the share is unknown."""
     return "#" * round(width * max(0.0, min(1.0, 0.0 if math.isnan(share) else share)))

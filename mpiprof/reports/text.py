@@ -20,8 +20,8 @@ from mpiprof.metrics.callsites import average_factors, factor_distribution, join
 from mpiprof.metrics.coverage import LOST_REASON
 from mpiprof.reports import phrases, spawned_jobs
 from mpiprof.reports.callsite_table import metric_columns
-from mpiprof.reports.site_labels import pattern_of
-from mpiprof.reports.table import Column, bar, paragraph, render, terminal_width
+from mpiprof.reports.site_labels import site_pattern
+from mpiprof.reports.table import Column, render, render_bar, terminal_width, wrap_paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
 
-SUMMED = "Summed up after the logs had reached their limit"
+SUMMED_TITLE = "Summed up after the logs had reached their limit"
 NARROW = 80  # terminal width below which facts are wrapped
 
 
-def facts(trace: Trace) -> str:
+def fact_lines(trace: Trace) -> str:
     """Return the program, its run time, the shares of collectives and waiting, and their error."""
     title, rows = fact_rows(trace)
     lines = [f"  {name:<14}  {text}" for name, text in rows]
     if terminal_width() < NARROW:
-        lines = [paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
+        lines = [wrap_paragraph(f"{name}: {text}", 2, 4) for name, text in rows]
     return "\n".join([title, *lines])
 
 
@@ -63,34 +63,37 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
         (
             "in collectives",
-            f"{share_of(collective, total)} of {whose}' time{_between(trace, 'elapsed')}",
+            f"{time_and_share(collective, total)} of {whose}' time{_share_bounds(trace, 'elapsed')}",
         ),
         (
             "of it waiting",
             "not known"
             if math.isnan(waiting)
-            else f"{share_of(waiting, total)} of {whose}' time, for those not there yet"
-            f"{_between(trace, 'wait')}",
+            else f"{time_and_share(waiting, total)} of {whose}' time, for those not there yet"
+            f"{_share_bounds(trace, 'wait')}",
         ),
-        ("clocks", phrases.clock(float(trace.clock_error_ns), trace.nodes, partial=partial)),
-        ("message times", message_times(trace)),
+        (
+            "clocks",
+            phrases.clock_sentence(float(trace.clock_error_ns), trace.nodes, partial=partial),
+        ),
+        ("message times", message_time_source(trace)),
     ]
-    held = trace.derive("held")
-    if held is not None:
-        rows[2:2] = [("held", held_part(held))]
+    coverage = trace.derive("held")
+    if coverage is not None:
+        rows[2:2] = [("held", coverage_text(coverage))]
     if trace.record == "summary":
         observed = int(trace.callsites["complete_instances"].sum())
         rows[3:4] = [rows[3]] if observed else []
-        rows.append(("recorded", summarised(observed, int(trace.callsites["instances"].sum()))))
+        rows.append(("recorded", summary_text(observed, int(trace.callsites["instances"].sum()))))
     if trace.sample > 1:
-        rows.append(("sampled", sampled(trace.sample)))
-    rows += [("attention", line) for line in phrases.completeness(trace)]
-    rows += [("spawned", line) for line in spawned_jobs.lines(trace)]
-    rows += [("note", note) for note in notes(trace)]
+        rows.append(("sampled", sampling_text(trace.sample)))
+    rows += [("attention", line) for line in phrases.incompleteness_lines(trace)]
+    rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]
+    rows += [("note", note) for note in recorder_notes(trace)]
     return title, rows
 
 
-def sampled(every: int) -> str:
+def sampling_text(every: int) -> str:
     """Return the basis of the numbers if one instance in `every` was recorded."""
     return (
         f"one instance in {every}: sums are estimated from these, and lie with 95 % confidence "
@@ -99,29 +102,29 @@ def sampled(every: int) -> str:
     )
 
 
-def _between(trace: Trace, name: str) -> str:
-    found = phrases.share_between(trace, name)
+def _share_bounds(trace: Trace, name: str) -> str:
+    found = phrases.share_bounds(trace, name)
     return f"; between {found.replace(' to ', ' and ')}" if found else ""
 
 
-def held_part(held: Coverage) -> str:
+def coverage_text(coverage: Coverage) -> str:
     """Return which part of a run the trace contains."""
-    of = f"{format_count(held.instances)}" + (
-        f" of {format_count(held.total)}" if held.total else ""
+    of = f"{format_count(coverage.instances)}" + (
+        f" of {format_count(coverage.total)}" if coverage.total else ""
     )
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
     return (
-        f"{held_time(held)}, {of} instances ({held.reason}); all figures here are of this part"
-        f"{but.get(held.reason, ', but for the totals of all')}"
+        f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of this part"
+        f"{but.get(coverage.reason, ', but for the totals of all')}"
     )
 
 
-def held_time(held: Coverage) -> str:
+def coverage_time(coverage: Coverage) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return f"the {'last' if held.reason == '--record ring' else 'first'} {format_time(held.recorded_ns)}"
+    return f"the {'last' if coverage.reason == '--record ring' else 'first'} {format_time(coverage.recorded_ns)}"
 
 
-def summarised(observed: int, instances: int) -> str:
+def summary_text(observed: int, instances: int) -> str:
     """Return what a trace recorded as summary contains."""
     if not observed:
         return "as summary: counts, times and sizes; no arrivals, so no waiting"
@@ -133,24 +136,24 @@ def summarised(observed: int, instances: int) -> str:
     )
 
 
-def share_of(part: float, whole: float) -> str:
+def time_and_share(time_ns: float, whole: float) -> str:
     """Return a time and its share of another time."""
-    return f"{percent(part, whole)} ({format_time(part)})"
+    return f"{format_percent(time_ns, whole)} ({format_time(time_ns)})"
 
 
-def percent(part: float, whole: float) -> str:
+def format_percent(part: float, whole: float) -> str:
     """Return the share of another time, in percent."""
     return format_share(part / whole if whole > 0 else float("nan"))
 
 
-CALIBRATE = "`calibrate -o FILE` measures them, for `report --machine FILE`"
+CALIBRATE_HINT = "`calibrate -o FILE` measures them, for `report --machine FILE`"
 
 
-def message_times(trace: Trace) -> str:
+def message_time_source(trace: Trace) -> str:
     """Return the source of T, the denominator of the factors."""
     machine = trace.machine_table
     if not machine:
-        return f"unknown, so no factors: {CALIBRATE}"
+        return f"unknown, so no factors: {CALIBRATE_HINT}"
     calibrated = machine.get("source") == "calibrate"
     source = "measured by calibrate" if calibrated else "sketched at start"
     source += "" if trace.given_machine is None else " (--machine)"
@@ -159,19 +162,19 @@ def message_times(trace: Trace) -> str:
     if trace.machine_fault:
         return (
             f"not usable ({source}), so no factors: {trace.machine_fault}; with a core for each "
-            f"rank {CALIBRATE}"
+            f"rank {CALIBRATE_HINT}"
         )
     if alpha is None:
         return source
     return f"{source}; {format_time(alpha)} for an empty message"
 
 
-def notes(trace: Trace) -> list[str]:
+def recorder_notes(trace: Trace) -> list[str]:
     """Return the first messages of the recorder."""
     return trace.notes[:5]
 
 
-def summed_table(trace: Trace) -> str:
+def totals_table(trace: Trace) -> str:
     """Return the table of calls summed up beyond the logs' limit, or "" if there are none."""
     rows = trace.summed_up.to_dict("records")
     columns = [
@@ -184,7 +187,7 @@ def summed_table(trace: Trace) -> str:
     return render(columns) if rows else ""
 
 
-def factor_head(callsites: Any) -> str:
+def factor_heading(callsites: Any) -> str:
     """Return the heading of `factor_table`; without message times there are no factors."""
     known = callsites["worst_factor"].notna().any()
     return "Imbalance factors, means over instances" if known else "Time by routine"
@@ -226,7 +229,7 @@ def distribution_table(trace: Trace) -> str:
         shares = [float(value) for value in found[name]]
         columns.append(Column(head, [format_share(value) for value in shares]))
         if int(found[name + "_count"].sum()):
-            columns.append(Column("", [bar(value).ljust(20) for value in shares], left=True))
+            columns.append(Column("", [render_bar(value).ljust(20) for value in shares], left=True))
     return render(columns)
 
 
@@ -241,25 +244,25 @@ def routine_table(trace: Trace, callsites: Any) -> str:
     return render(
         [
             *metric_columns(rows, "operation"),
-            Column("msg size", [size_range(groups[row["operation"]]) for row in rows]),
+            Column("msg size", [format_size_range(groups[row["operation"]]) for row in rows]),
             Column("dyn. count", [format_estimate(row["count"], row["recorded"]) for row in rows]),
             Column("call sites", [format_count(row["callsites"]) for row in rows], drop=1),
             Column("comm. time", [format_time(r["total_elapsed_ns"] / trace.ranks) for r in rows]),
-            Column("of run", [percent(row["total_elapsed_ns"], whole) for row in rows]),
-            Column("waiting", [rank_waiting(trace, groups[r["operation"]]) for r in rows]),
+            Column("of run", [format_percent(row["total_elapsed_ns"], whole) for row in rows]),
+            Column("waiting", [waiting_per_rank(trace, groups[r["operation"]]) for r in rows]),
             *metric_columns(rows, "average_factor", "worst_factor"),
         ]
     )
 
 
-def rank_waiting(trace: Trace, callsites: Any) -> str:
+def waiting_per_rank(trace: Trace, callsites: Any) -> str:
     """Return the waiting time per rank of a routine's call sites, if any is known."""
     if callsites["wait_ns"].isna().all():
         return UNKNOWN
     return format_time(callsites["total_wait_ns"].sum() / trace.ranks)
 
 
-def size_range(callsites: Any) -> str:
+def format_size_range(callsites: Any) -> str:
     """Return the message sizes of a routine's call sites, with a star for averages.
 
     Sizes of an all-to-all are per destination. The trace has only the sum of a rank's messages in
@@ -275,18 +278,18 @@ def size_range(callsites: Any) -> str:
     return text + ("*" if average else "")
 
 
-def site_words(pattern: str) -> list[str]:
+def site_arguments(pattern: str) -> list[str]:
     """Return the command-line words that select a call site, whatever its first character."""
     return [f"--site={pattern}"] if pattern.startswith("-") else ["--site", pattern]
 
 
-def suggestion(named: Sequence[Path], callsites: Any) -> str:
-    """Return the next command to type; `named` is the trace as the user named it, if given."""
+def next_command(trace_name: Sequence[Path], callsites: Any) -> str:
+    """Return the next command to type; `trace_name` is the trace as the user named it, if given."""
     if len(callsites) and callsites["total_wait_ns"].any():
         worst = callsites.sort_values("total_wait_ns", ascending=False).iloc[0]
-        pattern = pattern_of(worst["sites"])
+        pattern = site_pattern(worst["sites"])
         if pattern:
-            line = format_command("report", *named, *site_words(pattern))
+            line = format_command("report", *trace_name, *site_arguments(pattern))
             return f"next: {line}   (that call site over its instances)"
-    line = format_command("report", *named, "--by", "routine")
+    line = format_command("report", *trace_name, "--by", "routine")
     return f"next: {line}   (counts, sizes and times)"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
-from mpiprof.reports.phrases import lacks_ranks
-from mpiprof.reports.table import Column, paragraph, render
+from mpiprof.reports.phrases import lacks_complete_instances
+from mpiprof.reports.table import Column, render, wrap_paragraph
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -17,7 +17,7 @@ MARKS = {"yes": "use it", "doubtful": "measure it"}
 WIDTH = 30
 
 
-def works(rows: Rows, top: int) -> str:
+def works_table(rows: Rows, top: int) -> str:
     """Return the table of the first `top` tuning tasks, with the meaning of its words."""
     shown = rows[:top]
     table = render(
@@ -26,11 +26,11 @@ def works(rows: Rows, top: int) -> str:
             Column("call site", [r["place"] for r in shown], left=True, shrink=True),
             Column("count", [format_count(r["instances"]) for r in shown], drop=2),
             Column("ranks", [str(r["size"]) for r in shown], drop=3),
-            Column("bytes", [_bytes(r["bytes"]) for r in shown], drop=1),
+            Column("bytes", [_format_bytes(r["bytes"]) for r in shown], drop=1),
             Column("now", [format_time(r["base_ns"]) for r in shown], drop=-1),
             Column("best", [r["best"] or "–" for r in shown], left=True, drop=-3),
             Column("then", [format_time(r["best_ns"]) for r in shown]),
-            Column("saves", [_range(r) for r in shown], left=True, drop=-2),
+            Column("saves", [_format_range(r) for r in shown], left=True, drop=-2),
             Column("", [MARKS.get(r["worth"], "leave it") for r in shown], left=True, drop=-4),
         ]
     )
@@ -39,7 +39,7 @@ def works(rows: Rows, top: int) -> str:
     head = "measured" if how == {"replay"} else "predicted"
     parts = [f"Call sites by time{left}: what another algorithm is {head} to save\n{table}"]
     parts.append(
-        paragraph(
+        wrap_paragraph(
             "now, then: mean time of a rank in the operation beyond what waiting for late ranks "
             "takes. saves: an instance, 95 % interval."
         )
@@ -51,7 +51,7 @@ def works(rows: Rows, top: int) -> str:
     return "\n".join(parts[:2]) + "".join(f"\n\n{part}" for part in parts[2:])
 
 
-def summary(rows: Rows) -> str:
+def summary_table(rows: Rows) -> str:
     """Return the possible gain of each operation, as a table with bars."""
     total = sum(r["elapsed_ns"] for r in rows) or 1.0
     saved, perhaps = (sum(r[name] for r in rows) for name in ("saved_ns", "perhaps_ns"))
@@ -66,9 +66,9 @@ def summary(rows: Rows) -> str:
                 "waiting",
                 [format_share(r["total_wait_ns"] / (r["elapsed_ns"] or 1.0)) for r in rows],
             ),
-            Column("less", [_part(r, "saved_ns") for r in rows]),
-            Column("perhaps", [_part(r, "perhaps_ns") for r in rows]),
-            Column("", [_bar(r, most) for r in rows], left=True),
+            Column("less", [_share_cell(r, "saved_ns") for r in rows]),
+            Column("perhaps", [_share_cell(r, "perhaps_ns") for r in rows]),
+            Column("", [_time_bar(r, most) for r in rows], left=True),
         ]
     )
     text = (
@@ -80,17 +80,17 @@ def summary(rows: Rows) -> str:
     return (
         f"What the program could gain, by operation\n{table}\n"
         "  #: stays, of it -: waiting for late ranks; +: perhaps saved; .: saved\n\n"
-        + paragraph(text + ".", 0)
+        + wrap_paragraph(text + ".", 0)
     )
 
 
-def _part(r: Mapping[str, Any], name: str) -> str:
+def _share_cell(r: Mapping[str, Any], name: str) -> str:
     if not r["candidates"]:
         return "–"
     return format_share(r[name] / (r["elapsed_ns"] or 1.0)) if r[name] else "0 %"
 
 
-def _bar(r: Mapping[str, Any], most: float) -> str:
+def _time_bar(r: Mapping[str, Any], most: float) -> str:
     left = whole = round(WIDTH * float(r["elapsed_ns"]) / most)
     parts = []
     for name in ("total_wait_ns", "saved_ns", "perhaps_ns"):
@@ -101,11 +101,11 @@ def _bar(r: Mapping[str, Any], most: float) -> str:
     return "#" * busy + "-" * waiting + "+" * perhaps + "." * saved
 
 
-def _bytes(span: Sequence[int] | None) -> str:
+def _format_bytes(span: Sequence[int] | None) -> str:
     return "–" if span is None else format_size(span[1])
 
 
-def _range(r: Mapping[str, Any]) -> str:
+def _format_range(r: Mapping[str, Any]) -> str:
     low, high = r["gain_low_ns"], r["gain_high_ns"]
     if r["gain_ns"] != r["gain_ns"]:
         return "–"
@@ -114,8 +114,8 @@ def _range(r: Mapping[str, Any]) -> str:
     return f"{format_time(r['gain_ns'])} ({format_time(low)} to {format_time(high)})"
 
 
-def nothing(trace: Trace) -> str:
+def nothing_to_tune(trace: Trace) -> str:
     """Return why there is nothing to tune."""
-    if lacks_ranks(trace):
+    if lacks_complete_instances(trace):
         return "No call was recorded of all its ranks, so that none can be replayed."
     return "No blocking collective with another algorithm was recorded."

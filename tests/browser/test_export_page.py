@@ -137,7 +137,7 @@ def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) ->
 
 def test_the_page_stays_small(tmp_path: Path) -> None:
     """Many ranks, more call sites than are listed, names of 300 and of 100 000 characters."""
-    random, ranks, calls = np.random.default_rng(0), 100, html.LISTED + 10
+    random, ranks, calls = np.random.default_rng(0), 100, html.MAX_LISTED + 10
     made = Synthetic(ranks)
     for i in range(calls):
         arrivals = 1_000_000 * i + random.integers(10_000, 500_000, (1, ranks))
@@ -145,7 +145,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
         exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
         made.collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
     made.ended_ns = 1_000_000 * (calls + 1)
-    page = html.page(mpiprof.open(made.write(tmp_path / "trace")), "", lambda _: None)
+    page = html.make_page(mpiprof.open(made.write(tmp_path / "trace")), "", lambda _: None)
     assert len(page) < 1_000_000
 
 
@@ -156,7 +156,7 @@ def test_pictures_of_noise_stay_small() -> None:
         pixels = np.random.default_rng(0).integers(0, 255, (rows, columns), np.uint8)
         return len(charts.png_address(charts.png(pixels, [(0, 0, 0, 0)] * 255)))
 
-    sites = html.DRAWN * noise(html.SITE_ROWS, html.SITE_COLUMNS)
+    sites = html.MAX_DRAWN * noise(html.SITE_ROWS, html.SITE_COLUMNS)
     assert sites + noise(html.ROWS, html.COLUMNS) < 2_000_000
 
 

@@ -142,7 +142,7 @@ def test_reports_and_columns_follow(is_changed: bool, tmp_path: Path) -> None:
     late = noise(50, 8, 0.01)
     late[:, 0] += 3
     trace = one_site(tmp_path, Synthetic(8), late, "scan")
-    said = sentences.finding(trace, trace.findings()[0])
+    said = sentences.finding_text(trace, trace.findings()[0])
     lower, last = "Ranks wait for those below them.", "All others wait for the last."
     assert (lower in said, last in said) == (not is_changed, is_changed)
     columns = {column.name: column.meaning for column in column_table.COLUMNS}

@@ -23,7 +23,7 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import format_share
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS, WAIT_STATES
 from mpiprof.reports import conclusion
-from mpiprof.reports.site_labels import where
+from mpiprof.reports.site_labels import format_callsite
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace import Trace
 from mpiprof.trace.writer import RECORD_TYPE
@@ -211,10 +211,10 @@ def test_a_summary_has_the_columns_of_the_report(both: list[Trace]) -> None:
 def test_the_verdict_on_a_summary_names_the_site_without_a_cause(both: list[Trace]) -> None:
     """On 3 or 2 ranks with virtual clocks: the verdict names the call site, not the cause."""
     trace = both[1]
-    printed = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
+    printed = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
     waiting = trace.callsites["total_wait_ns"]
     assert printed[0].startswith(format_share(waiting.sum() / trace.process_time_ns))
-    assert where(trace, int(waiting.to_numpy().argmax())) in printed[1]
+    assert format_callsite(trace, int(waiting.to_numpy().argmax())) in printed[1]
     assert printed[2] == "A summary doesn't hold why ranks are late: record events to see it."
 
 

@@ -12,7 +12,7 @@ from mpiprof.hang import job_verdict, rank_state
 from mpiprof.hang import verdict_text as words
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import JobProcesses
-from mpiprof.reports.site_labels import site_of
+from mpiprof.reports.site_labels import site_as_data
 from support.synthetic import Synthetic
 
 SECOND = 10**9
@@ -56,7 +56,7 @@ def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
 def places(verdict: Verdict, folder: Path) -> list[int]:
     """Return the source lines that a verdict names."""
     trace = mpiprof.open(folder / "t")
-    return [site_of(trace, site)["line"] for site in verdict.sites]
+    return [site_as_data(trace, site)["line"] for site in verdict.sites]
 
 
 def abort(folder: Path) -> None:

@@ -43,7 +43,7 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     assert (one.cause, one.ranks) == ("rank", (0,)) and one.certainty > 0.99
     assert one.evidence["origin_how"] == "outside"
     assert one.cost_ns == pytest.approx(3 * 750 * MS, rel=0.02)
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith("Rank 0 takes 7")
     assert (
         " ms longer than the others over 149 instances of reduce at md.py:6 loop, and that delays "
@@ -51,7 +51,7 @@ def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
     )
     assert " Each of these adds 5.0" in printed and "habit" not in printed
     assert printed.endswith("Look at what rank 0 does between two calls of reduce at md.py:6 loop.")
-    lines = conclusion.verdict(trace, make_verdict(trace, [one]))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, [one]))
     assert lines[1].startswith("Nearly all of it: rank 0 takes ")
 
 
@@ -63,7 +63,7 @@ def test_a_limit_of_following_back_is_stated(
     longer[:, 0] += 5
     trace = unwaited(tmp_path, longer)
     (one,) = trace.findings()
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert " over 31 instances of reduce " in printed
     assert " How it was before these is not known." in printed
 
@@ -87,7 +87,7 @@ def test_a_single_delay_among_many_steps_is_located(tmp_path: Path) -> None:
     trace = unwaited(tmp_path, longer)
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("outlier", (0,))
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert " Most of that arose before reduce at md.py:6 loop. Look at that time " in printed
 
 
@@ -98,7 +98,7 @@ def test_lateness_of_each_round_is_reported_for_each_round(tmp_path: Path) -> No
     trace = unwaited(tmp_path, longer, rounds=40)
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (0,))
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert "ms longer than the others over 49 instances of reduce at md.py:6 loop, and" in printed
     assert "It is so in 40 of 40 instances." in printed
 
@@ -124,4 +124,6 @@ def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
     barrier = trace.callsites["operation"].tolist().index("barrier")
     (one,) = trace.conclusions(barrier)
     assert (one.cause, one.ranks, one.evidence["origin_rank"]) == ("rank", (1,), 1)
-    assert " over 99 instances of allreduce at md.py:6 pair" in sentences.what(trace, one)
+    assert " over 99 instances of allreduce at md.py:6 pair" in sentences.problem_sentence(
+        trace, one
+    )

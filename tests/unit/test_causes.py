@@ -62,7 +62,7 @@ def test_a_late_rank(tmp_path: Path) -> None:
     assert one.cost_ns < waiting
     assert one.evidence["late_ns"] == pytest.approx(3 * MS, rel=0.02)
     assert (one.first_instance, one.last_instance, one.period) == (0, 199, None)
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith("Rank 5 takes 3.0")
     assert " ms longer than the others before allreduce at md.py:93 exchange: " in printed
     assert (
@@ -81,7 +81,7 @@ def test_a_slow_node(tmp_path: Path) -> None:
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
     assert one.evidence["late_ns"] == pytest.approx(2 * MS, rel=0.02)
-    assert sentences.finding(trace, one).startswith("The ranks on n1 come ")
+    assert sentences.finding_text(trace, one).startswith("The ranks on n1 come ")
 
 
 def test_one_late_rank_makes_no_slow_node(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_noise_alone(tmp_path: Path) -> None:
     assert (one.cause, one.ranks) == ("noise", ()) and one.cost_ns == trace.callsites[
         "total_wait_ns"
     ].iloc[0]
-    assert "and no rank stands out" in sentences.finding(trace, one)
+    assert "and no rank stands out" in sentences.finding_text(trace, one)
     assert len(trace.phases(0)) == 1 and trace.phases(0)["period"].iloc[0] == 0
 
 
@@ -173,7 +173,7 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     assert sequences[1] == sequences[0] + 1
     first = trace.findings()[0]
     assert (first.cause, first.rank, first.callsites) == ("rank", 5, (1,))
-    text = sentences.finding(trace, first)
+    text = sentences.finding_text(trace, first)
     assert (
         "Rank 5 takes 2.99 ms longer than the others before bcast at md.py:71 spread, and that "
         "delays allreduce at md.py:93 exchange" in text
@@ -210,7 +210,7 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     k = compensated
     assert found.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
     assert found.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(phrases.causes(found))
+    text = " ".join(phrases.cause_sentences(found))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)
@@ -233,8 +233,8 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
     assert one.evidence["origin_how"] == "outside"
-    assert "rank 1 comes 10.0 ms later than the others" in sentences.finding(trace, one)
-    assert "% changes from instance to instance." in phrases.causes(trace.causes(1))[1]
+    assert "rank 1 comes 10.0 ms later than the others" in sentences.finding_text(trace, one)
+    assert "% changes from instance to instance." in phrases.cause_sentences(trace.causes(1))[1]
 
 
 def test_time_in_messages_is_separate(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
     made.ended_ns = 420 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     one = trace.findings()[0]
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert (one.cause, one.ranks) == ("early", (0,))
     assert ("less to do" in printed) != waits and ("who sends late" in printed) == waits
 
@@ -293,7 +293,7 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printe
         made.lines[2].append({"rank": 2, "where": where})
     made.ended_ns = 500 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
-    text = sentences.finding(trace, trace.findings()[0])
+    text = sentences.finding_text(trace, trace.findings()[0])
     assert text.endswith(printed)
 
 
@@ -336,8 +336,8 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     expected = {1: ["outlier"], 2: ["rank"]}.get(count, [])
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
-        assert "nan" not in sentences.finding(trace, one)
-    assert "nan" not in " ".join(phrases.causes(found))
+        assert "nan" not in sentences.finding_text(trace, one)
+    assert "nan" not in " ".join(phrases.cause_sentences(found))
 
 
 def test_a_summary_has_no_causes(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     found = find_findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
     assert isinstance(found[0], Finding) and found[0].algorithm == "ring:block_size=65536"
     assert [one.cause for one in found] == ["algorithm", "noise"]
-    text = sentences.finding(trace, found[0])
+    text = sentences.finding_text(trace, found[0])
     assert "5.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
 
 

@@ -16,7 +16,7 @@ from mpiprof.trace.types import Array
 
 def test_cells_are_filled_in_proportion() -> None:
     shares = np.array([[[0.5, 0.5], [0.5, 0.0], [0.0, 0.0], [0.0, 1.0]]])
-    pixels = charts.filled(shares)
+    pixels = charts.fill_cells(shares)
     assert pixels.shape == (charts.STEPS, 4)
     for column, (first, second) in enumerate([(3, 3), (3, 0), (0, 0), (0, 6)]):
         upwards = pixels[::-1, column].tolist()
@@ -28,25 +28,25 @@ def test_the_pointer_shows_the_shares_of_a_call_site() -> None:
     shares[1, 2] = 0.25, 0.5
     waits = np.zeros_like(shares)
     waits[1, 2, 0] = 0.05
-    drawn = charts.timeline(shares, waits, ["allreduce", "bcast"], 8, 4e9, format_time)
+    drawn = charts.timeline_chart(shares, waits, ["allreduce", "bcast"], 8, 4e9, format_time)
     printed = "ranks 4-7, 2.00 s to 3.00 s: bcast 50%, allreduce 25% (20% of it waiting)"
     assert printed in drawn
     assert "allreduce (3.1%, 20% of it waiting)" in drawn and "bcast (6.2%)" in drawn
     assert drawn.count("ranks 0-3") == 0
     wide = np.full((300, 1000, 1), 0.5)
-    assert len(charts.timeline(wide, wide / 2, ["bcast"], 300, 1e9, format_time)) < 300_000
+    assert len(charts.timeline_chart(wide, wide / 2, ["bcast"], 300, 1e9, format_time)) < 300_000
 
 
 def test_waiting_is_drawn_pale_in_the_colour_of_its_operation() -> None:
     """A cell with an allreduce in half of it, half of that wait: pale above full colour."""
     shares, waits = np.full((1, 1, 1), 1.0), np.full((1, 1, 1), 0.5)
-    drawn = charts.timeline(shares, waits, ["allreduce"], 1, 1e9, format_time)
+    drawn = charts.timeline_chart(shares, waits, ["allreduce"], 1, 1e9, format_time)
     palette, pixels = read(drawn)
     half = charts.STEPS // 2
     assert [palette[i] for i in pixels[:, 0]] == [palette[2]] * half + [palette[1]] * half
     colour = operation_colour("allreduce")
     rgb = tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    assert palette[1] == (*rgb, 255) and palette[2] == (*rgb, round(255 * charts.PALE))
+    assert palette[1] == (*rgb, 255) and palette[2] == (*rgb, round(255 * charts.PALE_SHARE))
 
 
 def read(drawn: str) -> tuple[list[tuple[int, ...]], Array]:

@@ -14,7 +14,7 @@ from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
 from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
-from mpiprof.reports.json import RUN
+from mpiprof.reports.json import RUN_NAMES
 
 MS = 1_000_000
 ROW: dict[str, Any] = {
@@ -53,7 +53,7 @@ ROW: dict[str, Any] = {
 )
 def test_known_answers(expression: str, met: bool) -> None:
     """`and` binds before `or`; an unknown value satisfies no condition."""
-    assert fail_on.parse(expression).holds(ROW) is met
+    assert fail_on.parse(expression).is_met_by(ROW) is met
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_every_column_of_call_sites_is_accepted(tmp_path: Path) -> None:
     trace = mpiprof.open(waiting(tmp_path / "t"))
     beside = {"callsite", "sites", "started", "algorithms"}
     assert set(trace.callsites.columns) - beside == {*columns.numbers(), *columns.texts()}
-    for name in (*columns.numbers(), *RUN):
+    for name in (*columns.numbers(), *RUN_NAMES):
         assert list(fail_on.parse(f"{name} > 0").columns()) == [name]
 
 

@@ -32,7 +32,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
     assert (one.cause, one.ranks) == ("rank", (2,)) and one.certainty > 0.99
     assert one.evidence["grows"] == pytest.approx([first * MS, last * MS], abs=0.1 * MS)
     assert one.cost_ns == pytest.approx(COUNT * 3 * (first + last) / 2 * MS, rel=0.05)
-    text = sentences.finding(trace, one)
+    text = sentences.finding_text(trace, one)
     assert printed in text and " at first to " in text and "It is so in" not in text
     assert ("Something grows there" in text) == (last > first)
 
@@ -71,7 +71,7 @@ def test_lateness_of_two_levels_is_that_of_one_rank(
     assert one.cost_ns == pytest.approx(100 * 3 * sum(levels) * MS, rel=0.05)
     begins = [first for first, _, _ in one.evidence["levels"]]
     assert begins == [0, 100]
-    text = sentences.finding(trace, one)
+    text = sentences.finding_text(trace, one)
     assert " up to instance 99, then " in text and " from instance 100 on. " in text
     assert f"takes up to {max(levels) - 1}.9" in text or f"takes up to {max(levels)}.0" in text
 
@@ -95,6 +95,6 @@ def test_lateness_that_grows_in_every_second_instance_has_a_rank(tmp_path: Path)
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (2,), 2)
     assert one.cost_ns == pytest.approx(COUNT / 2 * 3 * 5 * MS, rel=0.05)
-    text = sentences.finding(trace, one)
+    text = sentences.finding_text(trace, one)
     assert "rank 2 comes up to 1" in text or "rank 2 comes up to 9.9" in text
     assert "That grows steadily, from " in text

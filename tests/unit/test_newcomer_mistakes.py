@@ -20,7 +20,7 @@ from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch.folder import make_dated_name
 from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program
-from mpiprof.reports.json import text
+from mpiprof.reports.json import as_json_text
 
 MS = 1_000_000
 
@@ -79,7 +79,7 @@ def test_output_that_cannot_be_written(verb: str, trace: Path) -> None:
 
 def test_json_is_valid_in_every_locale() -> None:
     data = {"file": "n\udcff δ.py"}
-    assert json.loads(text(data).encode("ascii")) == data
+    assert json.loads(as_json_text(data).encode("ascii")) == data
 
 
 def test_a_condition_that_is_always_false_is_refused(

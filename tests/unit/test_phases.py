@@ -26,7 +26,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert phases["total_wait_ns"].sum() == pytest.approx(total)
     # Systematic during a phase; lateness in every tenth instance is not.
     assert trace.causes(0).by_rank.value > 0.6
-    assert "Every 10th instance (3, 13, 23, ...)" in phrases.period(phases)
+    assert "Every 10th instance (3, 13, 23, ...)" in phrases.period_sentence(phases)
     reported = [
         (one.cause, one.ranks, one.first_instance, one.last_instance, one.period)
         for one in trace.findings()
@@ -34,7 +34,7 @@ def test_a_change_of_phase_and_a_period(tmp_path: Path) -> None:
     assert reported == [
         ("rank", (5,), 0, 119, None), ("rank", (2,), 120, 199, None), ("periodic", (0,), 3, 193, 10)
     ]  # fmt: skip
-    assert "up to instance 119" in sentences.finding(trace, trace.findings()[0])
+    assert "up to instance 119" in sentences.finding_text(trace, trace.findings()[0])
 
 
 @pytest.mark.parametrize("count", [60, 5000])

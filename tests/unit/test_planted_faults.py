@@ -47,7 +47,7 @@ def test_lateness_of_a_rank_is_relative_to_its_communicator(
     assert (one.cause, tuple(sorted(one.ranks))) == ("rank", named)
     assert one.evidence["late_ns"] == pytest.approx(6 * MS, rel=0.01)
     assert one.cost_ns == pytest.approx(len(named) * 100 * 6 * MS, rel=0.02)
-    assert " 6.0" in sentences.what(trace, one)
+    assert " 6.0" in sentences.problem_sentence(trace, one)
 
 
 def accidents(folder: Path, late: dict[int, tuple[int, float]]) -> Trace:
@@ -65,7 +65,7 @@ def test_a_single_large_delay_is_distinguished_from_small_delays(tmp_path: Path)
     (one,) = trace.findings()
     assert (one.cause, one.ranks, one.first_instance) == ("outlier", (3,), 0)
     assert one.evidence["late_ns"] == pytest.approx(1000 * MS, rel=1e-6)
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith(
         "In one instance of allreduce at md.py:93 exchange, number 0, rank 3 "
     )
@@ -78,7 +78,7 @@ def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
     found = [one for one in trace.findings() if one.cause == "outlier"]
     assert [(one.ranks, one.first_instance) for one in found] == [((1,), 50), ((2,), 120)]
     assert [one.evidence["late_ns"] for one in found] == pytest.approx([300 * MS, 100 * MS])
-    assert "All but 1 of the other instances wait" in sentences.finding(trace, found[0])
+    assert "All but 1 of the other instances wait" in sentences.finding_text(trace, found[0])
 
 
 def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
     trace = accidents(tmp_path, {20: (0, 90.0), 70: (1, 60.0), 110: (2, 70.0), 160: (3, 80.0)})
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("outlier", (0, 3, 2, 1))
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert (
         "In 4 of the 200 instances of " in printed
         and "ranks 0-3 came up to 90.0 ms late" in printed
@@ -99,7 +99,7 @@ def test_a_usual_value_is_not_reported_as_the_maximum(tmp_path: Path) -> None:
     spread[4::5] = noise(40, 4, 1.0, seed=3) - 5
     spread[44, 1] += 10.0
     trace = one_site(tmp_path, Synthetic(4), spread)
-    printed = sentences.what(trace, trace.findings()[0])
+    printed = sentences.problem_sentence(trace, trace.findings()[0])
     assert printed.startswith("In every 5th instance (4, 9, 14, ...) of ")
     assert "the ranks usually come " in printed and "up to" not in printed
 
@@ -122,13 +122,15 @@ def test_computing_ranks_are_not_reported_as_sending_messages(tmp_path: Path) ->
     trace = waiting_for_a_message(tmp_path)
     one = trace.findings()[0]
     assert (one.cause, one.ranks) == ("rank", (1, 0))
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith("Ranks 0-1 come up to 6.0")
     assert "step, rank 0 for what it does before and rank 1 for its messages: " in printed
     assert "Look at what rank 0 does between two calls of allreduce at md.py:10 step" in printed
     assert printed.endswith("Rank 1 may only wait for a message.")
-    assert sentences.title(trace, one).startswith("Rebalance rank 0 before ")
-    assert conclusion.verdict(trace, make_verdict(trace, [one]))[2].endswith("it is the load.")
+    assert sentences.finding_title(trace, one).startswith("Rebalance rank 0 before ")
+    assert conclusion.verdict_lines(trace, make_verdict(trace, [one]))[2].endswith(
+        "it is the load."
+    )
 
 
 def own_loads(folder: Path, late: tuple[float, ...], count: int = 150) -> Trace:
@@ -144,10 +146,15 @@ def test_what_pays_only_after_another_repair_stands_behind_it(tmp_path: Path) ->
     # 8 + 8 + 4 ms of wait per instance; without rank 2's lateness 4 + 4 + 4, then none.
     assert first.cost_ns == pytest.approx(150 * 8 * MS, rel=0.02)
     assert second.cost_ns == pytest.approx(150 * 12 * MS, rel=0.03)
-    assert sentences.what(trace, first).endswith("of all ranks' time.")
-    assert sentences.what(trace, second).endswith(", once rank 2 comes with the others.")
-    assert json.finding(trace, second)["evidence"]["once"] == {"cause": "rank", "ranks": [2]}
-    lines = conclusion.verdict(trace, make_verdict(trace, [first, second]))
+    assert sentences.problem_sentence(trace, first).endswith("of all ranks' time.")
+    assert sentences.problem_sentence(trace, second).endswith(
+        ", once rank 2 comes with the others."
+    )
+    assert json.finding_as_data(trace, second)["evidence"]["once"] == {
+        "cause": "rank",
+        "ranks": [2],
+    }
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, [first, second]))
     assert lines[1].startswith("40 % of it: rank 2 takes ")
 
 
@@ -164,13 +171,14 @@ def test_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Path) -> None
     trace = own_loads(tmp_path, (0.0, 9.0, 4.0, 2.0))
     one = trace.findings()[0]
     assert one.cost_ns == pytest.approx(150 * 21 * MS, rel=0.02)
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith(
         "Each rank comes at its own time to allreduce at md.py:93 exchange, rank 1 7.0"
     )
     assert " ms after the median of the others: " in printed
     assert (
-        sentences.title(trace, one) == "Rebalance the ranks before allreduce at md.py:93 exchange"
+        sentences.finding_title(trace, one)
+        == "Rebalance the ranks before allreduce at md.py:93 exchange"
     )
     assert printed.endswith(" All that waiting ends only where all ranks come together.")
     (count,) = re.findall(r"It is so in (\d+) of 150 instances", printed)
@@ -183,7 +191,7 @@ def test_occasional_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Pa
     trace = one_site(tmp_path, Synthetic(4), late)
     one = trace.findings()[0]
     assert (one.cause, one.period) == ("periodic", 5)
-    printed = sentences.what(trace, one)
+    printed = sentences.problem_sentence(trace, one)
     # 7 ms behind the median of the others: 13 of 21 ms.
     if one.ranks:
         assert one.cost_ns == pytest.approx(40 * 13 * MS, rel=0.05)
@@ -214,11 +222,14 @@ def test_who_waits_for_messages_has_no_load(cause: str, tmp_path: Path) -> None:
     trace = in_messages(tmp_path, late)
     one = trace.findings()[0]
     assert one.cause == cause
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert "in point-to-point messages" in printed and "only then" not in printed
     assert "who sends late to" in printed or "may wait for a message of the one before" in printed
-    assert sentences.title(trace, one) == "Look at the messages before allreduce at md.py:7 step"
-    assert conclusion.verdict(trace, make_verdict(trace, [one]))[2].endswith(
+    assert (
+        sentences.finding_title(trace, one)
+        == "Look at the messages before allreduce at md.py:7 step"
+    )
+    assert conclusion.verdict_lines(trace, make_verdict(trace, [one]))[2].endswith(
         "No algorithm would help: it is the messages."
     )
 
@@ -232,7 +243,7 @@ def test_phases_in_the_last_events_of_a_ring(
     late[:140, 1] += 2
     late[140:, 2] += 6
     trace = one_site(tmp_path, Synthetic(4), late)
-    first, second = (sentences.what(trace, one) for one in trace.findings())
+    first, second = (sentences.problem_sentence(trace, one) for one in trace.findings())
     assert first.startswith("Rank 2 ") and "exchange from instance 4140 on: " in first
     assert second.startswith("Rank 1 ") and "exchange up to instance 4139: " in second
 
@@ -247,7 +258,7 @@ def test_in_how_many_instances_lateness_moves_is_counted(tmp_path: Path) -> None
     one = trace.findings()[0]
     assert one.cause == "moving"
     assert one.evidence["late_instances"] == here.sum()
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert f"It is so in {here.sum()} of 400 instances." in printed
 
 
@@ -269,7 +280,7 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
     trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 20.0, 20.0, 21.0]]))
     (one,) = trace.findings()
     assert not one.ranks
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert printed.startswith(
         "Rank 0 comes up to 21.0 ms before the others to the only instance of "
     )
@@ -292,7 +303,7 @@ def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path)
         now = left
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
-    printed = [sentences.finding(trace, one) for one in trace.findings()]
+    printed = [sentences.finding_text(trace, one) for one in trace.findings()]
     (periodic,) = (
         text for text in printed if text.startswith("In every 2nd instance (0, 2, 4, ...)")
     )
@@ -307,7 +318,7 @@ def test_work_is_distinguished_by_instance(tmp_path: Path) -> None:
     late = noise(200, 4, 0.05)
     late[4::5, 2] += 5
     trace = one_site(tmp_path, Synthetic(4), late)
-    printed = sentences.finding(trace, trace.findings()[0])
+    printed = sentences.finding_text(trace, trace.findings()[0])
     assert printed.endswith(
         "Look at what rank 2 does before these instances and not before others, such as output or "
         "a check."
@@ -322,7 +333,7 @@ def test_a_single_walk_does_not_determine_the_origin_of_lateness(tmp_path: Path)
     trace = one_site(tmp_path, Synthetic(4), late)
     _, second = trace.findings()
     assert second.ranks == (1,)
-    printed = sentences.finding(trace, second)
+    printed = sentences.finding_text(trace, second)
     assert "the start of the run" not in printed
     assert printed.endswith("Look at what rank 1 does before this call.")
 
@@ -331,7 +342,9 @@ def test_an_early_rank_is_reported_if_three_ranks_differ_little(tmp_path: Path) 
     trace = one_site(tmp_path, Synthetic(4), np.array([[0.0, 605.0, 611.0, 612.0]]))
     (one,) = trace.findings()
     assert not one.ranks and one.evidence["ahead"] == (0,)
-    assert sentences.finding(trace, one).startswith("Rank 0 comes up to 612 ms before the others ")
+    assert sentences.finding_text(trace, one).startswith(
+        "Rank 0 comes up to 612 ms before the others "
+    )
 
 
 def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
@@ -349,7 +362,9 @@ def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
     first, second = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
     assert (second.cause, second.ranks) == ("early", (3,))
-    printed = sentences.finding(trace, second)
+    printed = sentences.finding_text(trace, second)
     assert " and waits, as the call before kept the others longer: " in printed
     assert "less to do" not in printed and "more of the work" not in printed
-    assert sentences.title(trace, second).startswith("Look at whom the others wait for before ")
+    assert sentences.finding_title(trace, second).startswith(
+        "Look at whom the others wait for before "
+    )

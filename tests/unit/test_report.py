@@ -241,7 +241,7 @@ def test_bad_expression_names_the_columns() -> None:
 def test_unknown_values_meet_nothing() -> None:
     row: dict[str, Any] = dict.fromkeys(columns.numbers())
     for sign in fail_on.OPERATORS:
-        assert not fail_on.parse(f"worst_factor{sign}0").holds(row)
+        assert not fail_on.parse(f"worst_factor{sign}0").is_met_by(row)
 
 
 def test_newest_trace_is_taken(

@@ -31,7 +31,7 @@ def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     found = make_verdict(trace, trace.findings())
     assert 0.1 < found.waiting < 0.5 < found.collective - found.waiting
-    last = conclusion.verdict(trace, found)[-1]
+    last = conclusion.verdict_lines(trace, found)[-1]
     assert " The collectives themselves take more than the waiting, " in last
     assert last.endswith(
         " of all ranks' time, nearly all of it alltoall at md.py:6 swap: `tune` looks for a faster "
@@ -42,14 +42,14 @@ def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
 def test_what_makes_a_communicator_can_not_be_tuned(tmp_path: Path) -> None:
     trace = busy(tmp_path, "comm_split")
     assert "`tune`" not in " ".join(
-        conclusion.verdict(trace, make_verdict(trace, trace.findings()))
+        conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
     )
 
 
 def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
     trace = busy(tmp_path)
     (one,) = (one for one in trace.findings() if one.cause == "noise")
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert " Most of it is made inside alltoall at md.py:6 swap, which keeps now " in printed
     assert "amount changes at random" not in printed
 
@@ -66,7 +66,7 @@ def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
         )
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
-    last = conclusion.verdict(trace, make_verdict(trace, trace.findings()))[-1]
+    last = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))[-1]
     assert last.endswith(
         "nearly all of it iallreduce at md.py:6 sum: a rank that computes between its start and "
         "its Wait may hold up the others."
@@ -92,7 +92,7 @@ def test_a_rank_delayed_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path)
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (one,) = (one for one in trace.findings() if one.cause == "inside")
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert (
         printed.startswith("Bcast at md.py:8 share, in ")
         and " instances together, keeps" in printed

@@ -42,7 +42,7 @@ def test_a_planted_cause_comes_first(tmp_path: Path, case: Planted) -> None:
     if case.ranks is not None:
         assert sorted(first.ranks) == list(case.ranks)
     assert case.period is None or first.period == case.period
-    printed = sentences.what(trace, first)
+    printed = sentences.problem_sentence(trace, first)
     if case.first is not None:
         assert first.first_instance is not None
         assert abs(first.first_instance - case.first) <= 1
@@ -70,13 +70,13 @@ def _consistent(trace: Trace) -> None:
     assert sum(one.cost_ns for one in found) <= waiting * (1 + 1e-9) + len(found)
     for one in found:
         assert one.cause in CAUSES and 0 <= one.share <= 1 and 0 <= one.certainty <= 1
-        text = sentences.finding(trace, one)
+        text = sentences.finding_text(trace, one)
         assert not re.search(r"\bnan\b| -\d|None", text)
         late = one.evidence.get("late_instances")
         assert late is None or 0 < late <= one.evidence["instances"]
-    lines = conclusion.verdict(trace, make_verdict(trace, found))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
     assert 1 < len(lines) <= 3
-    reported = json.verdict(trace, make_verdict(trace, found))
+    reported = json.verdict_as_data(trace, make_verdict(trace, found))
     assert reported["text"] == lines
     if reported["cause"] != "none":
         assert (reported["cause"], reported["ranks"]) == (found[0].cause, sorted(found[0].ranks))
@@ -152,7 +152,7 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     assert [(one.cause, one.ranks) for one in found] == [("noise", ()), ("rank", (1,))]
     assert found[0].certainty == 0 and found[1].certainty > 0.99
     concluded = make_verdict(trace, found)
-    _, first, second = conclusion.verdict(trace, concluded)
+    _, first, second = conclusion.verdict_lines(trace, concluded)
     unsure, sure = (format_share(one.share / concluded.waiting) for one in found)
     assert first.startswith(f"{unsure} of it has no sure cause: most of the waiting at allreduce")
     # Rank 1 is certainly to blame, so no sentence says otherwise.
@@ -165,7 +165,7 @@ def test_the_verdict_reports_a_single_event(tmp_path: Path) -> None:
     late = np.ones((1, 6))
     late[0, 4] = 9
     trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
-    lines = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
     assert lines[1].startswith("Nearly all of it came about once: in the only instance of ")
 
 
@@ -210,7 +210,7 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
     trace = mpiprof.open(Planted("one", late, "outlier").write(tmp_path / "t"))
     (one,) = trace.findings()
     assert (one.cause, one.ranks, one.certainty) == ("outlier", (4,), 0.0)
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert (
         "In the only instance of allreduce at md.py:93 exchange, rank 4 came 8.00 ms late"
         in printed
@@ -226,7 +226,7 @@ def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
     made.ended_ns = made.started_ns + 20 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (one,) = trace.findings()
-    assert "the only recorded instance of barrier" in sentences.finding(trace, one)
+    assert "the only recorded instance of barrier" in sentences.finding_text(trace, one)
 
 
 def test_nothing_to_gain(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_nothing_to_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
     found = make_verdict(trace, trace.findings())
     assert found.cause == "none" and found.worst is None
-    lines = conclusion.verdict(trace, found)
+    lines = conclusion.verdict_lines(trace, found)
     assert lines[0] == "<1 % of all ranks' time is waiting in collectives."
     assert lines[1].startswith("Nothing stands out")
 
@@ -243,7 +243,7 @@ def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
     late = planted_traces.noise(np.random.default_rng(1), 100, 4)
     late[:, 2] += 30
     trace = mpiprof.open(Planted("late", late, "rank").write(tmp_path / "t"))
-    lines = conclusion.verdict(trace, make_verdict(trace, trace.findings()))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))
     assert re.fullmatch(r"5\d % of all ranks' time is waiting in collectives\.", lines[0])
     assert lines[1].startswith("Nearly all of it: rank 2 takes 30.")
     assert lines[1].endswith("ms longer than the others before allreduce at md.py:93 exchange.")
@@ -272,9 +272,9 @@ def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path)
     names = trace.callsites["operation"].tolist()
     assert (first.cause, first.ranks) == ("inside", (4,))
     assert [names[callsite] for callsite in first.callsites] == ["allreduce", "allgather"]
-    printed = sentences.finding(trace, first)
+    printed = sentences.finding_text(trace, first)
     assert printed.startswith("Allgather at md.py:71 spread keeps rank 4 ")
-    assert "Rebalance" not in sentences.title(trace, first)
+    assert "Rebalance" not in sentences.finding_title(trace, first)
     assert "not at the load of its ranks" in printed
 
 
@@ -296,7 +296,7 @@ def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
     trace = mpiprof.open(made.write(tmp_path / "t"))
     of_rank = [one for one in trace.findings() if one.ranks == (2,)]
     assert len(of_rank) == 1
-    assert "before bcast at md.py:10 start" in sentences.what(trace, of_rank[0])
+    assert "before bcast at md.py:10 start" in sentences.problem_sentence(trace, of_rank[0])
 
 
 def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     part = (late.argmax(1) == 2).mean()
-    printed = sentences.finding(trace, trace.findings()[0])
+    printed = sentences.finding_text(trace, trace.findings()[0])
     assert "stands out" not in printed and "other ranks late" not in printed
     if trace.findings()[0].cause == "noise":
         assert f"rank 2 comes last in {part:.0%}".replace("%", " %") in printed
@@ -327,10 +327,10 @@ def test_text_never_overflows(tmp_path: Path) -> None:
         if case.name.endswith(("-4", "-100")):
             trace = mpiprof.open(case.write(tmp_path / case.name))
             for one in trace.findings():
-                assert len(sentences.finding(trace, one)) < 600, case.name
+                assert len(sentences.finding_text(trace, one)) < 600, case.name
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    assert len(sentences.title(trace, one)) < 120, case.name
+                    assert len(sentences.finding_title(trace, one)) < 120, case.name
 
 
 def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
@@ -350,6 +350,6 @@ def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("rank", (4,))
-    printed = sentences.finding(trace, one)
+    printed = sentences.finding_text(trace, one)
     assert "It is so in 60 of 60 instances that it takes part in, of 120." in printed
     assert "before barrier at g.py:5 both: " in printed
