@@ -151,7 +151,7 @@ class TimelineStore:
 
 
 def _build_timeline(data: TraceData, progress: Progress) -> Timeline:
-    key = cached_trace.key_of(data.trace)
+    key = cached_trace.cache_key(data.trace)
     return Timeline(data.trace, open_or_build(data.trace, key, progress), key)
 
 

@@ -50,7 +50,7 @@ class TraceData:
         self.path = path
         self.files = folder_version(path)
         self.trace: Trace = trace or cached_trace.open_trace(path, workers, machine)
-        self.growth = cache.growth(self.trace)
+        self.growth = cache.count_growth(self.trace)
         self.version = f"{self.files}-{self.growth:x}"
         self._lock = threading.Lock()
         self._busy: dict[Any, threading.RLock] = {}
@@ -63,7 +63,9 @@ class TraceData:
 
     def has_grown(self) -> bool:
         """Return whether the trace has grown since then, even if file metadata do not show it."""
-        return folder_version(self.path) != self.files or cache.growth(self.trace) != self.growth
+        return (
+            folder_version(self.path) != self.files or cache.count_growth(self.trace) != self.growth
+        )
 
     def compute_once(self, key: Any, make: Callable[[], Result]) -> Result:
         """Return `make()`, computed once per key while the key is among the last KEPT."""

@@ -216,7 +216,7 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
     """Return a heat map of ranks over time; each cell shows the state that fills most of it."""
 
     def make() -> Timeline:
-        key = cached_trace.key_of(data.trace)
+        key = cached_trace.cache_key(data.trace)
         return Timeline(data.trace, open_or_build(data.trace, key), key)
 
     found = data.compute_once("timeline", make)

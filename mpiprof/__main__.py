@@ -115,9 +115,9 @@ def run_verb(words: Sequence[str]) -> int:
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
-    from mpiprof.store.dask_workers import connected
+    from mpiprof.store.dask_workers import connect_workers
 
-    with connected(args.dask) as args.workers:
+    with connect_workers(args.dask) as args.workers:
         return int(module.run(args))
 
 

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
-    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     to = [open_trace(chosen(path), args.workers, machine) for path in args.to]
     with show_work("reading the traces"):
         for trace in [*traces, *to]:
-            refuse_unread(trace)
+            refuse_unreadable(trace)
         table = compare(traces, to)
     if args.json:
         print(json.as_json_text(reports.comparison_data(traces, to, table)))

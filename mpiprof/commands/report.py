@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.model.machine import read_optional
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
-    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
         callsites = sort_callsites(trace.callsites, args.sort)
-    refuse_unread(trace)
+    refuse_unreadable(trace)
     if args.site:
         callsites = select_callsites(callsites, args.site)
     found = []

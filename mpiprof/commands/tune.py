@@ -144,14 +144,14 @@ def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     """Return the trace, and its name as the user gave it."""
     from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import read_optional
-    from mpiprof.store.cached_trace import open_trace, refuse_unread
+    from mpiprof.store.cached_trace import open_trace, refuse_unreadable
     from mpiprof.trace.default_trace import chosen
     from mpiprof.trace.machine import fault
 
     folder, table = chosen(args.trace), read_optional(args.machine, fault)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder, args.workers, table)
-        refuse_unread(trace)
+        refuse_unreadable(trace)
     return trace, str(folder)
 
 

@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     paths, allowed = trace_folders(args.traces), source_folders(args.source)
     machine = read_optional(args.machine, fault)
     if args.workers is not None:
-        from mpiprof.store.cached_trace import refuse_plain
+        from mpiprof.store.cached_trace import require_dataset
 
         for path in paths:
-            refuse_plain(path)
+            require_dataset(path)
     token = secrets.token_urlsafe(24)
     with open_listener(args.host, args.port) as listener:
         port = listener.getsockname()[1]

@@ -31,11 +31,11 @@ from mpiprof.trace.types import Array
 
 FORMAT = 1
 MAGIC = b"mpiprof1"
-ALIGN = 64
-FOLDER = "cache"
+ALIGNMENT = 64
+CACHE_FOLDER = "cache"
 LEFT_OVER_S = 3600  # seconds without a write after which an unfinished file counts as abandoned
 FOOTER_LIMIT = 1 << 28
-SOURCES = ("diagnosis", "metrics", "model", "store", "timeline", "trace")
+SOURCE_PACKAGES = ("diagnosis", "metrics", "model", "store", "timeline", "trace")
 
 
 class DamagedError(Exception):
@@ -45,20 +45,22 @@ class DamagedError(Exception):
 # Keys and folders
 
 
-def key_of(trace: Trace) -> str:
+def compute_key(trace: Trace) -> str:
     """Return 16 hex digits that change with the trace's files and with mpiprof's code."""
-    told = hashlib.sha256(f"{FORMAT} {mpiprof.__version__} {_code()} {growth(trace)}".encode())
+    facts = hashlib.sha256(
+        f"{FORMAT} {mpiprof.__version__} {_hash_code()} {count_growth(trace)}".encode()
+    )
     if trace.given_machine is not None:
-        told.update(json.dumps(trace.given_machine, sort_keys=True).encode())
+        facts.update(json.dumps(trace.given_machine, sort_keys=True).encode())
     for path in sorted(trace.path.iterdir()):
         if path.suffix in (".log", ".tables", ".pack", ".json", ".jsonl"):
             with contextlib.suppress(OSError):
                 status = path.stat()
-                told.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())
-    return told.hexdigest()[:16]
+                facts.update(f"{path.name} {status.st_size} {status.st_mtime_ns};".encode())
+    return facts.hexdigest()[:16]
 
 
-def growth(trace: Trace) -> int:
+def count_growth(trace: Trace) -> int:
     """Return the number of records in the open windows of unfinished ranks.
 
     The count is needed because a write into a mapped window changes the file's time only half a
@@ -74,28 +76,28 @@ def growth(trace: Trace) -> int:
 
 
 @cache
-def _code() -> str:
-    told = hashlib.sha256()
+def _hash_code() -> str:
+    digest = hashlib.sha256()
     root = Path(mpiprof.__file__).parent
-    for path in sorted(p for name in SOURCES for p in (root / name).glob("*.py")):
-        told.update(f"{path.name} {path.stat().st_mtime_ns};".encode())
-    return told.hexdigest()[:16]
+    for path in sorted(p for name in SOURCE_PACKAGES for p in (root / name).glob("*.py")):
+        digest.update(f"{path.name} {path.stat().st_mtime_ns};".encode())
+    return digest.hexdigest()[:16]
 
 
-def folders_of(path: Path) -> Iterator[Path]:
+def find_folders(path: Path) -> Iterator[Path]:
     """Yield the possible folders of a trace's entries, best first, except links to elsewhere."""
-    beside = path / FOLDER
+    beside = path / CACHE_FOLDER
     if not beside.is_symlink():
         yield beside
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
+    parent = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     with contextlib.suppress(RuntimeError):  # no home directory
-        yield Path(base).expanduser() / "mpiprof" / place
-    own = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
+        yield Path(base).expanduser() / "mpiprof" / parent
+    user_folder = Path(tempfile.gettempdir()) / f"mpiprof-{os.getuid()}"
     with contextlib.suppress(OSError):
-        own.mkdir(mode=0o700, exist_ok=True)
-        if not own.is_symlink() and own.stat().st_uid == os.getuid():
-            yield own / place
+        user_folder.mkdir(mode=0o700, exist_ok=True)
+        if not user_folder.is_symlink() and user_folder.stat().st_uid == os.getuid():
+            yield user_folder / parent
 
 
 # Entries
@@ -145,19 +147,19 @@ class Entry:
             raise ValueError("another entry")
         self.meta, self._arrays = dict(described["meta"]), dict(described["arrays"])
         for array in self._arrays.values():
-            size = np.dtype(_tuples(array["dtype"])).itemsize * int(array["count"])
+            size = np.dtype(_restore_tuples(array["dtype"])).itemsize * int(array["count"])
             if int(array["at"]) < 0 or not 0 <= size <= end - length - int(array["at"]):
                 raise ValueError("an array beyond the end")
 
-    def count(self, name: str) -> int:
+    def count_elements(self, name: str) -> int:
         """Return the number of elements of an array."""
-        return int(self._described(name)["count"])
+        return int(self._description_of(name)["count"])
 
-    def names(self) -> list[str]:
+    def array_names(self) -> list[str]:
         """Return the names of the arrays."""
         return list(self._arrays)
 
-    def _described(self, name: str) -> dict[str, Any]:
+    def _description_of(self, name: str) -> dict[str, Any]:
         try:
             return self._arrays[name]
         except KeyError:
@@ -165,19 +167,19 @@ class Entry:
 
     def read(self, name: str, start: int, stop: int, expected: Any) -> Array:
         """Read elements start .. stop - 1 of an array. Its type must be the expected one."""
-        return self.read_all(name, [(start, stop)], expected)
+        return self.read_spans(name, [(start, stop)], expected)
 
-    def read_all(self, name: str, spans: list[tuple[int, int]], expected: Any) -> Array:
+    def read_spans(self, name: str, spans: list[tuple[int, int]], expected: Any) -> Array:
         """Read several spans of an array, concatenated."""
-        described = self._described(name)
+        described = self._description_of(name)
         dtype = np.dtype(expected)
-        if np.dtype(_tuples(described["dtype"])) != dtype:
+        if np.dtype(_restore_tuples(described["dtype"])) != dtype:
             raise DamagedError(f"{name} is of another type")
         count, base = described["count"], described["at"]
         if not all(0 <= start <= stop <= count for start, stop in spans):
             raise DamagedError(f"{name} is shorter")
         found = np.empty(sum(stop - start for start, stop in spans), dtype)
-        view, filled = _bytes(found), 0
+        view, filled = _as_bytes(found), 0
         for start, stop in spans:
             at, end = base + start * dtype.itemsize, filled + (stop - start) * dtype.itemsize
             while filled < end:
@@ -187,11 +189,11 @@ class Entry:
                 filled, at = filled + got, at + got
         return found
 
-    def array(self, name: str, expected: Any) -> Array:
+    def read_array(self, name: str, expected: Any) -> Array:
         """Read a whole array written by `put`, and check its checksum."""
-        described = self._described(name)
+        described = self._description_of(name)
         found = self.read(name, 0, int(described["count"]), expected)
-        if zlib.crc32(_bytes(found)) != described.get("sum"):
+        if zlib.crc32(_as_bytes(found)) != described.get("sum"):
             raise DamagedError(f"{name} is damaged")
         shape = [int(n) for n in described["shape"]]
         if math.prod(shape) != len(found):
@@ -200,21 +202,21 @@ class Entry:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return an array's type."""
-        found: np.dtype[Any] = np.dtype(_tuples(self._described(name)["dtype"]))
+        found: np.dtype[Any] = np.dtype(_restore_tuples(self._description_of(name)["dtype"]))
         return found
 
 
-def _bytes(array: Array) -> memoryview:
+def _as_bytes(array: Array) -> memoryview:
     return array.view(np.uint8).data if len(array) else memoryview(bytearray())
 
 
-def _tuples(dtype: Any) -> Any:
+def _restore_tuples(dtype: Any) -> Any:
     """Convert a dtype's description from JSON to the form that NumPy accepts."""
     return dtype if isinstance(dtype, str) else [tuple(field) for field in dtype]
 
 
 class Writer:
-    """Writes one entry: arrays as a whole (`put`), or in any order into reserved space."""
+    """Writes one entry: arrays as a whole (`write_array`), or in any order into reserved space."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -228,22 +230,23 @@ class Writer:
 
     def reserve(self, name: str, dtype: np.dtype[Any], most: int) -> None:
         """Reserve space for at most `most` elements. Unwritten elements take no disk space."""
-        self._end = -(-self._end // ALIGN) * ALIGN
+        self._end = -(-self._end // ALIGNMENT) * ALIGNMENT
         self._arrays[name] = {"at": self._end, "dtype": _description(dtype), "count": most}
         self._end += most * dtype.itemsize
 
-    def write(self, name: str, at: int, part: Array) -> None:
+    def write(self, name: str, start: int, part: Array) -> None:
         """Write elements of a reserved array."""
         self._write(
-            _bytes(np.ascontiguousarray(part)), self._arrays[name]["at"] + at * part.dtype.itemsize
+            _as_bytes(np.ascontiguousarray(part)),
+            self._arrays[name]["at"] + start * part.dtype.itemsize,
         )
 
-    def put(self, name: str, array: Array) -> None:
+    def write_array(self, name: str, array: Array) -> None:
         """Write a whole array with its checksum."""
         flat = np.ascontiguousarray(array).reshape(-1)
         self.reserve(name, flat.dtype, len(flat))
         self.write(name, 0, flat)
-        total = zlib.crc32(_bytes(flat))
+        total = zlib.crc32(_as_bytes(flat))
         self._arrays[name] |= {"sum": total, "shape": list(array.shape)}
 
     def close(self, meta: dict[str, Any]) -> None:
@@ -278,7 +281,7 @@ def _description(dtype: np.dtype[Any]) -> Any:
 
 def find(path: Path, name: str, key: str) -> Entry | None:
     """Return a valid entry of a trace folder, or None."""
-    for folder in folders_of(path):
+    for folder in find_folders(path):
         with contextlib.suppress(DamagedError):
             return Entry(folder / f"{name}-{key}.cache")
     return None
@@ -294,7 +297,7 @@ def make(
     ("tiles.5eed", "tiles.1f0c") the newest `most` entries remain.
     """
     failure: OSError | None = None
-    for folder in folders_of(path):
+    for folder in find_folders(path):
         try:
             writer = Writer(folder / f"{name}-{key}.cache")
         except OSError as error:
@@ -307,7 +310,7 @@ def make(
             continue
         finally:
             writer.abandon()
-        _tidy(folder, name, key, most)
+        _remove_old_entries(folder, name, key, most)
         with contextlib.suppress(DamagedError):
             return Entry(folder / f"{name}-{key}.cache")
     raise failure or OSError("no folder for what is derived from the trace")
@@ -315,13 +318,13 @@ def make(
 
 def remove(path: Path, key: str) -> None:
     """Remove all entries of a key, because one of them is damaged."""
-    for folder in folders_of(path):
+    for folder in find_folders(path):
         for entry in folder.glob(f"*-{key}.cache"):
             with contextlib.suppress(OSError):
                 entry.unlink()
 
 
-def _tidy(folder: Path, name: str, key: str, most: int) -> None:
+def _remove_old_entries(folder: Path, name: str, key: str, most: int) -> None:
     with contextlib.suppress(OSError):
         family = []
         for path in folder.iterdir():

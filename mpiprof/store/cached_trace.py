@@ -21,7 +21,7 @@ from mpiprof.trace.records import Records
 from mpiprof.trace.trace import Workers
 
 # Small tables that take a pass over the trace. Values of unsupported types are not cached.
-KEPT = frozenset(
+CACHED_TABLES = frozenset(
     (
         "callsites",
         "causes",
@@ -40,7 +40,7 @@ KEPT = frozenset(
         "wrong",
     )
 )
-LONGEST = 100  # maximum number of characters of an entry's name
+MAX_NAME_LENGTH = 100  # maximum number of characters of an entry's name
 
 
 def open_trace(
@@ -52,23 +52,23 @@ def open_trace(
     machine: a usable machine table that replaces the recorded one; None keeps that.
     """
     keep_freed()
-    kept = {name: partial(_derived, name) for name in KEPT & DERIVED.keys()}
+    caching = {name: partial(_derive_cached, name) for name in CACHED_TABLES & DERIVED.keys()}
     folder = open_converted(path)
     if workers is not None:
-        refuse_plain(folder)
-    trace = _Trace(folder, {**DERIVED, **kept, "shapes": name_native_shapes}, workers)
+        require_dataset(folder)
+    trace = _Trace(folder, {**DERIVED, **caching, "shapes": name_native_shapes}, workers)
     trace.given_machine = machine
     return trace
 
 
-def refuse_unread(trace: Trace) -> None:
+def refuse_unreadable(trace: Trace) -> None:
     """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
     if not len(trace.callsites) and trace.logs.cut:
         why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
         raise TraceError(f"{trace.path}: no readable call ({why}): record the program again")
 
 
-def refuse_plain(folder: Path) -> None:
+def require_dataset(folder: Path) -> None:
     """Raise UsageError for a trace that is no data set."""
     if not (folder / dataset.NAME).exists():
         raise UsageError(
@@ -85,31 +85,31 @@ class _Trace(Trace):
         make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
         if self.nodes < 2:
             return make(self)
-        found: dict[str, Clock] = _kept(self, "clocks", lambda: make(self))
+        found: dict[str, Clock] = _read_or_make(self, "clocks", lambda: make(self))
         return found
 
 
-def key_of(trace: Trace) -> str:
+def cache_key(trace: Trace) -> str:
     """Return the key of a trace's entries, computed at the first request."""
     known: dict[str, str] = trace.__dict__
     if "_cache_key" not in known:
-        known["_cache_key"] = cache.key_of(trace)
+        known["_cache_key"] = cache.compute_key(trace)
     return known["_cache_key"]
 
 
-def _derived(name: str, trace: Trace, *arguments: Any) -> Any:
+def _derive_cached(name: str, trace: Trace, *arguments: Any) -> Any:
     make: Callable[..., Any] = DERIVED[name]
     numbers = [a if isinstance(a, tuple) else (a,) for a in arguments]
     if any(type(n) is not int for of in numbers for n in of):
         return make(trace, *arguments)
     entry_name = ".".join([name, *("_".join(map(str, of)) for of in numbers if of)])
-    if len(entry_name) > LONGEST:
+    if len(entry_name) > MAX_NAME_LENGTH:
         return make(trace, *arguments)
-    return _kept(trace, entry_name, lambda: make(trace, *arguments))
+    return _read_or_make(trace, entry_name, lambda: make(trace, *arguments))
 
 
-def _kept(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
-    key = key_of(trace)
+def _read_or_make(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
+    key = cache_key(trace)
     entry = cache.find(trace.path, name, key)
     if entry is not None:
         try:

@@ -24,10 +24,10 @@ from mpiprof.interface.installation import install_command
 from mpiprof.interface.progress import show_progress
 from mpiprof.trace.malloc_tuning import keep_freed
 
-LOCAL = "local:"
-MOST = 1024  # processes of this machine
-AHEAD = 8  # unfetched items per thread, running or done; they occupy the worker's memory
-PATIENCE_S = 10  # for a scheduler to answer, and for its first worker
+LOCAL_PREFIX = "local:"
+MAX_WORKERS = 1024  # processes of this machine
+ITEMS_AHEAD = 8  # unfetched items per thread, running or done; they occupy the worker's memory
+CONNECT_TIMEOUT_S = 10  # for a scheduler to answer, and for its first worker
 TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # the same from Python 3.11 on
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -58,20 +58,20 @@ class Workers:
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
-        count, ahead = len(self.client.nthreads()), AHEAD * max(self.threads(), 1)
+        count, ahead = len(self.client.nthreads()), ITEMS_AHEAD * max(self.threads(), 1)
         # The function may be large. As a separate task it is sent once to each worker, also to new
         # ones.
-        given = self.client.submit(_given, function, pure=False)
+        given = self.client.submit(_serialise_function, function, pure=False)
         left = iter(items)
         futures: deque[Any] = deque()
         with show_progress(f"reading on {count} worker{'s' * (count != 1)}", len(items)) as step:
             try:
                 while True:
                     for item in islice(left, ahead - len(futures)):
-                        futures.append(self.client.submit(_called, given, item, pure=False))
+                        futures.append(self.client.submit(_call_function, given, item, pure=False))
                     if not futures:
                         return
-                    found = self._result(futures[0])
+                    found = self._wait_for_result(futures[0])
                     futures.popleft()  # so that the worker frees it
                     step(1)
                     yield found
@@ -88,12 +88,12 @@ class Workers:
                 if self.client.status == "running":
                     self.client.cancel([*futures, given])
 
-    def _result(self, future: Any) -> Any:
+    def _wait_for_result(self, future: Any) -> Any:
         """Wait for a result, as long as a worker exists or may soon appear."""
         without = 0
         while True:
             try:
-                return future.result(timeout=PATIENCE_S)
+                return future.result(timeout=CONNECT_TIMEOUT_S)
             except TIMEOUTS:
                 if future.done():
                     raise
@@ -104,44 +104,44 @@ class Workers:
                 )
 
 
-def _given(function: Function) -> Function:
+def _serialise_function(function: Function) -> Function:
     return function
 
 
-def _called(function: Callable[[Item], Result], item: Item) -> Result:
+def _call_function(function: Callable[[Item], Result], item: Item) -> Result:
     keep_freed()
     return function(item)
 
 
 @contextlib.contextmanager
-def connected(named: str | None) -> Iterator[Workers | None]:
+def connect_workers(address: str | None) -> Iterator[Workers | None]:
     """Yield the workers of --dask, or None without --dask; UsageError if there are no workers."""
-    if named is None:
+    if address is None:
         yield None
         return
     try:
         import distributed
     except ImportError:
-        raise _missing("dask") from None
+        raise _missing_dask_error("dask") from None
     with contextlib.ExitStack() as opened:
-        if named.startswith(LOCAL):
-            address: Any = opened.enter_context(_processes(distributed, named))
-            client = opened.enter_context(distributed.Client(address))
+        if address.startswith(LOCAL_PREFIX):
+            parsed: Any = opened.enter_context(_start_local_cluster(distributed, address))
+            client = opened.enter_context(distributed.Client(parsed))
         else:
-            client = opened.enter_context(_client(distributed, named))
-        _compare_versions(client, named)
+            client = opened.enter_context(_connect_client(distributed, address))
+        _compare_versions(client, address)
         yield Workers(client)
 
 
-def _processes(distributed: Any, named: str) -> Any:
+def _start_local_cluster(distributed: Any, named: str) -> Any:
     """Return a cluster of so many processes of this machine."""
-    number = named.removeprefix(LOCAL)
-    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MOST):
-        raise UsageError(f"--dask {named}: not a number of processes, such as {LOCAL}2")
+    number = named.removeprefix(LOCAL_PREFIX)
+    if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= MAX_WORKERS):
+        raise UsageError(f"--dask {named}: not a number of processes, such as {LOCAL_PREFIX}2")
     try:  # without keys, the scheduler would run code of any user of this machine
         security = distributed.Security.temporary()
     except ImportError:
-        raise _missing("cryptography") from None
+        raise _missing_dask_error("cryptography") from None
     return distributed.LocalCluster(
         n_workers=int(number),
         threads_per_worker=1,
@@ -151,24 +151,24 @@ def _processes(distributed: Any, named: str) -> Any:
     )
 
 
-def _missing(name: str) -> UsageError:
+def _missing_dask_error(name: str) -> UsageError:
     return UsageError(f"--dask requires {name}: {install_command('dask')}")
 
 
-def _client(distributed: Any, named: str) -> Any:
+def _connect_client(distributed: Any, named: str) -> Any:
     """Return a client of a running scheduler; raises UsageError if none answers."""
     for name in ("distributed", "distributed.client"):  # the second has a separate level
         # mpiprof reports failures itself, on one line.
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    address = _address(named)
+    address = _read_address(named)
     try:  # Client alone would wait for ever for a foreign server, and print at the end
-        asyncio.run(asyncio.wait_for(_identified(distributed, address), PATIENCE_S))
-        client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
+        asyncio.run(asyncio.wait_for(_check_identity(distributed, address), CONNECT_TIMEOUT_S))
+        client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except Exception as error:  # of any type, because any server may listen there
-        why = " ".join(str(error).split())[:200] or f"no answer for {PATIENCE_S} s"
+        why = " ".join(str(error).split())[:200] or f"no answer for {CONNECT_TIMEOUT_S} s"
         raise UsageError(f"--dask {named}: no scheduler answers there ({why})") from None
     try:
-        client.wait_for_workers(1, timeout=PATIENCE_S)
+        client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
     except TIMEOUTS:
         client.close()
         raise UsageError(
@@ -177,7 +177,7 @@ def _client(distributed: Any, named: str) -> Any:
     return client
 
 
-def _address(named: str) -> str:
+def _read_address(named: str) -> str:
     """Return a scheduler's address, read from its file if a file is named."""
     path = Path(named)
     if path.is_file():
@@ -196,12 +196,12 @@ def _address(named: str) -> str:
     if ":" not in named:
         raise UsageError(
             f"--dask {named}: no such scheduler file: pass a file, an address such as "
-            f"tcp://host:8786, or {LOCAL}N"
+            f"tcp://host:8786, or {LOCAL_PREFIX}N"
         )
     return named
 
 
-async def _identified(distributed: Any, address: str) -> None:
+async def _check_identity(distributed: Any, address: str) -> None:
     """Raise an exception unless a Dask scheduler identifies itself at an address."""
     arguments = distributed.Security().get_connection_args("client")
     async with distributed.rpc(address, connection_args=arguments) as there:
@@ -213,7 +213,7 @@ async def _identified(distributed: Any, address: str) -> None:
 def _compare_versions(client: Any, named: str) -> None:
     """Raise UsageError if workers have no or another mpiprof, because results would differ."""
     try:
-        found = set(client.run(version).values())
+        found = set(client.run(mpiprof_version).values())
     except Exception as error:  # any exception, because a missing function may fail in many ways
         why = " ".join(str(error).split())[:200]
         raise UsageError(
@@ -228,6 +228,6 @@ def _compare_versions(client: Any, named: str) -> None:
         )
 
 
-def version() -> str:
+def mpiprof_version() -> str:
     """Return the version of mpiprof in the calling process."""
     return __version__

@@ -24,17 +24,17 @@ KINDS: dict[str, Any] = {
 TEXT = ("str", "string", "object")
 
 
-class _Packing:
+class _Packer:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.count = 0
 
-    def array(self, values: Any) -> str:
+    def pack_array(self, values: Any) -> str:
         array = np.ascontiguousarray(values)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"an array of {array.dtype}")
         self.count += 1
-        self.writer.put(f"a{self.count}", array)
+        self.writer.write_array(f"a{self.count}", array)
         return f"a{self.count}"
 
     def pack(self, value: Any) -> Any:
@@ -51,9 +51,9 @@ class _Packing:
         if isinstance(value, dict):
             return {"dict": [[self.pack(k), self.pack(v)] for k, v in value.items()]}
         if isinstance(value, np.ndarray):
-            return {"array": self.array(value)}
+            return {"array": self.pack_array(value)}
         if isinstance(value, pd.DataFrame):
-            columns = [[str(name), self.column(value[name])] for name in value.columns]
+            columns = [[str(name), self.pack_column(value[name])] for name in value.columns]
             return {"frame": [len(value), columns]}
         name = type(value).__name__
         if KINDS.get(name) is type(value):
@@ -61,17 +61,20 @@ class _Packing:
             return {"kind": [name, [[k, self.pack(v)] for k, v in fields.items()]]}
         raise TypeError(f"a value of {type(value)}")
 
-    def column(self, series: pd.Series[Any]) -> Any:
+    def pack_column(self, series: pd.Series[Any]) -> Any:
         dtype = series.dtype
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-            return {"plain": self.array(series.to_numpy())}
+            return {"plain": self.pack_array(series.to_numpy())}
         if isinstance(dtype, pd.CategoricalDtype):
             names = [self.pack(c) for c in series.cat.categories.tolist()]
-            return {"category": [self.array(series.cat.codes.to_numpy()), names]}
+            return {"category": [self.pack_array(series.cat.codes.to_numpy()), names]}
         if str(dtype) == "Int64":
             missing = series.isna().to_numpy()
             return {
-                "nullable": [self.array(series.fillna(0).to_numpy(np.int64)), self.array(missing)]
+                "nullable": [
+                    self.pack_array(series.fillna(0).to_numpy(np.int64)),
+                    self.pack_array(missing),
+                ]
             }
         if str(dtype) in TEXT:
             return {"values": [str(dtype), [self.pack(v) for v in series.tolist()]]}
@@ -80,7 +83,7 @@ class _Packing:
 
 def write(value: Any, writer: Writer) -> dict[str, Any]:
     """Write a value into an entry and return its description; TypeError for unsupported types."""
-    return {"value": _Packing(writer).pack(value)}
+    return {"value": _Packer(writer).pack(value)}
 
 
 def read(entry: Entry) -> Any:
@@ -91,10 +94,10 @@ def read(entry: Entry) -> Any:
         raise DamagedError(str(error)) from None
 
 
-def _array(entry: Entry, name: Any) -> Any:
+def _read_array(entry: Entry, name: Any) -> Any:
     if entry.dtype(name).kind not in "biuf":
         raise DamagedError("an array of no numbers")
-    return entry.array(name, entry.dtype(name))
+    return entry.read_array(name, entry.dtype(name))
 
 
 def _unpack(entry: Entry, packed: Any) -> Any:
@@ -112,10 +115,12 @@ def _unpack(entry: Entry, packed: Any) -> Any:
     if tag == "dict":
         return {_unpack(entry, k): _unpack(entry, v) for k, v in content}
     if tag == "array":
-        return _array(entry, content)
+        return _read_array(entry, content)
     if tag == "frame":
         rows, columns = content
-        found = pd.DataFrame({str(n): _column(entry, c) for n, c in columns}, index=range(rows))
+        found = pd.DataFrame(
+            {str(n): _read_column(entry, c) for n, c in columns}, index=range(rows)
+        )
         return found.reset_index(drop=True)
     if tag == "kind":
         name, fields = content
@@ -123,15 +128,15 @@ def _unpack(entry: Entry, packed: Any) -> Any:
     raise DamagedError("a value of an unknown kind")
 
 
-def _column(entry: Entry, packed: dict[str, Any]) -> Any:
+def _read_column(entry: Entry, packed: dict[str, Any]) -> Any:
     ((tag, content),) = packed.items()
     if tag == "plain":
-        return _array(entry, content)
+        return _read_array(entry, content)
     if tag == "category":
         codes, names = content
-        return pd.Categorical.from_codes(_array(entry, codes), _unpack(entry, names))
+        return pd.Categorical.from_codes(_read_array(entry, codes), _unpack(entry, names))
     if tag == "nullable":
-        values, missing = (_array(entry, name) for name in content)
+        values, missing = (_read_array(entry, name) for name in content)
         return pd.arrays.IntegerArray(values, missing)
     if tag == "values":
         dtype, values = content

@@ -62,10 +62,10 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
             first, count = int(firsts[rank]), int(found.used[rank])
             blocks.append(_rank_in_order(writer, segments, first, count, rank, number))
             progress(0.7 + 0.3 * (rank + 1) / trace.ranks)
-    writer.put("blocks", np.concatenate(blocks))
+    writer.write_array("blocks", np.concatenate(blocks))
     with np.errstate(invalid="ignore"):
-        writer.put("lateness", found.late_ns / found.late_count)
-    writer.put("calls", found.calls)
+        writer.write_array("lateness", found.late_ns / found.late_count)
+    writer.write_array("calls", found.calls)
     return {
         "begin_ns": trace.started_ns,
         "end_ns": found.end_ns,

@@ -62,10 +62,10 @@ class Events:
         self.entry = entry
         self.ranks = trace.ranks
         self.shapes = len(trace.tables.shapes)
-        self.blocks = entry.array("blocks", BLOCKS)
-        self.lateness = entry.array("lateness", "<f8")
-        self.calls = entry.array("calls", "<i8")  # segments per shape
-        self.instances = entry.count("instances")
+        self.blocks = entry.read_array("blocks", BLOCKS)
+        self.lateness = entry.read_array("lateness", "<f8")
+        self.calls = entry.read_array("calls", "<i8")  # segments per shape
+        self.instances = entry.count_elements("instances")
         self.meta = entry.meta
         b = self.blocks
         good = len(self.lateness) == self.ranks and len(self.calls) == max(self.shapes, 1)
@@ -77,7 +77,7 @@ class Events:
                 and b["n"].min() > 0
                 and b["n"].max() <= BLOCK
                 and b["at"].min() >= 0
-                and int((b["at"] + b["n"]).max()) <= entry.count("segments")
+                and int((b["at"] + b["n"]).max()) <= entry.count_elements("segments")
             )
         )
         if not good or not {"begin_ns", "end_ns", "segments", "algorithms"} <= set(self.meta):
@@ -111,7 +111,7 @@ class Events:
         new = np.flatnonzero(np.concatenate([[True], blocks["at"][1:] != ends[:-1]]))
         lasts = np.concatenate([new[1:], [len(blocks)]]) - 1
         spans = zip(blocks["at"][new].tolist(), ends[lasts].tolist(), strict=True)
-        found = self.entry.read_all("segments", list(spans), SEGMENT)
+        found = self.entry.read_spans("segments", list(spans), SEGMENT)
         ranks = np.repeat(blocks["rank"].astype(np.int64), blocks["n"])
         inside = (found["enter"] < t1) & ((found["exit"] > t0) | (found["enter"] >= t0))
         if not inside.all():

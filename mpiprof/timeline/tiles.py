@@ -174,7 +174,7 @@ def build(
     # Every level has at most one sum per segment. Unwritten space takes no disk space.
     writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
     builder.tile(top_level(events), 0)
-    writer.put("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
+    writer.write_array("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
     return {}
 
 
@@ -188,7 +188,7 @@ class Tiles:
         self.size = (int(row_of.max(initial=0)) + 1, int(class_of.max(initial=0)) + 1)
         self.kept: dict[tuple[int, int], tuple[int, int]] = {}
         if entry is not None:
-            for level, index, at, n in entry.array("tiles", "<i8").tolist():
+            for level, index, at, n in entry.read_array("tiles", "<i8").tolist():
                 self.kept[level, index] = (at, n)
 
     def sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:

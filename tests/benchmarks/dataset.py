@@ -31,7 +31,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.formats import dataset
 from mpiprof.interface.progress import show_progress
 from mpiprof.metrics import batch_map, library_algorithms
-from mpiprof.store.dask_workers import LOCAL, Workers, connected
+from mpiprof.store.dask_workers import LOCAL_PREFIX, Workers, connect_workers
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
@@ -172,7 +172,7 @@ def measured(folder: Path, counts: Sequence[int], laps: int) -> dict[int, list[F
     found: dict[int, list[Found]] = {count: [] for count in counts}
     for lap in range(laps):
         for count, readings in found.items():
-            with connected(f"{LOCAL}{count}") as workers:
+            with connect_workers(f"{LOCAL_PREFIX}{count}") as workers:
                 assert workers is not None
                 workers.client.run(_warm)
                 readings.append(read(folder, workers, lap == 0 and count == max(counts)))

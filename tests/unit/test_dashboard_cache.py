@@ -67,7 +67,7 @@ def same(one: Any, other: Any) -> bool:
 def derive_all(trace: Trace) -> dict[str, Any]:
     """Return all cached values, for the first call site if one is required."""
     found: dict[str, Any] = {"clocks": trace.clocks}
-    for name in sorted(cached_trace.KEPT & DERIVED.keys()):
+    for name in sorted(cached_trace.CACHED_TABLES & DERIVED.keys()):
         found[name] = trace.derive(name, *ARGUMENTS.get(name, ()))
     return found
 
@@ -113,13 +113,13 @@ def test_records_in_an_open_window_change_the_key(tmp_path: Path) -> None:
     folder = made(tmp_path / "trace", finished=False)
     log = folder / "rank-000000.log"
     times = log.stat()
-    before = cache.key_of(Trace(folder))
+    before = cache.compute_key(Trace(folder))
     records = np.zeros(61, RECORD_TYPE)
     records["kind"] = records["enter_ns"] = records["exit_ns"] = 1
     log.write_bytes(head_chunk() + chunks(records, 0, 0, 0, window=True))
     os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert log.stat().st_size == times.st_size
-    assert cache.key_of(Trace(folder)) != before
+    assert cache.compute_key(Trace(folder)) != before
 
 
 def entries(folder: Path) -> list[Path]:
@@ -130,7 +130,7 @@ def entries(folder: Path) -> list[Path]:
 def segments(folder: Path) -> Any:
     """Return all segments and their ranks, from the cache if it is valid."""
     trace = Trace(folder, DERIVED)
-    events = build.open_or_build(trace, cache.key_of(trace))
+    events = build.open_or_build(trace, cache.compute_key(trace))
     found, ranks = events.window(events.begin_ns, events.end_ns + 1)
     return found.tolist(), ranks.tolist()
 
@@ -172,7 +172,7 @@ def test_flips_in_arrays_are_noticed(folder: Path) -> None:
 def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
     segments(folder)
     trace = Trace(folder, DERIVED)
-    events = build.open_or_build(trace, cache.key_of(trace))
+    events = build.open_or_build(trace, cache.compute_key(trace))
     (path,) = (folder / "cache").glob("timeline-*")
     content = bytearray(path.read_bytes())
     content[28:32] = b"\x7f\xff\xff\x7f"  # the shape of the first segment
@@ -218,7 +218,7 @@ def test_where_the_trace_cannot_be_written_to_the_home_is_used(
 def test_without_a_cache_folder_values_are_derived_each_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "folders_of", lambda _: iter(()))
+    monkeypatch.setattr(cache, "find_folders", lambda _: iter(()))
     assert len(cached_trace.open_trace(folder).instances) == 60
 
 

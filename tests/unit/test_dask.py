@@ -174,7 +174,7 @@ def test_few_items_are_under_way_and_all_come_in_order(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Finished results that are not fetched yet occupy the workers' memory."""
-    monkeypatch.setattr(dask_workers, "AHEAD", 2)
+    monkeypatch.setattr(dask_workers, "ITEMS_AHEAD", 2)
     taken: list[int] = []
 
     class Items(list[int]):
@@ -203,7 +203,7 @@ def test_workers_need_the_same_mpiprof(
     absent = types.ModuleType("absent")  # importable here, but not in the workers
     exec("def version(): return '9.9'", vars(absent))
     monkeypatch.setitem(sys.modules, "absent", absent)
-    monkeypatch.setattr(dask_workers, "version", vars(absent)["version"])
+    monkeypatch.setattr(dask_workers, "mpiprof_version", vars(absent)["version"])
     code, out, err = run_verb(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot import mpiprof" in err

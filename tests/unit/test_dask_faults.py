@@ -64,7 +64,7 @@ def _slow(*_: object) -> int:
 def test_wrong_use_is_one_line(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT_S", 0.5)
     dead = tmp_path / "dead.json"
     dead.write_text('{"address": "tcp://127.0.0.1:9"}')
     others = {"empty": b"", "binary": b"\x93NUMPY\x01", "list": b"[]", "number": b'{"address": 5}'}
@@ -126,12 +126,12 @@ def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
     """For example, a client writes a traceback if its scheduler disappears."""
     logger = logging.getLogger("distributed.client")
     logger.setLevel(logging.WARNING)
-    with dask_workers.connected(cluster.scheduler_address):
+    with dask_workers.connect_workers(cluster.scheduler_address):
         assert not logger.isEnabledFor(logging.ERROR)
 
 
 def test_the_loss_of_all_workers_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_workers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT_S", 0.3)
     with started() as made, distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)
         assert next(found).found == 1

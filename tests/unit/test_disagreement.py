@@ -14,7 +14,7 @@ from support.synthetic import Synthetic
 
 import mpiprof
 from mpiprof.store.cached_trace import open_trace
-from mpiprof.store.dask_workers import connected
+from mpiprof.store.dask_workers import connect_workers
 
 RANKS, ROUNDS, MS = 4, 40_000, 1_000_000
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -60,7 +60,7 @@ def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
     found = mpiprof.open(folder).wrong
     assert len(found) == 1  # the second is of the same class
     assert mpiprof.open(to).wrong == found
-    with connected("local:2") as workers:
+    with connect_workers("local:2") as workers:
         assert open_trace(to, workers).wrong == found
 
 

@@ -32,7 +32,7 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
         left[0, leaves_early] = came[0, 5] - 100 * US
     made.collective("allreduce", came, left, sent=64, received=64, algorithm="recursive_doubling")
     trace = mpiprof.open(made.write(folder))
-    key = cache.key_of(trace)
+    key = cache.compute_key(trace)
     return Timeline(trace, build.open_or_build(trace, key), key)
 
 

@@ -80,7 +80,7 @@ def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
     trace.write(folder)
     (folder / network_topology.FILE).write_text(text)
     opened = mpiprof.open(folder)
-    key = cache.key_of(opened)
+    key = cache.compute_key(opened)
     timeline = Timeline(opened, build.open_or_build(opened, key), key)
     whole = (0, timeline.length_ns, 100, "operation", "switches", frozenset(""), np.arange(6))
     shown = timeline.shown(Request(*whole))

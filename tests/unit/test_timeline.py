@@ -63,7 +63,7 @@ def made(folder: Path, ranks: int = RANKS, loops: int = 60, seed: int = 1) -> Pa
 def opened(folder: Path) -> Timeline:
     """Return the timeline of a trace, with a new cache."""
     trace = mpiprof.open(folder)
-    key = cache.key_of(trace)
+    key = cache.compute_key(trace)
     return Timeline(trace, timeline_build.open_or_build(trace, key), key)
 
 
@@ -369,7 +369,7 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
     found.make(need, lambda _: None)
     entry = cache.find(found.trace.path, need.name, found.key)
     assert entry is not None
-    tiles = entry.array("tiles", "<i8")
+    tiles = entry.read_array("tiles", "<i8")
     assert 0 < len(tiles) < 100
     assert tiles[:, 3].max() <= 2 * timeline_tiles.BINS
     monkeypatch.setattr(timeline, "MOST_EVENTS", 0)

@@ -35,7 +35,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
         made.collective(operation, arrivals, exits, operation, site=f"app.py:{half + 1}:step")
     made.started_ns, made.ended_ns = 0, 10_000 + STEP * LOOPS
     trace = mpiprof.open(made.write(tmp_path / "trace"))
-    key = cache.key_of(trace)
+    key = cache.compute_key(trace)
     return Timeline(trace, timeline_build.open_or_build(trace, key), key)
 
 
