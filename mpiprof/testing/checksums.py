@@ -9,12 +9,12 @@ from pathlib import Path
 from mpiprof.trace.checksum import chunk_sum, closed
 from mpiprof.trace.writer import CHUNK, HEADER
 
-PLACES = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
+HEADER_OFFSETS = {"thread": ("<u2", 8), "window": ("<u2", 10), "check": ("<u4", 12)}
 
 
-def seal(folder: Path) -> Path:
+def upgrade_folder(folder: Path) -> Path:
     """Rewrite a trace of Synthetic.write as version 2 of the format; returns the folder."""
-    chunks = Counter({path.stem: _log(path) for path in folder.glob("*.log")})
+    chunks = Counter({path.stem: _upgrade_log(path) for path in folder.glob("*.log")})
     for path in folder.glob("*.tables"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
@@ -26,20 +26,20 @@ def seal(folder: Path) -> Path:
     return folder
 
 
-def _log(path: Path) -> int:
+def _upgrade_log(path: Path) -> int:
     """Rewrite a log and return its number of chunks."""
     content = path.read_bytes()
     head, *parts = [content[at : at + CHUNK] for at in range(0, len(content), CHUNK)]
     described = json.loads(head.split(b"\n")[0])
-    others = [field for field in HEADER if field[0] not in PLACES]
-    described["header"] = [*others, *([name, *place] for name, place in PLACES.items())]
+    others = [field for field in HEADER if field[0] not in HEADER_OFFSETS]
+    described["header"] = [*others, *([name, *place] for name, place in HEADER_OFFSETS.items())]
     described["version"] = 2
     line = closed(json.dumps(described).encode()) + b"\n"
-    path.write_bytes(line.ljust(CHUNK, b"\0") + b"".join(map(_sealed, parts)))
+    path.write_bytes(line.ljust(CHUNK, b"\0") + b"".join(map(_add_chunk_checksum, parts)))
     return len(parts)
 
 
-def _sealed(chunk: bytes) -> bytes:
+def _add_chunk_checksum(chunk: bytes) -> bytes:
     thread, window = chunk[8:10], chunk[12:14]
     body = chunk[:8] + thread + window + bytes(4) + chunk[16:]
     return body[:12] + chunk_sum(body, 12).to_bytes(4, "little") + body[16:]

@@ -24,7 +24,7 @@ from mpiprof.trace.writer import (
     runs,
 )  # fmt: skip
 
-ALONE = 32  # up to this many ranks on one node, each rank has its own files
+RANKS_PER_FILE = 32  # up to this many ranks on one node, each rank has its own files
 # A link of 10 us and 1 ns per byte, so that T(m) = 10000 + m ns exactly.
 LINK = {
     "alpha_ns": 10_000.0,
@@ -85,16 +85,16 @@ class Synthetic:
         self.members: dict[str, list[list[int]]] = {}
         self.sequence: dict[str, int] = {}
         self.started_ns, self.ended_ns = 1_000, 10**12
-        self.communicator("world", list(range(ranks)))
+        self.add_communicator("world", list(range(ranks)))
 
-    def local(self, rank: int, times: Any) -> Int:
+    def to_local(self, rank: int, times: Any) -> Int:
         """Convert times from the joint clock to the clock of a rank's node."""
         node = self.nodes[rank]
         t = np.asarray(times, np.int64)
         local: Int = t - self.offsets[node] - np.rint(t * self.drifts[node]).astype(np.int64)
         return local
 
-    def communicator(
+    def add_communicator(
         self,
         name: str,
         members: list[int],
@@ -128,7 +128,7 @@ class Synthetic:
                 self.lines[rank].append(line)
         return name
 
-    def site(self, rank: int, frame: str | dict[str, Any]) -> int:
+    def add_site(self, rank: int, frame: str | dict[str, Any]) -> int:
         """Return the id of a site, given as "app.py:12:step" or as a frame."""
         if isinstance(frame, str):
             file, line, function = frame.split(":")
@@ -140,7 +140,7 @@ class Synthetic:
             self.lines[rank].append({"rank": rank, "site": known[key], "frames": [frame]})
         return known[key]
 
-    def shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
+    def add_shape(self, rank: int, operation: str, communicator: str, **more: Any) -> int:
         """Return the id of a shape.
 
         more: site, root, sent, received, algorithm, flags, type, reduction.
@@ -155,7 +155,7 @@ class Synthetic:
                     "shape": known[key],
                     "operation": operation,
                     "communicator": list(self.members).index(communicator),
-                    "site": self.site(rank, more.get("site", "app.py:1:main")),
+                    "site": self.add_site(rank, more.get("site", "app.py:1:main")),
                     "root": more.get("root"),
                     "sent": more.get("sent"),
                     "received": more.get("received"),
@@ -172,18 +172,18 @@ class Synthetic:
         """Add records of one rank; times are on the joint clock, exit is 0 if open."""
         enter, exit_ = np.atleast_1d(enter), np.atleast_1d(exit_)
         records = np.zeros(len(enter), RECORD_TYPE)
-        records["enter_ns"] = self.local(rank, enter)
-        records["exit_ns"] = np.where(exit_ == 0, 0, self.local(rank, exit_))
+        records["enter_ns"] = self.to_local(rank, enter)
+        records["exit_ns"] = np.where(exit_ == 0, 0, self.to_local(rank, exit_))
         records["sequence"], records["shape"], records["kind"] = sequence, shape, kind
         self.records[rank].append(records)
 
-    def extension(self, rank: int, which: int, value: int) -> None:
+    def add_extension(self, rank: int, which: int, value: int) -> None:
         """Add an extension record for the record that is added next."""
         records = np.zeros(1, RECORD_TYPE)
         records["sequence"], records["exit_ns"], records["kind"] = which, value, EXTENSION
         self.records[rank].append(records)
 
-    def collective(
+    def add_collective(
         self,
         operation: str,
         arrivals: Any,
@@ -218,7 +218,7 @@ class Synthetic:
                 )
             }
             more |= {"flags": list(flags), "algorithm": algorithm}
-            shape = self.shape(rank, operation, communicator, **more)
+            shape = self.add_shape(rank, operation, communicator, **more)
             here = arrivals[:, i] >= 0
             self.add(rank, shape, numbers[here], arrivals[here, i], exits[here, i])
             if completions is not None:
@@ -226,17 +226,17 @@ class Synthetic:
                 done = exit_ > 0
                 self.add(rank, shape, numbers[here][done], enter[done], exit_[done], COMPLETION)
 
-    def start(
+    def add_start(
         self, rank: int, shape: int, sequence: int, nth: int, enter: int, wait: tuple[int, int]
     ) -> None:
         """Add the nth start of a persistent operation of one rank, and its completing Wait."""
         for kind, times in ((START, (enter, enter)), (COMPLETION, wait)):
-            self.extension(rank, 2, nth)
+            self.add_extension(rank, 2, nth)
             self.add(rank, shape, sequence, times[0], times[1], kind)
 
-    def clock(self, rank: int, reference: int, at: int, error: int, when: str = "init") -> None:
+    def add_clock(self, rank: int, reference: int, at: int, error: int, when: str = "init") -> None:
         """Add an exact clock line of a node leader, with the error that it claims."""
-        local = int(self.local(rank, at))
+        local = int(self.to_local(rank, at))
         self.lines[rank].append(
             {
                 "rank": rank,
@@ -244,21 +244,21 @@ class Synthetic:
                     "node": f"node-{self.nodes[rank]}",
                     "reference": reference,
                     "at_ns": local,
-                    "offset_ns": int(self.local(reference, at)) - local,
+                    "offset_ns": int(self.to_local(reference, at)) - local,
                     "error_ns": error,
                     "when": when,
                 },
             }
         )
 
-    def tables(self, rank: int, finished: bool = True) -> str:
+    def format_tables(self, rank: int, finished: bool = True) -> str:
         """Return the text of a rank's tables."""
         process = {
             "host": f"n{self.nodes[rank]}",
             "pid": 100 + rank,
             "node": f"node-{self.nodes[rank]}",
             "processors": [rank],
-            "started_ns": int(self.local(rank, self.started_ns)),
+            "started_ns": int(self.to_local(rank, self.started_ns)),
             "started": "2026-01-01T00:00:00Z",
             "size": self.ranks,
             "abi": "mpich",
@@ -266,7 +266,7 @@ class Synthetic:
         }
         lines: list[dict[str, Any]] = [{"rank": rank, "process": process}, *self.lines[rank]]
         if finished:
-            end = int(self.local(rank, self.ended_ns))
+            end = int(self.to_local(rank, self.ended_ns))
             lines.append(
                 {
                     "rank": rank,
@@ -287,22 +287,22 @@ class Synthetic:
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.write_meta(folder)
-        for name, ranks in self.files().items():
+        for name, ranks in self.list_files().items():
             with (folder / f"{name}.tables").open("w") as tables:
                 for rank in ranks:
                     done = finished if isinstance(finished, bool) else rank in finished
-                    tables.write(self.tables(rank, done))
+                    tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
                 log.write(head_chunk())
                 for rank in ranks:
                     self._append(log, rank)
         return folder
 
-    def files(self) -> dict[str, list[int]]:
+    def list_files(self) -> dict[str, list[int]]:
         """Return the names of logs and tables, without suffix, and the ranks in each."""
         found: dict[str, list[int]] = {}
         for rank in range(self.ranks):
-            alone = self.ranks <= ALONE
+            alone = self.ranks <= RANKS_PER_FILE
             name = f"rank-{rank:06d}" if alone else f"node-n{self.nodes[rank]}"
             found.setdefault(name, []).append(rank)
         return found

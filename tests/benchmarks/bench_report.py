@@ -19,7 +19,7 @@ def long_trace(folder: Path, instances: int) -> Path:
     arrivals = begins + random.integers(0, 20_000, (instances, 2))
     exits = arrivals.max(1, keepdims=True) + 5_000 + random.integers(0, 500, (instances, 2))
     for line, rows in enumerate(np.array_split(np.arange(instances), 4), 10):
-        made.collective("allreduce", arrivals[rows], exits[rows], site=f"app.py:{line}:main")
+        made.add_collective("allreduce", arrivals[rows], exits[rows], site=f"app.py:{line}:main")
     return made.write(folder)
 
 

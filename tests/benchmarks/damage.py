@@ -27,7 +27,7 @@ from benchmarks.checks import Row, store
 from mpiprof.errors import TraceError
 from mpiprof.formats import pack_writer
 from mpiprof.interface.progress import show_progress
-from mpiprof.testing.checksums import seal
+from mpiprof.testing.checksums import upgrade_folder
 from mpiprof.testing.synthetic import Synthetic
 
 MS = 1_000_000
@@ -45,19 +45,19 @@ Random = np.random.Generator
 def write(folder: Path) -> Path:
     """Write 3 ranks on 2 nodes with blocking and nonblocking calls on two communicators."""
     trace = Synthetic(3, nodes=[0, 0, 1], offsets=[0, 10**9], drifts=[0, 1e-6])
-    trace.communicator("pair", [0, 2])
+    trace.add_communicator("pair", [0, 2])
     random = np.random.default_rng(0)
     base = np.arange(1, 31)[:, None] * MS
     for i, operation in enumerate(("allreduce", "bcast", "alltoallv", "barrier")):
         arrivals = base + i * 100 * MS + random.integers(0, 1000, (30, 3))
         exits = arrivals.max(1)[:, None] + [[9, 8, 7]]
-        trace.collective(operation, arrivals, exits, root=0, site=f"app.py:{10 + i}:step")
+        trace.add_collective(operation, arrivals, exits, root=0, site=f"app.py:{10 + i}:step")
     late = base[:, :1] + 1000 * MS + np.zeros((1, 2), np.int64)
-    trace.collective("iallreduce", late, late + 5, "pair", completions=(late + 50, late + 90))
-    trace.clock(2, 0, 2000, 100)
-    trace.clock(2, 0, 10**11, 100, "finalize")
+    trace.add_collective("iallreduce", late, late + 5, "pair", completions=(late + 50, late + 90))
+    trace.add_clock(2, 0, 2000, 100)
+    trace.add_clock(2, 0, 10**11, 100, "finalize")
     trace.ended_ns = 10**11 + 1
-    return seal(trace.write(folder))
+    return upgrade_folder(trace.write(folder))
 
 
 def _bits(content: bytearray, used: int, random: Random) -> None:

@@ -56,15 +56,15 @@ CALLED = {
 def write(folder: Path, events: int, ranks: int) -> int:
     """Write a data set of about so many calls, in memory of a block; return how many."""
     made = Synthetic(ranks)
-    made.communicator("low", list(range(ranks // 2)))
-    made.communicator("high", list(range(ranks // 2, ranks)))
+    made.add_communicator("low", list(range(ranks // 2)))
+    made.add_communicator("high", list(range(ranks // 2, ranks)))
     for rank in range(ranks):
         for name, operations in CALLED.items():
             if any(rank in group for group in made.members[name]):
                 for operation in operations:
                     more = {"sent": 800, "received": 800, "site": f"{name}.py:1:{operation}"}
                     root = 0 if operation == "bcast" else None
-                    made.shape(rank, operation, name, root=root, **more)
+                    made.add_shape(rank, operation, name, root=root, **more)
     made.ended_ns = (events // ranks + 1) * STEP_NS * 2
     made.write(folder)
     with show_progress("writing", events) as step:

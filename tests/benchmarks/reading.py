@@ -44,23 +44,23 @@ def write(folder: Path, events: int, ranks: int) -> int:
     """Write a trace of about so many events, a piece at a time; return how many there are."""
     trace = Synthetic(ranks)
     half = ranks // 2
-    trace.communicator("low", list(range(half)))
-    trace.communicator("high", list(range(half, ranks)))
+    trace.add_communicator("low", list(range(half)))
+    trace.add_communicator("high", list(range(half, ranks)))
     loops = max(events // (ranks * len(BODY)), 1)
     trace.ended_ns = (loops + 1) * STEP_NS * len(BODY)
     shapes = [
         [
-            trace.shape(rank, operation, name, site=f"app.py:{10 + line}:loop", **more)
+            trace.add_shape(rank, operation, name, site=f"app.py:{10 + line}:loop", **more)
             for line, (operation, where, more) in enumerate(BODY)
             for name in [where if where == "world" else "low" if rank < half else "high"]
         ]
         for rank in range(ranks)
     ]
-    for name, members in trace.files().items():
+    for name, members in trace.list_files().items():
         with (folder / f"{name}.log").open("wb") as log:
             log.write(head_chunk())
             _write_chunks(log, members, loops, shapes)
-        (folder / f"{name}.tables").write_text("".join(map(trace.tables, members)))
+        (folder / f"{name}.tables").write_text("".join(map(trace.format_tables, members)))
     trace.write_meta(folder)
     return loops * len(BODY) * ranks
 

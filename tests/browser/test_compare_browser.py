@@ -22,7 +22,7 @@ def recorded(folder: Path, late_ms: int) -> Path:
     late = random.integers(0, MS // 10, (40, 8)) + late_ms * MS * (np.arange(8) == 3)
     arrivals = np.arange(1, 41)[:, None] * 20 * MS + late
     exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    made.collective("allreduce", arrivals, exits, site="solver.py:93:force")
+    made.add_collective("allreduce", arrivals, exits, site="solver.py:93:force")
     made.started_ns, made.ended_ns = 0, 900 * MS
     return made.write(folder)
 

@@ -316,10 +316,12 @@ def growing(instances: int, *, late: bool) -> Synthetic:
     """Return `instances` barriers of 2 ranks; with `late`, rank 0 enters one more barrier."""
     trace = Synthetic(2)
     begin = 10 * MS + np.arange(instances)[:, None] * MS + np.arange(2) * 1000
-    trace.collective("barrier", begin, begin + 10_000, sent=0, received=0, site="loop.py:5:main")
+    trace.add_collective(
+        "barrier", begin, begin + 10_000, sent=0, received=0, site="loop.py:5:main"
+    )
     if late:
         last = int(begin[-1, 0]) + MS
-        trace.collective(
+        trace.add_collective(
             "barrier", [[last, -1]], [[0, 0]], sent=0, received=0, site="loop.py:5:main"
         )
     trace.ended_ns = 100 * MS

@@ -36,8 +36,8 @@ def test_shares_of_time_equal_the_planted_shares(tmp_path: Path) -> None:
     made = Synthetic(2)
     made.started_ns, made.ended_ns = 0, 1_000
     for rank, times in ((0, (550, 875)), (1, (725, 0))):
-        made.add(rank, made.shape(rank, "barrier", "world"), 0, *times)
-    made.add(0, made.shape(0, "bcast", "world", root=0), 1, 900, 925)
+        made.add(rank, made.add_shape(rank, "barrier", "world"), 0, *times)
+    made.add(0, made.add_shape(0, "bcast", "world", root=0), 1, 900, 925)
     trace = mpiprof.open(made.write(tmp_path / "trace"))
     shares = raster_data.compute_time_shares(trace, 10, 8, lambda _: None)
     assert shares.operations == ("barrier", "bcast")
@@ -143,7 +143,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
         arrivals = 1_000_000 * i + random.integers(10_000, 500_000, (1, ranks))
         name = "x" * (100_000 if i % 20 == 0 else 300)
         exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
-        made.collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
+        made.add_collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
     made.ended_ns = 1_000_000 * (calls + 1)
     page = html.make_page(mpiprof.open(made.write(tmp_path / "trace")), "", lambda _: None)
     assert len(page) < 1_000_000

@@ -367,7 +367,7 @@ def growing(folder: Path, instances: int) -> None:
     """Write the trace of a running job."""
     trace = Synthetic(4)
     at = 10_000 + np.arange(instances)[:, None] * MS + np.arange(4) * 1000
-    trace.collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
+    trace.add_collective("barrier", at, at.max(1, keepdims=True) + np.arange(1, 5) * 100, sent=0)
     trace.write(folder, finished=False)
 
 

@@ -284,7 +284,7 @@ def add_statistics(made: Synthetic, rank: int, shape: int, sums: list[int], late
 def summarised(made: Synthetic, rank: int, shape: int, calls: int) -> None:
     made.add(rank, shape, 0, 1000 * calls, calls, kind=5)
     for which, value in ((3, 8 * calls), (4, 8 * calls), (5, 1000)):
-        made.extension(rank, which, value)
+        made.add_extension(rank, which, value)
 
 
 SUMS = [5000, 5, 100, 500, 700, 50, 2, 200, 3]
@@ -294,10 +294,10 @@ def test_members_of_two_groups_are_counted_from_the_lowest_rank(tmp_path: Path) 
     """Each group calls at its own call site: one row, with the statistics of the leader."""
     made = Synthetic(4)
     made.meta["record"] = "summary"
-    made.communicator("bridge", [2, 1], [3, 0])
+    made.add_communicator("bridge", [2, 1], [3, 0])
     for rank in range(4):
         site = "app.py:7:right" if rank in (0, 3) else "app.py:9:left"
-        shape = made.shape(rank, "allgather", "bridge", site=site)
+        shape = made.add_shape(rank, "allgather", "bridge", site=site)
         summarised(made, rank, shape, 10)
         if rank == 3:  # rank 0 of the group with the lowest world rank
             add_statistics(made, rank, shape, SUMS, latest=2)
@@ -315,7 +315,7 @@ def test_damaged_statistics_are_left_out(tmp_path: Path, field: int) -> None:
     made = Synthetic(2)
     made.meta["record"] = "summary"
     for rank in (0, 1):
-        shape = made.shape(rank, "allreduce", "world")
+        shape = made.add_shape(rank, "allreduce", "world")
         summarised(made, rank, shape, 10)
     damaged = list(SUMS)
     damaged[field] = -1 if field < 6 else 10**12
@@ -327,10 +327,10 @@ def test_damaged_statistics_are_left_out(tmp_path: Path, field: int) -> None:
 
 def test_statistics_among_events_change_nothing(tmp_path: Path) -> None:
     made = Synthetic(2)
-    made.collective("allreduce", [[10, 20], [40, 45]], [[30, 30], [50, 50]])
+    made.add_collective("allreduce", [[10, 20], [40, 45]], [[30, 30], [50, 50]])
     alone = mpiprof.open(made.write(tmp_path / "alone"))
     add_statistics(made, 0, 0, SUMS, latest=1)
-    made.collective("allreduce", [[60, 61]], [[70, 70]])
+    made.add_collective("allreduce", [[60, 61]], [[70, 70]])
     trace = mpiprof.open(made.write(tmp_path / "t"))
     assert trace.problems == [] and trace.statistics["latest_rank"].tolist() == [1]
     pd.testing.assert_frame_equal(trace.instances.head(2), alone.instances)

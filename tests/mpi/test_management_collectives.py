@@ -149,6 +149,6 @@ def test_waiting_is_computed_from_arrivals_and_exits_only() -> None:
 
 def test_old_logs_have_no_classes(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("barrier", [[1000] * 2], [[2000] * 2])
+    trace.add_collective("barrier", [[1000] * 2], [[2000] * 2])
     table: Any = mpiprof.open(trace.write(tmp_path / "t")).derive("spent")
     assert table.drop(columns="rank").isna().all().all()

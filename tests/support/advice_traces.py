@@ -48,7 +48,7 @@ def unrelated(folder: Path, random: Random, sites: int) -> Path:
         ranks = random.lognormal(0, random.uniform(0, 0.2), (INSTANCES, size))
         left = came.max(1)[:, None] + (took * noise * ranks).astype(np.int64)
         sent, received = _bytes(operation, size, contribution)
-        made.collective(
+        made.add_collective(
             operation, came, left, sent=sent, received=received, root=0, site=f"app.py:{10 + i}:f"
         )
     return made.write(folder)
@@ -80,7 +80,7 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
             took = (timing.finish - timing.arrivals) * off * random.lognormal(0, 0.02)
             left[n] = arrivals + took.astype(np.int64)
         sent, received = _bytes(operation, size, contribution)
-        made.collective(
+        made.add_collective(
             operation, came, left, sent=sent, received=received, root=0, site=f"app.py:{10 + i}:f"
         )
     return made.write(folder)

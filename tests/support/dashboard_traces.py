@@ -22,22 +22,22 @@ def plain(folder: Path, instances: int = 30) -> Path:
     0 to 0.07 ms after the first.
     """
     trace = Synthetic(8, nodes=[0] * 4 + [1] * 4, offsets=(0, 0), drifts=(0.0, 0.0))
-    halves = [trace.communicator(f"half {i}", list(range(4 * i, 4 * i + 4))) for i in (0, 1)]
+    halves = [trace.add_communicator(f"half {i}", list(range(4 * i, 4 * i + 4))) for i in (0, 1)]
     begin = 10 * MS + np.arange(instances)[:, None] * 20 * MS
     even = np.arange(8) * 10_000
     late = even + np.where(np.arange(8) == 5, 2 * MS, 0)
     first = begin + late
-    trace.collective("allreduce", first, _all(first), site=SITES[0], sent=1024, received=1024)
+    trace.add_collective("allreduce", first, _all(first), site=SITES[0], sent=1024, received=1024)
     second = begin + 6 * MS + even
     for i, half in enumerate(halves):
         part = second[:, 4 * i : 4 * i + 4]
-        trace.collective("alltoall", part, _all(part), half, 4096, 4096, site=SITES[1])
+        trace.add_collective("alltoall", part, _all(part), half, 4096, 4096, site=SITES[1])
     third = begin + 12 * MS + even
     leave = np.maximum(third, third[:, :1]) + 100_000
-    trace.collective("bcast", third, leave, root=0, site=SITES[2], sent=64, received=64)
+    trace.add_collective("bcast", third, leave, root=0, site=SITES[2], sent=64, received=64)
     trace.ended_ns = int(begin[-1, 0]) + 20 * MS
     for at in (trace.started_ns, trace.ended_ns):
-        trace.clock(4, 0, at, error=1)
+        trace.add_clock(4, 0, at, error=1)
     return trace.write(folder)
 
 
@@ -58,7 +58,7 @@ def lateness(late: Int) -> Synthetic:
     trace = Synthetic(late.shape[1])
     arrivals = np.arange(1, len(late) + 1)[:, None] * 10 * MS + late
     exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    trace.collective("allreduce", arrivals, exits, site="md.py:93:force")
+    trace.add_collective("allreduce", arrivals, exits, site="md.py:93:force")
     return trace
 
 
@@ -69,7 +69,7 @@ def of_size(folder: Path, ranks: int, instances: int) -> Path:
     begin = 10 * MS + np.arange(instances)[:, None] * 5 * MS
     arrivals = begin + np.arange(ranks)[None, :] % 7 * 1000
     arrivals[:, -1] += MS
-    trace.collective("allreduce", arrivals, _all(arrivals), site="main.py:3:main")
+    trace.add_collective("allreduce", arrivals, _all(arrivals), site="main.py:3:main")
     trace.ended_ns = int(begin[-1, 0]) + 5 * MS
     return trace.write(folder)
 
@@ -80,14 +80,14 @@ def hostile(folder: Path, secret: Path) -> Path:
     trace = Synthetic(4)
     trace.meta["program"] = SCRIPT + long
     trace.meta["mpi"] = SCRIPT
-    name = trace.communicator(f"{SCRIPT}{long}", [0, 1, 2, 3])
+    name = trace.add_communicator(f"{SCRIPT}{long}", [0, 1, 2, 3])
     begin = 10 * MS + np.arange(5)[:, None] * 5 * MS + np.arange(4) * 1000
     files = (SCRIPT, f"../../../../../{secret}", str(secret), f"{secret.parent}/link.py", long)
     for i, file in enumerate(files):
         frame = {"file": file, "line": 1, "function": f"{SCRIPT}{long}"}
         times = begin + i * 500_000
         site = dict.fromkeys(range(4), frame)
-        trace.collective("barrier", times, _all(times), name, 0, 0, site=site)
+        trace.add_collective("barrier", times, _all(times), name, 0, 0, site=site)
     trace.ended_ns = 60 * MS
     trace.write(folder)
     (folder / "selection.jsonl").write_text(

@@ -31,7 +31,7 @@ def _random(trace: Synthetic, communicator: str, operation: str, seed: int, coun
     exits = arrivals.max(1, keepdims=True) + random.integers(1, 9_001, (count, members))
     root = 0 if operation == "bcast" else None
     site = f"{communicator}.py:{seed}:{operation}"
-    trace.collective(operation, arrivals, exits, communicator, 800, 800, root=root, site=site)
+    trace.add_collective(operation, arrivals, exits, communicator, 800, 800, root=root, site=site)
 
 
 def several(folder: Path) -> Path:
@@ -40,14 +40,16 @@ def several(folder: Path) -> Path:
     The trace has more than one batch.
     """
     trace = Synthetic(5)
-    trace.communicator("odd", [1, 3])
-    trace.communicator("even", [4, 0, 2])
+    trace.add_communicator("odd", [1, 3])
+    trace.add_communicator("even", [4, 0, 2])
     _random(trace, "world", "allreduce", 1, LONGEST_READ + 800)
     _random(trace, "even", "bcast", 2, LONGEST_READ + 300)
     for name, size in (("odd", 2), ("even", 3)):
         arrivals = MS * np.arange(1, 301)[:, None] + np.arange(size) * 70_001
         site = "both.py:7:step"
-        trace.collective("barrier", arrivals, arrivals * 0 + arrivals.max() + 9, name, site=site)
+        trace.add_collective(
+            "barrier", arrivals, arrivals * 0 + arrivals.max() + 9, name, site=site
+        )
     trace.ended_ns = (LONGEST_READ + 802) * MS
     return trace.write(folder)
 
@@ -55,8 +57,8 @@ def several(folder: Path) -> Path:
 def inter(folder: Path) -> Path:
     """Write two inter-communicators: of one rank with two, and of two with three."""
     trace = Synthetic(5)
-    trace.communicator("small", [4], [0, 2])
-    trace.communicator("wide", [0, 1], [2, 3, 4])
+    trace.add_communicator("small", [4], [0, 2])
+    trace.add_communicator("wide", [0, 1], [2, 3, 4])
     _random(trace, "wide", "allgather", 3, 200)
     _random(trace, "small", "barrier", 4, 100)
     _random(trace, "world", "allreduce", 5, 100)
@@ -72,9 +74,9 @@ def talking(folder: Path) -> Path:
     trace = Synthetic(3)
     trace.meta["sample"] = 4
     for rank in range(3):
-        shape = trace.shape(rank, "allreduce", "world", sent=8, received=8)
+        shape = trace.add_shape(rank, "allreduce", "world", sent=8, received=8)
         for i in range(0, 320, 4):
-            trace.extension(rank, OUTSIDE, 100_000 + rank * 7_001 + i)
+            trace.add_extension(rank, OUTSIDE, 100_000 + rank * 7_001 + i)
             trace.add(rank, shape, i, MS * (i + 1) + rank * 40_003, MS * (i + 1) + 90_000 + i)
     trace.ended_ns = 330 * MS
     return trace.write(folder)
@@ -83,14 +85,14 @@ def talking(folder: Path) -> Path:
 def drifting(folder: Path) -> Path:
     """Write 6 ranks on 3 nodes with drifting clocks; ranks 3 and 5 were killed in open calls."""
     trace = Synthetic(6, [0, 0, 1, 1, 2, 2], [0, 40_000, -7_000], [0.0, 2e-6, -3e-6])
-    trace.communicator("pair", [5, 2])
+    trace.add_communicator("pair", [5, 2])
     for rank in (2, 4):
         for at in (1_000, 90 * MS):
-            trace.clock(rank, 0, at, 3_000)
+            trace.add_clock(rank, 0, at, 3_000)
     _random(trace, "world", "allreduce", 6, 150)
     _random(trace, "pair", "barrier", 7, 150)
     last = np.array([[400 * MS + 10, 400 * MS, -1, 400 * MS + 7, -1, -1]])
-    trace.collective("alltoall", last, 0 * last, site="end.py:3:main")
+    trace.add_collective("alltoall", last, 0 * last, site="end.py:3:main")
     trace.ended_ns = 401 * MS
     return trace.write(folder, finished=(0, 1, 2, 4))
 

@@ -39,13 +39,15 @@ def mixed(folder: Path) -> Path:
     """
     trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=[0, 700], drifts=[0.0, 0.0])
     for when in (5_000, 45_000_000):  # exact
-        trace.clock(2, 0, when, 0)
-    trace.communicator("odd", [1, 3])
+        trace.add_clock(2, 0, when, 0)
+    trace.add_communicator("odd", [1, 3])
     base = 10_000 + 1_000_000 * np.arange(30)[:, None]
     late = np.array([[0, 3_001, 20_007, 500]])
-    trace.collective("allreduce", base + late, base + 50_000 + 0 * late, site=f"{HOSTILE}:3:step")
+    trace.add_collective(
+        "allreduce", base + late, base + 50_000 + 0 * late, site=f"{HOSTILE}:3:step"
+    )
     base = base + 100_000
-    trace.collective(
+    trace.add_collective(
         "bcast",
         base + late,
         base + 30_000 + 0 * late,
@@ -57,16 +59,18 @@ def mixed(folder: Path) -> Path:
     base = base + 100_000
     begin = base + late
     done = (base + 60_000 + 0 * late, base + 90_000 + late)
-    trace.collective("ibarrier", begin, begin + 100, site="a.py:20:main", completions=done)
+    trace.add_collective("ibarrier", begin, begin + 100, site="a.py:20:main", completions=done)
     odd = base[:, [0, 0]] + 200_000
-    trace.collective("allgather", odd, odd + 7, "odd", site="a.py:30:main")
-    persistent = [trace.shape(r, "allreduce_init", "world", site="a.py:40:main") for r in range(4)]
+    trace.add_collective("allgather", odd, odd + 7, "odd", site="a.py:30:main")
+    persistent = [
+        trace.add_shape(r, "allreduce_init", "world", site="a.py:40:main") for r in range(4)
+    ]
     at, number = 40_000_000, trace.sequence["world"]
     for rank, shape in enumerate(persistent):
         trace.add(rank, shape, number, at, at + 10)
-        trace.start(rank, shape, number, 1, at + 100, (at + 5_000, at + 6_000 + rank))
+        trace.add_start(rank, shape, number, 1, at + 100, (at + 5_000, at + 6_000 + rank))
     for rank in range(4):  # the last rank never arrives
-        shape = trace.shape(rank, "barrier", "world", site="a.py:50:main")
+        shape = trace.add_shape(rank, "barrier", "world", site="a.py:50:main")
         if rank < 3:
             trace.add(rank, shape, number + 1, at + 10_000 + rank, 0)
     trace.ended_ns = at + 1_000_000

@@ -24,7 +24,7 @@ def job(ranks: int, rounds: int = 3) -> Synthetic:
     made = Synthetic(ranks)
     times = 2000 + 1000 * (1 + np.arange(rounds)[:, None])
     arrivals = times + np.zeros((1, ranks), np.int64)
-    made.collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
+    made.add_collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
     return made
 
 
@@ -50,7 +50,7 @@ def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
     sequence = more.pop("sequence", 3)
     communicator = more.pop("communicator", "world")
     ends = more.pop("ends", 0)
-    made.add(rank, made.shape(rank, operation, communicator, **more), sequence, 9_000, ends)
+    made.add(rank, made.add_shape(rank, operation, communicator, **more), sequence, 9_000, ends)
 
 
 def places(verdict: Verdict, folder: Path) -> list[int]:

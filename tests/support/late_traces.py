@@ -23,7 +23,7 @@ def one_site(tmp_path: Path, made: Synthetic, late: Float, operation: str = "all
     arrivals = np.rint(start + late * MS).astype(np.int64)
     exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
     made.ended_ns = (count + 2) * STEP
-    made.collective(operation, arrivals, exits, site="md.py:93:exchange")
+    made.add_collective(operation, arrivals, exits, site="md.py:93:exchange")
     return mpiprof.open(made.write(tmp_path / "trace"))
 
 
@@ -45,13 +45,13 @@ def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
         if outside_ns:
             messages(made, 5, outside_ns)
         leave = np.maximum(a, a[0]) + 20_000
-        made.collective("bcast", a, leave, root=0, site="md.py:71:spread")
+        made.add_collective("bcast", a, leave, root=0, site="md.py:71:spread")
         b = leave + MS + random.integers(0, 50_000, 6)
-        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        made.add_collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
         c = b.max() + 30_000 + random.integers(0, 2 * MS, 6)
-        made.collective("barrier", c, np.full(6, c.max() + 100_000), site="md.py:95:sync")
+        made.add_collective("barrier", c, np.full(6, c.max() + 100_000), site="md.py:95:sync")
         d = c.max() + 100_000 + random.integers(0, 2 * MS, 6)
-        made.collective("alltoall", d, np.full(6, d.max() + 500_000), site="md.py:97:swap")
+        made.add_collective("alltoall", d, np.full(6, d.max() + 500_000), site="md.py:97:swap")
         now = np.full(6, d.max() + 500_000)
     made.ended_ns = int(now.max()) + MS
     return mpiprof.open(made.write(tmp_path / "steps"))
@@ -59,4 +59,4 @@ def steps(tmp_path: Path, count: int = 60, outside_ns: int = 0) -> Trace:
 
 def messages(made: Synthetic, rank: int, nanoseconds: int) -> None:
     """Add point-to-point time before the record that is added next."""
-    made.extension(rank, 1, nanoseconds)
+    made.add_extension(rank, 1, nanoseconds)

@@ -44,10 +44,10 @@ class Planted:
         made.ended_ns = (count + 2) * STEP
         for leader in range(1, len(set(self.nodes))):
             for at in (2_000, made.ended_ns):
-                made.clock(self.nodes.index(leader), 0, at, error=500)
+                made.add_clock(self.nodes.index(leader), 0, at, error=500)
         more: dict[str, Any] = {"root": 0} if self.operation in ("bcast", "reduce") else {}
         more["algorithm"] = self.algorithm
-        made.collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
+        made.add_collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
         return made.write(folder)
 
 

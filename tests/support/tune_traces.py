@@ -36,8 +36,8 @@ def one_sender(folder: Path, site: str = "app.py:12:step", instances: int = 20) 
     hops = np.minimum(np.arange(RANKS) + 1, RANKS - 1)
     left = came.min(1, keepdims=True) + (hops * int(HOP))[None, :]
     counts = {rank: MILLION if rank == 0 else 0 for rank in range(RANKS)}
-    made.collective("allgatherv", came, left, sent=counts, received=MILLION, site=site)
+    made.add_collective("allgatherv", came, left, sent=counts, received=MILLION, site=site)
     came = came + GAP_NS // 2
     left = came.max(1, keepdims=True) + round(3 * (ALPHA + 8 * BETA + 8 * GAMMA))
-    made.collective("allreduce", came, np.repeat(left, RANKS, axis=1), site="app.py:13:step")
+    made.add_collective("allreduce", came, np.repeat(left, RANKS, axis=1), site="app.py:13:step")
     return made.write(folder)

@@ -38,13 +38,13 @@ def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
     made, now = Synthetic(4), np.full(4, 10 * MS)
     for row in late:
         came = now + row.astype(np.int64)
-        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        made.add_collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
         now = np.full(4, came.max() + 2000)
-        made.collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
+        made.add_collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
     if alone:
         came = now[:1] + 1000 * np.arange(1, alone + 1)[:, None]
-        made.communicator("alone", [3])
-        made.collective("barrier", came, came + 500, "alone", site="md.py:10:sync")
+        made.add_communicator("alone", [3])
+        made.add_collective("barrier", came, came + 500, "alone", site="md.py:10:sync")
         now = came[-1]
     made.ended_ns = int(now.max()) + MS
     return mpiprof.open(made.write(tmp_path / "t"))
@@ -90,14 +90,14 @@ def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> Non
     The gain of the first 10, with alternating lateness as above, is at most a tenth of all waits.
     """
     made, now = Synthetic(4), 10 * MS
-    made.communicator("other", [0, 1, 2, 3])
+    made.add_communicator("other", [0, 1, 2, 3])
     for i in range(100):
         came = now + np.full(4, MS // 10)
         came[1 + i % 3] += 3 * MS
-        made.collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        made.add_collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
         now = int(came.max()) + 2000
         where = "world" if i < 10 else "other"
-        made.collective(
+        made.add_collective(
             "bcast", np.full(4, now - 500), np.full(4, now), where, root=0, site="md.py:11:spread"
         )
     made.ended_ns = now + MS
@@ -115,7 +115,9 @@ def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
             came = now + random.integers(0, 3 * MS, (1, 4))
             now = int(came.max()) + 50_000
             more: dict[str, Any] = {"root": 0} if name == "bcast" else {}
-            made.collective(name, came, np.full((1, 4), now), site=f"md.py:{len(name)}:f", **more)
+            made.add_collective(
+                name, came, np.full((1, 4), now), site=f"md.py:{len(name)}:f", **more
+            )
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     rows = trace.causes(1).followers.set_index("callsite")["share"].to_dict()

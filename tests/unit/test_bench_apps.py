@@ -97,7 +97,7 @@ def simulated_ranks(started: list[list[str]]) -> apps.Start:
         if "--machine" in words:
             table = json.loads(Path(words[words.index("--machine") + 1]).read_text())
         made = Synthetic(2, machine=table)
-        made.collective("alltoall", [[1000, 401_000]], [[500_000, 500_000]], sent=180_000)
+        made.add_collective("alltoall", [[1000, 401_000]], [[500_000, 500_000]], sent=180_000)
         made.write(output)
         return 0
 

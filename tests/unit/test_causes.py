@@ -30,7 +30,7 @@ def two_nodes() -> Synthetic:
     made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
     made.ended_ns = 1000 * STEP
     for at in (2_000, made.ended_ns):
-        made.clock(4, 0, at, error=500)
+        made.add_clock(4, 0, at, error=500)
     return made
 
 
@@ -141,8 +141,8 @@ def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
 
 def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> None:
     made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
-    made.clock(4, 0, 2_000, error=5 * MS)
-    made.clock(4, 0, 200 * STEP, error=5 * MS)
+    made.add_clock(4, 0, 2_000, error=5 * MS)
+    made.add_clock(4, 0, 200 * STEP, error=5 * MS)
     late = noise(100, 8, 0.01)
     late[:, 5] += 0.5
     # Only a bcast, because synchronising operations would bound the clocks.
@@ -200,8 +200,8 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     )
     for i in range(len(at)):
         begun, ended = np.full(8, at[i] + 1000), np.full(8, come[i].max() + 1000)
-        made.collective("reduce", begun, left[i], site="a.py:1:work", root=0)
-        made.collective("allreduce", come[i], ended, site="a.py:2:step")
+        made.add_collective("reduce", begun, left[i], site="a.py:1:work", root=0)
+        made.add_collective("allreduce", come[i], ended, site="a.py:2:step")
     found = mpiprof.open(made.write(tmp_path / "t")).causes(1)
     parts = [found.inherited, found.outside, found.point_to_point]
     assert sum(part.value for part in parts) == pytest.approx(1)
@@ -225,10 +225,12 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
     made.ended_ns = count * STEP
     for i in range(count):
         begin = np.full((1, 2), i * STEP)
-        made.collective("barrier", begin, begin + np.array([MS, MS + 1000]), site="app.py:1:main")
+        made.add_collective(
+            "barrier", begin, begin + np.array([MS, MS + 1000]), site="app.py:1:main"
+        )
         arrival = begin + 5 * MS + np.array([0, 1000 + 10 * MS * (i % 5 == 2)])
         leave = np.full((1, 2), arrival.max() + 50_000)
-        made.collective("allreduce", arrival, leave, site="app.py:2:main")
+        made.add_collective("allreduce", arrival, leave, site="app.py:2:main")
     trace = mpiprof.open(made.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
@@ -252,7 +254,7 @@ def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) 
         came = 10 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([0, 3, 3, 3]) * MS
         for rank in (2, 3) if waits else ():
             messages(made, rank, 3 * MS)
-        made.collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:9:step")
+        made.add_collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:9:step")
     made.ended_ns = 420 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     one = trace.findings()[0]
@@ -279,12 +281,12 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printe
     came = np.arange(40)[:, None] * 10 * MS + random.integers(0, MS // 10, (40, 4)) + 10 * MS
     came[:, 2] += 3 * MS
     left = np.repeat(came.max(1, keepdims=True) + 50_000, 4, 1)
-    made.collective("allreduce", came, left, site="md.py:93:step")
-    entered = made.site(2, "md.py:93:step")
+    made.add_collective("allreduce", came, left, site="md.py:93:step")
+    entered = made.add_site(2, "md.py:93:step")
     places = {"work.py:8:solve": 2, "work.py:9:solve": 4, "work.py:20:load": 2}
     for place, samples in (places | {"md.py:93:step": at_the_call}).items():
         where = {
-            "site": made.site(2, place),
+            "site": made.add_site(2, place),
             "after": entered,
             "before": entered,
             "samples": samples,
@@ -299,18 +301,18 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printe
 
 def test_waiting_in_a_smaller_group_is_attributed_to_the_awaited_rank(tmp_path: Path) -> None:
     made, random = Synthetic(4), np.random.default_rng(5)
-    made.communicator("left", [0, 1])
-    made.communicator("right", [2, 3])
+    made.add_communicator("left", [0, 1])
+    made.add_communicator("right", [2, 3])
     now = 10 * MS
     for _ in range(50):
         a = now + MS + random.integers(0, 10_000, 4)
         a[2] += 4 * MS
         out = np.repeat([a[:2].max(), a[2:].max()], 2) + 10_000
-        made.collective("allreduce", a[:2], out[:2], "left", site="g.py:5:group")
-        made.collective("allreduce", a[2:], out[2:], "right", site="g.py:5:group")
+        made.add_collective("allreduce", a[:2], out[:2], "left", site="g.py:5:group")
+        made.add_collective("allreduce", a[2:], out[2:], "right", site="g.py:5:group")
         b = out + MS + random.integers(0, 10_000, 4)
         b[3] += 20_000
-        made.collective("allreduce", b, np.full(4, b.max() + 10_000), site="g.py:9:all")
+        made.add_collective("allreduce", b, np.full(4, b.max() + 10_000), site="g.py:9:all")
         now = int(b.max()) + 10_000
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "groups"))
@@ -344,7 +346,7 @@ def test_a_summary_has_no_causes(tmp_path: Path) -> None:
     made = Synthetic(2)
     made.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
+        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
     trace = mpiprof.open(made.write(tmp_path / "t"))
     assert trace.hot == [] and trace.findings() == []
     with pytest.raises(mpiprof.errors.TraceError, match="summary"):

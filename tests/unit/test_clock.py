@@ -37,7 +37,7 @@ def off_by(trace: mpiprof.Trace, arrivals: Int) -> int:
 
 def test_one_node_has_no_error(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("barrier", [[10, 20]], [[30, 30]])
+    trace.add_collective("barrier", [[10, 20]], [[30, 30]])
     assert mpiprof.open(trace.write(tmp_path / "t")).clock_error_ns == 0
 
 
@@ -45,9 +45,9 @@ def test_one_node_has_no_error(tmp_path: Path) -> None:
 def test_exact_lines_give_exact_times(tmp_path: Path, drift: float) -> None:
     trace = two_nodes(drift)
     arrivals, exits = barriers(50_000)
-    trace.collective("barrier", arrivals, exits)
+    trace.add_collective("barrier", arrivals, exits)
     for at, when in ((2000, "init"), (19 * SECOND, "finalize")):
-        trace.clock(2, 0, at, 0, when)
+        trace.add_clock(2, 0, at, 0, when)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert opened.nodes == 2
     assert off_by(opened, arrivals) <= 2
@@ -60,9 +60,9 @@ def test_exact_lines_give_exact_times(tmp_path: Path, drift: float) -> None:
 def test_the_error_is_within_the_printed_bound(tmp_path: Path, drift: float, spread: int) -> None:
     trace = two_nodes(drift)
     arrivals, exits = barriers(spread)
-    trace.collective("barrier", arrivals, exits)
-    trace.clock(2, 0, 2000, 20_000)
-    trace.clock(2, 0, 19 * SECOND, 20_000, "finalize")
+    trace.add_collective("barrier", arrivals, exits)
+    trace.add_clock(2, 0, 2000, 20_000)
+    trace.add_clock(2, 0, 19 * SECOND, 20_000, "finalize")
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 22_000
 
@@ -71,8 +71,8 @@ def test_instances_bound_a_killed_job_s_clock(tmp_path: Path) -> None:
     """With a clock line from MPI_Init only, the drift is unknown, but barriers bound it."""
     trace = two_nodes(2e-5)
     arrivals, exits = barriers(5_000)
-    trace.collective("barrier", arrivals, exits)
-    trace.clock(2, 0, 2000, 20_000)
+    trace.add_collective("barrier", arrivals, exits)
+    trace.add_clock(2, 0, 2000, 20_000)
     opened = mpiprof.open(trace.write(tmp_path / "t", finished=False))
     assert not opened.complete
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 10_000
@@ -81,14 +81,14 @@ def test_instances_bound_a_killed_job_s_clock(tmp_path: Path) -> None:
 def test_without_lines_instances_alone_do(tmp_path: Path) -> None:
     trace = two_nodes(-2e-5)
     arrivals, exits = barriers(5_000)
-    trace.collective("allreduce", arrivals, exits)
+    trace.add_collective("allreduce", arrivals, exits)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 10_000
 
 
 def test_uncompared_clocks_are_reported(tmp_path: Path) -> None:
     trace = two_nodes()
-    trace.collective("bcast", [[10_000] * 4], [[20_000] * 4], root=0)
+    trace.add_collective("bcast", [[10_000] * 4], [[20_000] * 4], root=0)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert opened.clock_error_ns >= SECOND
     assert any("never compared" in p for p in opened.problems)
@@ -100,9 +100,9 @@ def test_broadcasts_bound_nothing(tmp_path: Path) -> None:
     trace = two_nodes(offset=0)
     arrivals, _ = barriers(1_000)
     arrivals[:, 2:] += 400_000
-    trace.collective("bcast", arrivals, arrivals + 100, root=0)
-    trace.clock(2, 0, 2000, 20_000)
-    trace.clock(2, 0, 19 * SECOND, 20_000, "finalize")
+    trace.add_collective("bcast", arrivals, arrivals + 100, root=0)
+    trace.add_clock(2, 0, 2000, 20_000)
+    trace.add_clock(2, 0, 19 * SECOND, 20_000, "finalize")
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     # 20 us at both clock lines; the run ends a second later.
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 22_200
@@ -113,10 +113,10 @@ def test_clocks_compose_along_a_tree(tmp_path: Path) -> None:
     trace = Synthetic(3, nodes=[0, 1, 2], offsets=offsets, drifts=drifts)
     trace.ended_ns = 20 * SECOND
     arrivals = np.arange(1, 18)[:, None] * SECOND + np.array([[0, 1000, 2000]])
-    trace.collective("bcast", arrivals, arrivals + 10, root=0)
+    trace.add_collective("bcast", arrivals, arrivals + 10, root=0)
     for at in (2000, 19 * SECOND):
-        trace.clock(2, 1, at, 1)  # node 2 was measured against node 1, and that against node 0
-        trace.clock(1, 0, at, 1)
+        trace.add_clock(2, 1, at, 1)  # node 2 was measured against node 1, and that against node 0
+        trace.add_clock(1, 0, at, 1)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 12
 

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
         arrivals = begin[:count] + np.array([0, 0, late, 0])
         exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, 4, 1)
         site = f"app.py:12:{operation}"
-        made.collective(operation, arrivals, exits, "world", 8, 8, root, site)
+        made.add_collective(operation, arrivals, exits, "world", 8, 8, root, site)
         begin = begin + 5 * MS
     return made.write(tmp_path / "trace")
 

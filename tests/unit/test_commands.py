@@ -84,7 +84,9 @@ def test_folder_without_a_trace_is_one_line_and_1(
 def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
     made = Synthetic(2)
     for line in range(300):
-        made.collective("barrier", [[line, line]], [[line, line]], site=f"app.py:{line + 1}:main")
+        made.add_collective(
+            "barrier", [[line, line]], [[line, line]], site=f"app.py:{line + 1}:main"
+        )
     folder = made.write(tmp_path / "t")
     words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--json"]
     process = subprocess.Popen(

@@ -34,11 +34,11 @@ def recorded(
     at = (np.arange(count)[:, None] + 1) * 40 * MS + random.normal(5e5, 5e4, (count, RANKS))
     arrivals = np.rint(at + np.array([0, 0, late_ms * MS, 0])).astype(np.int64)
     exits = np.repeat(arrivals.max(1, keepdims=True) + 100_000, RANKS, 1)
-    made.collective("allreduce", arrivals, exits, site=f"app.py:{lines[0]}:step")
+    made.add_collective("allreduce", arrivals, exits, site=f"app.py:{lines[0]}:step")
     at = (np.arange(count)[:, None] + 1) * 40 * MS + 20 * MS + random.normal(5e5, 5e4, (count, 4))
     came = np.rint(at).astype(np.int64)
     leave = np.maximum(came, came[:, :1]) + 50_000
-    made.collective("bcast", came, leave, root=0, site=f"app.py:{lines[1]}:main")
+    made.add_collective("bcast", came, leave, root=0, site=f"app.py:{lines[1]}:main")
     for rank in range(RANKS):
         for line in made.lines[rank]:
             if line.get("operation") == "allreduce":
@@ -139,7 +139,7 @@ def test_the_verdict_without_a_change_or_without_data(tmp_path: Path) -> None:
 
 def test_recordings_of_different_programs(tmp_path: Path) -> None:
     a, other = recorded(tmp_path / "a"), Synthetic(4)
-    other.collective("bcast", [[0] * 4], [[MS] * 4], site="other.py:1:main")
+    other.add_collective("bcast", [[0] * 4], [[MS] * 4], site="other.py:1:main")
     b = mpiprof.open(other.write(tmp_path / "b"))
     found = judged(a, b)
     assert (found.outcome, found.compared) == ("unknown", 0)
@@ -154,8 +154,8 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
     for name in ("a", "b"):
         made = Synthetic(2)
         at = np.arange(8)[:, None] * MS + np.zeros((1, 2), np.int64)
-        made.collective("bcast", at, at + 1000, root=0, site=f"{name}.py:1:main")
-        made.collective("barrier", [[9 * MS] * 2], [[9 * MS + 500] * 2], site="end.py:1:main")
+        made.add_collective("bcast", at, at + 1000, root=0, site=f"{name}.py:1:main")
+        made.add_collective("barrier", [[9 * MS] * 2], [[9 * MS + 500] * 2], site="end.py:1:main")
         traces.append(mpiprof.open(made.write(tmp_path / name)))
     found = judged(*traces)
     assert (found.outcome, found.compared, found.only) == ("unknown", 1, 2)
@@ -203,9 +203,9 @@ def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
     for seed, late in enumerate((10, 50)):
         made, random = Synthetic(4), np.random.default_rng(seed)
         at = (np.arange(60)[:, None] + 1) * MS + random.integers(0, 1000, (60, 4))
-        made.collective("bcast", at, at + 2000, root=0, site="app.py:1:main")
+        made.add_collective("bcast", at, at + 2000, root=0, site="app.py:1:main")
         came, left = [[100 * MS] * 3 + [(100 + late) * MS]], [[(100 + late) * MS + 500] * 4]
-        made.collective("barrier", came, left, site="end.py:1:main")
+        made.add_collective("barrier", came, left, site="end.py:1:main")
         made.ended_ns = 200 * MS
         traces.append(mpiprof.open(made.write(tmp_path / str(seed))))
     found = judged(*traces)

@@ -26,11 +26,11 @@ def half_waited(folder: Path, count: int, limit_ns: int | None = None, late: int
     made = Synthetic(2)
     made.started_ns = 0
     at = 2 * MS * np.arange(count)[:, None] + np.array([[0, late]])
-    made.collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
+    made.add_collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
     made.ended_ns = 200 * MS
     if limit_ns is not None:
         for rank in range(2):
-            limit = {"at_ns": int(made.local(rank, limit_ns)), "bytes": 1 << 20}
+            limit = {"at_ns": int(made.to_local(rank, limit_ns)), "bytes": 1 << 20}
             made.lines[rank].append({"rank": rank, "limit": limit})
     return mpiprof.open(made.write(folder))
 

@@ -19,28 +19,30 @@ from support.synthetic import Synthetic, chunks, head_chunk
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.testing.checksums import seal
+from mpiprof.testing.checksums import upgrade_folder
 
 
 def healthy(folder: Path) -> Path:
     """Write 3 ranks on two nodes with all forms of operations, and two threads."""
     trace = Synthetic(3, nodes=[0, 0, 1], offsets=[0, 10**9], drifts=[0, 1e-6])
-    trace.communicator("pair", [0, 2])
+    trace.add_communicator("pair", [0, 2])
     random = np.random.default_rng(0)
     base = np.arange(1, 31)[:, None] * 1_000_000
     for i, operation in enumerate(("allreduce", "bcast", "alltoallv", "barrier")):
         arrivals = base + i * 100_000_000 + random.integers(0, 1000, (30, 3))
-        trace.collective(operation, arrivals, arrivals.max(1)[:, None] + [[9, 8, 7]], root=0)
+        trace.add_collective(operation, arrivals, arrivals.max(1)[:, None] + [[9, 8, 7]], root=0)
     late = base[:, :1] + 10**9 + np.zeros((1, 2), np.int64)
-    trace.collective("iallreduce", late, late + 5, "pair", completions=(late + 50, late + 90))
+    trace.add_collective("iallreduce", late, late + 5, "pair", completions=(late + 50, late + 90))
     for rank in range(3):
-        shape = trace.shape(rank, "barrier_init", "world", flags=["persistent"])
+        shape = trace.add_shape(rank, "barrier_init", "world", flags=["persistent"])
         trace.add(rank, shape, trace.sequence["world"], 2 * 10**9, 2 * 10**9 + 5)
         for nth in (1, 2, 3):
             begin = 2 * 10**9 + 1000 * nth
-            trace.start(rank, shape, trace.sequence["world"], nth, begin, (begin + 10, begin + 50))
-    trace.clock(2, 0, 2000, 100)
-    trace.clock(2, 0, 10**11, 100, "finalize")
+            trace.add_start(
+                rank, shape, trace.sequence["world"], nth, begin, (begin + 10, begin + 50)
+            )
+    trace.add_clock(2, 0, 2000, 100)
+    trace.add_clock(2, 0, 10**11, 100, "finalize")
     trace.ended_ns = 10**11 + 1
     return trace.write(folder)
 
@@ -131,7 +133,7 @@ def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
     """One rank's log lacks its last chunk; its earlier calls remain complete."""
     trace = Synthetic(2)
     times = np.arange(1, 5001)[:, None] * 1000 + np.array([[0, 1]])
-    trace.collective("barrier", times, times + 500)
+    trace.add_collective("barrier", times, times + 500)
     folder = trace.write(tmp_path / "t")
     path = folder / "rank-000001.log"
     path.write_bytes(path.read_bytes()[: 3 * 65536 + 10])
@@ -204,7 +206,7 @@ def test_tables_alone_are_a_trace_without_calls(tmp_path: Path) -> None:
 
 def test_a_chunk_counts_once_beside_its_live_window(tmp_path: Path) -> None:
     trace = Synthetic(1)
-    trace.collective("barrier", [[1000]], [[2000]])
+    trace.add_collective("barrier", [[1000]], [[2000]])
     records = trace.records[0][0]
     folder = trace.write(tmp_path / "t")
     (folder / "rank-000000.log").write_bytes(
@@ -260,7 +262,7 @@ def test_an_empty_summary_is_a_trace_without_calls(tmp_path: Path) -> None:
 def test_a_trace_with_sums_reads_as_one_without(tmp_path: Path) -> None:
     old, new = (
         mpiprof.open(healthy(tmp_path / "old")),
-        mpiprof.open(seal(healthy(tmp_path / "new"))),
+        mpiprof.open(upgrade_folder(healthy(tmp_path / "new"))),
     )
     assert new.logs.opened[0].layout.checked and not old.logs.opened[0].layout.checked
     pd.testing.assert_frame_equal(old.callsites, new.callsites)
@@ -270,7 +272,7 @@ def test_a_trace_with_sums_reads_as_one_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["flip", "drop", "double", "swap"])
 def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) -> None:
     """Whatever happens to a line with a checksum, only the other lines remain in the tables."""
-    folder = seal(healthy(tmp_path / "t"))
+    folder = upgrade_folder(healthy(tmp_path / "t"))
     path = folder / "rank-000001.tables"
     lines = path.read_bytes().split(b"\n")[:-1]
     place = next(i for i, line in enumerate(lines) if b"alltoallv" in line)
@@ -291,7 +293,7 @@ def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) 
 
 def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
     """Also the last chunk, whose number leaves no gap."""
-    folder = seal(healthy(tmp_path / "t"))
+    folder = upgrade_folder(healthy(tmp_path / "t"))
     path = folder / "rank-000002.log"
     content = bytearray(path.read_bytes())
     content[65536 : 65536 + 4096] = bytes(4096)
@@ -325,7 +327,7 @@ def test_an_interrupted_check_reports_the_damage_so_far() -> None:
 @pytest.mark.parametrize("what", [b'"check"', b'"check": "', b'"}\n'])
 def test_a_damaged_sum_of_the_meta_data_is_damage(tmp_path: Path, what: bytes) -> None:
     """meta.json has no readable checksum but the logs have, so the message times are ignored."""
-    folder = seal(healthy(tmp_path / "t"))
+    folder = upgrade_folder(healthy(tmp_path / "t"))
     assert mpiprof.open(folder).machine is not None
     path = folder / "meta.json"
     content = path.read_bytes()

@@ -29,10 +29,10 @@ def made(folder: Path, instances: int = 30, finished: bool = True) -> Path:
     """Write a trace of four ranks on two nodes, with barriers and a late rank."""
     trace = Synthetic(4, nodes=[0, 0, 1, 1], offsets=(0, 700), drifts=(0.0, 0.0))
     for rank in (0, 2):
-        trace.clock(rank, 0, 2_000, 50)
+        trace.add_clock(rank, 0, 2_000, 50)
     at = 5_000 + 1_000 * np.arange(instances)[:, None] + np.array([0, 10, 20, 300])
-    trace.collective("allreduce", at, at.max(1)[:, None] + np.array([40, 41, 42, 43]))
-    trace.collective("barrier", at + 500, at + 900, sent=0, received=0)
+    trace.add_collective("allreduce", at, at.max(1)[:, None] + np.array([40, 41, 42, 43]))
+    trace.add_collective("barrier", at + 500, at + 900, sent=0, received=0)
     trace.ended_ns = 10**6
     return trace.write(folder, finished)
 

@@ -67,9 +67,9 @@ def test_the_late_rank_is_waited_for_and_the_root_of_a_broadcast(data: TraceData
 def test_point_to_point_is_summed_also_where_32_bits_are_few(tmp_path: Path) -> None:
     trace = Synthetic(2)
     times = np.array([[1, 1], [2, 2]]) * 10_000_000_000
-    trace.collective("barrier", times, times + 1000, sent=0, received=0)
+    trace.add_collective("barrier", times, times + 1000, sent=0, received=0)
     trace.records[0][0]["outside_ns"] = [7, 11]
-    trace.extension(1, 1, 5_000_000_000)
+    trace.add_extension(1, 1, 5_000_000_000)
     trace.records[1] = [trace.records[1][1], trace.records[1][0]]
     trace.records[1][1]["outside_ns"] = [np.iinfo(np.uint32).max, 13]
     found = point_to_point_time(mpiprof.open(trace.write(tmp_path / "trace")))
@@ -229,7 +229,7 @@ def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
     made = Synthetic(2)
     made.meta["sample"] = 5
     arrivals = np.array([[1, 2], [7, 8]]) * MS
-    made.collective("barrier", arrivals, arrivals + 2 * MS)
+    made.add_collective("barrier", arrivals, arrivals + 2 * MS)
     folder = made.write(tmp_path / "sampled")
     reported = dict(overview.run_facts(TraceData("sampled", folder)))
     assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
@@ -263,7 +263,7 @@ def test_live_page_and_status_reach_the_same_verdict(
     """The verdict is at the top, and the rest of the page does not contradict it."""
     made = Synthetic(3)
     for rank in range(3):
-        made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
+        made.add(rank, made.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
     found = TraceData("t", made.write(tmp_path / "t", finished=False))
     page = json.dumps(
         [part.to_plotly_json() for part in live.make_view(found, PageState())], default=plain_of
@@ -281,7 +281,7 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     """The strip on all pages takes its colours from the verdict."""
     made = Synthetic(3)
     for rank in range(3):
-        made.add(rank, made.shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
+        made.add(rank, made.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
     found = TraceData("t", made.write(tmp_path / "t", finished=False))
     monkeypatch.setattr(live.status, "is_running", lambda *_: True)
     monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)

@@ -33,12 +33,12 @@ def made(folder: Path, communicators: int) -> Path:
     """Write 2 ranks on communicators with separate call sites, each called three times."""
     trace, at = Synthetic(2), 0
     for c in range(communicators):
-        trace.communicator(f"c{c}", [0, 1])
+        trace.add_communicator(f"c{c}", [0, 1])
         for line in range(EACH):
             arrivals = STEP_NS * (at + np.arange(1, 4))[:, None] + np.array([[0, 7_001]])
             exits = arrivals + 90_001
             site = f"c{c:02}.py:{line + 10}:step"
-            trace.collective("allreduce", arrivals, exits, f"c{c}", site=site)
+            trace.add_collective("allreduce", arrivals, exits, f"c{c}", site=site)
             at += 3
     trace.ended_ns = STEP_NS * (at + 9)
     return trace.write(folder)

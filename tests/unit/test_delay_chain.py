@@ -26,20 +26,20 @@ def alike(folder: Path, persistent: bool) -> tuple[mpiprof.Trace, Int]:
     row.
     """
     made = Synthetic(4)
-    made.communicator("made", [0, 1, 2, 3])
+    made.add_communicator("made", [0, 1, 2, 3])
     late = np.random.default_rng(7).integers(1, 4, ROUNDS)
     for rank in range(4):
         operation = "bcast_init" if persistent else "bcast"
-        first = made.shape(rank, operation, "made", root=0, sent=8, received=8, site="b.py:1:f")
-        then = made.shape(rank, "allreduce", "world", sent=8, received=8, site="a.py:2:f")
+        first = made.add_shape(rank, operation, "made", root=0, sent=8, received=8, site="b.py:1:f")
+        then = made.add_shape(rank, "allreduce", "world", sent=8, received=8, site="a.py:2:f")
         if persistent:
             made.add(rank, first, 0, MS, MS + US)
         for i in range(ROUNDS):
             come = 10 * MS * (i + 1) + rank * US + 3 * MS * (late[i] == rank)
             if persistent:
-                made.start(rank, first, 0, i + 1, come, (come + US, come + 9 * US))
+                made.add_start(rank, first, 0, i + 1, come, (come + US, come + 9 * US))
             else:
-                made.extension(rank, 2, i + 1)
+                made.add_extension(rank, 2, i + 1)
                 made.add(rank, first, 0, come, come + 9 * US)
             made.add(rank, then, i, come + 20 * US, 10 * MS * (i + 1) + 4 * MS)
     made.ended_ns = 10 * MS * (ROUNDS + 2)
@@ -70,15 +70,15 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
     and no known rank is to blame.
     """
     made = Synthetic(8)
-    made.communicator("half", [0, 1, 2, 3])
-    made.communicator("other", [4, 5, 6, 7])
-    made.communicator("alone", [3])
+    made.add_communicator("half", [0, 1, 2, 3])
+    made.add_communicator("other", [4, 5, 6, 7])
+    made.add_communicator("alone", [3])
     left = 11 * MS + 1
-    made.collective("barrier", [[MS, 11 * MS, 11 * MS, left]], [[left] * 4], "half")
-    made.collective("barrier", [[MS] * 4], [[MS + US] * 4], "other")
-    made.collective("barrier", [[left + US]], [[left + 2 * US]], "alone")
+    made.add_collective("barrier", [[MS, 11 * MS, 11 * MS, left]], [[left] * 4], "half")
+    made.add_collective("barrier", [[MS] * 4], [[MS + US] * 4], "other")
+    made.add_collective("barrier", [[left + US]], [[left + 2 * US]], "alone")
     come = [left + 9 * US, *[left + 5 * US] * 3, *[2 * MS] * 4]
-    made.collective("allreduce", [come], [[12 * MS] * 8], site="all.py:1:f")
+    made.add_collective("allreduce", [come], [[12 * MS] * 8], site="all.py:1:f")
     made.ended_ns = 20 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     site = trace.callsites["operation"].tolist().index("allreduce")
@@ -91,7 +91,7 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
 def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool) -> None:
     """2 ranks, one call: rank 1's earlier calls are lost if the ring was overwritten."""
     made = Synthetic(2)
-    made.collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
+    made.add_collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
     made.ended_ns = 9 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (batch,) = Trace(tmp_path / "t").batches(before=True)

@@ -27,12 +27,12 @@ def _made(folder: Path, kind: str) -> Path:
     """Write a job that ended well: many barriers, with the wrong call twice among them."""
     made = Synthetic(RANKS)
     at = MS * np.arange(1, ROUNDS + 1)[:, None] + np.zeros((1, RANKS), np.int64)
-    made.collective("barrier", at, at + 100, sent=0, received=0)
+    made.add_collective("barrier", at, at + 100, sent=0, received=0)
     operation, given, _ = WRONG[kind]
     for late in (at[-1:] + MS, at[-1:] + 3 * MS):
-        made.collective(operation, late, late + 100, site="app.py:9:step", **given)
+        made.add_collective(operation, late, late + 100, site="app.py:9:step", **given)
     after = at + at[-1] + 5 * MS
-    made.collective("barrier", after, after + 100, sent=0, received=0)
+    made.add_collective("barrier", after, after + 100, sent=0, received=0)
     made.ended_ns = int(after.max()) + MS
     return made.write(folder)
 

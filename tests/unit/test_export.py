@@ -208,9 +208,9 @@ def test_threads_have_separate_tracks(tmp_path: Path) -> None:
     from mpiprof.trace.writer import chunks
 
     made = Synthetic(2)
-    made.collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
-    made.communicator("side", [0, 1])
-    made.collective("barrier", [[5_500, 5_500]], [[9_500, 9_500]], "side")
+    made.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
+    made.add_communicator("side", [0, 1])
+    made.add_collective("barrier", [[5_500, 5_500]], [[9_500, 9_500]], "side")
     folder = made.write(tmp_path / "trace")
     for rank in range(2):  # the second call was in another thread
         path = folder / f"rank-{rank:06d}.log"

@@ -169,7 +169,7 @@ def test_a_slice_of_no_length_does_not_end_another(tmp_path: Path) -> None:
     made = Synthetic(2)
     for base in (5_000, 6_000):
         begin, end = [[base, base]], [[base + 1_000] * 2]
-        made.collective("ibarrier", begin, [[base + 10] * 2], completions=(end, end))
+        made.add_collective("ibarrier", begin, [[base + 10] * 2], completions=(end, end))
     folder = made.write(tmp_path / "trace")
     assert export(folder, "--to", "pftrace", "-o", tmp_path / "t").returncode == 0
     slices = Parsed((tmp_path / "t.pftrace").read_bytes()).slices
@@ -244,7 +244,7 @@ def test_what_is_below_a_root_is_the_time_of_its_rank(
 
 def test_frames_of_a_stack_are_a_path(tmp_path: Path) -> None:
     made = Synthetic(2)
-    made.collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]], site="a.py:3:inner")
+    made.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]], site="a.py:3:inner")
     folder = made.write(tmp_path / "trace")
     for path in folder.glob("*.tables"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]

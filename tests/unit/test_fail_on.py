@@ -99,7 +99,7 @@ def waiting(folder: Path) -> Path:
     made.ended_ns = 8_500 * MS + made.started_ns
     late = np.array([0, 5 * MS])
     arrivals = made.started_ns + np.arange(850)[:, None] * 10 * MS + late
-    made.collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
+    made.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
     return made.write(folder)
 
 
@@ -142,7 +142,7 @@ def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
     made = Synthetic(2)
     arrivals = made.started_ns + np.arange(425)[:, None] * 10 * MS + np.array([0, 5 * MS])
     made.ended_ns = int(arrivals.max()) + MS
-    made.collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
+    made.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
     made.write(tmp_path / "b")
     words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-on"]
     for expression, code in (
@@ -161,7 +161,7 @@ def test_a_column_without_values_is_reported(
     made = Synthetic(2)
     made.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5_000_000, 10, kind=5)
+        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5_000_000, 10, kind=5)
     folder = str(made.write(tmp_path / "t"))
     assert main(["report", folder, "--fail-on", "wait_p99 > 1us", "--incomplete"]) == 0
     assert "wait_p99_ns is not known here, so nothing meets it" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_a_wait_cycle_precedes_a_dead_rank(signals: list[int], tmp_path: Path) -
     """No correct program has a circle, and no death causes one."""
     made = job(4)
     for name in ("row", "column"):
-        made.communicator(name, list(range(4)))
+        made.add_communicator(name, list(range(4)))
     for rank in range(4):
         name, site = ("column", THERE) if rank == 2 else ("row", HERE)
         call(made, rank, "allreduce", communicator=name, sequence=0, site=site)
@@ -86,7 +86,7 @@ def test_a_wait_cycle_precedes_a_dead_rank(signals: list[int], tmp_path: Path) -
 def test_what_only_lasted_is_no_circle_beside_a_death(tmp_path: Path) -> None:
     """A root that sends waits for no rank; it was in the call for a moment when rank 2 died."""
     made = job(3)
-    made.communicator("other", [0, 1])
+    made.add_communicator("other", [0, 1])
     call(made, 0, "bcast", communicator="other", sequence=0, root=0)
     call(made, 1, "barrier")
     made.signal = [15, 15, 11]

@@ -18,7 +18,7 @@ from mpiprof.hang.trace_removal import check_removable, remove
 def trace(folder: Path) -> Path:
     """Write an ended trace, with all files that the recorder and the verbs leave in it."""
     made = Synthetic(2)
-    made.collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
+    made.add_collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
     made.write(folder)
     (folder / ".job").write_text("host-1")
     (folder / "selection.jsonl").write_text("")

@@ -113,7 +113,7 @@ def test_sound_members_agree(operation: str, given: list[dict[str, Any]], tmp_pa
 def test_crossed_communicators(members: int, tmp_path: Path) -> None:
     made = job(members)
     for name in ("first", "second"):
-        made.communicator(name, list(range(members)))
+        made.add_communicator(name, list(range(members)))
     for rank in range(members - 1):
         call(made, rank, "barrier", communicator="first", sequence=0, site=HERE)
     call(made, members - 1, "barrier", communicator="second", sequence=0, site=THERE)
@@ -126,7 +126,7 @@ def test_crossed_communicators(members: int, tmp_path: Path) -> None:
 def test_circle_of_three_communicators(tmp_path: Path) -> None:
     made = job(3)
     for rank in range(3):
-        made.communicator(f"c{rank}", [rank, (rank + 1) % 3])
+        made.add_communicator(f"c{rank}", [rank, (rank + 1) % 3])
     for rank in range(3):
         call(made, rank, "barrier", communicator=f"c{rank}", sequence=0)
     verdict, text = conclude(made, tmp_path, now(0, 1, 2))
@@ -142,7 +142,7 @@ def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
     Without that thread it would be a circle: rank 2 waits for rank 0, which waits for rank 2.
     """
     made = job(3)
-    made.communicator("sound", [0, 1, 2])
+    made.add_communicator("sound", [0, 1, 2])
     for rank in (0, 1):
         call(made, rank, "barrier", site=HERE)
     call(made, 2, "barrier", communicator="sound", sequence=0, site=THERE)
@@ -165,7 +165,7 @@ def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
 def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
     """It waits for no rank in a broadcast that the other rank reaches after its barrier."""
     made = job(2)
-    made.communicator("other", [0, 1])
+    made.add_communicator("other", [0, 1])
     call(made, 0, "bcast", communicator="other", sequence=0, root=0)
     call(made, 1, "barrier")
     verdict, _ = conclude(made, tmp_path, now(0, 1))
@@ -181,7 +181,7 @@ def test_a_neighbourhood_collective_waits_for_its_sources(
     """Rank 1 is in another collective, for which rank 0 is missing; rank 2 is in none."""
     made = job(3)
     neighbours = {0: ([source], [source]), 1: ([0], [0]), 2: ([0], [0])}
-    made.communicator("graph", [0, 1, 2], how="dist_graph_create", topology=neighbours)
+    made.add_communicator("graph", [0, 1, 2], how="dist_graph_create", topology=neighbours)
     call(made, 0, "neighbor_allgather", communicator="graph", sequence=0)
     call(made, 1, "barrier")
     verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
@@ -194,7 +194,7 @@ def test_a_collective_between_groups_waits_for_the_other_group(
 ) -> None:
     """Rank 1 is in another collective, for which rank 0 is missing."""
     made = job(3)
-    made.communicator("inter", *groups)
+    made.add_communicator("inter", *groups)
     call(made, 0, "allgather", communicator="inter", sequence=0)
     call(made, 1, "barrier")
     verdict, _ = conclude(made, tmp_path, now(0, 1, 2))

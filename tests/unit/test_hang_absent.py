@@ -38,8 +38,8 @@ def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
 
 def test_ten_times_its_usual_time(tmp_path: Path) -> None:
     made = Synthetic(2)
-    made.collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
-    made.add(0, made.shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
+    made.add_collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
+    made.add(0, made.add_shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
     for seconds, kind in ((25, "none"), (31, "missing")):
         processes = JobProcesses((4 + seconds) * SECOND, {0: True, 1: True})
         assert conclude(made, tmp_path, processes)[0].kind == kind
@@ -64,7 +64,7 @@ def test_what_the_missing_rank_does(tmp_path: Path) -> None:
 def test_whoever_waits_for_another_is_not_the_odd_one(tmp_path: Path) -> None:
     """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is the missing rank."""
     made = job(3)
-    made.communicator("pair", [1, 2])
+    made.add_communicator("pair", [1, 2])
     call(made, 0, "barrier")
     call(made, 1, "barrier", communicator="pair", sequence=0)
     verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=20, still=frozenset([2])))
@@ -337,7 +337,7 @@ def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:
     """
     made = job(5)
     for name, members in (("low", [0, 1]), ("high", [2, 3])):
-        made.communicator(name, members)
+        made.add_communicator(name, members)
     call(made, 0, "barrier", communicator="low", sequence=0, site=HERE)
     call(made, 3, "barrier", communicator="high", sequence=0, site=THERE)
     call(made, 4, "barrier", site=HERE)

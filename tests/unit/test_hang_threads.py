@@ -24,7 +24,7 @@ from mpiprof.trace.writer import RECORD_TYPE, chunks
 def crossed(folder: Path) -> Trace:
     """Return a trace of 3 ranks: 0 and 1 wait for 2, which waits for 1 on another communicator."""
     made = job(3)
-    made.communicator("other", [0, 1, 2])
+    made.add_communicator("other", [0, 1, 2])
     for rank in (0, 1):
         call(made, rank, "barrier", site=HERE)
     for rank in (0, 2):
@@ -115,11 +115,11 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
 def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
     """Rank 1's second thread was on `other`; its first thread called on the world later."""
     made = job(2)
-    made.communicator("other", [0, 1])
-    made.add(0, made.shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)
+    made.add_communicator("other", [0, 1])
+    made.add(0, made.add_shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)
     call(made, 0, "barrier", communicator="other", sequence=1, site=THERE)
     second = np.zeros(1, RECORD_TYPE)
-    second["shape"] = made.shape(1, "barrier", "other", site=THERE)
+    second["shape"] = made.add_shape(1, "barrier", "other", site=THERE)
     second["enter_ns"], second["exit_ns"], second["kind"], second["thread"] = 2500, 2600, CALL, 1
     for rank in range(2):
         made.add(rank, 0, 0, 0, 0, kind=0)

@@ -26,7 +26,7 @@ def random_run(seed: int, ranks: int = 5, count: int = 40) -> tuple[Int, Int]:
 
 def test_the_paper_s_definitions(tmp_path: Path) -> None:
     trace = Synthetic(4)
-    trace.collective("allreduce", [[1000, 2000, 3000, 10_000]], [[12_000] * 4], sent=1000)
+    trace.add_collective("allreduce", [[1000, 2000, 3000, 10_000]], [[12_000] * 4], sent=1000)
     row = mpiprof.open(trace.write(tmp_path / "t")).instances.iloc[0]
     # Mean arrival 4000: deviations 3000, 2000, 1000, 6000; T(1000 B) = 11000 ns.
     assert row["average_imbalance_ns"] == 3000
@@ -43,7 +43,7 @@ def test_the_paper_s_definitions(tmp_path: Path) -> None:
 def test_metrics_equal_a_plain_computation(tmp_path: Path) -> None:
     arrivals, exits = random_run(1)
     trace = Synthetic(5)
-    trace.collective("alltoall", arrivals, exits, sent=500, received=500)
+    trace.add_collective("alltoall", arrivals, exits, sent=500, received=500)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     table = opened.instances
     mean = arrivals.mean(1, keepdims=True)
@@ -74,7 +74,7 @@ def test_shifting_all_times_changes_nothing_but_the_times(tmp_path: Path) -> Non
     tables = []
     for shift in (0, 12_345_678):
         trace = Synthetic(5)
-        trace.collective("allreduce", arrivals + shift, exits + shift)
+        trace.add_collective("allreduce", arrivals + shift, exits + shift)
         tables.append(mpiprof.open(trace.write(tmp_path / str(shift))).callsites)
     assert tables[0].equals(tables[1])
 
@@ -83,7 +83,7 @@ def test_waiting_never_exceeds_the_time_inside(tmp_path: Path) -> None:
     arrivals, exits = random_run(3)
     trace = Synthetic(5)
     for operation in ("bcast", "reduce", "scan", "allreduce", "barrier"):
-        trace.collective(operation, arrivals, exits, root=2)
+        trace.add_collective(operation, arrivals, exits, root=2)
         arrivals, exits = arrivals + 10**9, exits + 10**9
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
     assert (table["wait_ns"] <= table["mean_elapsed_ns"] * 5).all()
@@ -112,7 +112,9 @@ def test_sizes(
     tmp_path: Path, operation: str, sent: Any, received: Any, root: Any, bytes_: int, message: int
 ) -> None:
     trace = Synthetic(4)
-    trace.collective(operation, [[1, 2, 3, 4]], [[9] * 4], sent=sent, received=received, root=root)
+    trace.add_collective(
+        operation, [[1, 2, 3, 4]], [[9] * 4], sent=sent, received=received, root=root
+    )
     row = mpiprof.open(trace.write(tmp_path / "t")).instances.iloc[0]
     assert row["bytes"] == bytes_
     assert row["message_bytes"] == message
@@ -122,9 +124,9 @@ def test_sizes(
 def test_sizes_given_by_extensions(tmp_path: Path) -> None:
     trace = Synthetic(2)
     for rank in (0, 1):
-        shape = trace.shape(rank, "alltoallv", "world")
+        shape = trace.add_shape(rank, "alltoallv", "world")
         for number in (0, 1):
-            trace.extension(rank, 3, 1000 * (number + 1) + 200 * rank)
+            trace.add_extension(rank, 3, 1000 * (number + 1) + 200 * rank)
             trace.add(rank, shape, number, 1000 + number * 1000, 1500 + number * 1000)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     table = opened.instances
@@ -139,16 +141,16 @@ def test_message_time_between_nodes_and_beyond_the_table(tmp_path: Path) -> None
     slow = {"alpha_ns": 5e4, "beta_ns_per_byte": 2.0, "sizes": [0, 100], "one_way_ns": [5e4, 6e4]}
     machine: dict[str, Any] = {"source": "init", "within": None, "between": slow}
     trace = Synthetic(2, nodes=[0, 1], offsets=[0, 0], drifts=[0, 0], machine=machine)
-    trace.clock(1, 0, 1000, 10)
-    trace.collective("allreduce", [[10_000, 10_000]], [[20_000, 20_000]], sent=50)
-    trace.collective("allreduce", [[30_000, 30_000]], [[40_000, 40_000]], sent=1100)
+    trace.add_clock(1, 0, 1000, 10)
+    trace.add_collective("allreduce", [[10_000, 10_000]], [[20_000, 20_000]], sent=50)
+    trace.add_collective("allreduce", [[30_000, 30_000]], [[40_000, 40_000]], sent=1100)
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
     assert table["message_time_ns"].tolist() == [55_000, 62_000]
 
 
 def test_without_a_machine_table_factors_are_unknown(tmp_path: Path) -> None:
     trace = Synthetic(2, machine=None)
-    trace.collective("allreduce", [[10, 20]], [[30, 30]])
+    trace.add_collective("allreduce", [[10, 20]], [[30, 30]])
     row = mpiprof.open(trace.write(tmp_path / "t")).callsites.iloc[0]
     assert np.isnan(row["worst_factor"])
     assert np.isnan(row["balanced_share"])
@@ -158,10 +160,10 @@ def test_without_a_machine_table_factors_are_unknown(tmp_path: Path) -> None:
 def two_sites(tmp_path: Path) -> mpiprof.Trace:
     trace = Synthetic(4)
     a = np.array([[1_000_000, 1_000_100, 1_000_200, 1_500_000]]) + np.arange(3)[:, None] * 10**6
-    trace.collective("allreduce", a, np.tile(a.max(1)[:, None] + 100, 4), site=A)
+    trace.add_collective("allreduce", a, np.tile(a.max(1)[:, None] + 100, 4), site=A)
     even = np.full((2, 4), 10**8) + np.arange(2)[:, None] * 10**6
     root = {0: A, 1: B, 2: B, 3: B}
-    trace.collective("bcast", even, even + 1000, root=0, site=root, sent=5000, received=5000)
+    trace.add_collective("bcast", even, even + 1000, root=0, site=root, sent=5000, received=5000)
     return mpiprof.open(trace.write(tmp_path / "two"))
 
 
@@ -190,9 +192,9 @@ def test_routines_averages_and_distribution(tmp_path: Path) -> None:
 
 def test_communicators_of_several_sizes_share_a_call_site(tmp_path: Path) -> None:
     trace = Synthetic(4)
-    trace.communicator("low", [0, 1])
-    trace.collective("barrier", [[10, 20, 30, 40]], [[50] * 4], site=A)
-    trace.collective("barrier", [[100, 200]], [[300, 300]], "low", site=A)
+    trace.add_communicator("low", [0, 1])
+    trace.add_collective("barrier", [[10, 20, 30, 40]], [[50] * 4], site=A)
+    trace.add_collective("barrier", [[100, 200]], [[300, 300]], "low", site=A)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert opened.callsites["instances"].tolist() == [2]
     arrivals, exits = opened.matrix(0)

@@ -33,7 +33,7 @@ def trace(tmp_path: Path) -> Path:
     made = Synthetic(2, machine=machine(3.85e6))
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
-    made.collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1))
+    made.add_collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1))
     return made.write(tmp_path / "trace")
 
 

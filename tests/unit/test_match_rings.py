@@ -19,10 +19,10 @@ def test_a_call_with_a_missing_rank_is_retained(tmp_path: Path) -> None:
     other.
     """
     made = Synthetic(3)
-    made.communicator("seldom", [0, 1, 2])
+    made.add_communicator("seldom", [0, 1, 2])
     for rank in range(3):
         for name, numbers in (("world", range(3)), ("seldom", range(2))):
-            shape = made.shape(rank, "ibarrier", name)
+            shape = made.add_shape(rank, "ibarrier", name)
             here = np.array([n for n in numbers if rank < 2 or (name, n) == ("world", 1)], np.int64)
             made.add(rank, shape, here, 100 * here + 10 + rank, 100 * here + 15 + rank)
             done = here[here < 2]

@@ -93,7 +93,7 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
         arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
         exits = np.repeat(arrivals.max(1, keepdims=True) + 5 * MS, 4, 1)
         made.ended_ns = 600 * MS
-        made.collective("allreduce", arrivals, exits, sent=1024, received=1024)
+        made.add_collective("allreduce", arrivals, exits, sent=1024, received=1024)
         made.write(tmp_path / name)
     sound, disturbed = mpiprof.open(tmp_path / "sound"), mpiprof.open(tmp_path / "disturbed")
     assert sound.callsites["worst_factor"].notna().all()
@@ -116,7 +116,7 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
     """Neither for tune nor for the simulator; a run takes no block size from it."""
     made = Synthetic(4, machine=MACHINE)
     arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.zeros(4, np.int64)
-    made.collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)
+    made.add_collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)
     made.ended_ns = 600 * MS
     made.write(tmp_path / "t")
     file = tmp_path / "machine.json"

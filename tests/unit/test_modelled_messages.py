@@ -30,7 +30,9 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
     left = np.full((1, RANKS), int(came.max()) + took_ns)
     if leaves_early >= 0:
         left[0, leaves_early] = came[0, 5] - 100 * US
-    made.collective("allreduce", came, left, sent=64, received=64, algorithm="recursive_doubling")
+    made.add_collective(
+        "allreduce", came, left, sent=64, received=64, algorithm="recursive_doubling"
+    )
     trace = mpiprof.open(made.write(folder))
     key = cache.compute_key(trace)
     return Timeline(trace, build.open_or_build(trace, key), key)

@@ -76,7 +76,7 @@ def test_a_file_that_is_none_is_named_with_its_line(tmp_path: Path, line: str) -
 def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
     """Return the rows of a trace with network switches from a file, and their labels."""
     trace = Synthetic(6, nodes=[r % 2 for r in range(6)], offsets=(0, 0), drifts=(0.0, 0.0))
-    trace.collective("allreduce", np.arange(6) + 5000, np.full(6, 6000))
+    trace.add_collective("allreduce", np.arange(6) + 5000, np.full(6, 6000))
     trace.write(folder)
     (folder / network_topology.FILE).write_text(text)
     opened = mpiprof.open(folder)

@@ -31,7 +31,7 @@ def trace(tmp_path: Path) -> Path:
     made = Synthetic(2)
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
-    made.collective("allreduce", arrivals, arrivals + 4 * MS, site="my app.py:12:step")
+    made.add_collective("allreduce", arrivals, arrivals + 4 * MS, site="my app.py:12:step")
     return made.write(tmp_path / "tr ace")
 
 

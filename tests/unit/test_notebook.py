@@ -26,7 +26,7 @@ def trace(tmp_path: Path) -> mpiprof.Trace:
         begins = (np.arange(1, 31)[:, None] + 40 * number) * 10 * MS
         arrivals = begins + np.array([0, late if number else 0, 0, 0 if number else late])
         exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-        made.collective(operation, arrivals, exits, site=site, root=1 if number else None)
+        made.add_collective(operation, arrivals, exits, site=site, root=1 if number else None)
     return mpiprof.open(made.write(tmp_path / "trace"))
 
 
@@ -107,9 +107,11 @@ def test_a_comparison_draws_totals(tmp_path: Path) -> None:
     """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the single barrier at the end."""
     made = Synthetic(2)
     step = 10 * MS * np.arange(1, 101)[:, None] + np.array([0, MS])
-    made.collective("allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f")
+    made.add_collective(
+        "allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f"
+    )
     end = 2_000 * MS + np.array([[0, 20 * MS]])
-    made.collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
+    made.add_collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
     trace = mpiprof.open(made.write(tmp_path / "trace"))
     for bars in trace.plot.compare(trace).data:
         assert [text.rstrip("\u200b") for text in bars.y] == ["a:1 f", "a:2 end"]

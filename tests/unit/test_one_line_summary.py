@@ -94,7 +94,7 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     from mpiprof.testing.synthetic import Synthetic
 
     made = Synthetic(2)
-    made.collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
+    made.add_collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
     made.write(tmp_path / "t", finished=False)
     trace = mpiprof.open(tmp_path / "t")
     minute = int(trace.run_started_ns) + 60 * 10**9
@@ -111,7 +111,7 @@ def test_the_time_of_a_job_never_runs_backwards(
 ) -> None:
     """The job hangs for a minute and is killed; a minute without calls must still count."""
     made = Synthetic(2)
-    made.collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
+    made.add_collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
     made.write(tmp_path / "t", finished=False)
     to = SummaryWriter(tmp_path / "s.json", tmp_path / "t", "")
     seen = []

@@ -67,18 +67,18 @@ def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
 
 def test_values_outside_the_format_are_read_back(tmp_path: Path) -> None:
     made = Synthetic(3)
-    made.communicator("a", [0, 1], [2])
-    made.communicator("graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)})
+    made.add_communicator("a", [0, 1], [2])
+    made.add_communicator("graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)})
     at = 10_000 + 1000 * np.arange(9).reshape(3, 3)
-    made.collective("reduce", at, at + 500, root=2, sent=8, algorithm="ring(segment=8)")
-    made.collective("bcast", at + 10**5, at + 10**5 + 50, "a", root={0: 0, 1: 0, 2: -3})
-    made.collective("neighbor_alltoall", at + 2 * 10**5, at + 2 * 10**5 + 9, "graph")
+    made.add_collective("reduce", at, at + 500, root=2, sent=8, algorithm="ring(segment=8)")
+    made.add_collective("bcast", at + 10**5, at + 10**5 + 50, "a", root={0: 0, 1: 0, 2: -3})
+    made.add_collective("neighbor_alltoall", at + 2 * 10**5, at + 2 * 10**5 + 9, "graph")
     frame: dict[str, Any] = {"module": "/bin/app", "offset": 4096, "symbol": "main+16"}
     native = dict.fromkeys(range(3), frame)
-    made.collective("barrier", at + 3 * 10**5, at + 3 * 10**5 + 9, site=native, flags=["error"])
+    made.add_collective("barrier", at + 3 * 10**5, at + 3 * 10**5 + 9, site=native, flags=["error"])
     for rank in range(3):
-        shape = made.shape(rank, "allreduce", "world")
-        made.extension(rank, 1, 7 << 32)  # outside
+        shape = made.add_shape(rank, "allreduce", "world")
+        made.add_extension(rank, 1, 7 << 32)  # outside
         made.add(rank, shape, 90, 10**6 + rank, 10**6 + 900)
     trace = made.write(tmp_path / "trace")
     known, found = mpiprof.open(trace), again(trace, tmp_path / "archive")

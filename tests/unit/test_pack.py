@@ -143,7 +143,7 @@ def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
     """0.02 B per event, of 32: one block has 32,736 events."""
     made = Synthetic(2)
     base = 10_000 * np.arange(1, 30_001)[:, None] + np.zeros((1, 2), np.int64)
-    made.collective("allreduce", base, base + 100, sent=8, received=8)
+    made.add_collective("allreduce", base, base + 100, sent=8, received=8)
     members = format_.Pack(pack(made.write(tmp_path / "trace"), 2)).members
     assert sum(sum(m.entry.lengths[3:]) for m in members) < 0.025 * 60_000
 
@@ -153,7 +153,7 @@ def test_two_bytes_of_chance_cost_two_bytes(tmp_path: Path) -> None:
     made, chance = Synthetic(2), np.random.default_rng(3)
     gaps, spans = (chance.integers(256, 512, (40_000, 2)) for _ in range(2))
     exits = np.cumsum(gaps + spans, axis=0)
-    made.collective("allreduce", exits - spans, exits)
+    made.add_collective("allreduce", exits - spans, exits)
     size = pack(made.write(tmp_path / "trace"), 2).stat().st_size
     assert 2.0 <= size / 80_000 < 2.15
 
@@ -263,7 +263,7 @@ def test_without_a_name_it_is_the_newest(tmp_path: Path, monkeypatch: pytest.Mon
 def unfinished(folder: Path, node: str, pid: int) -> Path:
     """Write a trace of a rank that has not ended."""
     made = Synthetic(1)
-    made.collective("barrier", [[5_000]], [[9_000]])
+    made.add_collective("barrier", [[5_000]], [[9_000]])
     made.write(folder)
     path = folder / "rank-000000.tables"
     lines = [line for line in path.read_text().splitlines() if '"end"' not in line]

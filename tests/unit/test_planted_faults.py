@@ -22,13 +22,13 @@ def pairs(folder: Path, late: Float) -> Trace:
     ranks = late.shape[1]
     made, random, now = Synthetic(ranks), np.random.default_rng(2), 10 * MS
     for first in range(0, ranks, 2):
-        made.communicator(f"pair{first}", [first, first + 1])
+        made.add_communicator(f"pair{first}", [first, first + 1])
     for row in late:
         came = now + np.rint(row * MS).astype(np.int64) + random.integers(0, 20_000, ranks)
         for first in range(0, ranks, 2):
             mine = came[first : first + 2]
             left = np.full(2, mine.max() + 10_000)
-            made.collective("allreduce", mine, left, f"pair{first}", site="md.py:6:pair")
+            made.add_collective("allreduce", mine, left, f"pair{first}", site="md.py:6:pair")
         now = int(came.max()) + MS
     made.ended_ns = now + MS
     return mpiprof.open(made.write(folder / "t"))
@@ -113,7 +113,9 @@ def waiting_for_a_message(folder: Path) -> Trace:
     for i in range(100):
         came = 20 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([5, 6, 0, 0]) * MS
         messages(made, 1, 5 * MS)
-        made.collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:10:step")
+        made.add_collective(
+            "allreduce", came, np.full(4, came.max() + 50_000), site="md.py:10:step"
+        )
     made.ended_ns = 20 * MS * 102
     return mpiprof.open(made.write(folder / "t"))
 
@@ -208,7 +210,7 @@ def in_messages(folder: Path, late: Float) -> Trace:
         for rank in np.flatnonzero(row).tolist():
             messages(made, rank, int(row[rank]))
         left = np.full(len(row), came.max() + 50_000)
-        made.collective("allreduce", came, left, site="md.py:7:step")
+        made.add_collective("allreduce", came, left, site="md.py:7:step")
     made.ended_ns = 20 * MS * (len(late) + 2)
     return mpiprof.open(made.write(folder / "t"))
 
@@ -295,11 +297,11 @@ def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path)
         came[2] += 6 * MS
         left = came + 10_000
         left[0] = came[2] + 20_000
-        made.collective("gather", came, left, root=0, site="md.py:7:step")
+        made.add_collective("gather", came, left, root=0, site="md.py:7:step")
         for _ in range(2):
             came = left + 5_000
             left = np.maximum(came, came[0] + 5_000) + 5_000
-            made.collective("bcast", came, left, root=0, site="md.py:8:step")
+            made.add_collective("bcast", came, left, root=0, site="md.py:8:step")
         now = left
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
@@ -351,12 +353,12 @@ def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
     """In a ring rank 1 works 4 ms longer: 0 and 2 wait for rank 1, and rank 3 for 0 and 2."""
     made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     around = {r: ([(r - 1) % 4, (r + 1) % 4], [(r - 1) % 4, (r + 1) % 4]) for r in range(4)}
-    made.communicator("ring", [0, 1, 2, 3], topology=around)
+    made.add_communicator("ring", [0, 1, 2, 3], topology=around)
     for _ in range(120):
         came = now + MS + random.integers(0, 20_000, 4)
         came[1] += 4 * MS
         now = np.maximum(came, np.maximum(np.roll(came, 1), np.roll(came, -1))) + 10_000
-        made.collective("neighbor_allgather", came, now, "ring", site="md.py:8:ring")
+        made.add_collective("neighbor_allgather", came, now, "ring", site="md.py:8:ring")
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     first, second = trace.findings()

@@ -112,8 +112,8 @@ def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
     arrivals = np.arange(1, 401)[:, None] * 5 * MS + late[:, None] * np.array([0, 1, 0])
     exits = np.repeat(arrivals.max(1, keepdims=True) + 700, 3, 1)
     exits[-1, 2] = 0
-    made.collective("allreduce", arrivals, exits, site="a.py:1:main")
-    made.collective("bcast", [[2003 * MS] * 3], [[0] * 3], root=0, site="a.py:9:main")
+    made.add_collective("allreduce", arrivals, exits, site="a.py:1:main")
+    made.add_collective("bcast", [[2003 * MS] * 3], [[0] * 3], root=0, site="a.py:9:main")
     made.ended_ns = 2004 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     table, instances = trace.callsites, trace.instances
@@ -132,7 +132,9 @@ def test_the_report_shows_quantiles(tmp_path: Path) -> None:
     made = Synthetic(2)
     late = np.where(np.arange(100) < 95, 0, 10 * MS)
     arrivals = np.arange(1, 101)[:, None] * 20 * MS + late[:, None] * np.array([0, 1])
-    made.collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 2_000, 2, 1))
+    made.add_collective(
+        "barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 2_000, 2, 1)
+    )
     made.ended_ns = 2_100 * MS
     folder = made.write(tmp_path / "t")
     row = json.loads(run_verb("report", folder, "--json")[1])["callsites"][0]

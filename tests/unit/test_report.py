@@ -46,9 +46,9 @@ def trace(tmp_path: Path) -> Path:
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
     last = arrivals.max(1, keepdims=True)
-    made.collective("allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step")
+    made.add_collective("allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step")
     at = np.full((5, 4), 150 * MS) + np.arange(5)[:, None] * MS
-    made.collective("bcast", at, at + 500, "world", 20000, 20000, 0, "app.py:20:main")
+    made.add_collective("bcast", at, at + 500, "world", 20000, 20000, 0, "app.py:20:main")
     return made.write(tmp_path / "trace")
 
 
@@ -128,7 +128,7 @@ def test_message_sizes_are_those_of_table_3(
             ("allreduce", 800),
         )
     ):
-        made.collective(
+        made.add_collective(
             operation,
             np.array(arrivals) + i * 10**7 + 1000,
             [[i * 10**7 + 2 * 10**6] * 4],
@@ -261,8 +261,8 @@ def test_newest_trace_is_taken(
 
 def test_incomplete_and_unmeasured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(3, machine=None)
-    made.collective("barrier", [[100, 200, 300]], [[400, 400, 400]], sent=0, received=0)
-    made.collective("barrier", [[500, 600, -1]], [[0, 0, 0]], sent=0, received=0)
+    made.add_collective("barrier", [[100, 200, 300]], [[400, 400, 400]], sent=0, received=0)
+    made.add_collective("barrier", [[500, 600, -1]], [[0, 0, 0]], sent=0, received=0)
     text = out(capsys, "report", made.write(tmp_path / "t", finished=[2]))
     assert "INCOMPLETE" in text and "calibrate" in text and "nan" not in text.lower()
     data = json.loads(out(capsys, "report", tmp_path / "t", "--json"))
@@ -285,7 +285,7 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(2)
     made.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
+        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
     folder = made.write(tmp_path / "t")
     text = out(capsys, "report", folder)
     assert "as summary" in text and "500 µs" in text and "ω" not in text
@@ -303,8 +303,8 @@ def test_several_nodes_show_the_clock_bound(
 ) -> None:
     made = Synthetic(2, nodes=[0, 1], offsets=(0, 5 * MS), drifts=(0.0, 0.0))
     for at in (2_000, 10**9):
-        made.clock(1, 0, at, error=3_000)
-    made.collective("barrier", [[10 * MS, 11 * MS]], [[12 * MS, 12 * MS]], sent=0, received=0)
+        made.add_clock(1, 0, at, error=3_000)
+    made.add_collective("barrier", [[10 * MS, 11 * MS]], [[12 * MS, 12 * MS]], sent=0, received=0)
     text = out(capsys, "report", made.write(tmp_path / "t"))
     assert "2 nodes, error at most ±" in text
 
@@ -337,7 +337,7 @@ def test_notes_of_several_ranks_are_printed_once(
     for rank in (0, 1, 2, 5):
         made.lines[rank].append({"rank": rank, "note": "no source lines"})
     made.lines[3].append({"rank": 3, "note": "late"})
-    made.collective("barrier", [[MS] * 8], [[2 * MS] * 8])
+    made.add_collective("barrier", [[MS] * 8], [[2 * MS] * 8])
     path = made.write(tmp_path / "t", finished=[6, 7])
     text = out(capsys, "report", path)
     reported = [line.split(maxsplit=1) for line in text.splitlines()]

@@ -42,8 +42,8 @@ def made(folder: Path, rounds: int = ROUNDS) -> Path:
     A root is late in some rounds, so that its partner is late in the allreduce.
     """
     trace = Synthetic(4)
-    trace.communicator("left", [0, 1])
-    trace.communicator("right", [2, 3])
+    trace.add_communicator("left", [0, 1])
+    trace.add_communicator("right", [2, 3])
     random = np.random.default_rng(3)
     start = np.arange(1, rounds + 1) * MS
     free: Int = start[None] + random.integers(0, 9_000, (4, rounds))
@@ -53,14 +53,14 @@ def made(folder: Path, rounds: int = ROUNDS) -> Path:
         rows = [2 * pair, 2 * pair + 1]
         left = np.maximum(free[rows], free[rows[0]]) + 2_000
         for rank in rows:
-            shape = trace.shape(rank, "bcast", name, root=0, site=f"{name}.py:5:step")
+            shape = trace.add_shape(rank, "bcast", name, root=0, site=f"{name}.py:5:step")
             trace.add(rank, shape, number, free[rank], left[rank - rows[0]])
         free[rows] = left
     for step, operation in enumerate(("allreduce", "barrier")):
         arrival = free + random.integers(1_000, 30_000, free.shape)
         free = np.repeat(arrival.max(0)[None] + 3_000, 4, 0)
         for rank in range(4):
-            shape = trace.shape(rank, operation, "world", site=f"all.py:{step + 1}:main")
+            shape = trace.add_shape(rank, operation, "world", site=f"all.py:{step + 1}:main")
             trace.add(rank, shape, 2 * number + step, arrival[rank], free[rank])
     for rank in range(4):
         records = np.concatenate(trace.records[rank])

@@ -37,7 +37,7 @@ def sampled(folder: Path, late: int = MS // 2) -> Path:
     number = np.arange(0, CALLS, EVERY)
     arrivals = number[:, None] * MS + made.started_ns + np.array([0, late])
     begin, end = arrivals[:, :1], np.repeat(number[:, None] * MS + made.started_ns, 2, 1)
-    made.collective("barrier", arrivals, end + 995_000)
+    made.add_collective("barrier", arrivals, end + 995_000)
     for records in made.records.values() if isinstance(made.records, dict) else made.records:
         records[0]["sequence"] = number
     made.meta["sample"] = EVERY
@@ -94,7 +94,7 @@ def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFix
     """The same instances, once all recorded, once one in a hundred."""
     made = Synthetic(2)
     begin = np.arange(CALLS)[:, None] * MS + made.started_ns
-    made.collective("barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000)
+    made.add_collective("barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000)
     made.ended_ns = made.started_ns + CALLS * MS
     traces = [made.write(tmp_path / "all"), sampled(tmp_path / "sampled")]
     for words in (traces, traces[::-1]):
@@ -115,11 +115,11 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
     starts = 40 * EVERY
     retained = np.flatnonzero(np.random.default_rng(5).random(starts) < 1 / EVERY) + 1
     for rank in range(2):
-        shape = made.shape(rank, "barrier_init", "world")
+        shape = made.add_shape(rank, "barrier_init", "world")
         made.add(rank, shape, 0, made.started_ns + MS, made.started_ns + 2 * MS)
         for nth in retained.tolist():
             at = made.started_ns + (10 + nth) * MS
-            made.start(rank, shape, 0, nth, at, (at + 1000, at + 2000))
+            made.add_start(rank, shape, 0, nth, at, (at + 1000, at + 2000))
     made.meta["sample"] = EVERY
     made.ended_ns = made.started_ns + 10_000 * MS
     table = mpiprof.open(made.write(tmp_path / "t")).callsites
@@ -136,12 +136,12 @@ def test_there_is_one_finalize(tmp_path: Path) -> None:
     made = Synthetic(2)
     retained = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
     at = made.started_ns + retained[:, None] * MS + np.zeros((1, 2), np.int64)
-    made.collective("barrier", at, at + MS // 2)
+    made.add_collective("barrier", at, at + MS // 2)
     for records in made.records:
         records[-1]["sequence"] = retained
     made.meta["sample"] = EVERY
     ends = made.started_ns + 40 * EVERY * MS
-    made.collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
+    made.add_collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
     for records in made.records:
         records[-1]["sequence"] = 40 * EVERY
     made.ended_ns = ends + 60 * MS
@@ -156,7 +156,7 @@ def test_a_single_instance_gives_no_interval(tmp_path: Path) -> None:
     """It is certainly in the sum, which cannot exceed the run."""
     made = Synthetic(2)
     at = np.full((1, 2), made.started_ns + MS)
-    made.collective("barrier", at, at + MS)
+    made.add_collective("barrier", at, at + MS)
     made.meta["sample"] = EVERY
     made.ended_ns = made.started_ns + 10 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
@@ -175,10 +175,10 @@ def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
     count, every, each = 3000, 10, 3
     retained = random.random((count, each)) < 1 / every
     for number in np.flatnonzero(retained.any(1)).tolist():
-        made.communicator(f"number {number}", [0, 1])
+        made.add_communicator(f"number {number}", [0, 1])
         sequence = np.flatnonzero(retained[number])
         at = made.started_ns + (number * each + sequence[:, None]) * MS + np.zeros((1, 2), np.int64)
-        made.collective("barrier", at, at + 500_000, f"number {number}")
+        made.add_collective("barrier", at, at + 500_000, f"number {number}")
         for records in made.records:
             records[-1]["sequence"] = sequence
     made.meta["sample"] = every
@@ -267,7 +267,7 @@ def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Pat
             number = np.flatnonzero(retained & of)
             first = made.started_ns + number * 10 * MS
             arrivals = np.stack([first, first + late[number]], 1)
-            made.collective("barrier", arrivals, arrivals.max(1)[:, None] + [[9, 9]], site=site)
+            made.add_collective("barrier", arrivals, arrivals.max(1)[:, None] + [[9, 9]], site=site)
             for records in made.records:
                 records[-1]["sequence"] = number
         made.meta["sample"] = KEPT_OF
@@ -292,8 +292,8 @@ def test_shares_of_threads_are_of_their_time(
     extra = []
     for thread in range(3):
         name = f"own {thread}"
-        made.communicator(name, [0])
-        shape = made.shape(0, "barrier", name)
+        made.add_communicator(name, [0])
+        shape = made.add_shape(0, "barrier", name)
         record = np.zeros(1, RECORD_TYPE)
         record["enter_ns"], record["exit_ns"] = made.started_ns, made.started_ns + 90 * MS
         record["shape"], record["kind"], record["thread"] = shape, CALL, thread

@@ -39,7 +39,7 @@ LINES = [
 def folder(path: Path, text: str | None) -> Path:
     """Write a trace with this selector log."""
     made = Synthetic(2)
-    made.collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
+    made.add_collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
     made.write(path)
     if text is not None:
         (path / selector_log.FILE).write_text(text)
@@ -124,7 +124,7 @@ def test_the_report_states_each_selection_and_its_reason(
 def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
     """It is unknown for an open call; for an instance it is that of the other ranks."""
     made = Synthetic(2)
-    made.collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
+    made.add_collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
     for rank, choices in ((0, [0, 1, 2, 3, 2]), (1, [0, 1, 2, 77, 0])):
         (records,) = made.records[rank]
         assert records.dtype == RECORD_TYPE

@@ -65,7 +65,7 @@ def recorded(folder: Path, file: str) -> Path:
     made.ended_ns = 200 * MS
     arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
     exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, 4, 1)
-    made.collective("allreduce", arrivals, exits, site=f"{file}:12:step")
+    made.add_collective("allreduce", arrivals, exits, site=f"{file}:12:step")
     made.meta["program"] = file
     return made.write(folder)
 

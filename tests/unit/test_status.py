@@ -61,8 +61,8 @@ def text_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(4)
-    made.collective("bcast", [[100] * 4], [[200] * 4], root=0, site="app.py:5:main")
-    made.collective("allreduce", [[300, 310, -1, 320]], [[0] * 4], site="app.py:9:step")
+    made.add_collective("bcast", [[100] * 4], [[200] * 4], root=0, site="app.py:5:main")
+    made.add_collective("allreduce", [[300, 310, -1, 320]], [[0] * 4], site="app.py:9:step")
     folder = write(made, tmp_path / "t", finished=False)
     data = state(folder, capsys)
     assert [row["state"] for row in data["ranks"]] == ["inside", "inside", "outside", "inside"]
@@ -82,8 +82,8 @@ def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_who_has_passed_has_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(3)
     # The root leaves its broadcast and is already in the next barrier.
-    made.collective("bcast", [[100, 110, -1]], [[105, 0, 0]], root=0)
-    made.collective("barrier", [[120, -1, -1]], [[0, 0, 0]])
+    made.add_collective("bcast", [[100, 110, -1]], [[105, 0, 0]], root=0)
+    made.add_collective("barrier", [[120, -1, -1]], [[0, 0, 0]])
     data = state(write(made, tmp_path / "t", finished=False), capsys)
     found = {row["operation"]: (row["arrived"], row["missing"]) for row in data["pending"]}
     assert found == {"bcast": ([0, 1], [2]), "barrier": ([0], [1, 2])}
@@ -92,10 +92,10 @@ def test_who_has_passed_has_arrived(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_started_and_never_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(3)
     flags = ["nonblocking"]
-    made.collective(
+    made.add_collective(
         "ibarrier", [[1, 1, 1]], [[2, 2, 2]], flags=flags, completions=([[3] * 3], [[9] * 3])
     )
-    made.collective("ibarrier", [[20, 21, -1]], [[22, 23, 0]], flags=flags)
+    made.add_collective("ibarrier", [[20, 21, -1]], [[22, 23, 0]], flags=flags)
     data = state(write(made, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert (pending["sequence"], pending["missing"]) == (1, [2])
@@ -105,9 +105,9 @@ def test_other_communicators_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Synthetic(4)
-    made.communicator("odd", [1, 3])
-    made.collective("barrier", [[10, -1]], [[0, 0]], communicator="odd")
-    made.collective("barrier", np.full((3, 4), 5), np.full((3, 4), 6))
+    made.add_communicator("odd", [1, 3])
+    made.add_collective("barrier", [[10, -1]], [[0, 0]], communicator="odd")
+    made.add_collective("barrier", np.full((3, 4), 5), np.full((3, 4), 6))
     data = state(write(made, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert pending["arrived"] == [1] and pending["missing"] == [3]
@@ -117,11 +117,11 @@ def test_long_logs_are_read_back_as_far_as_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Synthetic(2)
-    made.communicator("pair", [0, 1])
-    made.collective("barrier", [[1, 1]], [[2, 2]], communicator="pair")
+    made.add_communicator("pair", [0, 1])
+    made.add_collective("barrier", [[1, 1]], [[2, 2]], communicator="pair")
     times = 10 + 10 * np.arange(20_000)[:, None] + np.zeros((1, 2), np.int64)
-    made.collective("barrier", times, times + 5)
-    made.collective("barrier", [[10**6, -1]], [[0, 0]], communicator="pair")
+    made.add_collective("barrier", times, times + 5)
+    made.add_collective("barrier", [[10**6, -1]], [[0, 0]], communicator="pair")
     data = state(write(made, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert pending["arrived"] == [0] and pending["missing"] == [1]
@@ -129,8 +129,8 @@ def test_long_logs_are_read_back_as_far_as_needed(
 
 def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(2)
-    made.add(0, made.shape(0, "bcast", "world", root=0), 0, 10, 0)
-    made.add(1, made.shape(1, "barrier", "world"), 0, 10, 0)
+    made.add(0, made.add_shape(0, "bcast", "world", root=0), 0, 10, 0)
+    made.add(1, made.add_shape(1, "barrier", "world"), 0, 10, 0)
     text = text_of(write(made, tmp_path / "t", finished=False), capsys)
     assert "DIFFERENT OPERATIONS: Ranks call different operations" in text.splitlines()[2]
     assert "the operation is running" not in text
@@ -138,7 +138,7 @@ def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(2)
-    made.collective("barrier", [[1, 1]], [[2, 2]])
+    made.add_collective("barrier", [[1, 1]], [[2, 2]])
     folder = write(made, tmp_path / "t")
     data = state(folder, capsys)
     assert {row["state"] for row in data["ranks"]} == {"finished"} and data["pending"] == []
@@ -148,7 +148,7 @@ def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_ranks_without_any_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Synthetic(3)
-    made.collective("barrier", [[1, -1, -1]], [[0, 0, 0]])
+    made.add_collective("barrier", [[1, -1, -1]], [[0, 0, 0]])
     folder = write(made, tmp_path / "t", finished=False)
     for name in ("rank-000002.log", "rank-000002.tables"):
         (folder / name).unlink()
@@ -202,9 +202,9 @@ def test_who_is_in_finalize_has_not_come(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Synthetic(3)
-    made.collective("barrier", [[100] * 3], [[200] * 3], site="app.py:5:main")
+    made.add_collective("barrier", [[100] * 3], [[200] * 3], site="app.py:5:main")
     for rank, operation in ((0, "barrier"), (1, "barrier"), (2, "finalize")):
-        made.add(rank, made.shape(rank, operation, "world"), 1, 300, 0)
+        made.add(rank, made.add_shape(rank, operation, "world"), 1, 300, 0)
     for rank in range(3):
         made.add(rank, 0, 0, 0, 0, kind=0)
     text = text_of(made.write(tmp_path / "t", finished=[2]), capsys)
@@ -235,8 +235,8 @@ def test_an_archive_of_a_job_that_did_not_end(
 ) -> None:
     """An archive has no processes that could still write, on any machine."""
     made = Synthetic(2)
-    made.collective("barrier", [[2000, 2000]], [[2100, 2100]])
-    made.add(0, made.shape(0, "barrier", "world"), 1, 3000, 0)
+    made.add_collective("barrier", [[2000, 2000]], [[2100, 2100]])
+    made.add(0, made.add_shape(0, "barrier", "world"), 1, 3000, 0)
     folder = made.write(tmp_path / "t", finished=False)
     assert main(["status", str(folder)]) == 0
     assert "runs on other machines" in capsys.readouterr().out

@@ -40,7 +40,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for operation, site in (("allreduce", "solver.py:12:läuft"), ("alltoall", "md.py:93:force")):
         arrivals = np.arange(1, 61)[:, None] * 10 * MS + np.array([0, 0, 0, 3 * MS])
         exits = arrivals.max(1, keepdims=True) + 40_000 + 0 * arrivals
-        made.collective(operation, arrivals, exits, site=site, sent=1000, received=1000)
+        made.add_collective(operation, arrivals, exits, site=site, sent=1000, received=1000)
     return made.write(tmp_path_factory.mktemp("terminal") / "trace")
 
 

@@ -22,7 +22,7 @@ def busy(folder: Path, operation: str = "alltoall") -> Trace:
         came = now + random.integers(0, 20_000, 4)
         now = np.full(4, came.max() + 8 * MS) + random.integers(0, 50_000, 4)
         now[random.integers(4)] += random.integers(2 * MS, 5 * MS)
-        made.collective(operation, came, now, site="md.py:6:swap")
+        made.add_collective(operation, came, now, site="md.py:6:swap")
     made.ended_ns = int(now.max()) + MS
     return mpiprof.open(made.write(folder / "t"))
 
@@ -61,7 +61,7 @@ def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
         came = now + MS + random.integers(0, 100_000, 4)
         waits = came + 10_000 + np.array([0, 0, 5 * MS, 0])
         now = np.full(4, waits.max() + 20_000)
-        made.collective(
+        made.add_collective(
             "iallreduce", came, came + 5_000, completions=(waits, now), site="md.py:6:sum"
         )
     made.ended_ns = int(now.max()) + MS
@@ -84,11 +84,11 @@ def test_a_rank_delayed_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path)
         came[1] += 3 * MS
         now = came + 10_000
         now[3] = max(now[3], now[1] + 10_000)
-        made.collective("bcast", came, now, root=0, site="md.py:8:share")
+        made.add_collective("bcast", came, now, root=0, site="md.py:8:share")
         if i % 40 == 39:
             came = now + 5_000
             now = np.full(4, came.max() + 10_000)
-            made.collective("allreduce", came, now, site="md.py:9:sum")
+            made.add_collective("allreduce", came, now, site="md.py:9:sum")
     made.ended_ns = int(now.max()) + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
     (one,) = (one for one in trace.findings() if one.cause == "inside")

@@ -30,7 +30,7 @@ def made(folder: Path, ranks: int = RANKS, loops: int = 60, seed: int = 1) -> Pa
     trace = Synthetic(ranks, nodes=[r % 2 for r in range(ranks)], offsets=(0, 0), drifts=(0.0, 0.0))
     halves = [list(range(ranks // 2)), list(range(ranks // 2, ranks))]
     for name, members in zip(("low", "high"), halves, strict=True):
-        trace.communicator(name, members)
+        trace.add_communicator(name, members)
     clock = np.full(ranks, 5_000, np.int64)
 
     def times(members: list[int], inside: int) -> tuple[Any, Any]:
@@ -43,19 +43,21 @@ def made(folder: Path, ranks: int = RANKS, loops: int = 60, seed: int = 1) -> Pa
 
     everybody = list(range(ranks))
     for loop in range(loops):
-        trace.collective("allreduce", *times(everybody, 300), site="app.py:10:step")
+        trace.add_collective("allreduce", *times(everybody, 300), site="app.py:10:step")
         side = ("low", "high")[loop % 2]
         members = halves[loop % 2]
         root = int(random.integers(len(members)))
-        trace.collective(
+        trace.add_collective(
             "bcast", *times(members, 2_000), communicator=side, root=root, site="app.py:20:send"
         )
         if loop % 3 == 0:
             begin, call = times(everybody, 20)
             wait = times(everybody, 400)
-            trace.collective("iallreduce", begin, call, completions=wait, site="app.py:30:later")
+            trace.add_collective(
+                "iallreduce", begin, call, completions=wait, site="app.py:30:later"
+            )
     last = clock + random.integers(1, 900, ranks)
-    trace.collective("barrier", last, np.zeros(ranks, np.int64), site="app.py:40:end")
+    trace.add_collective("barrier", last, np.zeros(ranks, np.int64), site="app.py:40:end")
     trace.ended_ns = int(last.max()) + 7_000
     return trace.write(folder, finished=False)
 
@@ -342,9 +344,9 @@ def test_next_and_previous_stay_within_search_results(tmp_path: Path) -> None:
 def test_many_classes_are_joined_by_operation(tmp_path: Path) -> None:
     trace = Synthetic(4)
     for i in range(200):
-        name = trace.communicator(f"c{i}", [0, 1])
+        name = trace.add_communicator(f"c{i}", [0, 1])
         at = 2_000 + 100 * i
-        trace.collective("allreduce", [at, at + 5], [at + 20, at + 21], communicator=name)
+        trace.add_collective("allreduce", [at, at + 5], [at + 20, at + 21], communicator=name)
     trace.ended_ns = 30_000
     found = opened(trace.write(tmp_path / "trace"))
     assert len(found.classes.operation) <= timeline_tiles.CLASSES
@@ -361,7 +363,7 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
     monkeypatch.setattr(timeline, "DIRECT", 0)
     trace = Synthetic(2)
     at = 10**9 + np.arange(20_000) * 50
-    trace.collective("barrier", np.stack([at, at], 1), np.stack([at + 20, at + 30], 1), sent=0)
+    trace.add_collective("barrier", np.stack([at, at], 1), np.stack([at + 20, at + 30], 1), sent=0)
     trace.ended_ns = 10**12
     found = opened(trace.write(tmp_path / "trace"))
     need = found.shown(request(found))

@@ -29,10 +29,10 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
     begin = 10_000 + STEP * np.arange(LOOPS)[:, None]
     for half, operation in enumerate(("allreduce", "barrier")):
         members = list(range(4 * half, 4 * half + 4))
-        made.communicator(operation, members)
+        made.add_communicator(operation, members)
         arrivals = begin + np.array(LATE)[members]
         exits = np.broadcast_to(arrivals.max(1, keepdims=True) + 5_000, arrivals.shape)
-        made.collective(operation, arrivals, exits, operation, site=f"app.py:{half + 1}:step")
+        made.add_collective(operation, arrivals, exits, operation, site=f"app.py:{half + 1}:step")
     made.started_ns, made.ended_ns = 0, 10_000 + STEP * LOOPS
     trace = mpiprof.open(made.write(tmp_path / "trace"))
     key = cache.compute_key(trace)

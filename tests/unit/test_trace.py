@@ -44,7 +44,7 @@ def test_the_layout_comes_from_the_file() -> None:
 def test_facts_of_a_run(tmp_path: Path) -> None:
     trace = Synthetic(3)
     trace.started_ns, trace.ended_ns = 500, 1_000_500
-    trace.collective("barrier", [[1000] * 3], [[2000] * 3])
+    trace.add_collective("barrier", [[1000] * 3], [[2000] * 3])
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert (opened.program, opened.mpi) == ("synthetic.py", "Synthetic MPI 1.0")
     assert (opened.ranks, opened.nodes, opened.dropped) == (3, 1, 0)
@@ -56,8 +56,8 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
 
 def test_events_have_one_row_a_call(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("iallreduce", [[10, 20]], [[12, 22]], completions=([[50, 60]], [[70, 70]]))
-    trace.collective("bcast", [[100, 110]], [[120, 0]], root=1, site="app.py:7:f")
+    trace.add_collective("iallreduce", [[10, 20]], [[12, 22]], completions=([[50, 60]], [[70, 70]]))
+    trace.add_collective("bcast", [[100, 110]], [[120, 0]], root=1, site="app.py:7:f")
     table = mpiprof.open(trace.write(tmp_path / "t", finished=False)).events
     assert table["rank"].tolist() == [0, 0, 1, 1]
     assert table["operation"].tolist() == ["iallreduce", "bcast"] * 2
@@ -71,9 +71,9 @@ def test_events_have_one_row_a_call(tmp_path: Path) -> None:
 
 def test_open_and_absent_members_make_an_instance_incomplete(tmp_path: Path) -> None:
     trace = Synthetic(3)
-    trace.collective("allreduce", [[10, 20, 30]], [[40, 40, 40]])
-    trace.collective("allreduce", [[110, 120, 130]], [[0, 0, 0]])  # all arrived, none left
-    trace.collective("allreduce", [[210, -1, 230]], [[0, 0, 0]])  # rank 1 never arrived
+    trace.add_collective("allreduce", [[10, 20, 30]], [[40, 40, 40]])
+    trace.add_collective("allreduce", [[110, 120, 130]], [[0, 0, 0]])  # all arrived, none left
+    trace.add_collective("allreduce", [[210, -1, 230]], [[0, 0, 0]])  # rank 1 never arrived
     opened = mpiprof.open(trace.write(tmp_path / "t", finished=False))
     table = opened.instances
     assert table["complete"].tolist() == [True, False, False]
@@ -93,7 +93,7 @@ def test_gaps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
     times = np.arange(1, 101)[:, None] * 1000 + np.array([[0, 7]])
     arrivals = times.copy()
     arrivals[10:20, 1] = -1
-    trace.collective("barrier", arrivals, times + 50)
+    trace.add_collective("barrier", arrivals, times + 50)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     table = opened.instances
     assert table["complete"].sum() == 90
@@ -104,7 +104,7 @@ def test_gaps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
 def test_sampled_traces_have_the_original_sequence_numbers(tmp_path: Path) -> None:
     trace = Synthetic(2)
     for rank in (0, 1):
-        shape = trace.shape(rank, "barrier", "world")
+        shape = trace.add_shape(rank, "barrier", "world")
         retained = np.array([3, 9, 12, 40])
         trace.add(rank, shape, retained, retained * 1000 + rank, retained * 1000 + 100)
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
@@ -114,8 +114,8 @@ def test_sampled_traces_have_the_original_sequence_numbers(tmp_path: Path) -> No
 
 def test_local_communicators_are_not_joined(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.communicator("unknown", [0, 1], local=True)
-    trace.collective("barrier", [[10, 20]], [[30, 30]], "unknown")
+    trace.add_communicator("unknown", [0, 1], local=True)
+    trace.add_collective("barrier", [[10, 20]], [[30, 30]], "unknown")
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
     assert len(table) == 2
     assert not table["complete"].any()
@@ -127,7 +127,7 @@ def two_threads(folder: Path) -> Path:
     trace = Synthetic(2)
     numbers = np.arange(9000)
     enter = (numbers + 1) * 1000
-    shapes = [trace.shape(r, "barrier", "world") for r in (0, 1)]
+    shapes = [trace.add_shape(r, "barrier", "world") for r in (0, 1)]
     for rank in (0, 1):
         trace.add(rank, shapes[rank], numbers, enter + rank, enter + 500)
         trace.records[rank][-1]["outside_ns"] = numbers + rank
@@ -170,17 +170,17 @@ def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:
     """The table is independent of the block size, even if a root runs far ahead."""
     trace = Synthetic(4)
     for a, b in ((0, 1), (2, 3), (0, 3)):
-        trace.communicator(f"{a}-{b}", [a, b])
+        trace.add_communicator(f"{a}-{b}", [a, b])
     random = np.random.default_rng(5)
     clock = 1000
     for _ in range(60):
         name = ["world", "0-1", "2-3", "0-3"][random.integers(4)]
         size = len(trace.members[name][0])
         arrivals = clock + random.integers(0, 500, (10, size)) + np.arange(10)[:, None] * 1000
-        trace.collective("barrier", arrivals, arrivals.max(1)[:, None] + 5 + 0 * arrivals, name)
+        trace.add_collective("barrier", arrivals, arrivals.max(1)[:, None] + 5 + 0 * arrivals, name)
         clock += 20_000
     ahead = clock + np.arange(3000)[:, None] * 10 + np.array([[0, 10**6, 10**6, 10**6]])
-    trace.collective("bcast", ahead, ahead + 5, root=0)
+    trace.add_collective("bcast", ahead, ahead + 5, root=0)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     keys = set()
     for batch in (600, 5000, 1 << 21):
@@ -205,7 +205,7 @@ def test_a_short_trace_is_read_once(
     """30 instances on 4 ranks are cached for up to 120 calls, and returned again, with `before`."""
     made = Synthetic(4)
     arrivals = np.arange(1, 31)[:, None] * 1_000_000 + np.arange(4) * 1000
-    made.collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
+    made.add_collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
     opened = mpiprof.open(made.write(tmp_path / "t"))
     monkeypatch.setattr(trace_module, "HELD", calls)
     first = np.concatenate([batch.arrival for batch in opened.batches()], 1)
@@ -220,14 +220,14 @@ def test_a_short_trace_is_read_once(
 def test_starts_in_different_orders_and_completions_out_of_order(tmp_path: Path) -> None:
     trace = Synthetic(2)
     sent = {"sent": 8, "received": 8}
-    shapes = [trace.shape(r, "allreduce_init", "world", **sent) for r in (0, 1)]
+    shapes = [trace.add_shape(r, "allreduce_init", "world", **sent) for r in (0, 1)]
     for rank in (0, 1):
         trace.add(rank, shapes[rank], [0, 1], [10, 20], [11, 21])
         for number in (0, 1) if rank == 0 else (1, 0):
-            trace.start(rank, shapes[rank], number, 1, 100 + number, (200, 300 + number))
+            trace.add_start(rank, shapes[rank], number, 1, 100 + number, (200, 300 + number))
     trace.sequence["world"] = 2
     for rank in (0, 1):
-        shape = trace.shape(rank, "ibarrier", "world")
+        shape = trace.add_shape(rank, "ibarrier", "world")
         trace.add(rank, shape, [2, 3], [1000, 1001], [1000, 1001])
         trace.add(rank, shape, [3, 2], [1100, 1200], [1150, 1250], kind=3)
     table = mpiprof.open(trace.write(tmp_path / "t")).instances
@@ -238,7 +238,7 @@ def test_starts_in_different_orders_and_completions_out_of_order(tmp_path: Path)
 
 def test_nonblocking_without_completion_is_incomplete(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("ibarrier", [[10, 20]], [[11, 21]], completions=([[30, 30]], [[40, 0]]))
+    trace.add_collective("ibarrier", [[10, 20]], [[11, 21]], completions=([[30, 30]], [[40, 0]]))
     table = mpiprof.open(trace.write(tmp_path / "t", finished=[0])).instances
     assert table["complete"].tolist() == [False]
     assert table["worst_imbalance_ns"].tolist() == [10]
@@ -247,7 +247,7 @@ def test_nonblocking_without_completion_is_incomplete(tmp_path: Path) -> None:
 
 def test_dropped_records_are_counted(tmp_path: Path) -> None:
     trace = Synthetic(1)
-    trace.collective("barrier", [[10]], [[20]])
+    trace.add_collective("barrier", [[10]], [[20]])
     folder = trace.write(tmp_path / "t")
     path = folder / "rank-000000.log"
     content = bytearray(path.read_bytes())
@@ -264,13 +264,13 @@ def test_summaries(tmp_path: Path) -> None:
     trace.meta["record"] = "summary"
     for rank in (0, 1):
         for operation, calls in (("allreduce", 10), ("barrier", 4)):
-            shape = trace.shape(rank, operation, "world")
+            shape = trace.add_shape(rank, operation, "world")
             record = np.zeros(1, RECORD_TYPE)
             record["enter_ns"], record["exit_ns"] = calls * 100 * (rank + 1), calls
             record["shape"], record["kind"] = shape, 5
             trace.records[rank].append(record)
             for which, value in ((3, calls * 8), (4, calls * 8), (5, 170)):
-                trace.extension(rank, which, value)
+                trace.add_extension(rank, which, value)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     table = opened.summary
     assert table["calls"].tolist() == [10, 4, 10, 4]
@@ -287,7 +287,7 @@ def test_summaries(tmp_path: Path) -> None:
 
 def test_one_log_for_several_ranks(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("barrier", [[10, 20]], [[30, 30]])
+    trace.add_collective("barrier", [[10, 20]], [[30, 30]])
     folder = trace.write(tmp_path / "t")
     second = (folder / "rank-000001.log").read_bytes()[65536:]
     first = (folder / "rank-000000.log").read_bytes()
@@ -302,7 +302,7 @@ def test_one_log_for_several_ranks(tmp_path: Path) -> None:
 def test_an_unknown_call_site_is_reported(tmp_path: Path) -> None:
     with pytest.raises(mpiprof_error(), match="no call site 3"):
         trace = Synthetic(1)
-        trace.collective("barrier", [[10]], [[20]])
+        trace.add_collective("barrier", [[10]], [[20]])
         mpiprof.open(trace.write(tmp_path / "t")).matrix(3)
 
 
@@ -336,7 +336,7 @@ def test_native_sites_are_resolved_to_lines(tmp_path: Path) -> None:
 
 def test_events_have_their_threads(tmp_path: Path) -> None:
     trace = Synthetic(1)
-    trace.collective("barrier", [[10], [20]], [[15], [25]])
+    trace.add_collective("barrier", [[10], [20]], [[15], [25]])
     records = trace.records[0][0]
     folder = trace.write(tmp_path / "t")
     (folder / "rank-000000.log").write_bytes(
@@ -348,7 +348,7 @@ def test_events_have_their_threads(tmp_path: Path) -> None:
 def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
     """The recorder empties the window for the next chunk between two reads of it."""
     trace = Synthetic(1)
-    trace.collective("barrier", [[10]], [[20]])
+    trace.add_collective("barrier", [[10]], [[20]])
     folder = trace.write(tmp_path / "t", finished=False)
     opened = mpiprof.open(folder)
     records = trace.records[0][0].copy()
@@ -361,7 +361,7 @@ def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
 def test_repr_of_a_trace_describes_it(tmp_path: Path) -> None:
     made = Synthetic(2, nodes=[0, 0])
     times = np.array([[1_000, 2_000]]), np.array([[3_000, 3_000]])
-    made.collective("barrier", *times, sent=0, received=0)
+    made.add_collective("barrier", *times, sent=0, received=0)
     trace = mpiprof.open(made.write(tmp_path / "<run>"))
     printed = repr(trace)
     assert re.fullmatch(r"<Trace '.*/<run>': .*2 ranks on 1 node, .*events, complete>", printed)
@@ -375,11 +375,11 @@ def test_repr_of_a_trace_describes_it(tmp_path: Path) -> None:
 def test_tried_algorithms_are_read_for_equivalent_communicators(tmp_path: Path) -> None:
     """Calls on many communicators that share a row: the second and the fourth are probes."""
     trace = Synthetic(2)
-    trace.communicator("alike", [0, 1])
+    trace.add_communicator("alike", [0, 1])
     for rank in range(2):
-        shape = trace.shape(rank, "barrier", "alike")
+        shape = trace.add_shape(rank, "barrier", "alike")
         for nth in range(1, 6):
-            trace.extension(rank, 2, nth)
+            trace.add_extension(rank, 2, nth)
             trace.add(rank, shape, 0, 100 * nth + rank, 100 * nth + 50)
             trace.records[rank][-1]["choice"] = 2 * (nth % 2 == 0)
     found = mpiprof.open(trace.write(tmp_path / "t"))

@@ -121,7 +121,7 @@ def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
     made = Synthetic(RANKS)
     came = tune_traces.arrivals(300)
     for n in (8, 16, 4096, 4000):
-        made.collective("allreduce", came, came + 10**7, sent=n, received=n)
+        made.add_collective("allreduce", came, came + 10**7, sent=n, received=n)
         came = came + 400 * tune_traces.GAP_NS
     found = works_of(made.write(tmp_path / "t"))
     assert sorted((w.bytes, w.instances) for w in found if w.bytes) == [
@@ -137,21 +137,21 @@ def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
 def test_what_is_not_switched_is_left_out(tmp_path: Path) -> None:
     made = Synthetic(4)
     came = np.arange(1, 4)[:, None] * 10**6 + np.zeros(4, np.int64)
-    made.collective("scan", came, came + 1000)
+    made.add_collective("scan", came, came + 1000)
     done = (came + 10**5, came + 2 * 10**5)
-    made.collective("iallreduce", came + 10**7, came + 10**7 + 100, completions=done)
+    made.add_collective("iallreduce", came + 10**7, came + 10**7 + 100, completions=done)
     open_ = came + 5 * 10**7
-    made.collective("allreduce", open_, np.where(np.arange(4) == 2, 0, open_ + 50))
+    made.add_collective("allreduce", open_, np.where(np.arange(4) == 2, 0, open_ + 50))
     assert works_of(made.write(tmp_path / "t")) == []
 
 
 def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
     made = Synthetic(6)
-    made.communicator("both", [0, 1], [2, 3, 4, 5], how="intercomm")
+    made.add_communicator("both", [0, 1], [2, 3, 4, 5], how="intercomm")
     came = np.arange(1, 9)[:, None] * 10**6 + np.zeros(6, np.int64)
     sent = {r: 100 if r < 2 else 10 for r in range(6)}
     site = {r: "/a/step.py:3:f" if r < 2 else "/b/step.py:3:g" for r in range(6)}
-    made.collective("allgather", came, came + 10**5, "both", sent=sent, received=0, site=site)
+    made.add_collective("allgather", came, came + 10**5, "both", sent=sent, received=0, site=site)
     (found,) = works_of(made.write(tmp_path / "t"))
     assert (found.size, found.remote_size, found.members) == (2, 4, 6)
     assert found.sites == ("/a/step.py:3", "/b/step.py:3") and found.bytes == (65, 128)

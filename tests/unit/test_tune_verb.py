@@ -180,7 +180,7 @@ def replayable(folder: Path) -> Path:
         ("gatherv", counts, {0: 0, 1: 6000, 2: 0}, 1),
     ):
         left = came + 2_000_000
-        made.collective(operation, came, left, sent=sent, received=received, root=root)
+        made.add_collective(operation, came, left, sent=sent, received=received, root=root)
         came = came + 10**8
     return made.write(folder / "r")
 

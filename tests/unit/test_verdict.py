@@ -221,7 +221,7 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
 def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
     """One instance in five was recorded, so there may have been others."""
     made = Synthetic(4)
-    made.collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
+    made.add_collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
     made.meta["sample"] = 5
     made.ended_ns = made.started_ns + 20 * MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
@@ -257,9 +257,9 @@ def inside(made: Synthetic, count: int) -> int:
         a = now + 5 * MS + random.integers(0, 50_000, 6)
         leave = np.full(6, a.max() + 100_000)
         leave[4] += 4 * MS
-        made.collective("allgather", a, leave, site="md.py:71:spread")
+        made.add_collective("allgather", a, leave, site="md.py:71:spread")
         b = leave + MS + random.integers(0, 50_000, 6)
-        made.collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        made.add_collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
         now = int(b.max()) + 30_000
     return now
 
@@ -284,13 +284,13 @@ def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
     for _ in range(60):
         a = now + 5 * MS + random.integers(0, 20_000, 4)
         a[2] += 6 * MS
-        made.collective("bcast", a, a + 20_000, root=0, site="md.py:10:start")
+        made.add_collective("bcast", a, a + 20_000, root=0, site="md.py:10:start")
         b = a + MS + random.integers(0, 20_000, 4)
         left = b + 20_000
         left[0] = b.max() + 20_000
-        made.collective("reduce", b, left, root=0, site="md.py:20:sum")
+        made.add_collective("reduce", b, left, root=0, site="md.py:20:sum")
         c = left + MS + random.integers(0, 20_000, 4)
-        made.collective("allreduce", c, np.full(4, c.max() + 20_000), site="md.py:30:all")
+        made.add_collective("allreduce", c, np.full(4, c.max() + 20_000), site="md.py:30:all")
         now = int(c.max()) + 20_000
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
@@ -307,7 +307,7 @@ def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
     made, now = Synthetic(4), 10 * MS
     for row in late:
         came = now + row.astype(np.int64)
-        made.collective("allreduce", came, np.full(4, came.max() + 1000), site="md.py:13:step")
+        made.add_collective("allreduce", came, np.full(4, came.max() + 1000), site="md.py:13:step")
         now = int(came.max()) + 5 * MS
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))
@@ -336,13 +336,13 @@ def test_text_never_overflows(tmp_path: Path) -> None:
 def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
     """Counts are of the instances in which a rank takes part; absent ranks cause no warning."""
     made, random, now = Synthetic(6), np.random.default_rng(0), 10 * MS
-    made.communicator("half", [0, 1, 2])
+    made.add_communicator("half", [0, 1, 2])
     for _ in range(60):
         a = now + MS + random.integers(0, 20_000, 6)
         a[4] += 3 * MS
-        made.collective("barrier", a, np.full(6, a.max() + 10_000), "world", site="g.py:5:both")
+        made.add_collective("barrier", a, np.full(6, a.max() + 10_000), "world", site="g.py:5:both")
         b = a.max() + MS + random.integers(0, 20_000, 3)
-        made.collective("barrier", b, np.full(3, b.max() + 10_000), "half", site="g.py:5:both")
+        made.add_collective("barrier", b, np.full(3, b.max() + 10_000), "half", site="g.py:5:both")
         now = int(b.max()) + MS
     made.ended_ns = now + MS
     trace = mpiprof.open(made.write(tmp_path / "t"))

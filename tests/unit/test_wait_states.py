@@ -26,7 +26,7 @@ def waits(tmp_path: Path, trace: Synthetic) -> dict[str, float]:
 
 def one(operation: str, **more: Any) -> Synthetic:
     trace = Synthetic(4)
-    trace.collective(operation, ARRIVALS, EXITS, **more)
+    trace.add_collective(operation, ARRIVALS, EXITS, **more)
     return trace
 
 
@@ -72,19 +72,19 @@ def test_an_early_root_waits_for_its_last_sender(tmp_path: Path, operation: str)
 def test_a_scan_waits_for_the_ranks_before(tmp_path: Path, operation: str) -> None:
     trace = Synthetic(4)
     # Rank 1 waits for 0 (3000), 2 for 0 (1000), 3 for no rank.
-    trace.collective(operation, [[14_000, 11_000, 13_000, 16_000]], EXITS)
+    trace.add_collective(operation, [[14_000, 11_000, 13_000, 16_000]], EXITS)
     assert waits(tmp_path, trace) == {"early_scan": 3000 + 1000}
 
 
 def test_a_wait_is_never_longer_than_the_time_inside(tmp_path: Path) -> None:
     trace = Synthetic(4)
-    trace.collective("allreduce", ARRIVALS, [[10_100, 16_500, 16_500, 16_500]])
+    trace.add_collective("allreduce", ARRIVALS, [[10_100, 16_500, 16_500, 16_500]])
     assert waits(tmp_path, trace) == {"nxn": 100 + 5000 + 2000}
 
 
 def test_completion_skew_is_apart_from_the_waits(tmp_path: Path) -> None:
     trace = Synthetic(4)
-    trace.collective("allreduce", ARRIVALS, [[16_500, 16_700, 16_500, 17_000]])
+    trace.add_collective("allreduce", ARRIVALS, [[16_500, 16_700, 16_500, 17_000]])
     row = mpiprof.open(trace.write(tmp_path / "t")).instances.iloc[0]
     assert row["completion_skew_ns"] == 200 + 500
     assert row["wait_ns"] == 13_000
@@ -92,7 +92,7 @@ def test_completion_skew_is_apart_from_the_waits(tmp_path: Path) -> None:
 
 def test_nonblocking_waits_are_the_time_in_the_wait_call(tmp_path: Path) -> None:
     trace = Synthetic(4)
-    trace.collective(
+    trace.add_collective(
         "iallreduce",
         ARRIVALS,
         ARRIVALS + 10,
@@ -104,7 +104,7 @@ def test_nonblocking_waits_are_the_time_in_the_wait_call(tmp_path: Path) -> None
 
 def test_one_wait_call_for_two_operations_is_counted_once(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    shapes = [trace.shape(r, "ibarrier", "world") for r in range(2)]
+    shapes = [trace.add_shape(r, "ibarrier", "world") for r in range(2)]
     for rank, arrival in ((0, 10_000), (1, 20_000)):
         for number in (0, 1):
             trace.add(rank, shapes[rank], number, arrival + number, arrival + number + 1)
@@ -119,17 +119,17 @@ def test_one_wait_call_for_two_operations_is_counted_once(tmp_path: Path) -> Non
 def test_neighbours_wait_for_their_sources_only(tmp_path: Path) -> None:
     trace = Synthetic(4)
     ring = {r: ([(r - 1) % 4], [(r + 1) % 4]) for r in range(4)}
-    trace.communicator("ring", [0, 1, 2, 3], how="cart", topology=ring)
-    trace.collective("neighbor_allgather", ARRIVALS, EXITS, "ring")
+    trace.add_communicator("ring", [0, 1, 2, 3], how="cart", topology=ring)
+    trace.add_collective("neighbor_allgather", ARRIVALS, EXITS, "ring")
     # 0 waits for 3 (6000); 1, 2 and 3 arrive after their sources.
     assert waits(tmp_path, trace) == {"neighbor": 6000}
 
 
 def inter(operation: str, root: Any = None, **more: Any) -> Synthetic:
     trace = Synthetic(4)
-    trace.communicator("inter", [0, 3], [1, 2])
+    trace.add_communicator("inter", [0, 3], [1, 2])
     # Members in order 0, 3, 1, 2.
-    trace.collective(
+    trace.add_collective(
         operation, [[10_000, 16_000, 11_000, 14_000]], EXITS, "inter", root=root, **more
     )
     return trace
@@ -155,9 +155,9 @@ def test_gather_across_an_intercommunicator(tmp_path: Path) -> None:
 
 def test_starts_of_a_persistent_operation(tmp_path: Path) -> None:
     trace = Synthetic(2)
-    trace.collective("barrier_init", [[1000, 1100]], [[1200, 1200]])
+    trace.add_collective("barrier_init", [[1000, 1100]], [[1200, 1200]])
     for rank in (0, 1):
-        shape = trace.shape(
+        shape = trace.add_shape(
             rank,
             "barrier_init",
             "world",
@@ -170,7 +170,7 @@ def test_starts_of_a_persistent_operation(tmp_path: Path) -> None:
         for nth in (1, 2):
             begin = 10_000 * nth + 1000 * rank
             wait = (begin + 100, 10_000 * nth + 1500)
-            trace.start(rank, shape, 0, nth, begin, wait)
+            trace.add_start(rank, shape, 0, nth, begin, wait)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     table = opened.callsites
     assert table["started"].tolist() == [False, True]
@@ -182,7 +182,7 @@ def test_starts_of_a_persistent_operation(tmp_path: Path) -> None:
 
 def test_one_rank_waits_for_nobody_and_is_balanced(tmp_path: Path) -> None:
     trace = Synthetic(1)
-    trace.collective("allreduce", [[1000]], [[2000]])
+    trace.add_collective("allreduce", [[1000]], [[2000]])
     row = mpiprof.open(trace.write(tmp_path / "t")).callsites.iloc[0]
     assert (row["worst_factor"], row["average_factor"], row["wait_ns"]) == (0, 0, 0)
     assert row["balanced_share"] == 1

@@ -140,7 +140,7 @@ def test_a_check_detects_written_data(tmp_path: Path) -> None:
     made = Synthetic(2)
     for i in range(3):
         at = 1_000 * i + np.array([10, 20])
-        made.collective("barrier", at, at + 5)
+        made.add_collective("barrier", at, at + 5)
     made.write(tmp_path / "t")
     logs = [tmp_path / "t" / name for name in ("rank-000000.log", "rank-000001.log")]
     seen = Activity()
