@@ -39,10 +39,10 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     factor applied to the machine's times. It is below 1 if messages would otherwise lie outside the
     recorded calls of their two ranks. Raises NotModelledError if the messages cannot be modelled.
     """
-    segments, ranks = timeline.events.members(number)
+    segments, ranks = timeline.events.read_members(number)
     calls = (segments["flags"] & COMPLETION) == 0
     segments, ranks = segments[calls], ranks[calls]
-    row = timeline.events.instance(number, number + 1)[0]
+    row = timeline.events.read_instances(number, number + 1)[0]
     communicator = timeline.trace.tables.communicators[int(row["communicator"])]
     shapes = [timeline.trace.tables.shapes[i] for i in segments["shape"].tolist()]
     names = {s.algorithm for s in shapes}

@@ -27,7 +27,7 @@ from mpiprof.timeline import selection
 from mpiprof.timeline.build import open_or_build
 from mpiprof.timeline.row_layout import COLOURS, SORTS
 from mpiprof.timeline.segments import Progress
-from mpiprof.timeline.window import MOST_PIXELS, Need, Request, Shown, Timeline
+from mpiprof.timeline.window import MAX_PIXELS, MissingTiles, Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import Array
 
 from . import instance_messages, theme
@@ -115,21 +115,25 @@ class TimelineStore:
             self._ready[data.name] = (data.version, made, again)
         return made
 
-    def resolve_window(self, data: TraceData, timeline: Timeline, wanted: Request) -> Shown:
+    def resolve_window(
+        self, data: TraceData, timeline: Timeline, wanted: Request
+    ) -> ResolvedRequest:
         """Return the content of a requested window; raises BusyError while its tiles are built."""
-        found = timeline.shown(wanted)
-        if isinstance(found, Need):
+        found = timeline.resolve(wanted)
+        if isinstance(found, MissingTiles):
             need, entry_path = found, (data.name, found.name)
             with self._lock:
-                making = self._start(entry_path, "summing it up", lambda p: timeline.make(need, p))
+                making = self._start(
+                    entry_path, "summing it up", lambda p: timeline.build_tiles(need, p)
+                )
             if not making.has_ended(REQUEST_WAIT_S):
                 raise BusyError(making)
             with self._lock:
                 self._making.pop(entry_path, None)
             if making.error is not None:
                 raise making.error
-            found = timeline.shown(wanted)
-        if isinstance(found, Need):
+            found = timeline.resolve(wanted)
+        if isinstance(found, MissingTiles):
             raise MpiprofError(
                 "the cache of the trace cannot be written: check the free disk space"
             )
@@ -197,11 +201,12 @@ def _answer_window(
     if what == "selection":
         wanted = replace(wanted, colour="operation")
         return _json_response(
-            selection.selected(timeline, wanted, store.resolve_window(data, timeline, wanted))
+            selection.sum_span(timeline, wanted, store.resolve_window(data, timeline, wanted))
         )
     if what in ("window", "overview"):
         shown = store.resolve_window(data, timeline, wanted)
-        head, arrays = getattr(timeline, what)(wanted, shown)
+        render = timeline.render_window if what == "window" else timeline.render_overview
+        head, arrays = render(wanted, shown)
         head |= {"length": timeline.length_ns, "growing": not data.ended}
         colours = theme.state_colours(wanted.colour, head["states"])
         head["states"] = [
@@ -209,12 +214,12 @@ def _answer_window(
             for name, colour in zip(head["states"], colours, strict=True)
         ]
         if what == "overview":
-            head["searched"] = timeline_find.label_of(timeline, wanted.find)
+            head["searched"] = timeline_find.search_label(timeline, wanted.find)
         return _pack_response(head, arrays)
     if what == "search":
         return _json_response({"found": timeline_find.search(timeline, state.get("text"))})
     if what == "under":
-        number = timeline_find.under(
+        number = timeline_find.find_under_pointer(
             timeline,
             wanted,
             store.resolve_window(data, timeline, wanted),
@@ -231,21 +236,21 @@ def _answer_window(
             return _json_response(instance_messages.model_messages(timeline, number))
         except instance_messages.NotModelledError as reason:
             return _json_response({"number": number, "reason": str(reason)})
-    return _json_response(timeline_find.described(timeline, number))
+    return _json_response(timeline_find.describe_instance(timeline, number))
 
 
 def _answer_instance(
     timeline: Timeline, state: states.PageState, wanted: Request, what: str
 ) -> int:
     if what == "next":
-        communicators = timeline.of_identities(wanted.communicators)
-        test = timeline_find.test_of(timeline, wanted.find, communicators, wanted.operations)
+        communicators = timeline.find_communicators(wanted.communicators)
+        test = timeline_find.make_predicate(timeline, wanted.find, communicators, wanted.operations)
         step = -1 if state.get_number("step", 1) < 0 else 1
-        return timeline_find.next_one(
+        return timeline_find.find_next(
             timeline, state.get_number("number", -1), state.get_number("at"), step, test
         )
     if name := state.get("instance"):
-        return timeline_find.numbered(timeline, name)
+        return timeline_find.find_by_address(timeline, name)
     return state.get_number("number", -1)
 
 
@@ -263,7 +268,7 @@ def parse_request(data: TraceData, state: states.PageState, timeline: Timeline) 
     return Request(
         begin,
         state.get_number("to", timeline.length_ns),
-        min(max(state.get_number("px", 1000), 16), MOST_PIXELS),
+        min(max(state.get_number("px", 1000), 16), MAX_PIXELS),
         colour if colour in COLOURS else COLOURS[0],
         sort if sort in SORTS else SORTS[0],
         frozenset(state.get("off").split("|")),

@@ -16,8 +16,8 @@ from mpiprof.metrics.rank_totals import Instance, lateness_picture, read_instanc
 from mpiprof.reports.site_labels import places
 from mpiprof.store import cached_trace
 from mpiprof.timeline.build import open_or_build
-from mpiprof.timeline.row_layout import label
-from mpiprof.timeline.window import Need, Request, Timeline
+from mpiprof.timeline.row_layout import label_ranks
+from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, predictions, theme
@@ -231,14 +231,14 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
         state.communicators,
         state.operations,
     )
-    shown = found.shown(wanted)
-    if isinstance(shown, Need):
-        found.make(shown, lambda _: None)
-        shown = found.shown(wanted)
-    assert not isinstance(shown, Need)
-    head, cells = found.cells(wanted, shown)
+    shown = found.resolve(wanted)
+    if isinstance(shown, MissingTiles):
+        found.build_tiles(shown, lambda _: None)
+        shown = found.resolve(wanted)
+    assert not isinstance(shown, MissingTiles)
+    head, cells = found.render_cells(wanted, shown)
     names = head["states"]
-    rows = [label(ranks) for ranks in shown.rows.ranks]
+    rows = [label_ranks(ranks) for ranks in shown.rows.ranks]
     return timelines.draw_cells(head, cells, rows, theme.state_colours("operation", names))
 
 

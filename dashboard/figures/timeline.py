@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mpiprof.interface.format_units import unit_of
-from mpiprof.timeline.window import NOTHING
+from mpiprof.timeline.window import NO_STATE
 from mpiprof.trace.types import Array
 
 from . import axes
@@ -28,7 +28,7 @@ def draw_cells(
     state, share, wait = (
         cells[name].reshape(len(rows), columns) for name in ("state", "share", "wait")
     )
-    nothing = state == NOTHING
+    nothing = state == NO_STATE
     if not columns or nothing.all():
         return axes.empty_figure("no rank is in a collective here")
     scale_end = (head["first"] + columns) * width

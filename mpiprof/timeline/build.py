@@ -19,12 +19,12 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import Rows
 from mpiprof.store import cache
 from mpiprof.timeline.segments import (
-    BLOCK,
+    BLOCK_SEGMENTS,
     BLOCKS,
     COMPLETION,
     INSTANCE,
     OPEN,
-    PIECE,
+    PIECE_SEGMENTS,
     SEGMENT,
     Events,
     Progress,
@@ -33,52 +33,56 @@ from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Array, Int
 
-NAME = "timeline"
-OPEN_SHARE = 64  # run time over the drawn length of a recently entered open call
-NEAR = 1 << 14  # records; nearer records in a scratch file are read at once
+ENTRY_NAME = "timeline"
+OPEN_CALLS_SHARE = 64  # run time over the drawn length of a recently entered open call
+NEAR_NUMBERS = 1 << 14  # records; nearer records in a scratch file are read at once
 
 
 def open_or_build(trace: Trace, key: str, progress: Progress = lambda _: None) -> Events:
     """Return the segments of a trace, from its cache if the entry is valid, else newly built."""
-    entry = cache.find(trace.path, NAME, key)
+    entry = cache.find(trace.path, ENTRY_NAME, key)
     if entry is not None:
         try:
             return Events(entry, trace)
         except cache.DamagedError:
             entry.close()
-    return Events(cache.make(trace.path, NAME, key, lambda w: build(trace, w, progress)), trace)
+    return Events(
+        cache.make(trace.path, ENTRY_NAME, key, lambda w: build(trace, w, progress)), trace
+    )
 
 
 def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, Any]:
     """Fill a cache entry with a trace's segments and instances."""
-    room = [_room(trace, rank) for rank in range(trace.ranks)]
-    firsts = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    max_segments = [_max_segments(trace, rank) for rank in range(trace.ranks)]
+    firsts = np.concatenate([[0], np.cumsum(max_segments)]).astype(np.int64)
     writer.reserve("segments", SEGMENT, int(firsts[-1]))
     with _Scratch(writer, SEGMENT) as segments, _Scratch(writer, INSTANCE) as instances:
-        found = _Matched(trace, segments, instances, firsts, progress)
-        number = _instances_in_order(writer, instances, found.count, _firsts(trace, found))
+        pass_one = _MatchingPass(trace, segments, instances, firsts, progress)
+        number = _sort_instances(writer, instances, pass_one.count, _first_numbers(trace, pass_one))
         blocks = []
         for rank in range(trace.ranks):
-            first, count = int(firsts[rank]), int(found.used[rank])
-            blocks.append(_rank_in_order(writer, segments, first, count, rank, number))
+            first, count = int(firsts[rank]), int(pass_one.used[rank])
+            blocks.append(_sort_rank_segments(writer, segments, first, count, rank, number))
             progress(0.7 + 0.3 * (rank + 1) / trace.ranks)
     writer.write_array("blocks", np.concatenate(blocks))
     with np.errstate(invalid="ignore"):
-        writer.write_array("lateness", found.late_ns / found.late_count)
-    writer.write_array("calls", found.calls)
+        writer.write_array("lateness", pass_one.late_ns / pass_one.late_count)
+    writer.write_array("calls", pass_one.calls)
     return {
         "begin_ns": trace.started_ns,
-        "end_ns": found.end_ns,
-        "segments": int(found.used.sum()),
-        "algorithms": list(found.measure.algorithms),
-        "callsites": [[k.operation, sorted(k.sites), k.started] for k in found.measure.callsites],
+        "end_ns": pass_one.end_ns,
+        "segments": int(pass_one.used.sum()),
+        "algorithms": list(pass_one.measure.algorithms),
+        "callsites": [
+            [k.operation, sorted(k.sites), k.started] for k in pass_one.measure.callsites
+        ],
     }
 
 
-def _room(trace: Trace, rank: int) -> int:
+def _max_segments(trace: Trace, rank: int) -> int:
     """Return an upper bound of a rank's segments, one per record, rounded up to whole blocks."""
     records = sum(c.log.layout.records for chunks in trace.threads_of(rank) for c in chunks)
-    return -(-records // BLOCK) * BLOCK
+    return -(-records // BLOCK_SEGMENTS) * BLOCK_SEGMENTS
 
 
 class _Scratch:
@@ -100,8 +104,8 @@ class _Scratch:
             data = np.ascontiguousarray(records).view(np.uint8).data
             done = 0
             while done < len(data):
-                place = at * self.dtype.itemsize + done
-                done += os.pwrite(self.file.fileno(), data[done:], place)
+                offset = at * self.dtype.itemsize + done
+                done += os.pwrite(self.file.fileno(), data[done:], offset)
 
     def read(self, start: int, stop: int) -> Array:
         """Return the records start .. stop - 1."""
@@ -110,32 +114,33 @@ class _Scratch:
             os.preadv(self.file.fileno(), [found.view(np.uint8).data], start * self.dtype.itemsize)
         return found
 
-    def column(self, name: str, start: int, stop: int) -> Int:
+    def read_column(self, name: str, start: int, stop: int) -> Int:
         """Return one field of the records start .. stop - 1."""
         parts = [
-            self.read(first, min(first + PIECE, stop))[name] for first in range(start, stop, PIECE)
+            self.read(first, min(first + PIECE_SEGMENTS, stop))[name]
+            for first in range(start, stop, PIECE_SEGMENTS)
         ]
         return np.concatenate([*parts, np.zeros(0, np.int64)])
 
-    def in_order(self, start: int, order: Int) -> Iterator[Array]:
+    def read_in_order(self, start: int, order: Int) -> Iterator[Array]:
         """Yield the records start + order[0], start + order[1], ..., PIECE at a time."""
-        for first in range(0, len(order), PIECE):
-            wanted = order[first : first + PIECE] + start
+        for first in range(0, len(order), PIECE_SEGMENTS):
+            wanted = order[first : first + PIECE_SEGMENTS] + start
             low, high = int(wanted.min()), int(wanted.max()) + 1
-            if high - low <= len(wanted) + NEAR:
+            if high - low <= len(wanted) + NEAR_NUMBERS:
                 yield self.read(low, high)[wanted - low]
                 continue
-            by_place = np.argsort(wanted, kind="stable")
-            places = wanted[by_place]
+            by_position = np.argsort(wanted, kind="stable")
+            positions = wanted[by_position]
             found = np.empty(len(wanted), self.dtype)
-            edges = np.flatnonzero(np.diff(places) > NEAR) + 1
-            for group in np.split(np.arange(len(places)), edges):
-                low, high = int(places[group[0]]), int(places[group[-1]]) + 1
-                found[by_place[group]] = self.read(low, high)[places[group] - low]
+            edges = np.flatnonzero(np.diff(positions) > NEAR_NUMBERS) + 1
+            for group in np.split(np.arange(len(positions)), edges):
+                low, high = int(positions[group[0]]), int(positions[group[-1]]) + 1
+                found[by_position[group]] = self.read(low, high)[positions[group] - low]
             yield found
 
 
-class _Matched:
+class _MatchingPass:
     """First pass: writes segments and instances in matching order, and sums over them."""
 
     def __init__(
@@ -153,20 +158,20 @@ class _Matched:
         self.calls = np.zeros(max(len(trace.tables.shapes), 1), np.int64)
         ended = len(trace.tables.ends) >= trace.ranks
         # An open call gets a visible length, even if it was entered recently.
-        margin = 1 if ended else max(trace.duration_ns // OPEN_SHARE, 1)
+        margin = 1 if ended else max(trace.duration_ns // OPEN_CALLS_SHARE, 1)
         self.end_ns = trace.started_ns + trace.duration_ns + margin
         self.measure = InstanceMetrics(trace)
         self.count = 0
         for batch in trace.batches():
             self.measure.blocked = np.zeros(batch.arrival.shape, np.int64)
             rows = self.measure.compute_rows(batch)
-            self._segments(batch, self.measure.blocked)
-            self._lateness(batch, rows)
-            instances.write(self.count, _instances(batch, rows))
+            self._add_segments(batch, self.measure.blocked)
+            self._add_lateness(batch, rows)
+            instances.write(self.count, _instance_rows(batch, rows))
             self.count += len(batch)
             progress(0.7 * float(self.used.sum()) / max(int(firsts[-1]), 1))
 
-    def _segments(self, batch: Batch, blocked: Int) -> None:
+    def _add_segments(self, batch: Batch, blocked: Int) -> None:
         numbers = np.arange(self.count, self.count + len(batch))
         blocking = batch.begin is batch.arrival
         for row, rank in enumerate(batch.communicator.ranks.tolist()):
@@ -176,18 +181,22 @@ class _Matched:
             enter, finish = batch.arrival[row, here], batch.finish[row, here]
             shape, instance = batch.shape[row, here], numbers[here]
             if blocking:
-                self._put(rank, enter, finish, blocked[row, here], 0, shape, instance)
+                self._write_segments(rank, enter, finish, blocked[row, here], 0, shape, instance)
                 continue
             done = finish > 0
             begin = batch.begin[row, here]
             inside = np.where(done, batch.elapsed[row, here] - (finish - begin), 0)
             none = np.zeros(len(here), np.int64)
-            self._put(rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance)
+            self._write_segments(
+                rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance
+            )
             if done.any():
                 begin, finish, wait = begin[done], finish[done], blocked[row, here][done]
-                self._put(rank, begin, finish, wait, COMPLETION, shape[done], instance[done])
+                self._write_segments(
+                    rank, begin, finish, wait, COMPLETION, shape[done], instance[done]
+                )
 
-    def _put(
+    def _write_segments(
         self, rank: int, enter: Int, exit_: Int, wait: Int, flags: int, shape: Int, instance: Int
     ) -> None:
         part = np.empty(len(enter), SEGMENT)
@@ -205,7 +214,7 @@ class _Matched:
         self.segments.write(int(at), part)
         self.used[rank] += len(part)
 
-    def _lateness(self, batch: Batch, rows: Rows) -> None:
+    def _add_lateness(self, batch: Batch, rows: Rows) -> None:
         """Add each rank's lateness after the mean arrival of its instances."""
         ranks = batch.communicator.ranks
         if len(ranks) < 2 or not rows.arrived.any():
@@ -216,7 +225,7 @@ class _Matched:
         self.late_count[ranks] += arrival.shape[1]
 
 
-def _instances(batch: Batch, rows: Rows) -> Array:
+def _instance_rows(batch: Batch, rows: Rows) -> Array:
     part = np.zeros(len(batch), INSTANCE)
     part["sequence"], part["start"] = batch.sequence, batch.start
     part["communicator"] = batch.communicator.index
@@ -227,24 +236,24 @@ def _instances(batch: Batch, rows: Rows) -> Array:
     return part
 
 
-def _firsts(trace: Trace, found: _Matched) -> dict[int, int]:
+def _first_numbers(trace: Trace, found: _MatchingPass) -> dict[int, int]:
     """Return the number of each call site's first recorded instance; above 0 in wrapped rings."""
     return {n: first_recorded(trace, n) for n in range(len(found.measure.callsites))}
 
 
-def _instances_in_order(
+def _sort_instances(
     writer: cache.Writer, scratch: _Scratch, count: int, firsts: dict[int, int]
 ) -> Array:
     """Write all instances in order of first arrival; return the new number of each.
 
     firsts: number of the first instance of each call site, 0 if absent.
     """
-    order = np.argsort(scratch.column("first_arrival", 0, count), kind="stable")
+    order = np.argsort(scratch.read_column("first_arrival", 0, count), kind="stable")
     writer.reserve("instances", INSTANCE, count)
     at = 0
     seen = dict(firsts)
-    for part in scratch.in_order(0, order):
-        part["number"] = _numbers(part["callsite"], seen)
+    for part in scratch.read_in_order(0, order):
+        part["number"] = _number_instances(part["callsite"], seen)
         writer.write("instances", at, part)
         at += len(part)
     number = np.empty(count, np.int32)
@@ -252,7 +261,7 @@ def _instances_in_order(
     return number
 
 
-def _numbers(callsite: Array, seen: dict[int, int]) -> Int:
+def _number_instances(callsite: Array, seen: dict[int, int]) -> Int:
     """Number instances within their call sites, continuing from the counts in `seen`."""
     sites, which, counts = np.unique(callsite, return_inverse=True, return_counts=True)
     starts = np.cumsum(counts) - counts
@@ -263,20 +272,20 @@ def _numbers(callsite: Array, seen: dict[int, int]) -> Int:
     return number + known[which]
 
 
-def _rank_in_order(
+def _sort_rank_segments(
     writer: cache.Writer, scratch: _Scratch, first: int, count: int, rank: int, number: Array
 ) -> Array:
     """Write a rank's segments in order of time, with final instance numbers; return its blocks."""
-    order = np.argsort(scratch.column("enter", first, first + count), kind="stable")
-    blocks = np.zeros(-(-count // BLOCK), BLOCKS)
+    order = np.argsort(scratch.read_column("enter", first, first + count), kind="stable")
+    blocks = np.zeros(-(-count // BLOCK_SEGMENTS), BLOCKS)
     at = 0
-    for part in scratch.in_order(first, order):
+    for part in scratch.read_in_order(first, order):
         part["instance"] = number[part["instance"]]
         writer.write("segments", first + at, part)
-        edges = np.arange(0, len(part), BLOCK)  # PIECE is a multiple of BLOCK
-        into = blocks[at // BLOCK : at // BLOCK + len(edges)]
+        edges = np.arange(0, len(part), BLOCK_SEGMENTS)  # PIECE is a multiple of BLOCK
+        into = blocks[at // BLOCK_SEGMENTS : at // BLOCK_SEGMENTS + len(edges)]
         into["enter"], into["exit"] = part["enter"][edges], np.maximum.reduceat(part["exit"], edges)
         into["at"], into["rank"] = first + at + edges, rank
-        into["n"] = np.minimum(len(part) - edges, BLOCK)
+        into["n"] = np.minimum(len(part) - edges, BLOCK_SEGMENTS)
         at += len(part)
     return blocks

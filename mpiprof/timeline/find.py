@@ -9,19 +9,19 @@ import numpy as np
 
 from mpiprof.metrics.rank_totals import find_call
 from mpiprof.timeline.segments import COMPLETION, OPEN, SEGMENT
-from mpiprof.timeline.window import Request, Shown, Timeline
+from mpiprof.timeline.window import Request, ResolvedRequest, Timeline
 from mpiprof.trace.types import CHOICES, Array, Bool, Int
 
 PIECE = 1 << 16
-PIECES = 64  # maximum number of pieces searched for the next instance; beyond, none is reported
-FOUND = 40
-LONGEST = 300
-TOLD = 200  # members with all details
+MAX_PIECES = 64  # maximum number of pieces searched for the next instance; beyond, none is reported
+MAX_FOUND = 40
+MAX_TEXT = 300
+MAX_MEMBERS_SHOWN = 200  # members with all details
 
 Test = Callable[[Array], Bool]
 
 
-def numbered(timeline: Timeline, name: str) -> int:
+def find_by_address(timeline: Timeline, name: str) -> int:
     """Return the number of the instance IDENTITY:SEQUENCE:START of an address, or -1."""
     identity, sequence, start = ([*name.split(":"), "0", "0"])[:3]
     if not (sequence.isdecimal() and start.isdecimal() and len(sequence + start) < 30):
@@ -33,10 +33,12 @@ def numbered(timeline: Timeline, name: str) -> int:
         found: Bool = (rows["sequence"] == int(sequence)) & (rows["start"] == int(start))
         return found & np.isin(rows["communicator"], of)
 
-    return -1 if not len(of) else _scan(timeline, 0, 1, same, 1 << 30)
+    return -1 if not len(of) else _scan_instances(timeline, 0, 1, same, 1 << 30)
 
 
-def test_of(timeline: Timeline, find: str, communicators: set[int] | None, operations: Any) -> Test:
+def make_predicate(
+    timeline: Timeline, find: str, communicators: set[int] | None, operations: Any
+) -> Test:
     """Return a predicate of instance rows that match a search and pass the filters."""
     kind, _, value = find.partition(":")
     sites = timeline.events.meta.get("callsites", [])
@@ -66,24 +68,24 @@ def test_of(timeline: Timeline, find: str, communicators: set[int] | None, opera
     return test
 
 
-def next_one(timeline: Timeline, number: int, at: int, step: int, test: Test) -> int:
+def find_next(timeline: Timeline, number: int, at: int, step: int, test: Test) -> int:
     """Return the number of the next (step 1) or previous (-1) matching instance, or -1.
 
     The search starts at instance `number`. If `number` is negative, it starts at time `at` in ns
     after the begin.
     """
     if number < 0:
-        number = before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
-    return _scan(timeline, number + step, step, test, PIECES)
+        number = count_before(timeline, at + timeline.events.begin_ns) - (1 if step > 0 else 0)
+    return _scan_instances(timeline, number + step, step, test, MAX_PIECES)
 
 
-def under(
-    timeline: Timeline, request: Request, shown: Shown, rank: int, at: int, reach: int
+def find_under_pointer(
+    timeline: Timeline, request: Request, shown: ResolvedRequest, rank: int, at: int, reach: int
 ) -> int:
     """Return the instance that a cell of the picture shows, -1 if it shows none.
 
     The cell is the span of the request in the row of `rank`. It has the colour of one state, see
-    `window.dominating`: the instance is the one with the most time in that state there. If the
+    `window.dominant_states`: the instance is the one with the most time in that state there. If the
     cell is empty, the instance nearest to the time `at` counts, up to `reach` ns away from it.
     Of very many segments the first piece is read.
     """
@@ -91,11 +93,11 @@ def under(
         return -1
     ranks: Bool = shown.rows.of_rank == shown.rows.of_rank[rank]
     base = timeline.events.begin_ns
-    begin, end = (base + ns for ns in timeline.clipped(request))
+    begin, end = (base + ns for ns in timeline.clip_request(request))
 
     def drawn(first: int, last: int) -> tuple[Array, dict[int, Int]]:
         none = np.zeros(0, SEGMENT), ranks
-        segments, _ = next(timeline.events.pieces(first, last, ranks), none)
+        segments, _ = next(timeline.events.read_pieces(first, last, ranks), none)
         inside = shown.time_in_states(segments, request.colour, first, last)
         on = {
             state: ns
@@ -118,23 +120,23 @@ def under(
     return int(near["instance"][away.argmin()])
 
 
-def before(timeline: Timeline, time: int) -> int:
+def count_before(timeline: Timeline, time: int) -> int:
     """Return the number of instances with first arrival before a time on the joint clock."""
     low, high = 0, timeline.events.instances
     while low < high:
         middle = (low + high) // 2
-        if int(timeline.events.instance(middle, middle + 1)["first_arrival"][0]) < time:
+        if int(timeline.events.read_instances(middle, middle + 1)["first_arrival"][0]) < time:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def _scan(timeline: Timeline, start: int, step: int, test: Test, pieces: int) -> int:
+def _scan_instances(timeline: Timeline, start: int, step: int, test: Test, pieces: int) -> int:
     size = 256
     for _ in range(pieces):
         first, last = (start, start + size) if step > 0 else (start - size + 1, start + 1)
-        rows = timeline.events.instance(first, last)
+        rows = timeline.events.read_instances(first, last)
         if not len(rows):
             return -1
         hits = np.flatnonzero(test(rows))
@@ -145,15 +147,15 @@ def _scan(timeline: Timeline, start: int, step: int, test: Test, pieces: int) ->
     return -1
 
 
-def described(timeline: Timeline, number: int) -> dict[str, Any]:
+def describe_instance(timeline: Timeline, number: int) -> dict[str, Any]:
     """Return all details of an instance; times in ns after the begin."""
-    row = timeline.events.instance(number, number + 1)[0]
-    segments, ranks = timeline.events.members(number)
+    row = timeline.events.read_instances(number, number + 1)[0]
+    segments, ranks = timeline.events.read_members(number)
     base = timeline.events.begin_ns
     communicator = timeline.trace.tables.communicators[
         min(max(int(row["communicator"]), 0), len(timeline.trace.tables.communicators) - 1)
     ]
-    shapes = [timeline.shape(int(i)) for i in np.unique(segments["shape"]).tolist()]
+    shapes = [timeline.describe_shape(int(i)) for i in np.unique(segments["shape"]).tolist()]
     arrivals = segments["enter"][(segments["flags"] & COMPLETION) == 0]
     late = arrivals - arrivals.mean() if len(arrivals) else arrivals
     return {
@@ -171,22 +173,22 @@ def described(timeline: Timeline, number: int) -> dict[str, Any]:
         "choice": CHOICES[int(row["choice"])] if 0 <= row["choice"] < len(CHOICES) else "",
         "flags": sorted({f for s in shapes for f in s["flags"]}),
         "root": shapes[0]["root"] if shapes else -1,
-        "bytes": number_of(row["bytes"]),
+        "bytes": json_number(row["bytes"]),
         "first": int(row["first_arrival"]) - base,
         "last": int(row["last_arrival"]) - base if row["last_arrival"] >= 0 else None,
         "end": int(row["last_exit"]) - base if row["last_exit"] >= 0 else None,
         "firstRank": int(row["first_rank"]),
         "lastRank": int(row["last_rank"]) if row["last_rank"] >= 0 else None,
         "absent": max(communicator.size - len(np.unique(ranks)), 0),
-        "wait": number_of(row["wait"]),
-        "imbalance": number_of(row["worst_imbalance"]),
-        "factor": number_of(row["worst_factor"]),
+        "wait": json_number(row["wait"]),
+        "imbalance": json_number(row["worst_imbalance"]),
+        "factor": json_number(row["worst_factor"]),
         "spread": float(np.abs(late).mean()) if len(late) else None,
-        "members": _members(timeline, segments, ranks),
+        "members": _describe_members(timeline, segments, ranks),
     }
 
 
-def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:
+def _describe_members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float | None]]:
     """Return [rank, arrival, begin, exit, wait, open, thread, point to point] of each member.
 
     begin: of its completing Wait. point to point: ns before the call. Thread and point to point are
@@ -202,12 +204,12 @@ def _members(timeline: Timeline, segments: Array, ranks: Int) -> list[list[float
         row[1], row[3] = min(row[1], enter), max(row[3], exit_)
         row[4] += float(segment["wait"])
         row[5] = max(row[5], int(segment["flags"] & OPEN))
-    for row in sorted(found.values(), key=lambda r: -r[1])[:TOLD]:
+    for row in sorted(found.values(), key=lambda r: -r[1])[:MAX_MEMBERS_SHOWN]:
         row[6:] = find_call(timeline.trace, row[0], row[1] + base) or (None, None)
     return [found[rank] for rank in sorted(found)]
 
 
-def number_of(value: Any) -> float | None:
+def json_number(value: Any) -> float | None:
     """Return a number for JSON, with None for NaN."""
     return None if np.isnan(value) else float(value)
 
@@ -216,21 +218,21 @@ def search(timeline: Timeline, text: str) -> list[dict[str, Any]]:
     """Return the call sites, operations, algorithms, communicators and ranks that match a text."""
     wanted = text.casefold().split()[:8]
     found = []
-    for kind, value, label, note in _entries(timeline, text):
+    for kind, value, label, note in _search_entries(timeline, text):
         if all(word in f"{kind} {label} {note}".casefold() for word in wanted):
             found.append({"find": f"{kind}:{value}", "kind": kind, "label": label, "note": note})
-            if len(found) == FOUND:
+            if len(found) == MAX_FOUND:
                 break
     return found
 
 
-def label_of(timeline: Timeline, find: str) -> str:
+def search_label(timeline: Timeline, find: str) -> str:
     """Return the label of a search, or "" if there is none."""
-    entries = _entries(timeline, "") if find else ()
+    entries = _search_entries(timeline, "") if find else ()
     return next((label for kind, value, label, _ in entries if f"{kind}:{value}" == find), "")
 
 
-def _entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str]]:
+def _search_entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str]]:
     trace = timeline.trace
     digits = "".join(c for c in text if c.isdecimal())[:8]
     if (
@@ -241,10 +243,10 @@ def _entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, str, str
         yield "rank", digits, f"rank {int(digits)}", str(trace.node_of.get(int(digits), ""))
     for i, (operation, sites, _) in enumerate(timeline.events.meta.get("callsites", [])):
         places = " | ".join(timeline.sites[s] for s in sites if -1 <= s < len(timeline.sites))
-        yield "callsite", str(i), (places or "?")[:LONGEST], str(operation)
+        yield "callsite", str(i), (places or "?")[:MAX_TEXT], str(operation)
     for operation in dict.fromkeys(s.operation for s in trace.tables.shapes):
         yield "operation", operation, operation, ""
     for name in dict.fromkeys(s.algorithm.partition(":")[0] for s in trace.tables.shapes):
         yield "algorithm", name, name, ""
     for c, name in zip(trace.tables.communicators, timeline.communicators, strict=True):
-        yield "communicator", c.identity, name[:LONGEST], f"{c.size} ranks"
+        yield "communicator", c.identity, name[:MAX_TEXT], f"{c.size} ranks"

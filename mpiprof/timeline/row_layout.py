@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpiprof.timeline.tiles import CLASSES, ROWS
+from mpiprof.timeline.tiles import MAX_CLASSES, MAX_ROWS
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Float, Int
 
 COLOURS = ("operation", "algorithm", "waiting")
 SORTS = ("rank", "late", "node", "nodes", "switches")  # last two: one row per node or switch
-STATES = 12  # if there are more, the least frequent share one
+MAX_STATES = 12  # if there are more, the least frequent share one
 OTHER = "other"
-WAITING, OWN = "waiting", "own part"  # states of colour "waiting"
-FULL_CLASSES = CLASSES - 24  # the rest is for classes that join all others of an operation
+WAITING, NOT_WAITING = "waiting", "own part"  # states of colour "waiting"
+MAX_NAMED_CLASSES = MAX_CLASSES - 24  # the rest is for classes that join all others of an operation
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Rows:
     of_rank: Int
 
     @property
-    def single(self) -> bool:
+    def has_single_ranks(self) -> bool:
         """Return whether each row is one rank."""
         return all(len(r) == 1 for r in self.ranks)
 
 
-def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
+def classify_shapes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Classes:
     """Return the classes of a trace's shapes.
 
     only: communicators to include; all other shapes get -1. If there are too many classes, the
@@ -67,9 +67,9 @@ def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Cl
     for key, count, good in zip(keys, calls.tolist(), wanted, strict=False):
         if good:
             counts[key] = counts.get(key, 0) + count
-    kept = set(
+    named = set(
         sorted(counts, key=lambda k: -counts[k])[
-            : CLASSES if len(counts) <= CLASSES else FULL_CLASSES
+            : MAX_CLASSES if len(counts) <= MAX_CLASSES else MAX_NAMED_CLASSES
         ]
     )
     number: dict[tuple[str, int, str], int] = {}
@@ -77,22 +77,24 @@ def classes(trace: Trace, calls: Int, only: Collection[int] | None = None) -> Cl
     for i, (key, good) in enumerate(zip(keys, wanted, strict=True)):
         if not good:
             continue
-        if key not in kept:
+        if key not in named:
             key = (key[0], -1, OTHER)
-            if key not in number and len(number) >= CLASSES - 1:
+            if key not in number and len(number) >= MAX_CLASSES - 1:
                 key = (OTHER, -1, OTHER)
         of_shape[i] = number.setdefault(key, len(number))
     found = list(number)
     return Classes([k[0] for k in found], [k[1] for k in found], [k[2] for k in found], of_shape)
 
 
-def resolved(known: Classes, communicators: Collection[int], trace: Trace) -> bool:
+def distinguishes_communicators(
+    known: Classes, communicators: Collection[int], trace: Trace
+) -> bool:
     """Return whether classes distinguish these communicators' segments from all others."""
     present = {s.communicator for s in trace.tables.shapes}
     return all(c in known.communicator for c in communicators if c in present)
 
 
-def states(
+def make_states(
     known: Classes, colour: str, communicators: Collection[int] | None, operations: Collection[str]
 ) -> States:
     """Return the states of a colour, for the classes that pass the filters."""
@@ -102,11 +104,11 @@ def states(
     ]
     if colour == "waiting":
         of_class = np.where(passing, 0, -1).astype(np.int64) if passing else np.zeros(0, np.int64)
-        return States([WAITING, OWN], of_class)
+        return States([WAITING, NOT_WAITING], of_class)
     values = known.algorithm if colour == "algorithm" else known.operation
     names = list(dict.fromkeys(values))
-    if len(names) > STATES:
-        names = [*names[: STATES - 1], OTHER]
+    if len(names) > MAX_STATES:
+        names = [*names[: MAX_STATES - 1], OTHER]
     number = {name: i for i, name in enumerate(names)}
     found = [
         number.get(value, len(names) - 1) if good else -1
@@ -115,37 +117,37 @@ def states(
     return States(names, np.array(found, np.int64))
 
 
-def order(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
+def sort_ranks(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
     """Return ranks in display order."""
     if sort == "late":
         late = np.nan_to_num(lateness[ranks], nan=-np.inf)
         return ranks[np.argsort(-late, kind="stable")]
-    if len(ranks) and (group_of := groups(trace, sort)) is not None:
-        place = {group: i for i, group in enumerate(dict.fromkeys(group_of.values()))}
-        of = np.array([place.get(group_of.get(r, ""), len(place)) for r in ranks.tolist()])
+    if len(ranks) and (group_of := sort_groups(trace, sort)) is not None:
+        position = {group: i for i, group in enumerate(dict.fromkeys(group_of.values()))}
+        of = np.array([position.get(group_of.get(r, ""), len(position)) for r in ranks.tolist()])
         return ranks[np.argsort(of, kind="stable")]
     return ranks
 
 
-def groups(trace: Trace, sort: str) -> dict[int, str] | None:
+def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
     """Return the node or switch of each rank for sorting, or None for other sort orders."""
     if sort == "switches":
         return trace.switch_of
     return trace.node_of if sort in ("node", "nodes") else None
 
 
-def rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
+def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
     """Return one row per rank, node or switch, in order.
 
     Beyond ROWS rows, neighbouring rows are joined.
     """
     edges = np.arange(len(ranks) + 1)
     if sort in ("nodes", "switches"):
-        group_of = groups(trace, sort) or {}
+        group_of = sort_groups(trace, sort) or {}
         of = np.array([group_of.get(r, "") for r in ranks.tolist()])
         edges = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1], [True]]))
     group = 1
-    while -(-(len(edges) - 1) // group) > ROWS:
+    while -(-(len(edges) - 1) // group) > MAX_ROWS:
         group *= 2
     starts = edges[:-1][::group]
     found = np.split(ranks, starts[1:]) if len(ranks) else []
@@ -155,7 +157,7 @@ def rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:
     return Rows(found, of_rank)
 
 
-def label(ranks: Sequence[int] | Int) -> str:
+def label_ranks(ranks: Sequence[int] | Int) -> str:
     """Return a row's label: a rank, or the ranks of a group."""
     if len(ranks) == 1:
         return str(int(ranks[0]))

@@ -16,9 +16,9 @@ from mpiprof.store import cache
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Bool, Int
 
-NAME = "timeline"
-BLOCK = 128
-PIECE = 1 << 20  # segments in memory at a time
+ENTRY_NAME = "timeline"
+BLOCK_SEGMENTS = 128
+PIECE_SEGMENTS = 1 << 20  # segments in memory at a time
 OPEN, COMPLETION = 1, 2  # flags; an OPEN segment has not ended when the trace ends
 Progress = Callable[[float], None]
 
@@ -75,7 +75,7 @@ class Events:
                 b["rank"].min() >= 0
                 and b["rank"].max() < self.ranks
                 and b["n"].min() > 0
-                and b["n"].max() <= BLOCK
+                and b["n"].max() <= BLOCK_SEGMENTS
                 and b["at"].min() >= 0
                 and int((b["at"] + b["n"]).max()) <= entry.count_elements("segments")
             )
@@ -84,7 +84,7 @@ class Events:
             raise cache.DamagedError("blocks that cannot be")
         self.begin_ns, self.end_ns = int(self.meta["begin_ns"]), int(self.meta["end_ns"])
 
-    def _hit(self, t0: int, t1: int, ranks: Bool | None) -> Int:
+    def _blocks_in_window(self, t0: int, t1: int, ranks: Bool | None) -> Int:
         b = self.blocks
         hit = (b["enter"] < t1) & (b["exit"] >= t0)
         if ranks is not None:
@@ -93,17 +93,21 @@ class Events:
 
     def estimate(self, t0: int, t1: int, ranks: Bool | None = None) -> int:
         """Return an upper bound of the segments in a window, of all ranks or of a mask of ranks."""
-        return int(self.blocks["n"][self._hit(t0, t1, ranks)].sum())
+        return int(self.blocks["n"][self._blocks_in_window(t0, t1, ranks)].sum())
 
-    def pieces(self, t0: int, t1: int, ranks: Bool | None = None) -> Iterator[tuple[Array, Int]]:
+    def read_pieces(
+        self, t0: int, t1: int, ranks: Bool | None = None
+    ) -> Iterator[tuple[Array, Int]]:
         """Yield all segments that overlap t0 <= t < t1, at most PIECE at a time, with ranks."""
-        hit = self._hit(t0, t1, ranks)
-        for first in range(0, len(hit), PIECE // BLOCK):
-            yield self._read(self.blocks[hit[first : first + PIECE // BLOCK]], t0, t1)
+        hit = self._blocks_in_window(t0, t1, ranks)
+        for first in range(0, len(hit), PIECE_SEGMENTS // BLOCK_SEGMENTS):
+            yield self._read(
+                self.blocks[hit[first : first + PIECE_SEGMENTS // BLOCK_SEGMENTS]], t0, t1
+            )
 
-    def window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
+    def read_window(self, t0: int, t1: int, ranks: Bool | None = None) -> tuple[Array, Int]:
         """Return all of `pieces` at once; check `estimate` first."""
-        found = [(np.zeros(0, SEGMENT), np.zeros(0, np.int64)), *self.pieces(t0, t1, ranks)]
+        found = [(np.zeros(0, SEGMENT), np.zeros(0, np.int64)), *self.read_pieces(t0, t1, ranks)]
         return np.concatenate([s for s, _ in found]), np.concatenate([r for _, r in found])
 
     def _read(self, blocks: Array, t0: int, t1: int) -> tuple[Array, Int]:
@@ -121,16 +125,16 @@ class Events:
             raise cache.DamagedError("segments that cannot be")
         return found, ranks
 
-    def instance(self, first: int, last: int) -> Array:
+    def read_instances(self, first: int, last: int) -> Array:
         """Return instances first .. last - 1, clipped to the existing ones."""
         first, last = max(first, 0), max(min(last, self.instances), 0)
         return self.entry.read("instances", min(first, last), last, INSTANCE)
 
-    def members(self, number: int) -> tuple[Array, Int]:
+    def read_members(self, number: int) -> tuple[Array, Int]:
         """Return the segments of an instance, and their ranks."""
-        row = self.instance(number, number + 1)[0]
+        row = self.read_instances(number, number + 1)[0]
         begin = int(row["first_arrival"])
         end = int(row["last_exit"]) if row["last_exit"] >= begin else self.end_ns
-        found, ranks = self.window(begin, max(end, begin) + 1)
+        found, ranks = self.read_window(begin, max(end, begin) + 1)
         of = found["instance"] == number
         return found[of], ranks[of]

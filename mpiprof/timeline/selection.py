@@ -8,13 +8,13 @@ import numpy as np
 
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.tiles import Sums
-from mpiprof.timeline.window import Request, Shown, Timeline, event_sums, level_for
+from mpiprof.timeline.window import Request, ResolvedRequest, Timeline, choose_level, sum_events
 
 FIELDS = ("count", "inside", "wait")
 BINS = 256  # minimum bins within the span, about; its ends are summed exactly
 
 
-def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, Any]:
+def sum_span(timeline: Timeline, request: Request, shown: ResolvedRequest) -> dict[str, Any]:
     """Return the sums over the span of a request, coloured by operation.
 
     from, to: ns after the begin. rank_time: ns of all shown ranks together. operations (by time)
@@ -22,16 +22,16 @@ def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, An
     span), inside (ns in collectives) and wait (ns of waiting therein). A row also has its number of
     ranks.
     """
-    begin, end = timeline.clipped(request)
-    level = level_for(end - begin, BINS)
+    begin, end = timeline.clip_request(request)
+    level = choose_level(end - begin, BINS)
     first, last = -(-begin >> level), end >> level
     if first < last:
-        whole = timeline.sums(shown, request.colour, level, first, last)
+        whole = timeline.compute_sums(shown, request.colour, level, first, last)
         parts = [Sums(*(getattr(whole, name).sum(1, keepdims=True) for name in FIELDS))]
         ends = [(begin, first << level), (last << level, end)]
     else:
         parts, ends = [], [(begin, end)]
-    parts += [_exactly(timeline, shown, a, b) for a, b in ends if a < b]
+    parts += [_sum_exactly(timeline, shown, a, b) for a, b in ends if a < b]
     count, inside, wait = (sum(getattr(part, name)[:, 0] for part in parts) for name in FIELDS)
 
     def told(names: list[str], axis: int, by: Any) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, An
         return [rows[i] | {"at": i} for i in order]
 
     ranks = shown.rows.ranks
-    rows = told([timeline_rows.label(r) for r in ranks], 1, wait)
+    rows = told([timeline_rows.label_ranks(r) for r in ranks], 1, wait)
     return {
         "from": begin,
         "to": end,
@@ -54,14 +54,14 @@ def selected(timeline: Timeline, request: Request, shown: Shown) -> dict[str, An
     }
 
 
-def _exactly(timeline: Timeline, shown: Shown, begin: int, end: int) -> Sums:
+def _sum_exactly(timeline: Timeline, shown: ResolvedRequest, begin: int, end: int) -> Sums:
     """Return the sums of a span, computed call by call."""
     a, b = begin + timeline.events.begin_ns, end + timeline.events.begin_ns
     size = len(shown.rows.ranks), len(shown.states.names)
     total = Sums(*(np.zeros((size[0], 1, size[1])) for _ in FIELDS))
-    for segments, ranks in timeline.events.pieces(a, b, shown.rows.of_rank >= 0):
-        state = shown.state_of(segments)
-        found = event_sums(segments, shown.rows.of_rank[ranks], state, (a, b), size)
+    for segments, ranks in timeline.events.read_pieces(a, b, shown.rows.of_rank >= 0):
+        state = shown.segment_states(segments)
+        found = sum_events(segments, shown.rows.of_rank[ranks], state, (a, b), size)
         for name in FIELDS:
             getattr(total, name)[:] += getattr(found, name)
     return total

@@ -18,10 +18,10 @@ from mpiprof.store import cache
 from mpiprof.timeline.segments import Events, Progress
 from mpiprof.trace.types import Array, Float, Int
 
-BINS = 256
-ROWS = 128  # maximum number of rows; more ranks are joined to groups
-CLASSES = 64
-FEW = 1 << 17  # tiles in which fewer segments begin are not stored
+TILE_BINS = 256
+MAX_ROWS = 128  # maximum number of rows; more ranks are joined to groups
+MAX_CLASSES = 64
+DIRECT_SEGMENTS = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
 TILE = np.dtype([("level", "<i8"), ("index", "<i8"), ("at", "<i8"), ("n", "<i8")])
 
@@ -35,7 +35,9 @@ class Sums:
     wait: Float
 
 
-def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, int, int]) -> Float:
+def _covered_ns(
+    row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, int, int]
+) -> Float:
     """Return the ns that the spans a <= t < b cover in each bin; times are from the first bin."""
     rows, bins, classes = size
     wide = rows * (bins + 2) * classes
@@ -50,7 +52,7 @@ def _covered(row: Int, a: Int, b: Int, cls: Int, level: int, size: tuple[int, in
     return np.asarray(full[:, :bins], np.float64)
 
 
-def accumulate(
+def sum_segments(
     segments: Array, row: Int, cls: Int, begin: int, level: int, size: tuple[int, int, int]
 ) -> Sums:
     """Sum segments over `size` = (rows, bins, classes), with bins of 2^level ns from `begin` on.
@@ -64,18 +66,18 @@ def accumulate(
     end = bins << level
     a = np.clip(segments["enter"] - begin, 0, end)
     b = np.clip(segments["exit"] - begin, 0, end)
-    inside = _covered(row, a, b, cls, level, size)
+    inside = _covered_ns(row, a, b, cls, level, size)
     waits = np.flatnonzero(segments["wait"] > 0)
     waited = (segments["enter"][waits] - begin) + segments["wait"][waits].astype(np.int64)
     c = np.clip(np.minimum(waited, b[waits]), a[waits], end)
-    wait = _covered(row[waits], a[waits], c, cls[waits], level, size)
+    wait = _covered_ns(row[waits], a[waits], c, cls[waits], level, size)
     starts = segments["enter"] >= begin
     where = (row * bins + np.minimum(a >> level, bins - 1)) * classes + cls
     count = np.bincount(where[starts], minlength=rows * bins * classes).reshape(size)
     return Sums(count.astype(np.float64), inside, wait)
 
 
-def _sparse(sums: Sums) -> Array:
+def _to_sparse(sums: Sums) -> Array:
     """Return the non-zero sums, each with (row, bin, class) as its key."""
     _, bins, classes = sums.count.shape
     at = np.flatnonzero((sums.count > 0) | (sums.inside > 0))
@@ -88,7 +90,7 @@ def _sparse(sums: Sums) -> Array:
     return found
 
 
-def _joined(parts: list[Array]) -> Array:
+def _add_sparse(parts: list[Array]) -> Array:
     """Add up sums with equal keys."""
     both = np.concatenate(parts)
     if not len(both):
@@ -112,7 +114,11 @@ class _Builder:
     ) -> None:
         self.events, self.row_of, self.class_of = events, row_of, class_of
         self.writer, self.progress = writer, progress
-        self.size = (int(row_of.max(initial=0)) + 1, BINS // 2, int(class_of.max(initial=0)) + 1)
+        self.size = (
+            int(row_of.max(initial=0)) + 1,
+            TILE_BINS // 2,
+            int(class_of.max(initial=0)) + 1,
+        )
         blocks = events.blocks
         order = np.argsort(blocks["enter"], kind="stable")
         self.begins = blocks["enter"][order]
@@ -120,50 +126,52 @@ class _Builder:
         self.tiles: list[tuple[int, int, int, int]] = []
         self.used = 0
 
-    def begun(self, level: int, index: int) -> int:
+    def count_begun(self, level: int, index: int) -> int:
         """Return the approximate number of segments that begin in a tile, counted by block."""
-        width = BINS << level
+        width = TILE_BINS << level
         first = self.events.begin_ns + index * width
         a, b = np.searchsorted(self.begins, [first, first + width])
         return int(self.counts[b] - self.counts[a])
 
-    def tile(self, level: int, index: int) -> Array | None:
+    def build_tile(self, level: int, index: int) -> Array | None:
         """Build a tile and all tiles below it. Returns None if the tile is not stored."""
-        if self.begun(level, index) < FEW:
+        if self.count_begun(level, index) < DIRECT_SEGMENTS:
             return None
         halves = []
         for side in (0, 1):
-            below = self.tile(level - 1, 2 * index + side) if level > 0 else None
+            below = self.build_tile(level - 1, 2 * index + side) if level > 0 else None
             if below is None:
-                halves.append(self._direct(level, index, side))
+                halves.append(self._build_direct(level, index, side))
             else:
                 key = below["key"]
                 bin_ = ((key >> 9) & 127) + 128 * side
                 below["key"] = (key & ~np.uint32(0xFF00)) | (bin_ << 8)
-                halves.append(_joined([below]))
+                halves.append(_add_sparse([below]))
         found = np.concatenate(halves)
         self.writer.write("sums", self.used, found)
         self.tiles.append((level, index, self.used, len(found)))
         self.used += len(found)
-        done = (index + 1) * (BINS << level) / max(self.events.end_ns - self.events.begin_ns, 1)
+        done = (
+            (index + 1) * (TILE_BINS << level) / max(self.events.end_ns - self.events.begin_ns, 1)
+        )
         self.progress(min(done, 1.0))
         return found
 
-    def _direct(self, level: int, index: int, side: int) -> Array:
-        width = (BINS // 2) << level
+    def _build_direct(self, level: int, index: int, side: int) -> Array:
+        width = (TILE_BINS // 2) << level
         first = self.events.begin_ns + (2 * index + side) * width
         parts = [np.zeros(0, SUM)]
-        for segments, ranks in self.events.pieces(first, first + width):
+        for segments, ranks in self.events.read_pieces(first, first + width):
             row, cls = self.row_of[ranks], self.class_of[segments["shape"]]
-            parts.append(_sparse(accumulate(segments, row, cls, first, level, self.size)))
-        found = parts[-1] if len(parts) < 3 else _joined(parts)
-        found["key"] += np.uint32((BINS // 2 * side) << 8)
+            parts.append(_to_sparse(sum_segments(segments, row, cls, first, level, self.size)))
+        found = parts[-1] if len(parts) < 3 else _add_sparse(parts)
+        found["key"] += np.uint32((TILE_BINS // 2 * side) << 8)
         return found
 
 
 def top_level(events: Events) -> int:
     """Return the level at which one tile covers the whole trace."""
-    return max((events.end_ns - events.begin_ns) // BINS, 1).bit_length()
+    return max((events.end_ns - events.begin_ns) // TILE_BINS, 1).bit_length()
 
 
 def build(
@@ -173,7 +181,7 @@ def build(
     builder = _Builder(events, row_of, class_of, writer, progress)
     # Every level has at most one sum per segment. Unwritten space takes no disk space.
     writer.reserve("sums", SUM, 64 * max(int(builder.counts[-1]), 1))
-    builder.tile(top_level(events), 0)
+    builder.build_tile(top_level(events), 0)
     writer.write_array("tiles", np.array(sorted(builder.tiles), np.int64).reshape(-1, 4))
     return {}
 
@@ -191,27 +199,27 @@ class Tiles:
             for level, index, at, n in entry.read_array("tiles", "<i8").tolist():
                 self.kept[level, index] = (at, n)
 
-    def sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:
+    def read_sums(self, level: int, first: int, last: int, state_of: Array, states: int) -> Sums:
         """Return sums over rows x bins x states, for bins first .. last - 1 of a level.
 
         state_of: state of each class; a negative state excludes a class.
         """
         rows, bins = self.size[0], last - first
         total = Sums(*(np.zeros((rows, bins, states)) for _ in range(3)))
-        index = first // BINS
-        while index * BINS < last:
+        index = first // TILE_BINS
+        while index * TILE_BINS < last:
             stop = index + 1
             if (level, index) in self.kept:
-                self._add_kept(total, level, index, first, state_of, states)
+                self._add_stored(total, level, index, first, state_of, states)
             else:
-                while stop * BINS < last and (level, stop) not in self.kept:
+                while stop * TILE_BINS < last and (level, stop) not in self.kept:
                     stop += 1
-                low, high = max(index * BINS, first), min(stop * BINS, last)
+                low, high = max(index * TILE_BINS, first), min(stop * TILE_BINS, last)
                 self._add_direct(total, level, low, high, first, state_of, states)
             index = stop
         return total
 
-    def _add_kept(
+    def _add_stored(
         self, total: Sums, level: int, index: int, first: int, state_of: Array, states: int
     ) -> None:
         assert self.entry is not None
@@ -219,7 +227,7 @@ class Tiles:
         found = self.entry.read("sums", at, at + n, SUM)
         key = found["key"]
         row, cls = (key >> 16).astype(np.int64), (key & 255).astype(np.int64)
-        bin_ = ((key >> 8) & 255).astype(np.int64) + (index * BINS - first)
+        bin_ = ((key >> 8) & 255).astype(np.int64) + (index * TILE_BINS - first)
         if len(key) and (row.max() >= self.size[0] or cls.max() >= self.size[1]):
             raise cache.DamagedError("sums that cannot be")
         state = state_of[cls]
@@ -227,7 +235,7 @@ class Tiles:
         good = (state >= 0) & (bin_ >= 0) & (bin_ < bins)
         if not good.all():
             found, row, bin_, state = found[good], row[good], bin_[good], state[good]
-        low, high = max(index * BINS - first, 0), min((index + 1) * BINS - first, bins)
+        low, high = max(index * TILE_BINS - first, 0), min((index + 1) * TILE_BINS - first, bins)
         shape = (self.size[0], high - low, states)
         where = (row * shape[1] + bin_ - low) * states + state
         size = shape[0] * shape[1] * shape[2]
@@ -243,9 +251,9 @@ class Tiles:
         size = (self.size[0], high - low, states)
         shown = np.zeros(self.events.ranks, np.bool_)
         shown[: len(self.row_of)] = self.row_of >= 0
-        for segments, ranks in self.events.pieces(begin, end, None if shown.all() else shown):
+        for segments, ranks in self.events.read_pieces(begin, end, None if shown.all() else shown):
             cls = self.class_of[segments["shape"]]
             state = np.where(cls >= 0, state_of[cls], -1)
-            found = accumulate(segments, self.row_of[ranks], state, begin, level, size)
+            found = sum_segments(segments, self.row_of[ranks], state, begin, level, size)
             for name in ("count", "inside", "wait"):
                 getattr(total, name)[:, low - first : high - first] += getattr(found, name)

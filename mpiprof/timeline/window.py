@@ -15,16 +15,16 @@ from mpiprof.store import cache
 from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline.row_layout import Classes, Rows, States
 from mpiprof.timeline.segments import Events, Progress
-from mpiprof.timeline.tiles import FEW, Sums, Tiles
+from mpiprof.timeline.tiles import DIRECT_SEGMENTS, Sums, Tiles
 from mpiprof.timeline.tiles import build as build_tiles
 from mpiprof.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 
-MOST_EVENTS = 12_000  # maximum number of events in a window to send one by one
-MOST_PIXELS = 8192
-DIRECT = 8 * FEW  # maximum number of segments to sum without tiles
-NOTHING = 255  # state of a cell without any rank in a collective
-MATCHES = 4  # event flag: matches the search
+MAX_EVENTS = 12_000  # maximum number of events in a window to send one by one
+MAX_PIXELS = 8192
+DIRECT_LIMIT = 8 * DIRECT_SEGMENTS  # maximum number of segments to sum without tiles
+NO_STATE = 255  # state of a cell without any rank in a collective
+MATCH_FLAG = 4  # event flag: matches the search
 EVENT = np.dtype(
     [
         ("enter", "<f8"),  # ns after the begin
@@ -56,7 +56,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Need:
+class MissingTiles:
     """Tiles that must be built before a request can be answered: their name and mappings."""
 
     name: str
@@ -65,7 +65,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ResolvedRequest:
     """Resolved request: rows from the top, states, and the tiles to sum."""
 
     rows: Rows
@@ -74,7 +74,7 @@ class Shown:
     states: States
     tiles: Tiles
 
-    def state_of(self, segments: Array) -> Int:
+    def segment_states(self, segments: Array) -> Int:
         """Return the state of each segment, negative if hidden."""
         cls = self.classes.of_shape[segments["shape"]]
         found: Int = np.where(cls >= 0, self.states.of_class[cls], -1)
@@ -82,7 +82,7 @@ class Shown:
 
     def time_in_states(self, segments: Array, colour: str, begin: int, end: int) -> dict[int, Int]:
         """Return per state the ns of each segment in a span, -1 if it is not in that state."""
-        state = self.state_of(segments)
+        state = self.segment_states(segments)
         enter, left = np.maximum(segments["enter"], begin), np.minimum(segments["exit"], end)
         if colour != "waiting":
             inside = np.maximum(left - enter, 0)
@@ -97,7 +97,7 @@ class Timeline:
 
     def __init__(self, trace: Trace, events: Events, key: str) -> None:
         self.trace, self.events, self.key = trace, events, key
-        self.classes = timeline_rows.classes(trace, events.calls)
+        self.classes = timeline_rows.classify_shapes(trace, events.calls)
         self.length_ns = max(events.end_ns - events.begin_ns, 1)
         self._tiles: dict[str, Tiles] = {}
 
@@ -113,48 +113,52 @@ class Timeline:
 
     # Resolving requests
 
-    def shown(self, request: Request) -> Shown | Need:
+    def resolve(self, request: Request) -> ResolvedRequest | MissingTiles:
         """Return the resolved request, or the tiles to build first."""
-        only = self.of_identities(request.communicators)
+        only = self.find_communicators(request.communicators)
         known = self.classes
-        if only is not None and not timeline_rows.resolved(known, only, self.trace):
-            known = timeline_rows.classes(self.trace, self.events.calls, only)
-        ranks = timeline_rows.order(self.trace, request.ranks, request.sort, self.events.lateness)
-        rows = timeline_rows.rows(self.trace, ranks, request.sort)
-        everybody = timeline_rows.rows(self.trace, np.arange(self.trace.ranks, dtype=np.int64))
-        if everybody.single and rows.single:
+        if only is not None and not timeline_rows.distinguishes_communicators(
+            known, only, self.trace
+        ):
+            known = timeline_rows.classify_shapes(self.trace, self.events.calls, only)
+        ranks = timeline_rows.sort_ranks(
+            self.trace, request.ranks, request.sort, self.events.lateness
+        )
+        rows = timeline_rows.make_rows(self.trace, ranks, request.sort)
+        everybody = timeline_rows.make_rows(self.trace, np.arange(self.trace.ranks, dtype=np.int64))
+        if everybody.has_single_ranks and rows.has_single_ranks:
             of_rank, tile_rows = everybody.of_rank, ranks
         else:
             of_rank, tile_rows = rows.of_rank, np.arange(len(rows.ranks))
-        tiles = self._tiles_for(of_rank, known.of_shape)
-        if isinstance(tiles, Need):
+        tiles = self._open_tiles(of_rank, known.of_shape)
+        if isinstance(tiles, MissingTiles):
             return tiles
-        states = timeline_rows.states(known, request.colour, only, request.operations)
-        return Shown(rows, tile_rows, known, states, tiles)
+        states = timeline_rows.make_states(known, request.colour, only, request.operations)
+        return ResolvedRequest(rows, tile_rows, known, states, tiles)
 
-    def of_identities(self, identities: Collection[str]) -> set[int] | None:
+    def find_communicators(self, identities: Collection[str]) -> set[int] | None:
         """Return the communicators of some identities; None (all) if no identity is given."""
         if not identities:
             return None
         wanted = set(identities)
         return {c.index for c in self.trace.tables.communicators if c.identity in wanted}
 
-    def _tiles_for(self, row_of: Int, class_of: Int) -> Tiles | Need:
+    def _open_tiles(self, row_of: Int, class_of: Int) -> Tiles | MissingTiles:
         told = hashlib.sha256(row_of.tobytes() + class_of.tobytes()).hexdigest()[:12]
         name = f"tiles.{told}"
         if name not in self._tiles:
             entry = None
             begin, end = self.events.begin_ns, self.events.end_ns
-            if self.events.estimate(begin, end + 1, row_of >= 0) > DIRECT:
+            if self.events.estimate(begin, end + 1, row_of >= 0) > DIRECT_LIMIT:
                 entry = cache.find(self.trace.path, name, self.key)
                 if entry is None:
-                    return Need(name, row_of, class_of)
+                    return MissingTiles(name, row_of, class_of)
             while len(self._tiles) >= 8:
                 del self._tiles[next(iter(self._tiles))]
             self._tiles[name] = Tiles(self.events, entry, row_of, class_of)
         return self._tiles[name]
 
-    def make(self, need: Need, progress: Progress) -> None:
+    def build_tiles(self, need: MissingTiles, progress: Progress) -> None:
         """Build the tiles that a request needs."""
 
         def fill(writer: cache.Writer) -> dict[str, Any]:
@@ -164,61 +168,71 @@ class Timeline:
 
     # Answers
 
-    def window(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_window(
+        self, request: Request, shown: ResolvedRequest
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the picture of a window: single events if there are few, else cells."""
-        begin, end = self.clipped(request)
+        begin, end = self.clip_request(request)
         first, last = begin + self.events.begin_ns, end + self.events.begin_ns
         ranks = shown.rows.of_rank >= 0
         few = (
-            shown.rows.single
-            and self.events.estimate(first, last, ranks) <= 4 * MOST_EVENTS
-            and (found := self.events.window(first, last, ranks))
-            and len(found[0]) <= MOST_EVENTS
+            shown.rows.has_single_ranks
+            and self.events.estimate(first, last, ranks) <= 4 * MAX_EVENTS
+            and (found := self.events.read_window(first, last, ranks))
+            and len(found[0]) <= MAX_EVENTS
         )
         head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
         if few:
-            more, arrays = self._events(request, shown, found, (first, last))
+            more, arrays = self._render_events(request, shown, found, (first, last))
         else:
-            return self.cells(request, shown)
+            return self.render_cells(request, shown)
         return head | more, arrays
 
-    def clipped(self, request: Request) -> tuple[int, int]:
+    def clip_request(self, request: Request) -> tuple[int, int]:
         """Return the window of a request, clipped to the run."""
         begin = min(max(request.begin, 0), self.length_ns - 1)
         return begin, min(max(request.end, begin + 1), self.length_ns)
 
-    def cells(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_cells(
+        self, request: Request, shown: ResolvedRequest
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return a window as rows x bins with the dominant state of each cell; see `dominating`."""
-        begin, end = self.clipped(request)
-        level = level_for(end - begin, request.pixels)
+        begin, end = self.clip_request(request)
+        level = choose_level(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)
-        sums = self.sums(shown, request.colour, level, first, last)
+        sums = self.compute_sums(shown, request.colour, level, first, last)
         members = np.array([len(r) for r in shown.rows.ranks], np.float64)
-        legend = legend_of(sums, members.sum() * ((last - first) << level))
+        legend = make_legend(sums, members.sum() * ((last - first) << level))
         on = np.array([name not in request.off for name in shown.states.names], np.bool_)
-        cells = dominating(sums, on, members, 1 << level, request.colour)
+        cells = dominant_states(sums, on, members, 1 << level, request.colour)
         head: dict[str, Any] = {"from": begin, "to": end, "states": shown.states.names}
         head |= {"kind": "cells", "level": level, "first": first, "columns": last - first}
         return head | {"legend": legend}, cells
 
-    def sums(self, shown: Shown, colour: str, level: int, first: int, last: int) -> Sums:
+    def compute_sums(
+        self, shown: ResolvedRequest, colour: str, level: int, first: int, last: int
+    ) -> Sums:
         """Return sums over rows x bins x states, for bins first .. last - 1 of a level."""
         count = 1 if colour == "waiting" else len(shown.states.names)
-        sums = shown.tiles.sums(level, first, last, shown.states.of_class, max(count, 1))
+        sums = shown.tiles.read_sums(level, first, last, shown.states.of_class, max(count, 1))
         rows = shown.tile_rows
         sums = Sums(sums.count[rows], sums.inside[rows], sums.wait[rows])
-        return waiting(sums) if colour == "waiting" else sums
+        return split_waiting(sums) if colour == "waiting" else sums
 
-    def _events(
-        self, request: Request, shown: Shown, found: tuple[Array, Int], window: tuple[int, int]
+    def _render_events(
+        self,
+        request: Request,
+        shown: ResolvedRequest,
+        found: tuple[Array, Int],
+        window: tuple[int, int],
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         segments, ranks = found
-        state, row = shown.state_of(segments), shown.rows.of_rank[ranks]
+        state, row = shown.segment_states(segments), shown.rows.of_rank[ranks]
         parts = request.colour == "waiting"
         size = len(shown.rows.ranks), 1 if parts else len(shown.states.names)
-        sums = event_sums(segments, row, state, window, size)
-        sums = waiting(sums) if parts else sums
-        legend = legend_of(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
+        sums = sum_events(segments, row, state, window, size)
+        sums = split_waiting(sums) if parts else sums
+        legend = make_legend(sums, float(len(shown.rows.ranks)) * (window[1] - window[0]))
         off = [i for i, name in enumerate(shown.states.names) if name in request.off]
         good = (state >= 0) & (~np.isin(state, off) | (request.colour == "waiting"))
         segments, state, row = segments[good], state[good], row[good]
@@ -230,12 +244,12 @@ class Timeline:
         events["shape"], events["row"], events["state"] = local, row, state
         events["flags"] = segments["flags"] & 3
         if request.find:
-            hit = self.matching(request.find)[segments["shape"]]
-            events["flags"] |= np.where(hit, MATCHES, 0).astype(np.uint8)
-        described = [self.shape(int(i)) for i in shapes.tolist()]
+            hit = self.match_shapes(request.find)[segments["shape"]]
+            events["flags"] |= np.where(hit, MATCH_FLAG, 0).astype(np.uint8)
+        described = [self.describe_shape(int(i)) for i in shapes.tolist()]
         return {"kind": "events", "legend": legend, "shapes": described}, {"events": events}
 
-    def shape(self, index: int) -> dict[str, Any]:
+    def describe_shape(self, index: int) -> dict[str, Any]:
         """Return the common properties of a shape's calls for display."""
         s = self.trace.tables.shapes[index]
         return {
@@ -249,7 +263,7 @@ class Timeline:
             "flags": list(s.flags),
         }
 
-    def matching(self, find: str) -> Array:
+    def match_shapes(self, find: str) -> Array:
         """Return whether each shape matches a search KIND:VALUE, such as callsite:3."""
         kind, _, value = find.partition(":")
         shapes = self.trace.tables.shapes
@@ -261,18 +275,20 @@ class Timeline:
                 hit = [s.operation == operation and s.site in wanted for s in shapes]
                 return np.array([*hit, False], np.bool_)
         if kind == "communicator":
-            only = self.of_identities([value]) or set()
+            only = self.find_communicators([value]) or set()
             return np.array([*(s.communicator in only for s in shapes), False], np.bool_)
         if kind in ("operation", "algorithm"):
             hit = [getattr(s, kind).partition(":")[0] == value for s in shapes]
             return np.array([*hit, False], np.bool_)
         return np.zeros(len(shapes) + 1, np.bool_)
 
-    def overview(self, request: Request, shown: Shown) -> tuple[dict[str, Any], dict[str, Array]]:
+    def render_overview(
+        self, request: Request, shown: ResolvedRequest
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the whole run as one strip: the share of all ranks in each state, per bin."""
-        level = level_for(self.length_ns, request.pixels)
+        level = choose_level(self.length_ns, request.pixels)
         last = -(-self.length_ns >> level)
-        sums = self.sums(shown, request.colour, level, 0, last)
+        sums = self.compute_sums(shown, request.colour, level, 0, last)
         whole = max(sum(map(len, shown.rows.ranks)), 1) * float(1 << level)
         share = np.clip(sums.inside.sum(0) / whole, 0, 1)
         rows = shown.rows.ranks
@@ -284,9 +300,9 @@ class Timeline:
             "columns": last,
             "length": self.length_ns,
             "rows": [r.tolist() for r in rows],
-            "labels": [timeline_rows.label(r) for r in rows],
-            "hosts": [self._name(r, self._host) for r in rows],
-            "switches": [self._name(r, self.trace.switch_of.get) for r in rows],
+            "labels": [timeline_rows.label_ranks(r) for r in rows],
+            "hosts": [self._row_name(r, self._host_of) for r in rows],
+            "switches": [self._row_name(r, self.trace.switch_of.get) for r in rows],
             "nodes": [
                 nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
                 for r in rows
@@ -299,22 +315,22 @@ class Timeline:
         }
         return head, {"shares": share.astype(np.float32)}
 
-    def _host(self, rank: int) -> str:
+    def _host_of(self, rank: int) -> str:
         return str(self.trace.tables.processes.get(rank, {}).get("host") or "?")
 
-    def _name(self, ranks: Int, name_of: Callable[[int], str | None]) -> str:
+    def _row_name(self, ranks: Int, name_of: Callable[[int], str | None]) -> str:
         """Return the host or switch of a row's ranks, as "a +1" if there is a second one."""
         first, *more = dict.fromkeys(name_of(rank) or "" for rank in ranks.tolist())
         return f"{first} +{len(more)}" if more else first
 
 
-def level_for(length: int, pixels: int) -> int:
+def choose_level(length: int, pixels: int) -> int:
     """Return the level with bins nearest to a pixel."""
     width = max(length / max(pixels, 1), 1.0)
     return max(round(float(np.log2(width))), 0)
 
 
-def waiting(sums: Sums) -> Sums:
+def split_waiting(sums: Sums) -> Sums:
     """Split sums of one state into two states: waiting, and the rest."""
     work = np.maximum(sums.inside - sums.wait, 0)
     inside = np.concatenate([sums.wait, work], 2)
@@ -322,7 +338,9 @@ def waiting(sums: Sums) -> Sums:
     return Sums(count, inside, np.concatenate([sums.wait, np.zeros_like(work)], 2))
 
 
-def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -> dict[str, Array]:
+def dominant_states(
+    sums: Sums, on: Array, members: Float, width: int, colour: str
+) -> dict[str, Array]:
     """Return the dominant state of each row and bin, the share of all states, and of waiting.
 
     Shares are 0 to 255: `share` of the bin's time of all the row's ranks, `wait` of the time
@@ -336,14 +354,14 @@ def dominating(sums: Sums, on: Array, members: Float, width: int, colour: str) -
     some = total > 0
     waited = np.divide(wait, total, out=np.zeros_like(total), where=some)
     return {
-        "state": np.where(some, most, NOTHING).astype(np.uint8),
+        "state": np.where(some, most, NO_STATE).astype(np.uint8),
         # A non-empty cell stays visible, however short its time.
         "share": np.where(some, np.maximum(np.rint(share * 255), 1), 0).astype(np.uint8),
         "wait": np.rint(np.clip(waited, 0, 1) * 255).astype(np.uint8),
     }
 
 
-def event_sums(
+def sum_events(
     segments: Array, row: Int, state: Int, window: tuple[int, int], size: tuple[int, int]
 ) -> Sums:
     """Return the sums of single segments over a window: `size` rows x one bin x states."""
@@ -363,7 +381,7 @@ def event_sums(
     return Sums(parts[0], parts[1], parts[2])
 
 
-def legend_of(sums: Sums, whole: float) -> list[dict[str, float]]:
+def make_legend(sums: Sums, whole: float) -> list[dict[str, float]]:
     """Return calls that begin, time and wait in ns, and share of the whole, for each state."""
     parts = [getattr(sums, name).sum((0, 1)).tolist() for name in ("count", "inside", "wait")]
     return [

@@ -131,7 +131,7 @@ def segments(folder: Path) -> Any:
     """Return all segments and their ranks, from the cache if it is valid."""
     trace = Trace(folder, DERIVED)
     events = build.open_or_build(trace, cache.compute_key(trace))
-    found, ranks = events.window(events.begin_ns, events.end_ns + 1)
+    found, ranks = events.read_window(events.begin_ns, events.end_ns + 1)
     return found.tolist(), ranks.tolist()
 
 
@@ -179,7 +179,7 @@ def test_segments_that_cannot_be_are_refused(folder: Path) -> None:
     content[24:28] = b"\xff\xff\xff\x7f"
     path.write_bytes(content)
     with pytest.raises(cache.DamagedError):
-        events.window(events.begin_ns, events.end_ns + 1)
+        events.read_window(events.begin_ns, events.end_ns + 1)
 
 
 def test_a_pipe_or_a_link_in_place_of_an_entry_is_harmless(folder: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None
     found = timeline(tmp_path / "t", took_us * US)
     printed = instance_messages.model_messages(found, 0)
     assert printed["scale"] == pytest.approx(scale, rel=0.02)
-    events, _ = found.events.members(0)
+    events, _ = found.events.read_members(0)
     begin = found.events.begin_ns
     ends = [m[3] for m in printed["messages"]]
     assert len(ends) == 24 and max(ends) <= int(events["exit"].max()) - begin

@@ -13,7 +13,7 @@ import mpiprof
 from mpiprof.errors import TraceError
 from mpiprof.store import cache
 from mpiprof.timeline import build
-from mpiprof.timeline.window import Need, Request, Timeline
+from mpiprof.timeline.window import MissingTiles, Request, Timeline
 from mpiprof.trace import network_topology
 
 # Output of `scontrol show topology`, and a topology.conf with comments.
@@ -83,9 +83,9 @@ def rows(folder: Path, text: str) -> tuple[list[list[int]], dict[str, Any]]:
     key = cache.compute_key(opened)
     timeline = Timeline(opened, build.open_or_build(opened, key), key)
     whole = (0, timeline.length_ns, 100, "operation", "switches", frozenset(""), np.arange(6))
-    shown = timeline.shown(Request(*whole))
-    assert not isinstance(shown, Need)
-    head, _ = timeline.overview(Request(*whole), shown)
+    shown = timeline.resolve(Request(*whole))
+    assert not isinstance(shown, MissingTiles)
+    head, _ = timeline.render_overview(Request(*whole), shown)
     return [r.tolist() for r in shown.rows.ranks], head
 
 

@@ -19,7 +19,7 @@ from mpiprof.timeline import row_layout as timeline_rows
 from mpiprof.timeline import segments as timeline_events
 from mpiprof.timeline import tiles as timeline_tiles
 from mpiprof.timeline import window as timeline
-from mpiprof.timeline.window import Need, Request, Timeline
+from mpiprof.timeline.window import MissingTiles, Request, Timeline
 
 RANKS = 6
 
@@ -85,12 +85,12 @@ def request(found: Timeline, **changes: Any) -> Request:
 
 def answer(found: Timeline, wanted: Request) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the content of a window, after making the tiles that it needs."""
-    shown = found.shown(wanted)
-    if isinstance(shown, Need):
-        found.make(shown, lambda _: None)
-        shown = found.shown(wanted)
-    assert not isinstance(shown, Need)
-    head, arrays = found.window(wanted, shown)
+    shown = found.resolve(wanted)
+    if isinstance(shown, MissingTiles):
+        found.build_tiles(shown, lambda _: None)
+        shown = found.resolve(wanted)
+    assert not isinstance(shown, MissingTiles)
+    head, arrays = found.render_window(wanted, shown)
     return head, arrays
 
 
@@ -151,13 +151,13 @@ def brute(found: Timeline, wanted: Request, level: int, first: int, columns: int
 @pytest.fixture(params=["direct", "tiles"])
 def found(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Timeline:
     """Return a timeline that sums its segments, or uses tiles."""
-    monkeypatch.setattr(timeline, "MOST_EVENTS", 0)
+    monkeypatch.setattr(timeline, "MAX_EVENTS", 0)
     if request.param == "tiles":
-        monkeypatch.setattr(timeline_tiles, "FEW", 40)
-        monkeypatch.setattr(timeline, "DIRECT", 0)
-        monkeypatch.setattr(timeline_events, "PIECE", 512)
-        monkeypatch.setattr(timeline_build, "PIECE", 256)
-        monkeypatch.setattr(timeline_build, "NEAR", 8)
+        monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 40)
+        monkeypatch.setattr(timeline, "DIRECT_LIMIT", 0)
+        monkeypatch.setattr(timeline_events, "PIECE_SEGMENTS", 512)
+        monkeypatch.setattr(timeline_build, "PIECE_SEGMENTS", 256)
+        monkeypatch.setattr(timeline_build, "NEAR_NUMBERS", 8)
     return opened(made(tmp_path / "trace"))
 
 
@@ -195,7 +195,7 @@ def test_sums_are_those_of_the_events(
             here = {n: expected.get((rank, column, n), [0, 0, 0]) for n in names}
             total = sum(v[1] for v in here.values())
             if not total:
-                assert cells["state"][rank, column] == timeline.NOTHING
+                assert cells["state"][rank, column] == timeline.NO_STATE
                 continue
             chosen = here[names[cells["state"][rank, column]]]
             assert chosen[1] == max(v[1] for v in here.values())
@@ -217,7 +217,7 @@ def test_waiting_as_colour_splits_all_time(found: Timeline) -> None:
 def test_states_that_are_off_are_not_drawn_but_counted(found: Timeline) -> None:
     names = answer(found, request(found))[0]["states"]
     head, arrays = answer(found, request(found, off=frozenset(["allreduce", "barrier"])))
-    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline.NOTHING}
+    drawn = {names[i] for i in np.unique(arrays["state"]).tolist() if i != timeline.NO_STATE}
     assert drawn == {"bcast", "iallreduce"}
     assert dict(zip(names, head["legend"], strict=True))["allreduce"]["count"] == 60 * RANKS
 
@@ -240,21 +240,21 @@ def test_few_events_come_one_by_one(tmp_path: Path) -> None:
     assert sorted((r, a, b, w, s["operation"]) for r, a, b, w, s in got) == sorted(expected)
     site = found.events.meta["callsites"][1]
     for event in arrays["events"]:
-        hit = bool(event["flags"] & timeline.MATCHES)
+        hit = bool(event["flags"] & timeline.MATCH_FLAG)
         assert hit == (head["shapes"][event["shape"]]["operation"] == site[0])
     total = sum(min(b, end) - max(a, begin) for _, a, b, _, _ in expected)
     assert sum(s["inside"] for s in head["legend"]) == pytest.approx(total)
 
 
 def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(timeline_rows, "ROWS", 2)
-    monkeypatch.setattr(timeline, "MOST_EVENTS", 10**6)
+    monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
+    monkeypatch.setattr(timeline, "MAX_EVENTS", 10**6)
     found = opened(made(tmp_path / "trace"))
     head, arrays = answer(found, request(found, pixels=50))
-    shown = found.shown(request(found))
-    assert not isinstance(shown, Need)
+    shown = found.resolve(request(found))
+    assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
-    assert [timeline_rows.label(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
+    assert [timeline_rows.label_ranks(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
     expected = brute(found, request(found), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row, ranks in enumerate(([0, 1, 2, 3], [4, 5])):
@@ -278,18 +278,18 @@ def test_orders_of_ranks(tmp_path: Path) -> None:
         ("node", [0, 2, 4, 1, 3, 5]),
         ("rank", list(range(RANKS))),
     ):
-        shown = found.shown(request(found, sort=sort))
-        assert not isinstance(shown, Need)
+        shown = found.resolve(request(found, sort=sort))
+        assert not isinstance(shown, MissingTiles)
         assert [int(r[0]) for r in shown.rows.ranks] == expected
 
 
 def test_a_row_is_a_node(tmp_path: Path) -> None:
     found = opened(made(tmp_path / "trace"))
     wanted = request(found, sort="nodes")
-    shown = found.shown(wanted)
-    assert not isinstance(shown, Need)
+    shown = found.resolve(wanted)
+    assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
-    head, arrays = found.window(wanted, shown)
+    head, arrays = found.render_window(wanted, shown)
     assert head["kind"] == "cells"
     expected = brute(found, request(found), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
@@ -300,11 +300,11 @@ def test_a_row_is_a_node(tmp_path: Path) -> None:
 
 
 def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_rows, "ROWS", 1)
+    monkeypatch.setattr(timeline_rows, "MAX_ROWS", 1)
     found = opened(made(tmp_path / "trace"))
-    rows = timeline_rows.rows(found.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
+    rows = timeline_rows.make_rows(found.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
     assert [r.tolist() for r in rows.ranks] == [[0, 2, 4, 1, 3, 5]]
-    assert timeline_rows.rows(found.trace, np.zeros(0, np.int64), "nodes").ranks == []
+    assert timeline_rows.make_rows(found.trace, np.zeros(0, np.int64), "nodes").ranks == []
 
 
 def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
     table = found.trace.instances
     assert found.events.instances == len(table)
     for number in (0, 1, 40, len(table) - 1):
-        row, one = table.iloc[number], timeline_find.described(found, number)
+        row, one = table.iloc[number], timeline_find.describe_instance(found, number)
         assert one["operation"] == row["operation"]
         assert one["first"] + found.events.begin_ns == row["first_arrival_ns"]
         assert one["callsite"] == row["callsite"]
@@ -321,21 +321,21 @@ def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
             assert one["wait"] == row["wait_ns"] == pytest.approx(sum(m[4] for m in one["members"]))
             assert [m[6] for m in one["members"]] == [0] * row["size"]  # threads
             assert one["end"] + found.events.begin_ns == row["last_exit_ns"]
-        assert timeline_find.numbered(found, one["name"]) == number
+        assert timeline_find.find_by_address(found, one["name"]) == number
 
 
 def test_next_and_previous_stay_within_search_results(tmp_path: Path) -> None:
     found = opened(made(tmp_path / "trace"))
     table = found.trace.instances
     bcasts = table.index[table["operation"] == "bcast"].tolist()
-    test = timeline_find.test_of(found, "operation:bcast", None, ())
+    test = timeline_find.make_predicate(found, "operation:bcast", None, ())
     walked, number = [], -1
-    while (number := timeline_find.next_one(found, number, -1, 1, test)) >= 0:
+    while (number := timeline_find.find_next(found, number, -1, 1, test)) >= 0:
         walked.append(number)
     assert walked == bcasts
-    assert timeline_find.next_one(found, bcasts[5], 0, -1, test) == bcasts[4]
+    assert timeline_find.find_next(found, bcasts[5], 0, -1, test) == bcasts[4]
     middle = int(table["first_arrival_ns"][bcasts[7]]) - found.events.begin_ns
-    assert timeline_find.next_one(found, -1, middle, 1, test) == bcasts[7]
+    assert timeline_find.find_next(found, -1, middle, 1, test) == bcasts[7]
     callsite = int(table["callsite"][bcasts[0]])
     hits = timeline_find.search(found, "SEND app.py")
     assert [h["find"] for h in hits] == [f"callsite:{callsite}"]
@@ -349,7 +349,7 @@ def test_many_classes_are_joined_by_operation(tmp_path: Path) -> None:
         trace.add_collective("allreduce", [at, at + 5], [at + 20, at + 21], communicator=name)
     trace.ended_ns = 30_000
     found = opened(trace.write(tmp_path / "trace"))
-    assert len(found.classes.operation) <= timeline_tiles.CLASSES
+    assert len(found.classes.operation) <= timeline_tiles.MAX_CLASSES
     head, _ = answer(found, request(found))
     assert head["legend"][0]["count"] == 400
     last = found.trace.tables.communicators[-1].identity
@@ -359,22 +359,22 @@ def test_many_classes_are_joined_by_operation(tmp_path: Path) -> None:
 
 
 def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(timeline_tiles, "FEW", 4096)
-    monkeypatch.setattr(timeline, "DIRECT", 0)
+    monkeypatch.setattr(timeline_tiles, "DIRECT_SEGMENTS", 4096)
+    monkeypatch.setattr(timeline, "DIRECT_LIMIT", 0)
     trace = Synthetic(2)
     at = 10**9 + np.arange(20_000) * 50
     trace.add_collective("barrier", np.stack([at, at], 1), np.stack([at + 20, at + 30], 1), sent=0)
     trace.ended_ns = 10**12
     found = opened(trace.write(tmp_path / "trace"))
-    need = found.shown(request(found))
-    assert isinstance(need, Need)
-    found.make(need, lambda _: None)
+    need = found.resolve(request(found))
+    assert isinstance(need, MissingTiles)
+    found.build_tiles(need, lambda _: None)
     entry = cache.find(found.trace.path, need.name, found.key)
     assert entry is not None
     tiles = entry.read_array("tiles", "<i8")
     assert 0 < len(tiles) < 100
-    assert tiles[:, 3].max() <= 2 * timeline_tiles.BINS
-    monkeypatch.setattr(timeline, "MOST_EVENTS", 0)
+    assert tiles[:, 3].max() <= 2 * timeline_tiles.TILE_BINS
+    monkeypatch.setattr(timeline, "MAX_EVENTS", 0)
     first = 10**9 - found.events.begin_ns
     head, _ = answer(found, request(found, begin=first, end=first + 100_000, pixels=1000))
     assert head["level"] == round(math.log2(100))

@@ -14,7 +14,7 @@ from mpiprof.store import cache
 from mpiprof.timeline import build as timeline_build
 from mpiprof.timeline import find as timeline_find
 from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline.window import NOTHING, Need, Request, Shown, Timeline
+from mpiprof.timeline.window import NO_STATE, MissingTiles, Request, ResolvedRequest, Timeline
 
 RANKS, LOOPS, STEP = 8, 12, 100_000
 LATE = (0, 100, 200, 300, 400, 500, 600, 40_000)  # ns after the step's begin; rank 7 is late
@@ -24,7 +24,7 @@ REACH = 2_000
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
     """Two halves of 4 ranks with different operations at the same times, in 2 rows."""
-    monkeypatch.setattr(timeline_rows, "ROWS", 2)
+    monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
     made = Synthetic(RANKS)
     begin = 10_000 + STEP * np.arange(LOOPS)[:, None]
     for half, operation in enumerate(("allreduce", "barrier")):
@@ -52,9 +52,9 @@ def request(found: Timeline, **changes: Any) -> Request:
     return Request(**(whole | changes))
 
 
-def shown(found: Timeline, wanted: Request) -> Shown:
-    made = found.shown(wanted)
-    assert not isinstance(made, Need)
+def shown(found: Timeline, wanted: Request) -> ResolvedRequest:
+    made = found.resolve(wanted)
+    assert not isinstance(made, MissingTiles)
     return made
 
 
@@ -63,7 +63,7 @@ def test_every_cell_leads_to_an_instance_that_it_shows(found: Timeline, colour: 
     """The row's ranks take part in it, and it is in the cell; beside an empty cell it is near."""
     table = found.trace.instances
     wanted = request(found, colour=colour)
-    head, cells = found.window(wanted, shown(found, wanted))
+    head, cells = found.render_window(wanted, shown(found, wanted))
     assert (head["kind"], len(cells["state"].reshape(2, -1))) == ("cells", 2)
     state, width = cells["state"].reshape(2, head["columns"]), 1 << head["level"]
     hits = 0
@@ -71,14 +71,16 @@ def test_every_cell_leads_to_an_instance_that_it_shows(found: Timeline, colour: 
         for column in range(head["columns"]):
             low = (head["first"] + column) * width
             cell = request(found, begin=low, end=low + width, colour=colour)
-            number = timeline_find.under(found, cell, shown(found, cell), 4 * row, low, REACH)
-            if state[row, column] == NOTHING:
+            number = timeline_find.find_under_pointer(
+                found, cell, shown(found, cell), 4 * row, low, REACH
+            )
+            if state[row, column] == NO_STATE:
                 if number >= 0:
-                    one = timeline_find.described(found, number)
+                    one = timeline_find.describe_instance(found, number)
                     assert min(abs(one["first"] - low), abs(one["end"] - low)) <= REACH
                 continue
             hits += 1
-            one = timeline_find.described(found, number)
+            one = timeline_find.describe_instance(found, number)
             assert one["operation"] == operation == table["operation"].iloc[number]
             assert one["first"] < low + width and one["end"] > low
     assert hits > 4 * LOOPS
@@ -89,8 +91,8 @@ def test_what_lies_most_in_the_cell_is_meant(found: Timeline) -> None:
     low = 10_000 + 46_000  # the barrier of step 0 ends at 55 600
     begin, end = low - 2_000, low + STEP - 25_000
     cell = request(found, begin=begin, end=end)
-    number = timeline_find.under(found, cell, shown(found, cell), 5, begin, REACH)
-    one = timeline_find.described(found, number)
+    number = timeline_find.find_under_pointer(found, cell, shown(found, cell), 5, begin, REACH)
+    one = timeline_find.describe_instance(found, number)
     assert (one["operation"], one["first"]) == ("barrier", 10_000 + STEP + LATE[4])
 
 
@@ -102,15 +104,19 @@ def test_states_that_are_off_are_not_under_the_pointer(found: Timeline) -> None:
         {"off": frozenset(["waiting", "own part"]), "colour": "waiting"},
     ):
         cell = request(found, begin=begin, end=begin + 4_000, **changes)
-        assert timeline_find.under(found, cell, shown(found, cell), 0, begin, REACH) == -1
+        assert (
+            timeline_find.find_under_pointer(found, cell, shown(found, cell), 0, begin, REACH) == -1
+        )
     cell = request(found, begin=begin, end=begin + 4_000, off=frozenset(["barrier"]))
-    assert timeline_find.under(found, cell, shown(found, cell), 0, begin, REACH) >= 0
+    assert timeline_find.find_under_pointer(found, cell, shown(found, cell), 0, begin, REACH) >= 0
 
 
 @pytest.mark.parametrize("rank", [-1, RANKS, 3])
 def test_a_rank_that_is_not_shown_has_no_instance(found: Timeline, rank: int) -> None:
     cell = request(found, begin=10_000, end=14_000, ranks=np.array([0, 1, 2]))
-    assert timeline_find.under(found, cell, shown(found, cell), rank, 10_000, REACH) == -1
+    assert (
+        timeline_find.find_under_pointer(found, cell, shown(found, cell), rank, 10_000, REACH) == -1
+    )
 
 
 def test_the_lateness_of_a_row_is_that_of_its_latest_rank(found: Timeline) -> None:
@@ -118,6 +124,6 @@ def test_the_lateness_of_a_row_is_that_of_its_latest_rank(found: Timeline) -> No
 
     The other ranks of its row are earlier.
     """
-    head, _ = found.overview(request(found), shown(found, request(found)))
+    head, _ = found.render_overview(request(found), shown(found, request(found)))
     assert head["late"] == pytest.approx([150, 40_000 - np.mean(LATE[4:])], abs=2)
     assert head["latest"] == [3, 7]

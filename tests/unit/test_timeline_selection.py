@@ -9,8 +9,8 @@ import pytest
 from test_timeline import RANKS, found, made, opened, request, segments_of
 
 from mpiprof.timeline import row_layout as timeline_rows
-from mpiprof.timeline.selection import selected
-from mpiprof.timeline.window import Need, Timeline
+from mpiprof.timeline.selection import sum_span
+from mpiprof.timeline.window import MissingTiles, Timeline
 
 __all__ = ["found"]  # the fixture: sums of segments, and from tiles
 
@@ -20,12 +20,12 @@ SPANS = [(0.0, 1.0), (0.213, 0.702), (0.41, 0.43), (0.5, 0.50001)]
 def answer(timeline: Timeline, begin: int, end: int, **filters: Any) -> dict[str, Any]:
     """Return the statistics of a span, after making the tiles that they need."""
     wanted = request(timeline, begin=begin, end=end, **filters)
-    shown = timeline.shown(wanted)
-    if isinstance(shown, Need):
-        timeline.make(shown, lambda _: None)
-        shown = timeline.shown(wanted)
-    assert not isinstance(shown, Need)
-    return selected(timeline, wanted, shown)
+    shown = timeline.resolve(wanted)
+    if isinstance(shown, MissingTiles):
+        timeline.build_tiles(shown, lambda _: None)
+        shown = timeline.resolve(wanted)
+    assert not isinstance(shown, MissingTiles)
+    return sum_span(timeline, wanted, shown)
 
 
 def expected(timeline: Timeline, begin: int, end: int, key: str) -> dict[Any, list[int]]:
@@ -65,7 +65,7 @@ def test_a_span_to_the_nanosecond(found: Timeline, begin: float, end: float) -> 
 
 
 def test_filters_and_groups_of_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_rows, "ROWS", 2)
+    monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
     timeline = opened(made(tmp_path / "trace"))
     whole = answer(timeline, 0, timeline.length_ns)
     assert {row["name"]: row["ranks"] for row in whole["rows"]} == {"0–3": 4, "4–5": 2}
