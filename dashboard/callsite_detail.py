@@ -16,7 +16,7 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.metrics import columns
 from mpiprof.reports import phrases
-from mpiprof.reports.site_labels import place
+from mpiprof.reports.site_labels import format_site
 
 from . import components, explanations, filtered_tables, source_excerpt, trace_figures
 from . import url_state as states
@@ -49,7 +49,7 @@ def make_layout(context: TraceContext, state: states.PageState, callsite: int) -
             [
                 row["operation"],
                 " at ",
-                filtered_tables.shorten_text(place((row["sites"] or [{}])[0])),
+                filtered_tables.shorten_text(format_site((row["sites"] or [{}])[0])),
             ]
         ),
         components.fact_list(callsite_facts(row)),
@@ -102,7 +102,7 @@ def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
     parts: list[Component] = []
     for site in row["sites"][:MAX_SOURCE_SITES]:
         for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
-            parts.append(html.H3(filtered_tables.shorten_text(place(frame))))
+            parts.append(html.H3(filtered_tables.shorten_text(format_site(frame))))
             file, line = frame.get("file"), frame.get("line")
             found = (
                 source_excerpt.read_excerpt(str(file), int(line), context.sources) if line else None
@@ -248,7 +248,7 @@ def _neighbour_links(
         query = state.set_keys(instance=int(numbers[index])).format_query()
         return dcc.Link(name, href="/callsites" + query)
 
-    begin = int(row["first_arrival_ns"]) - int(data.trace.started_ns)
+    begin = int(row["first_arrival_ns"]) - int(data.trace.calls_start_ns)
     end = row["last_exit_ns"]
     length = 1_000_000 if pd.isna(end) else int(end) - int(row["first_arrival_ns"])
     margin = int(WINDOW_MARGIN * length) + 1

@@ -63,8 +63,8 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     sent = np.array([shapes[i].sent for i in order], np.int64)
     received = np.array([shapes[i].received for i in order], np.int64)
     groups = [len(group) for group in communicator.groups]
-    sizes = (groups[0], groups[1] if communicator.inter else 0)
-    root = communicator.column(max(s.root for s in shapes))
+    sizes = (groups[0], groups[1] if communicator.is_inter else 0)
+    root = communicator.find_column(max(s.root for s in shapes))
     try:
         asked = _make_model(timeline, shapes[0].operation, name, sizes, root, sent, received)
         scale, found = fit_scale(asked, arrivals - base, exits - base)
@@ -137,7 +137,7 @@ def _make_model(
         rounds = schedule.rounds
     if rounds > MAX_ROUNDS or rounds * sum(sizes) > 4 * MAX_MESSAGES:
         raise NotModelledError("its schedule has too many messages to draw")
-    known = list(dict.fromkeys(timeline.trace.node_of.values()))
+    known = list(dict.fromkeys(timeline.trace.node_ids.values()))
     nodes = [0] * sum(sizes) if len(known) < 2 else None
 
     def run(arrivals: Float, scale: float) -> Timing:

@@ -11,7 +11,7 @@ from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import trace_now_ns
 from mpiprof.interface.format_units import format_count, format_time
 from mpiprof.interface.format_units import format_runs as ranks_of
-from mpiprof.reports.site_labels import communicator_name, place, site_as_data
+from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
 
 from . import components, filtered_tables
 from .trace_data import MAX_RANKS, TraceData
@@ -53,7 +53,7 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
     sentences = f"running, {format_time(float(data.trace.run_ns))} recorded"
     stuck = next((one for one in pending if one.missing), None)
     if stuck is not None:
-        where = ", ".join(place(site_as_data(data.trace, site)) for site in stuck.sites[:1])
+        where = ", ".join(format_site(site_as_data(data.trace, site)) for site in stuck.sites[:1])
         sentences += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
         sentences += (
             f"{ranks_of(stuck.missing)}, entered {_format_since(data, stuck.since_ns, time_ns)}"
@@ -125,7 +125,7 @@ def _pending_card(
     time_ns: int | None,
     verdict: Verdict,
 ) -> Component:
-    locations = ", ".join(place(site_as_data(data.trace, site)) for site in one.sites[:4])
+    locations = ", ".join(format_site(site_as_data(data.trace, site)) for site in one.sites[:4])
     since = _format_since(data, one.since_ns, time_ns)
     head = f"{one.operations[0]} at {filtered_tables.shorten_text(locations) or 'unknown place'}"
     about = f"sequence {one.sequence} on {communicator_name(data.trace, one.communicator)}"
@@ -154,7 +154,7 @@ def _missing_line(data: TraceData, position: rank_state.Position, time_ns: int |
     if position.finished:
         return html.Li(who + "has finished")
     doing = "is in" if position.open else "last left"
-    where = filtered_tables.shorten_text(place(site_as_data(data.trace, call.site)))
+    where = filtered_tables.shorten_text(format_site(site_as_data(data.trace, call.site)))
     since = _format_since(data, call.exit_ns or call.enter_ns, time_ns)
     return html.Li(f"{who}{doing} {call.operation} at {where}, {since}")
 
@@ -162,7 +162,7 @@ def _missing_line(data: TraceData, position: rank_state.Position, time_ns: int |
 def _format_since(data: TraceData, at_ns: int, time_ns: int | None) -> str:
     if time_ns is not None:
         return f"{format_time(float(max(time_ns - at_ns, 0)))} ago"
-    return f"{format_time(float(at_ns - data.trace.run_started_ns))} after the start"
+    return f"{format_time(float(at_ns - data.trace.run_start_ns))} after the start"
 
 
 def _rank_table(
@@ -174,7 +174,7 @@ def _rank_table(
         call = position.current
         doing = "no collective yet" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing
-        where = "" if call is None else place(site_as_data(data.trace, call.site))
+        where = "" if call is None else format_site(site_as_data(data.trace, call.site))
         groups.setdefault((position.state, doing, where), []).append(position)
     head = html.Thead(html.Tr([html.Th(h) for h in ("ranks", "state", "call", "place", "since")]))
     rows = []

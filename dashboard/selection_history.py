@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mpiprof.trace.sites import site_label
+from mpiprof.trace.sites import label_site
 
 from .trace_data import TraceData
 
@@ -22,7 +22,7 @@ def callsite_keys(data: TraceData, callsite: int) -> list[str]:
     if not len(found) or not len(keys):
         return []
     row = found.iloc[0]
-    labels = {site_label(site) for site in row["sites"]}
+    labels = {label_site(site) for site in row["sites"]}
     labels |= {label.partition(" ")[0] for label in labels}
     chosen = [
         key

@@ -112,19 +112,26 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
     partial = bool((trace.meta.get("options") or {}).get("partial"))
     hosts = ", ".join(data.hosts[:4]) + (f" and {len(data.hosts) - 4} more" * (len(data.hosts) > 4))
     facts = [
-        ("ranks", f"{format_count(trace.ranks)} on {trace.nodes} node{'s' * (trace.nodes != 1)}"),
+        (
+            "ranks",
+            f"{format_count(trace.ranks)} on {trace.node_count} node{'s' * (trace.node_count != 1)}",
+        ),
         ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),
         ("started", phrases.started(trace) or "–"),
         ("run time", format_time(float(trace.run_ns))),
         (
             "clocks",
-            phrases.clock_sentence(float(trace.clock_error_ns), trace.nodes, partial=partial),
+            phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial),
         ),
         ("message times", text.message_time_source(trace)),
         ("trace", filtered_tables.shorten_text(data.path)),
     ]
-    facts += [("sampled", text.sampling_text(trace.sample))] if trace.sample > 1 else []
+    facts += (
+        [("sampled", text.sampling_text(trace.sampling_interval))]
+        if trace.sampling_interval > 1
+        else []
+    )
     return [
         *facts,
         *[("note", filtered_tables.shorten_text(note)) for note in text.recorder_notes(trace)],

@@ -148,13 +148,13 @@ def problem_from_options(args: argparse.Namespace) -> tuple[ProblemSpec, list[fl
     """Return the problem that the options describe, the arrivals and the nodes."""
     from mpiprof.model import machine
     from mpiprof.model.problem_spec import ProblemSpec, assign_nodes
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.machine import find_fault
 
     if args.operation is None:
         raise UsageError("name an operation: `algorithms allgatherv -p 64 --simulate`")
     if args.processes is None:
         raise UsageError("-p is missing: pass the number of processes")
-    found = machine.from_options(args.machine, args.per_node, fault, node_port=args.node_port)
+    found = machine.from_options(args.machine, args.per_node, find_fault, node_port=args.node_port)
     nodes = assign_nodes(args.processes, args.remote, args.per_node)
     made = ProblemSpec(
         args.processes,

@@ -190,9 +190,9 @@ def check_options(args: argparse.Namespace) -> Options:
         require_matplotlib()
     if args.machine is not None:
         from mpiprof.model import machine
-        from mpiprof.trace.machine import fault
+        from mpiprof.trace.machine import find_fault
 
-        machine.read(args.machine, fault)  # only to raise its errors
+        machine.read(args.machine, find_fault)  # only to raise its errors
     if args.per_node < 1:
         raise UsageError(f"--per-node {args.per_node}: at least 1 process per node")
     if args.simulate is None and (args.per_node > 1 or args.node_port):

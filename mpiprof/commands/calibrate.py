@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
         )
     run_measurement(find_mpi(args.mpi, environment), args.output)
     if rank == 0:
-        from mpiprof.trace.machine import fault
+        from mpiprof.trace.machine import find_fault
 
         table = read_written_table(args.output)
-        why = fault(table)
+        why = find_fault(table)
         print(describe(args.output, table, why))
         line = format_command("run", "--machine", args.output, "app.py", ranks=8)
         again = format_command("calibrate", "-o", args.output, ranks=8)

@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unreadable
-    from mpiprof.trace.default_trace import chosen
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.machine import find_fault
 
-    machine = read_optional(args.machine, fault)
-    traces = [open_trace(chosen(path), args.workers, machine) for path in args.traces]
-    to = [open_trace(chosen(path), args.workers, machine) for path in args.to]
+    machine = read_optional(args.machine, find_fault)
+    traces = [open_trace(choose_trace(path), args.workers, machine) for path in args.traces]
+    to = [open_trace(choose_trace(path), args.workers, machine) for path in args.to]
     with show_work("reading the traces"):
         for trace in [*traces, *to]:
             refuse_unreadable(trace)

@@ -260,9 +260,9 @@ def try_recording(known: Mpiexec, mpi: Mpi) -> tuple[str, str]:
 def read_machine_fault(meta: Path) -> str:
     """Return why the message times of a trace are unusable, or "" if they are usable."""
     try:
-        from mpiprof.trace.machine import fault
+        from mpiprof.trace.machine import find_fault
 
-        return fault(json.loads(meta.read_text()).get("machine"))
+        return find_fault(json.loads(meta.read_text()).get("machine"))
     except (ImportError, OSError, ValueError, AttributeError):
         return ""
 

@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.interface.progress import show_progress
     from mpiprof.model.machine import read_optional
     from mpiprof.store.cached_trace import open_trace
-    from mpiprof.trace.default_trace import chosen
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.machine import find_fault
 
-    trace = open_trace(chosen(args.trace), machine=read_optional(args.machine, fault))
+    trace = open_trace(choose_trace(args.trace), machine=read_optional(args.machine, find_fault))
     refuse_empty(trace, args.to)
     destination = output_folder if args.to in ("otf2", "dataset") else output_stem
     stem = destination(args.output, trace, args.to)
@@ -117,8 +117,8 @@ def output_folder(output: Path | None, trace: Trace, to: str) -> Path:
 
 def estimate_records(trace: Trace) -> int:
     """Return the capacity of the logs in records, an estimate of the amount to read."""
-    threads = (thread for rank in range(trace.ranks) for thread in trace.threads_of(rank))
-    return sum(chunk.log.layout.records for thread in threads for chunk in thread)
+    threads = (thread for rank in range(trace.ranks) for thread in trace.thread_chunks(rank))
+    return sum(chunk.log.layout.capacity for thread in threads for chunk in thread)
 
 
 def append_ending(stem: Path, ending: str) -> Path:
@@ -196,9 +196,9 @@ def write_dataset(
     import mpiprof
     from mpiprof.formats import dataset
     from mpiprof.interface.format_units import format_count
-    from mpiprof.trace.dataset import needed
+    from mpiprof.trace.dataset import import_pyarrow
 
-    needed()
+    import_pyarrow()
     with write_atomically(folder) as unfinished:
         dataset.copy_trace_files(trace.path, unfinished)
         calls = dataset.write(unfinished, mpiprof.open(unfinished), lambda done: step(2 * done))
@@ -257,11 +257,11 @@ def run_facts(trace: Trace) -> dict[str, Any]:
         "program": trace.program,
         "mpi": trace.mpi,
         "ranks": trace.ranks,
-        "nodes": trace.nodes,
-        "started_ns": plain_number(trace.started_ns),
+        "nodes": trace.node_count,
+        "started_ns": plain_number(trace.calls_start_ns),
         "duration_ns": plain_number(trace.duration_ns),
         "clock_error_ns": plain_number(trace.clock_error_ns),
-        "complete": bool(trace.complete),
+        "complete": bool(trace.is_complete),
     }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mpiprof.errors import TraceError
 
 if TYPE_CHECKING:
-    from mpiprof.trace.files import Plain
+    from mpiprof.trace.files import PlainFile
     from mpiprof.trace.records import Records
 
 MIN_AGE_S = 120  # a job on another machine counts as ended if its files are unchanged for this time
@@ -35,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.interface.progress import show_progress
     from mpiprof.interface.shell_hints import format_command
     from mpiprof.trace import pack
-    from mpiprof.trace.default_trace import chosen
+    from mpiprof.trace.default_trace import choose_trace
     from mpiprof.trace.records import Records
 
-    folder = chosen(args.trace)
+    folder = choose_trace(args.trace)
     trace = Records(folder)
     files = pack_writer.find_files(folder)
-    packed = folder / pack.NAME
+    packed = folder / pack.FILE_NAME
     if packed.exists():
         names = {member.name for member in pack.Pack(packed).members}
         pack_writer.remove([f for f in files if f.name in names])  # left by a killed `pack`
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     before = [file_state(file) for file in files]
     refuse_running(trace, before)
     total = sum(of for of, _ in before)
-    threads = sum(len(trace.threads_of(rank)) for rank in range(trace.ranks))
+    threads = sum(len(trace.thread_chunks(rank)) for rank in range(trace.ranks))
     with show_progress("packing", total) as step:
         pack_writer.write(folder, files, threads, step)
     if before != [file_state(file) for file in files]:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def file_state(file: Plain) -> tuple[int, int]:
+def file_state(file: PlainFile) -> tuple[int, int]:
     """Return the size and modification time of a file, which change on every write."""
     status = file.path.stat()
     return status.st_size, status.st_mtime_ns

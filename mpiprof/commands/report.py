@@ -72,11 +72,13 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.reports import json
     from mpiprof.reports.table import wrap_paragraph
     from mpiprof.store.cached_trace import open_trace, refuse_unreadable
-    from mpiprof.trace.default_trace import chosen
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.machine import find_fault
 
     named = (args.trace,) if args.trace else ()
-    trace = open_trace(chosen(args.trace), args.workers, read_optional(args.machine, fault))
+    trace = open_trace(
+        choose_trace(args.trace), args.workers, read_optional(args.machine, find_fault)
+    )
     with show_work("reading the trace"):
         if args.sort == "total_wait_ns" and not trace.callsites["total_wait_ns"].any():
             args.sort = "total_elapsed_ns"
@@ -191,10 +193,10 @@ def sort_callsites(callsites: Any, column: str) -> Any:
 
 def select_callsites(callsites: Any, pattern: str) -> Any:
     """Return the call sites that match a pattern; raises UsageError if none does."""
-    from mpiprof.reports.site_labels import matches, places
+    from mpiprof.reports.site_labels import matches_pattern, places
 
     rows = callsites.to_dict("records")
-    found = [matches(row["operation"], row["sites"], pattern) for row in rows]
+    found = [matches_pattern(row["operation"], row["sites"], pattern) for row in rows]
     if not any(found):
         known = dict.fromkeys(places(row["sites"]) for row in rows)
         some = suggest_names(pattern, known) if known else "none was recorded"
@@ -242,7 +244,7 @@ def report_by_callsite(
             parts.append(f"Worst-case factors ω/T: share of instances\n{figure}")
         beyond = text.totals_table(trace)
         if beyond:
-            what = "Totals of all calls" if trace.totalled else text.SUMMED_TITLE
+            what = "Totals of all calls" if trace.has_totals else text.SUMMED_TITLE
             parts.append(f"{what}; time of all ranks\n{beyond}")
         chosen = selector_report.section(trace, min(top, MAX_KEYS), named)
         if chosen:

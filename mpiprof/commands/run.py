@@ -311,13 +311,13 @@ def read_model(machine: Path | None) -> str | None:
 
     Returns None if they cannot be used. The algorithms then use their default block sizes.
     """
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.machine import find_fault
 
     if machine is None:
         return None
     try:
         table = json.loads(machine.read_text())
-        if fault(table):
+        if find_fault(table):
             return None
         link = table.get("between") or table["within"]
         return f"{float(link['alpha_ns'])} {float(link['beta_ns_per_byte'])}"

@@ -27,10 +27,10 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.hang import rank_state, status, verdict_text
     from mpiprof.interface.progress import show_work
     from mpiprof.reports import json
-    from mpiprof.trace.default_trace import chosen
+    from mpiprof.trace.default_trace import choose_trace
 
-    trace = mpiprof.open(chosen(args.trace))
-    with show_work("reading the logs" if trace.finalised else "reading the last records"):
+    trace = mpiprof.open(choose_trace(args.trace))
+    with show_work("reading the logs" if trace.is_finalised else "reading the last records"):
         found, pending = rank_state.find(trace)
         verdict = verdict_text.status_verdict(trace, found, pending)
     if args.json:
@@ -41,14 +41,14 @@ def run(args: argparse.Namespace) -> int:
         print(
             "Recorded as summary: the trace has no single calls, only the ranks that have ended.\n"
         )
-    if trace.lost:
+    if trace.lost_ranks:
         print(
-            f"Records of {format_units.format_ranks(sorted(trace.lost))} are missing (full disk "
+            f"Records of {format_units.format_ranks(sorted(trace.lost_ranks))} are missing (full disk "
             "or truncated logs), so later calls are unknown.\n"
         )
     if trace.tables.limits:
         print("Logs have reached their limit (--limit), so later calls are unknown.\n")
-    if trace.turned:
+    if trace.wrapped_chunks:
         print(
             "Recorded as a ring: the last calls of each rank are available, and the arrivals "
             "of all ranks.\n"

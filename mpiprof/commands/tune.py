@@ -145,10 +145,10 @@ def open_named_trace(args: argparse.Namespace) -> tuple[Trace, str]:
     from mpiprof.interface.progress import show_work
     from mpiprof.model.machine import read_optional
     from mpiprof.store.cached_trace import open_trace, refuse_unreadable
-    from mpiprof.trace.default_trace import chosen
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.machine import find_fault
 
-    folder, table = chosen(args.trace), read_optional(args.machine, fault)
+    folder, table = choose_trace(args.trace), read_optional(args.machine, find_fault)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder, args.workers, table)
         refuse_unreadable(trace)

@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
     """
     require_modules(REQUIRED_MODULES)
     from mpiprof.model.machine import read_optional
-    from mpiprof.trace.machine import fault
+    from mpiprof.trace.machine import find_fault
 
     paths, allowed = trace_folders(args.traces), source_folders(args.source)
-    machine = read_optional(args.machine, fault)
+    machine = read_optional(args.machine, find_fault)
     if args.workers is not None:
         from mpiprof.store.cached_trace import require_dataset
 
@@ -114,12 +114,12 @@ def read(context: Any, name: str) -> None:
 
 def trace_folders(named: list[Path]) -> list[Path]:
     """Return the trace folders to show; raises TraceError for a folder without a trace."""
-    from mpiprof.trace.default_trace import chosen
-    from mpiprof.trace.folder import files_of
+    from mpiprof.trace.default_trace import choose_trace
+    from mpiprof.trace.folder import find_files
 
-    found = [chosen(path) for path in named] or [chosen(None)]
+    found = [choose_trace(path) for path in named] or [choose_trace(None)]
     for path in found:
-        files_of(path)
+        find_files(path)
     return found
 
 

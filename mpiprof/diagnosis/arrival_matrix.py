@@ -53,7 +53,7 @@ class ArrivalMatrix:
         self.arrival = np.full((len(self.ranks), len(chosen)), np.nan)
         self.blocks = list(self._make_blocks(parts, row_of_rank))
         self.least_ns = max(float(trace.clock_error_ns), 1_000.0)
-        names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
+        names = [trace.node_ids.get(rank, "?") for rank in self.ranks.tolist()]
         self.nodes = list(dict.fromkeys(names))
         index = {name: i for i, name in enumerate(self.nodes)}
         self.node = np.array([index[name] for name in names], np.int64)

@@ -99,17 +99,17 @@ class BarrierWhatIf:
         """Replay columns from `first` to at most `end`; return the column after the last."""
         end = min(end, first + INSTANCES)
         joined = _came_directly(batch_data, np.arange(first, end))
-        free = batch.arrival[:, first]  # arrival of each rank without the barrier
+        free = batch.arrival_ns[:, first]  # arrival of each rank without the barrier
         barriers, column = 0, first
         for column in range(first, end):
             signature = signatures[int(batch_data.signature[column])]
-            arrival, finish = batch.arrival[:, column], batch.finish[:, column]
+            arrival, finish = batch.arrival_ns[:, column], batch.exit_ns[:, column]
             if not _can_be_replayed(signature, batch, column) or (
                 column > first and not joined[column - first]
             ):
                 break
             if column > first:
-                free = free + arrival - batch.finish[:, column - 1]
+                free = free + arrival - batch.exit_ns[:, column - 1]
             barrier = signature.callsite == self.callsite
             barriers += barrier
             begin = free if barrier else _earliest_begin(signature, free)
@@ -132,8 +132,8 @@ def _came_directly(batch_data: BatchData, columns: Int) -> Bool:
 def _can_be_replayed(signature: Signature, batch: Batch, column: int) -> bool:
     known = bool(signature.present.all()) and signature.comparable
     known &= signature.state is not None and signature.group.rule is not WaitRule.UNSPECIFIED
-    blocking = bool((batch.begin[:, column] == batch.arrival[:, column]).all())
-    return known and blocking and bool((batch.finish[:, column] != 0).all())
+    blocking = bool((batch.begin_ns[:, column] == batch.arrival_ns[:, column]).all())
+    return known and blocking and bool((batch.exit_ns[:, column] != 0).all())
 
 
 def _earliest_begin(signature: Signature, arrival: Int) -> Int:

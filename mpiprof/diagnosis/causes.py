@@ -20,7 +20,7 @@ from mpiprof.diagnosis.delay_chain import Origin, Walk
 from mpiprof.diagnosis.lateness import LatenessSamples
 from mpiprof.diagnosis.samples import SamplePart, callsites_of_shapes, take_sample
 from mpiprof.metrics.variance_components import Estimate
-from mpiprof.trace.sites import site_label
+from mpiprof.trace.sites import label_site
 from mpiprof.trace.trace import Trace
 
 CHAIN_COLUMNS = (
@@ -139,7 +139,7 @@ class CallsiteLabels:
     def __init__(self, trace: Trace) -> None:
         table = trace.callsites
         self.names = {
-            int(number): f"{operation} {' | '.join(map(site_label, sites))}"
+            int(number): f"{operation} {' | '.join(map(label_site, sites))}"
             for number, operation, sites in zip(
                 table["callsite"], table["operation"], table["sites"], strict=True
             )

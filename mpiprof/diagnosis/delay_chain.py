@@ -95,8 +95,8 @@ class BatchData:
         return BatchData(
             batch.communicator,
             batch.sequence,
-            batch.arrival,
-            batch.finish,
+            batch.arrival_ns,
+            batch.exit_ns,
             batch.before,
             signature,
         )
@@ -160,7 +160,7 @@ class BatchHistory:
                 begin, end = (
                     np.searchsorted(data.sequence, sequence, side) for side in ("left", "right")
                 )
-                at, rank_row = np.arange(begin, end), data.communicator.column(rank)
+                at, rank_row = np.arange(begin, end), data.communicator.find_column(rank)
                 at = at[_is_at(data, rank_row, at, front.enter[row], front.exit[row])]
                 if len(at):
                     return data, int(at[0])
@@ -357,7 +357,7 @@ def _explain_before(
     kept, column = earlier
     rank = int(front.ranks[row])
     inside = left - lateness_after_others(front.enter, row)
-    own = kept.communicator.column(rank)
+    own = kept.communicator.find_column(rank)
     waited = find_awaited(context.signature_of(kept, column), kept, column, own)
     if waited is None or inside <= 0 or waited[1] < inside / 2:
         return front.step_back(context), row, left - inside, max(inside, 0.0)

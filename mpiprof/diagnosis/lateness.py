@@ -50,7 +50,7 @@ class LatenessSamples:
         self.phase = np.split(np.searchsorted(begins, starts, "right"), edges)
         # In a sampled trace, the record before a call is not the rank's previous collective.
         self.sampled = trace.meta.get("sample", 1) not in (1, None)
-        names = [trace.node_of.get(rank, "?") for rank in self.ranks.tolist()]
+        names = [trace.node_ids.get(rank, "?") for rank in self.ranks.tolist()]
         self.node_names = list(dict.fromkeys(names))
         number = {name: i for i, name in enumerate(self.node_names)}
         self.node = np.array([number[name] for name in names], np.int64)

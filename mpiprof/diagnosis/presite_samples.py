@@ -20,13 +20,13 @@ def find_location(trace: Trace, rank: int, after: int, callsite: int) -> dict[st
     most samples are inconclusive. A sample at the line of a Python MPI call is inconclusive. The
     GIL is released there, and the sampler may have waited for it while the program ran elsewhere.
     """
-    if not trace.tables.where:
+    if not trace.tables.presite_samples:
         return None
     sites = {number: key.sites for key, number in trace.aggregate[1].items()}
     here, before = sites.get(callsite, frozenset()), sites.get(after, frozenset())
     times: Counter[int] = Counter()
     samples = blind_ns = 0
-    for (of, left, entered, location), (count, ns) in trace.tables.where.items():
+    for (of, left, entered, location), (count, ns) in trace.tables.presite_samples.items():
         if of == rank and entered in here and (left in before or after == left == START):
             samples += count
             if location in here and "module" not in trace.tables.sites[location][0]:

@@ -80,7 +80,7 @@ def make_part(batch: Batch, signature: Signature, index: Int) -> SamplePart:
         signature,
         batch.communicator.index,
         batch.communicator.ranks,
-        np.take(batch.arrival, index, axis=1),  # faster than indexing, see Batch.take
+        np.take(batch.arrival_ns, index, axis=1),  # faster than indexing, see Batch.take
         batch.before.take(index),
     )
 

@@ -40,7 +40,7 @@ def take_samples(trace: Trace, callsites: Sequence[int]) -> dict[int, Sample]:
         for batch in trace.batches(before=True):
             collector.add(batch)
         return collector.make_samples()
-    trace.note_as_read()
+    trace.repeat_problems()
     with Reader(trace.dataset.folder, trace.tables.communicators, before=True) as reader:
         for number, block in enumerate(trace.dataset.blocks):
             matched = {callsite: int(of[number]) for callsite, of in counts.items()}
@@ -84,7 +84,9 @@ class _Collector:
         }
         self.measure = measure_again(trace)
         self.signatures: list[Signature] = []
-        self.context = BatchHistory(trace.tables.shapes, self.signatures, bool(trace.turned))
+        self.context = BatchHistory(
+            trace.tables.shapes, self.signatures, bool(trace.wrapped_chunks)
+        )
 
     @property
     def is_thinned(self) -> bool:
@@ -122,13 +124,16 @@ class _Collector:
         communicator = reader.communicator(block)
         size = len(communicator.ranks)
         if any(self._needs_any(callsite, count, size) for callsite, count in counts.items()):
-            self.add(reader.batch(block))
+            self.add(reader.read_batch(block))
             return
         for callsite, count in counts.items():
             self.makers[callsite].series.skip(count)
             if callsite in self.barriers and size > 1:
                 self.barriers[callsite].skip(count)
-        sequences, read = partial(reader.sequences, block), partial(self._read, block, reader)
+        sequences, read = (
+            partial(reader.read_sequence_range, block),
+            partial(self._read, block, reader),
+        )
         self._store_batch(UnreadBatch(communicator, size * block.instances, sequences, read))
 
     def make_samples(self) -> dict[int, Sample]:
@@ -163,7 +168,7 @@ class _Collector:
         return found
 
     def _read(self, block: Block, reader: Reader) -> BatchData:
-        batch = reader.batch(block)
+        batch = reader.read_batch(block)
         kept = BatchData.of_batch(batch)
         self._number_instances(batch, kept)
         return kept
@@ -174,7 +179,7 @@ class _Collector:
         The metrics are equal to the last bit, whether measured in a subset or in the whole batch.
         """
         columns = np.unique(np.concatenate(wanted))
-        equal_columns = batch.whole and batch.sent is None and batch.received is None
+        equal_columns = batch.complete and batch.sent is None and batch.received is None
         if not equal_columns or 2 * len(columns) > len(batch):
             return self.measure.compute_rows(batch), np.arange(len(batch))
         if len(columns) == 1:  # a single column would sum the ranks in another order

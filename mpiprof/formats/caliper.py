@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mpiprof.trace import Trace
-from mpiprof.trace.sites import site_label
+from mpiprof.trace.sites import label_site
 from mpiprof.trace.types import Int
 
 NS_PER_SECOND = 1e9
@@ -96,8 +96,8 @@ class _Tree:
 def _callsite_frames(sites: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return a call site's frames, outermost first; the sites of one instance form one frame."""
     outer = sites[0].get("stack", []) if len(sites) == 1 else []
-    site_frames = " | ".join(site_label(site) for site in sites) or "?"
-    return (*(site_label(frame) for frame in reversed(outer)), site_frames)
+    site_frames = " | ".join(label_site(site) for site in sites) or "?"
+    return (*(label_site(frame) for frame in reversed(outer)), site_frames)
 
 
 def _mpi_name(name: str) -> str:

@@ -19,8 +19,8 @@ import numpy as np
 from mpiprof.formats.export_columns import CALL_COLUMNS
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.dataset import BEFORE, Block
-from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.dataset import BEFORE_COLUMNS, Block
+from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.types import Array
 
 ROW_GROUP_CALLS = 1 << 20  # approximate number of calls in a partition
@@ -42,7 +42,7 @@ def copy_trace_files(source: Path, folder: Path) -> None:
     """Copy the files of a trace folder, without derived data."""
     folder.mkdir()
     for path in sorted(source.iterdir()):
-        if path.is_file() and not path.name.startswith(".") and path.name != dataset.NAME:
+        if path.is_file() and not path.name.startswith(".") and path.name != dataset.FILE_NAME:
             shutil.copyfile(path, folder / path.name)
 
 
@@ -64,7 +64,7 @@ def write(
             partitions.add(batch)
             step(batch.shape.size)
     names = [log.name for log in trace.logs.opened if log.damaged]
-    definitions = folder / dataset.DEFINITIONS
+    definitions = folder / dataset.DEFINITIONS_FOLDER
     definitions.mkdir()
     for name, rows in _definition_rows(trace).items():
         _write_table(definitions / f"{name}.parquet", rows, DEFINITION_COLUMNS[name])
@@ -83,7 +83,7 @@ def write(
         "problems": trace.problems[known:],
         "damaged": names,
     }
-    (folder / dataset.NAME).write_text(json.dumps(facts, indent=1) + "\n")
+    (folder / dataset.FILE_NAME).write_text(json.dumps(facts, indent=1) + "\n")
     return partitions.calls
 
 
@@ -91,7 +91,7 @@ class _PartitionWriter:
     """Writer of batches to partitions; the most recently used partitions stay open."""
 
     def __init__(self, folder: Path, trace: Trace) -> None:
-        self.arrow, self.parquet = dataset.needed()
+        self.arrow, self.parquet = dataset.import_pyarrow()
         self.folder, self.trace = folder, trace
         self.schema = self._make_schema()
         self.open: OrderedDict[int, _Partition] = OrderedDict()
@@ -110,7 +110,7 @@ class _PartitionWriter:
         fields = []
         for name, meaning in CALL_COLUMNS.items():
             kind = arrow.int32() if name in SMALL_COLUMNS else arrow.int64()
-            optional = name in dataset.OPTIONAL
+            optional = name in dataset.OPTIONAL_COLUMNS
             kind = arrow.uint8() if name == "choice" else kind
             fields.append(arrow.field(name, kind, optional, {"description": meaning}))
         return arrow.schema(fields)
@@ -131,10 +131,10 @@ class _PartitionWriter:
         ]
         table = self.arrow.Table.from_arrays(given, schema=self.schema)
         one.writer.write_table(table, row_group_size=batch.shape.size)
-        holds = tuple(name for name in dataset.OPTIONAL if name in columns)
-        last = int(batch.arrival.max())
+        holds = tuple(name for name in dataset.OPTIONAL_COLUMNS if name in columns)
+        last = int(batch.arrival_ns.max())
         place = (len(self.blocks), index, one.name, one.groups, len(batch))
-        self.blocks.append(Block(*place, last, holds, batch.whole))
+        self.blocks.append(Block(*place, last, holds, batch.complete))
         one.groups += 1
         one.calls += batch.shape.size
         self.calls += int((batch.shape >= 0).sum())
@@ -144,7 +144,7 @@ class _PartitionWriter:
     def _open_partition(self, index: int) -> _Partition:
         while len(self.open) >= MAX_OPEN_FILES:
             self.open.popitem(last=False)[1].writer.close()
-        name = f"{dataset.CALLS}/communicator={index}/part-{self.count:06d}.parquet"
+        name = f"{dataset.CALLS_FOLDER}/communicator={index}/part-{self.count:06d}.parquet"
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         writer = self.parquet.ParquetWriter(
             self.folder / name,
@@ -174,20 +174,20 @@ def _batch_columns(batch: Batch) -> dict[str, Array]:
     found: dict[str, Array] = {
         "sequence": spread(batch.sequence),
         "rank": spread(batch.communicator.ranks[:, None]),
-        "arrival_ns": batch.arrival,
-        "finish_ns": batch.finish,
+        "arrival_ns": batch.arrival_ns,
+        "finish_ns": batch.exit_ns,
         "shape": batch.shape,
     }
     if batch.start.any():
         found["start"] = spread(batch.start)
-    if batch.begin is not batch.arrival:
-        found |= {"begin_ns": batch.begin, "elapsed_ns": batch.elapsed}
+    if batch.begin_ns is not batch.arrival_ns:
+        found |= {"begin_ns": batch.begin_ns, "elapsed_ns": batch.elapsed_ns}
     optional = {"sent": batch.sent, "received": batch.received}
     found |= {name: values for name, values in optional.items() if values is not None}
     if batch.choice is not None:
         found["choice"] = spread(batch.choice)
     assert batch.before is not None
-    return found | {name: getattr(batch.before, of) for name, of in BEFORE.items()}
+    return found | {name: getattr(batch.before, of) for name, of in BEFORE_COLUMNS.items()}
 
 
 # ---- definitions
@@ -255,7 +255,7 @@ def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
     processes: Any = trace.processes.astype(object)
     return {
         "sites": [
-            {"site": i, "label": site_label(d[0]), "frames": json.dumps(frames)}
+            {"site": i, "label": label_site(d[0]), "frames": json.dumps(frames)}
             for i, (d, frames) in enumerate(zip(described, tables.sites, strict=True))
         ],
         "communicators": [
@@ -263,11 +263,11 @@ def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
                 "communicator": c.index,
                 "identity": c.identity,
                 "name": tables.names.get(c.index),
-                "how": c.how,
+                "how": c.origin,
                 "parent": c.parent,
                 "size": c.size,
-                "inter": c.inter,
-                "local": c.local,
+                "inter": c.is_inter,
+                "local": c.is_local,
                 "group": number,
                 "rank": rank,
             }
@@ -284,7 +284,7 @@ def _definition_rows(trace: Trace) -> dict[str, list[dict[str, Any]]]:
 
 
 def _write_table(path: Path, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    arrow, parquet = dataset.needed()
+    arrow, parquet = dataset.import_pyarrow()
     rows = list(rows)
     given = {
         name: arrow.array([row[name] for row in rows], arrow.type_for_alias(kind))

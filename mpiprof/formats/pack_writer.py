@@ -18,10 +18,17 @@ import numpy as np
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.output_files import create_file
 from mpiprof.trace import pack_codec
-from mpiprof.trace.checksum import closed
-from mpiprof.trace.files import Content, File, Plain
-from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
-from mpiprof.trace.pack import COLUMNS, LINE, NAME, PLAIN, Entry, library
+from mpiprof.trace.checksum import add_checksum
+from mpiprof.trace.files import Content, File, PlainFile
+from mpiprof.trace.layout import MAX_HEAD_BYTES, Layout, parse_layout
+from mpiprof.trace.pack import (
+    COLUMNS_BLOCK,
+    FILE_NAME,
+    FORMAT_LINE,
+    PLAIN_BLOCK,
+    Entry,
+    import_zstd,
+)
 from mpiprof.trace.types import Array
 
 COMPRESSION_LEVEL = 3  # higher levels gain 1 % and take ten times as long
@@ -32,12 +39,14 @@ MAX_CHUNKS_PER_BLOCK = (
 MAX_THREADS = 16  # maximum chunks of a block
 
 
-def find_files(folder: Path) -> list[Plain]:
+def find_files(folder: Path) -> list[PlainFile]:
     """Return the files of a folder that go into its pack."""
-    return [Plain(path) for end in (".log", ".tables") for path in sorted(folder.glob(f"*{end}"))]
+    return [
+        PlainFile(path) for end in (".log", ".tables") for path in sorted(folder.glob(f"*{end}"))
+    ]
 
 
-def remove(files: Sequence[Plain]) -> None:
+def remove(files: Sequence[PlainFile]) -> None:
     """Remove files that a pack has replaced."""
     for file in files:
         file.path.unlink(missing_ok=True)
@@ -49,10 +58,10 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
     threads: number of logging threads that are read side by side. `step` receives the number of
     further bytes that are done.
     """
-    packed = folder / NAME
-    for left in folder.glob(f".{NAME}.*"):  # from a killed process
+    packed = folder / FILE_NAME
+    for left in folder.glob(f".{FILE_NAME}.*"):  # from a killed process
         left.unlink()
-    unfinished = packed.with_name(f".{NAME}.{os.getpid()}")
+    unfinished = packed.with_name(f".{FILE_NAME}.{os.getpid()}")
     try:
         with os.fdopen(create_file(unfinished, _pack_mode(files)), "wb") as file:
             writer = PackWriter(file, threads)
@@ -72,7 +81,7 @@ def write(folder: Path, files: Sequence[File], threads: int, step: Callable[[int
 
 def _pack_mode(files: Sequence[File]) -> int:
     """Return the mode of a pack, readable by users who can read all packed files."""
-    modes = [file.path.stat().st_mode for file in files if isinstance(file, Plain)]
+    modes = [file.path.stat().st_mode for file in files if isinstance(file, PlainFile)]
     return reduce(and_, modes, 0o666)
 
 
@@ -83,7 +92,7 @@ class PackWriter:
         self.file, self.threads = file, max(threads, 1)
         self.entries: list[Entry] = []
         self.at = 0
-        self._write_bytes(closed(json.dumps(LINE).encode()) + b"\n")
+        self._write_bytes(add_checksum(json.dumps(FORMAT_LINE).encode()) + b"\n")
 
     def _write_bytes(self, content: bytes) -> int:
         self.file.write(content)
@@ -101,7 +110,9 @@ class PackWriter:
             chunk = layout.chunk_bytes if layout else PIECE_BYTES
             header = layout.header_bytes if layout else 0
             record = (
-                layout.record if layout and pack_codec.fit(layout.record, chunk - header) else None
+                layout.record
+                if layout and pack_codec.is_encodable(layout.record, chunk - header)
+                else None
             )
             together = min(max(MAX_CHUNKS_PER_BLOCK // self.threads, 1), MAX_THREADS)
             size, begin = content.size, self.at
@@ -130,12 +141,12 @@ class PackWriter:
         index = {"threads": self.threads, "files": [asdict(entry) for entry in self.entries]}
         length = self._write_frame(json.dumps(index).encode())
         end = json.dumps({"index": at, "bytes": length}).encode()
-        self._write_bytes(b"\n" + closed(end) + b"\n")
+        self._write_bytes(b"\n" + add_checksum(end) + b"\n")
 
 
 def compress_parts(*parts: bytes) -> bytes:
     """Return a zstd frame with a checksum, and separate statistics for each part."""
-    zstd = library()
+    zstd = import_zstd()
     kinds = zstd.CompressionParameter
     packer = zstd.ZstdCompressor(
         options={kinds.compression_level: COMPRESSION_LEVEL, kinds.checksum_flag: 1}
@@ -148,7 +159,7 @@ def compress_parts(*parts: bytes) -> bytes:
 def _find_layout(content: Content, name: str) -> Layout | None:
     """Return the layout of a log, or None for any other file."""
     try:
-        return parse_layout(_read_bytes(content, 0, LONGEST_HEAD), name)
+        return parse_layout(_read_bytes(content, 0, MAX_HEAD_BYTES), name)
     except TraceError:
         return None
 
@@ -169,7 +180,7 @@ def _block_parts(bodies: Array, record: Any) -> list[bytes]:
     """Return the parts of a block: columns if they restore all bytes exactly, else the bodies."""
     bodies = np.ascontiguousarray(bodies)
     if record is not None:
-        split = pack_codec.planes(bodies, record)
-        if np.array_equal(pack_codec.bodies(b"".join(split), record, len(bodies)), bodies):
-            return [COLUMNS, *split]
-    return [PLAIN, bodies.tobytes()]
+        split = pack_codec.split_columns(bodies, record)
+        if np.array_equal(pack_codec.join_columns(b"".join(split), record, len(bodies)), bodies):
+            return [COLUMNS_BLOCK, *split]
+    return [PLAIN_BLOCK, bodies.tobytes()]

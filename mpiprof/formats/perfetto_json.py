@@ -66,8 +66,8 @@ class Tracks:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        nodes = {node: i for i, node in enumerate(dict.fromkeys(trace.node_of.values()), 1)}
-        self.pids = [nodes.get(trace.node_of.get(r, ""), 0) for r in range(trace.ranks)]
+        nodes = {node: i for i, node in enumerate(dict.fromkeys(trace.node_ids.values()), 1)}
+        self.pids = [nodes.get(trace.node_ids.get(r, ""), 0) for r in range(trace.ranks)]
         self.several = any(thread for _, thread in trace.logs.threads)
         self.elsewhere: dict[Call, int] = {}  # calls on threads other than a rank's first
         names = communicator_names(trace)
@@ -96,7 +96,7 @@ class Tracks:
 
     def format_time(self, ns: int) -> str:
         """Return a time in the format's representation."""
-        return format_us(ns - self.trace.started_ns)
+        return format_us(ns - self.trace.calls_start_ns)
 
     def naming_events(self) -> Iterator[str]:
         """Yield the events that name and order the tracks."""
@@ -191,8 +191,10 @@ def _flow_events(batch: Batch, tracks: Tracks, number: int) -> Iterator[str]:
     """
     ranks, identity = batch.communicator.ranks.tolist(), batch.communicator.identity
     here = batch.shape >= 0
-    order = np.argsort(np.where(here, batch.arrival, np.iinfo(np.int64).max), axis=0, kind="stable")
-    arrival = np.take_along_axis(batch.arrival, order, 0).T.tolist()
+    order = np.argsort(
+        np.where(here, batch.arrival_ns, np.iinfo(np.int64).max), axis=0, kind="stable"
+    )
+    arrival = np.take_along_axis(batch.arrival_ns, order, 0).T.tolist()
     counts = here.sum(0).tolist()
     facts = zip(
         batch.sequence.tolist(),

@@ -115,7 +115,7 @@ def _make_slices(piece: pd.DataFrame, tracks: Tracks) -> Iterator[Slice]:
 
     Flow numbers start at 1. 0 means no flow.
     """
-    started = tracks.trace.started_ns
+    started = tracks.trace.calls_start_ns
     number = {c.identity: c.index for c in tracks.trace.tables.communicators}
     sizes = {c.identity: len(c.ranks) for c in tracks.trace.tables.communicators}
     completed: set[tuple[int, int, int]] = set()

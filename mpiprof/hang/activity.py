@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.layout import LONGEST_HEAD, MAGIC, parse_layout
+from mpiprof.trace.layout import MAGIC, MAX_HEAD_BYTES, parse_layout
 
 UNUSED_CHECK_INTERVAL = (
     20  # checks, after which chunks that have long been unused are inspected again
@@ -46,7 +46,7 @@ class _LogActivity:
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb", buffering=0) as file:
-            self.layout = parse_layout(file.read(LONGEST_HEAD), path.name)
+            self.layout = parse_layout(file.read(MAX_HEAD_BYTES), path.name)
         self.known = 1  # chunks, the first of which is the file's description
         self.windows: list[int] = []
         self.unused: list[int] = []

@@ -97,7 +97,7 @@ class HangDetector:
         trace = mpiprof.open(self.folder)
         if len(trace.tables.processes) < trace.ranks:
             return []
-        if trace.tables.limits or trace.unwritten:
+        if trace.tables.limits or trace.unwritten_ranks:
             why = "logs have reached their limit" if trace.tables.limits else _describe_gaps(trace)
             return [f"{_describe_silence(since)}; the state of the ranks is unknown, because {why}"]
         found, pending = rank_state.find(trace)
@@ -205,7 +205,7 @@ class HangDetector:
 
 
 def _describe_gaps(trace: Trace) -> str:
-    return f"records of {format_ranks(sorted(trace.unwritten))} could not be written"
+    return f"records of {format_ranks(sorted(trace.unwritten_ranks))} could not be written"
 
 
 def _describe_silence(since: float) -> str:

@@ -178,7 +178,7 @@ def _verdict_without_positions(
     fatal, _ = find_first_dead(left, list(signals), signals, positions, [])
     if fatal:
         return _gone_verdict(fatal, positions, [], ended, signal_names(fatal, signals))
-    if ended and trace.unwritten:
+    if ended and trace.unwritten_ranks:
         return Verdict("undecided", ended=True, reason="unwritten")
     return _unclear_verdict([], ended) or NO_FAULT
 

@@ -55,7 +55,7 @@ class Node:
         boot = BOOT_ID.read_text().strip().replace("-", "")
         tables = read_tables(folder, MAX_RANKS, Problems())
         # Otherwise a line may be completed without a change of length.
-        self.length = -1 if tables.cut else length
+        self.length = -1 if tables.truncated else length
         for rank, process in tables.processes.items():
             self.size = max(self.size, process["size"])
             self.nodes[rank] = str(process["node"])

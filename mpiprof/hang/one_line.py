@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mpiprof import __version__
 from mpiprof.hang.processes import trace_now_ns
 from mpiprof.metrics.callsites import of_summary
-from mpiprof.reports.site_labels import place
+from mpiprof.reports.site_labels import format_site
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,12 +46,12 @@ def summarise_job(
     arrivals.
     """
     run_ns = _run_duration_ns(trace, state, until_ns)
-    whole = run_ns * trace.threads
+    whole = run_ns * trace.thread_count
     found: dict[str, Any] = {
         "program": trace.program,
         "state": state,
         "ranks": trace.ranks,
-        "nodes": trace.nodes,
+        "nodes": trace.node_count,
         "run_s": _as_seconds(run_ns),
         "calls": int(trace.summary["calls"].sum()),
         "bytes": int(trace.summary["sent"].sum()),
@@ -60,7 +60,7 @@ def summarise_job(
         "waiting_s": None,
         "waiting_share": None,
         "worst": None,
-        "dropped": trace.dropped,
+        "dropped": trace.dropped_records,
         "mpiprof": __version__,
         "trace": str(trace.path),
     }
@@ -78,7 +78,7 @@ def summarise_job(
     row: Any = table.sort_values(by, kind="stable").iloc[-1].to_dict()
     found["worst"] = {
         "operation": row["operation"],
-        "site": place(row["sites"][0]) if len(row["sites"]) else "",
+        "site": format_site(row["sites"][0]) if len(row["sites"]) else "",
         "instances": int(row["instances"]),
         "total_s": _as_seconds(float(row["total_elapsed_ns"])),
     }
@@ -89,7 +89,7 @@ def _run_duration_ns(trace: Trace, state: str, until_ns: int) -> float:
     """Return the time since MPI_Init; a running job counts up to now, even without MPI calls."""
     now = trace_now_ns(trace) if state in RUNNING else None
     until = max(now or 0, until_ns)
-    return float(max(trace.run_ns, until - int(trace.run_started_ns) if until else 0))
+    return float(max(trace.run_ns, until - int(trace.run_start_ns) if until else 0))
 
 
 def _as_seconds(ns: float) -> float:
@@ -168,7 +168,7 @@ def _format_sites(
         if name == "total_wait_ns" and math.isnan(float(row["wait_ns"])):
             continue
         if not math.isnan(value):
-            site = place(row["sites"][0]) if len(row["sites"]) else ""
+            site = format_site(row["sites"][0]) if len(row["sites"]) else ""
             of = {"operation": row["operation"], "site": site, "number": str(row["callsite"])}
             yield _format_sample(metric, {**labels, **of}, value)
 

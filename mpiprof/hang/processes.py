@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpiprof.trace.layout import SPENT
+from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.tables import read_tables
 from mpiprof.trace.types import Problems
 
@@ -44,7 +44,7 @@ class JobProcesses:
 def trace_now_ns(trace: Records) -> int | None:
     """Return the present time on the trace's clock, or None if the job ran on another boot."""
     boot = _boot_id()
-    for rank, node in trace.node_of.items():
+    for rank, node in trace.node_ids.items():
         if boot and boot in node.replace("-", ""):
             local = time.monotonic_ns()
             return local + trace.clock_of(rank).offset_at(local)
@@ -128,15 +128,19 @@ def sample_processes(
 
 def _recorded_signal(trace: Records, rank: int) -> int:
     """Return the signal that a rank recorded at its end, or 0 if none."""
-    heads = [chunks[-1].log.head(chunks[-1].index) for chunks in trace.threads_of(rank) if chunks]
+    heads = [
+        chunks[-1].log.read_header(chunks[-1].index)
+        for chunks in trace.thread_chunks(rank)
+        if chunks
+    ]
     return max((head.get("signal", 0) for head in heads), default=0)
 
 
 def _call_marks(trace: Records, rank: int) -> tuple[int, ...]:
     """Return the marks of a rank's live windows: class of the current call, and time per class."""
-    windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
-    heads = [one.log.head(one.index) for one in windows if not one.is_summed()]
-    names = ("inside", "serial", *(f"{name}_ns" for name in SPENT))
+    windows = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
+    heads = [one.log.read_header(one.index) for one in windows if not one.is_summed()]
+    names = ("inside", "serial", *(f"{name}_ns" for name in OUTSIDE_CLASSES))
     return tuple(head.get(name, 0) for head in heads for name in names)
 
 

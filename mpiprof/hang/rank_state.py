@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mpiprof.trace.call import Call, Key
-from mpiprof.trace.layout import INSIDE
+from mpiprof.trace.layout import CALL_CLASSES
 from mpiprof.trace.metadata import Shape
-from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.stream import CALL, COMPLETION, START, ThreadStream
 from mpiprof.trace.types import Problems
 
@@ -35,7 +35,7 @@ class Position:
     """State of one rank: its open calls, last closed call, and uncompleted operations.
 
     - recent: its newest calls including open ones, oldest first.
-    - between: class of the unrecorded call that all its threads are in (trace.layout.INSIDE), or
+    - between: class of the unrecorded call that all its threads are in (trace.layout.CALL_CLASSES), or
       "".
     - free: number of its threads in no open call, among threads that made calls and have not ended.
     - blind: its log lacks later calls, because records could not be written or calls are summed.
@@ -113,7 +113,7 @@ class LogTail:
 
     def __init__(self, trace: Trace, rank: int) -> None:
         self.trace, self.rank = trace, rank
-        self.threads = trace.stream(rank).threads
+        self.threads = trace.open_stream(rank).threads
         self.unread = [len(thread.chunks) for thread in self.threads]
         self.reached: dict[int, int] = {}
         self.starts: dict[tuple[int, int], int] = {}
@@ -139,13 +139,13 @@ class LogTail:
         for communicator in np.unique(communicators).tolist():
             most = int(block.sequence[communicators == communicator].max())
             self.reached[communicator] = max(most, self.reached.get(communicator, -1))
-        starts = column(block, "start")
-        for i in np.flatnonzero((column(block, "kind") == CALL) & (starts > 0)).tolist():
+        starts = get_column(block, "start")
+        for i in np.flatnonzero((get_column(block, "kind") == CALL) & (starts > 0)).tolist():
             self.numbered.add((int(communicators[i]), int(block.sequence[i]), int(starts[i])))
-        started = np.flatnonzero(column(block, "kind") == START)
+        started = np.flatnonzero(get_column(block, "kind") == START)
         for i in started.tolist():
             key = (int(communicators[i]), int(block.sequence[i]))
-            self.starts[key] = max(int(column(block, "start")[i]), self.starts.get(key, 0))
+            self.starts[key] = max(int(get_column(block, "start")[i]), self.starts.get(key, 0))
 
     def has_entered(self, key: Key) -> bool:
         """Return whether the rank has called this instance, or has passed it."""
@@ -168,18 +168,18 @@ class LogTail:
         unknown. Then the rank counts as arrived.
         """
         communicator, sequence, start = key
-        if not self.trace.turned.get(self.rank):
+        if not self.trace.wrapped_chunks.get(self.rank):
             return False
         if start:
             return (communicator, sequence) not in self.starts
-        return self.trace.passed.get((self.rank, communicator), -1) >= sequence
+        return self.trace.last_sequences.get((self.rank, communicator), -1) >= sequence
 
 
 def _read(thread: ThreadStream, chunks: list[Chunk]) -> Block | None:
     if not chunks:
         return None
     stream = ThreadStream(thread.source, chunks, Problems())
-    return stream.read(sum(chunk.log.layout.records for chunk in chunks))
+    return stream.read(sum(chunk.log.layout.capacity for chunk in chunks))
 
 
 def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
@@ -190,7 +190,7 @@ def find(trace: Trace) -> tuple[list[Position], list[Pending]]:
     """
     tails = {rank: LogTail(trace, rank) for rank in range(trace.ranks)}
     positions = [_find_position(trace, rank, tail) for rank, tail in tails.items()]
-    blind = trace.unwritten | trace.tables.limits.keys()
+    blind = trace.unwritten_ranks | trace.tables.limits.keys()
     for position in positions:
         position.unlogged = trace.record == "summary"
         position.is_unknown = position.rank in blind
@@ -228,7 +228,7 @@ def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
     position.recent = deque(maxlen=max(16, min(RECENT_CALLS, MAX_RECENT_CALLS // trace.ranks)))
     inside = _unrecorded_calls(trace, rank)
     if inside and min(inside) >= 0:
-        position.between = INSIDE[inside[0]]
+        position.between = CALL_CLASSES[inside[0]]
     for thread, block in tail.read_older(NEWEST_CHUNKS):
         _update_position(trace, block, position, thread)
     if position.finished:  # the end record precedes the wait for other ranks in MPI_Finalize
@@ -240,18 +240,18 @@ def _find_position(trace: Trace, rank: int, tail: LogTail) -> Position:
 
 def _unrecorded_calls(trace: Trace, rank: int) -> list[int]:
     """Return the unrecorded call of each thread; windows of totals belong to no thread."""
-    windows = [chunks[-1] for chunks in trace.threads_of(rank) if chunks]
+    windows = [chunks[-1] for chunks in trace.thread_chunks(rank) if chunks]
     return [
-        trace.logs.inside[rank, window.thread]
+        trace.logs.open_call_class[rank, window.thread]
         for window in windows
-        if (rank, window.thread) in trace.logs.inside and not window.is_summed()
+        if (rank, window.thread) in trace.logs.open_call_class and not window.is_summed()
     ]
 
 
 def _update_position(trace: Trace, block: Block, position: Position, thread: int) -> None:
     """Update a rank's state from the newest records of one thread."""
-    kinds, starts = column(block, "kind"), column(block, "start")
-    sent, received = column(block, "sent"), column(block, "received")
+    kinds, starts = get_column(block, "kind"), get_column(block, "start")
+    sent, received = get_column(block, "sent"), get_column(block, "received")
     shapes = trace.tables.shapes
 
     def call_at(i: int) -> Call:
@@ -260,20 +260,20 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
         moved = (int(sent[i]), int(received[i]))
         if moved == (-1, -1):
             moved = (shape.sent, shape.received)
-        return Call(shape, key, int(block.enter[i]), int(block.exit[i]), *moved)
+        return Call(shape, key, int(block.enter_ns[i]), int(block.exit_ns[i]), *moved)
 
     calls = np.isin(kinds, (CALL, START, COMPLETION))
-    still = np.flatnonzero(calls & (block.exit == 0)).tolist()
+    still = np.flatnonzero(calls & (block.exit_ns == 0)).tolist()
     position.open += [call_at(i) for i in still]
     task = trace.logs.tasks.get((position.rank, thread), -1)
     position.free += bool(calls.any() and not still and task)
-    if task > 0 and (still or trace.logs.inside.get((position.rank, thread), -1) >= 0):
+    if task > 0 and (still or trace.logs.open_call_class.get((position.rank, thread), -1) >= 0):
         position.tasks.append(task)
     newest_calls = np.flatnonzero(kinds == CALL)[-(position.recent.maxlen or 0) :]
     position.recent.extend(call_at(i) for i in newest_calls.tolist())
-    closed = np.flatnonzero(calls & (block.exit != 0))
+    closed = np.flatnonzero(calls & (block.exit_ns != 0))
     if len(closed):
-        newest = call_at(int(closed[np.argmax(block.exit[closed])]))
+        newest = call_at(int(closed[np.argmax(block.exit_ns[closed])]))
         if position.last is None or newest.exit_ns > position.last.exit_ns:
             position.last = newest
     if calls.any():
@@ -284,7 +284,7 @@ def _update_position(trace: Trace, block: Block, position: Position, thread: int
         call = call_at(i)
         if kinds[i] == COMPLETION:
             position.started.pop(call.key, None)
-        elif block.exit[i]:
+        elif block.exit_ns[i]:
             position.started[call.key] = call
 
 
@@ -293,7 +293,7 @@ def _note_seen(position: Position, call: Call, calls: Block, shapes: Sequence[Sh
     used, inverse = np.unique(calls.shape, return_inverse=True)
     communicators = np.array([shapes[i].communicator for i in used])[inverse]
     for communicator in np.unique(communicators).tolist():
-        when = int(calls.enter[communicators == communicator].max())
+        when = int(calls.enter_ns[communicators == communicator].max())
         if when > position.newest.get(communicator, (-1, call))[0]:
             position.newest[communicator] = (when, call)
 

@@ -14,9 +14,9 @@ from mpiprof.interface.format_units import format_count, format_ranks, format_ru
 from mpiprof.metrics.insitu_statistics import sum_by_callsite
 from mpiprof.reports.callsite_table import metric_columns
 from mpiprof.reports.json import plain_number
-from mpiprof.reports.site_labels import communicator_name, place, site_as_data
+from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
 from mpiprof.reports.table import Column, render, wrap_paragraph
-from mpiprof.trace.pack import NAME as PACK
+from mpiprof.trace.pack import FILE_NAME as PACK
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -75,7 +75,7 @@ def _sums_so_far(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
 
 def _call_since(trace: Trace, position: Position) -> int | None:
     call = position.current
-    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
+    return None if call is None else (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
 
 
 def _site_json(trace: Trace, site: int) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def status_text(
         lines += [_pending_sentence(trace, one, positions, now, verdict), ""]
     if len(pending) > 20:
         lines += [f"and {len(pending) - 20} more pending operations (see --json)", ""]
-    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten]
+    lost = [p.rank for p in positions if p.state == "unknown" and p.rank in trace.unwritten_ranks]
     if lost:
         since = "their later calls are unknown"
         lines += [f"Records of {format_ranks(lost)} could not be written: {since}.", ""]
@@ -218,7 +218,7 @@ def _rank_table(
         doing = f"after {doing}" if call is not None and not position.open else doing
         if position.state == "inside" and not position.open:
             doing = f"not logged, {doing}" if doing else "not logged"
-        where = "" if call is None else place(site_as_data(trace, call.site))
+        where = "" if call is None else format_site(site_as_data(trace, call.site))
         unseen = "not logged" if state == "unknown" else none
         members = groups.setdefault((state, doing or unseen, where), [])
         members.append((position.rank, _call_since(trace, position)))
@@ -241,7 +241,7 @@ def _format_since(trace: Trace, since: list[int | None], now: int | None) -> str
     if not known:
         return ""
     if now is not None:
-        return f"{format_time(now - int(trace.run_started_ns) - min(known))} ago"
+        return f"{format_time(now - int(trace.run_start_ns) - min(known))} ago"
     return f"{format_time(min(known))} after start"
 
 
@@ -272,11 +272,13 @@ def _find_leaving(one: Pending, positions: list[Position]) -> list[int]:
 def _pending_sentence(
     trace: Trace, one: Pending, positions: list[Position], now: int | None, verdict: Verdict
 ) -> str:
-    locations = ", ".join(place(site_as_data(trace, site)) for site in one.sites) or "unknown place"
+    locations = (
+        ", ".join(format_site(site_as_data(trace, site)) for site in one.sites) or "unknown place"
+    )
     head = (
         f"pending: {one.operations[0]}, sequence {one.sequence} on "
         f"{communicator_name(trace, one.communicator)} at {locations}, "
-        f"first entered {_format_since(trace, [one.since_ns - int(trace.run_started_ns)], now)}\n"
+        f"first entered {_format_since(trace, [one.since_ns - int(trace.run_start_ns)], now)}\n"
         f"  arrived: {format_runs(one.arrived)}"
     )
     leaving = _find_leaving(one, positions)
@@ -304,10 +306,10 @@ def _pending_sentence(
             if position.state == "inside" and not position.open:
                 doing = f"{inside} a collective that is not logged, and was last seen leaving"
             entered = "" if call.exit_ns else "entered "
-            since = (call.exit_ns or call.enter_ns) - int(trace.run_started_ns)
+            since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
             when = _format_since(trace, [since], now)
             lines.append(
-                f"    rank {rank} {doing} {call.operation} at {place(site_as_data(trace, call.site))}, "
+                f"    rank {rank} {doing} {call.operation} at {format_site(site_as_data(trace, call.site))}, "
                 f"{entered}{when}"
             )
     return "\n".join(lines)

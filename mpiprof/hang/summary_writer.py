@@ -45,7 +45,7 @@ class SummaryWriter:
             if not state and "abort" in reasons:
                 state = "aborted"
             elif not state:
-                lost = "unknown" if trace.unwritten else "killed"
+                lost = "unknown" if trace.unwritten_ranks else "killed"
                 state = "ended" if len(reasons) == trace.ranks else lost
             # These states have a recorded time; for the other states it is about now.
             if state not in ("ended", "aborted"):

@@ -14,7 +14,7 @@ from mpiprof.hang.rank_state import Pending, Position
 from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
 from mpiprof.interface.format_units import format_ranks, format_runs, format_time
 from mpiprof.reports import disagreement_sentences
-from mpiprof.reports.site_labels import communicator_name, place, site_as_data
+from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
 from mpiprof.trace.call import Call
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def status_verdict(trace: Trace, found: Sequence[Position], pending: Sequence[Pe
 
     The latter checks the calls of the whole run, not only the newest call of each rank.
     """
-    if trace.finalised and all(one.finished for one in found) and trace.wrong:
+    if trace.is_finalised and all(one.finished for one in found) and trace.wrong:
         return _wait_rule(trace)
     return find_verdict(trace, found, pending)
 
@@ -93,9 +93,9 @@ def trace_verdict(trace: Trace) -> tuple[Verdict, str]:
 
     For a job that ended normally the whole run is checked, because a wrong call may have completed.
     """
-    if trace.finalised and not trace.wrong:
+    if trace.is_finalised and not trace.wrong:
         return NO_FAULT, ""
-    if trace.finalised:
+    if trace.is_finalised:
         one = _wait_rule(trace)
         return one, format_verdict(trace, [], one)
     if trace.ranks > MAX_RANKS:
@@ -171,7 +171,7 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
         )
     if one.reason == "unwritten":
         return (
-            f"It is not known how the job ended: records of {format_ranks(sorted(trace.unwritten))} could "
+            f"It is not known how the job ended: records of {format_ranks(sorted(trace.unwritten_ranks))} could "
             "not be written, as on a full disk, and so perhaps their ends."
         )
     if one.pending is None:
@@ -306,7 +306,7 @@ def _format_ranks(chosen: Sequence[int]) -> str:
 
 
 def _format_site(trace: Trace, site: int) -> str:
-    return place(site_as_data(trace, site))
+    return format_site(site_as_data(trace, site))
 
 
 def _last_seen(

@@ -99,12 +99,12 @@ def _awaited_ranks(trace: Trace, rank: int, call: Call, one: Pending, is_long: b
     sources = trace.tables.sources.get((communicator.index, rank), ())
     awaited = awaited_ranks(
         known.wait_rule,
-        communicator.column(rank),
+        communicator.find_column(rank),
         communicator.sizes,
-        communicator.column(call.shape.root),
-        [communicator.column(source) for source in sources],
+        communicator.find_column(call.shape.root),
+        [communicator.find_column(source) for source in sources],
     )
-    return [other for other in missing if communicator.column(other) in awaited]
+    return [other for other in missing if communicator.find_column(other) in awaited]
 
 
 def _odd_ranks(

@@ -212,7 +212,7 @@ class Aggregate:
 
 def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
     """Return the sums and their call sites, from one pass over the trace."""
-    sums = _empty_sums(trace.ranks, trace.clock_error_ns, trace.sample)
+    sums = _empty_sums(trace.ranks, trace.clock_error_ns, trace.sampling_interval)
     block_index = sums.placed = BlockIndex() if trace.dataset is not None else None
     if trace.workers is None:
         measure = InstanceMetrics(trace)
@@ -222,7 +222,7 @@ def aggregate(trace: Trace) -> tuple[Aggregate, dict[CallsiteKey, int]]:
                 block_index.add(callsites, counts)
         sums.algorithm_names = measure.algorithms
         return sums, measure.callsites
-    over = BatchPass(trace, sum_batch, trace.ranks, trace.clock_error_ns, trace.sample)
+    over = BatchPass(trace, sum_batch, trace.ranks, trace.clock_error_ns, trace.sampling_interval)
     for part in over:
         sums.add_aggregate(part.value, part.callsites, part.algorithms)
         if block_index is not None:

@@ -21,7 +21,7 @@ from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.metrics.instance_rows import CallsiteKey
 from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.dataset import NAME, Block
+from mpiprof.trace.dataset import FILE_NAME, Block
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Int, Problems
 
@@ -90,7 +90,7 @@ class BatchPass:
         for sent in _order_results(self._results_of_workers(dataset.partitions())):
             left -= 1
             for line in sent.problems:
-                self.trace.problems.note(line)
+                self.trace.problems.add(line)
             callsites = np.append(had, _joint_numbers(sent.callsites, self.callsites))
             yield BatchResult(
                 sent.value, callsites, _joint_numbers(sent.algorithms, self.algorithms)
@@ -104,7 +104,7 @@ class BatchPass:
         self, partitions: Iterable[list[Block]]
     ) -> Iterator[list[_BlockResult]]:
         assert self.trace.workers is not None
-        self.trace.note_as_read()
+        self.trace.repeat_problems()
         calls = _calls_per_piece(self.trace, self.trace.workers.threads())
         pieces = sorted(
             (piece for blocks in partitions for piece in _split_pieces(self.trace, blocks, calls)),
@@ -190,7 +190,7 @@ _lock = threading.Lock()  # a worker may have several threads
 
 def _open_trace(path: str) -> Trace:
     try:
-        made_ns = (Path(path) / NAME).stat().st_mtime_ns
+        made_ns = (Path(path) / FILE_NAME).stat().st_mtime_ns
     except OSError as error:
         raise TraceError(
             f"{path}: {error.strerror} on {socket.gethostname()}, where a worker runs: "

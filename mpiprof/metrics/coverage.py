@@ -40,13 +40,13 @@ def find_coverage(trace: Trace) -> Coverage | None:
     ranks reach its instances from several sites in varying combinations, which totals do not
     resolve.
     """
-    limited = trace.held_until_ns is not None and trace.record != "summary"
-    if not (trace.turned or limited):
+    limited = trace.complete_until_ns is not None and trace.record != "summary"
+    if not (trace.wrapped_chunks or limited):
         return None
     sums, keys = trace.aggregate
     sums.sums.grow(len(keys))
     here = sums.sums["instances"][: len(keys)].astype(np.int64)
-    if not trace.turned:
+    if not trace.wrapped_chunks:
         why = "--limit" if trace.tables.limits else LOST_REASON
         return Coverage(why, 0, trace.duration_ns, int(here.sum()), None, (0,) * len(keys))
     left = sums.sums["left"][: len(keys)].astype(np.int64)
@@ -59,7 +59,7 @@ def find_coverage(trace: Trace) -> Coverage | None:
     started = any(key.started for key in keys)
     return Coverage(
         "--record ring",
-        trace.started_ns - trace.run_started_ns,
+        trace.calls_start_ns - trace.run_start_ns,
         trace.duration_ns,
         int(here.sum()),
         None if started else max(sum(totals.values()), int(here.sum())),

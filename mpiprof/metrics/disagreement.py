@@ -77,7 +77,7 @@ def find_in_instance(
     # A rank in MPI_Finalize has not arrived at the instance of the other ranks: see
     # hang/job_verdict.py.
     calls = {rank: call for rank, call in calls.items() if call.operation != "finalize"}
-    if communicator.local or len(calls) < 2:
+    if communicator.is_local or len(calls) < 2:
         return None
     sides = _group_by_value({r: c.operation for r, c in calls.items()}, calls)
     operation = sides[0].value if sides else ""
@@ -98,7 +98,7 @@ def _compare_arguments(
     base = base_operation(next(iter(calls.values())).operation)
     known = OPERATIONS.get(base)
     neighbours = known is not None and known.wait_rule is WaitRule.RANK_FOR_SOURCES
-    if len(sides) > 1 or communicator.inter or known is None or neighbours:
+    if len(sides) > 1 or communicator.is_inter or known is None or neighbours:
         return "root", sides
     sizes = {
         r: b for r, c in calls.items() if (b := comparable_bytes(r, c, communicator, base)) >= 0

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mpiprof.operations import WAIT_STATES, WaitRule, base_operation, wait_state
-from mpiprof.trace.insitu_statistics import statistics as read
+from mpiprof.trace.insitu_statistics import read_statistics as read
 from mpiprof.trace.trace import Trace
 
 STATISTICS_COLUMNS = (

@@ -70,13 +70,13 @@ class InstanceMetrics:
         n = len(batch)
         rows = make_empty_rows(n)
         ranks = batch.communicator.ranks
-        all_here = bool(batch.whole) or bool((batch.shape >= 0).all())
+        all_here = bool(batch.complete) or bool((batch.shape >= 0).all())
         if all_here:
-            self._set_arrivals(rows, batch.arrival, ranks, slice(None))
-        rows.elapsed = batch.elapsed.sum(0).astype(np.float64)
-        rows.last_exit = batch.finish.max(0)
-        first_exit = batch.finish.min(0)
-        rows.left = (rows.last_exit > 0) | (batch.begin is not batch.arrival)
+            self._set_arrivals(rows, batch.arrival_ns, ranks, slice(None))
+        rows.elapsed = batch.elapsed_ns.sum(0).astype(np.float64)
+        rows.last_exit = batch.exit_ns.max(0)
+        first_exit = batch.exit_ns.min(0)
+        rows.left = (rows.last_exit > 0) | (batch.begin_ns is not batch.arrival_ns)
         for signature, index in self.group_by_signature(batch):
             part: slice | Int = slice(None) if index is None else index
             self._set_signature(rows, batch, signature, part, all_here)
@@ -101,16 +101,16 @@ class InstanceMetrics:
         if not everyone:
             present = np.flatnonzero(signature.present)
             ranks = batch.communicator.ranks[present]
-            self._set_arrivals(rows, batch.arrival[present][:, index], ranks, index)
+            self._set_arrivals(rows, batch.arrival_ns[present][:, index], ranks, index)
             rows.last_arrival[index] = -1  # absent ranks may arrive later than all others
             rows.last_rank[index] = -1
             rows.average_imbalance[index] = np.nan
             rows.worst_imbalance[index] = np.nan
         elif not all_here:
-            self._set_arrivals(rows, batch.arrival[:, index], batch.communicator.ranks, index)
+            self._set_arrivals(rows, batch.arrival_ns[:, index], batch.communicator.ranks, index)
         closed: Bool | np.bool_ = np.True_
-        if not batch.whole:
-            closed = (_take_columns(batch.finish, index) != 0).all(0)
+        if not batch.complete:
+            closed = (_take_columns(batch.exit_ns, index) != 0).all(0)
             rows.last_exit[index] = np.where(closed, rows.last_exit[index], -1)
         rows.arrived[index] = everyone
         complete = rows.complete[index] = np.full(len(rows.callsite[index]), everyone) & closed
@@ -127,7 +127,7 @@ class InstanceMetrics:
             self._set_waits(rows, batch, signature, index, complete)
 
     def _set_exits(self, rows: Rows, first_exit: Int, batch: Batch, index: slice | Int) -> None:
-        complete, size = rows.complete[index], len(batch.finish)
+        complete, size = rows.complete[index], len(batch.exit_ns)
         if not complete.any():
             return
         apart = np.where(complete, rows.last_exit[index] - first_exit[index], np.nan)
@@ -147,8 +147,13 @@ class InstanceMetrics:
         rows.wait[index] = rows.skew[index] = defined(np.zeros(len(complete)))
         if signature.state is None or len(signature.present) == 1:
             return
-        arrival, finish = _take_columns(batch.arrival, index), _take_columns(batch.finish, index)
-        begin = arrival if batch.begin is batch.arrival else _take_columns(batch.begin, index)
+        arrival, finish = (
+            _take_columns(batch.arrival_ns, index),
+            _take_columns(batch.exit_ns, index),
+        )
+        begin = (
+            arrival if batch.begin_ns is batch.arrival_ns else _take_columns(batch.begin_ns, index)
+        )
         waited = compute_waits(arrival, begin, finish, signature.group)
         if self.blocked is not None:
             self.blocked[:, index] = waited
@@ -248,7 +253,7 @@ class InstanceMetrics:
                 known if given is None or given[i, at] < 0 else int(given[i, at])
                 for given, known in ((batch.sent, shape.sent), (batch.received, shape.received))
             )
-            times = int(batch.arrival[i, at]), int(batch.finish[i, at])
+            times = int(batch.arrival_ns[i, at]), int(batch.exit_ns[i, at])
             calls[rank] = Call(shape, key, *times, sent, received)
         found = disagreement.find_in_instance(key, calls, batch.communicator)
         if found is not None:
@@ -262,11 +267,11 @@ class InstanceMetrics:
         operation = max(sorted(set(names)), key=names.count)
         comparable = len(set(names)) == 1
         if not comparable:
-            self.problems.note(
+            self.problems.add(
                 "ranks called different operations in the same instance: "
                 + ", ".join(sorted(set(names)))
             )
-        if communicator.local and communicator.size != 1:
+        if communicator.is_local and communicator.size != 1:
             comparable = False
         base = base_operation(operation)
         state = wait_state(base)
@@ -284,10 +289,10 @@ class InstanceMetrics:
         ]
         lengths = [len(group) for group in communicator.groups]
         side = np.repeat(np.arange(len(lengths)), lengths)
-        sizes = np.array([communicator.size] if communicator.local else lengths, np.int64)
+        sizes = np.array([communicator.size] if communicator.is_local else lengths, np.int64)
         if state is not None and group.rule.rooted and comparable and present.all():
             link = schedule_waits.find_link(self.machine)
-            nodes = [self.trace.node_of.get(rank, "?") for rank in communicator.ranks.tolist()]
+            nodes = [self.trace.node_ids.get(rank, "?") for rank in communicator.ranks.tolist()]
             group = schedule_waits.add_dependence(
                 group, base, algorithm, (sent, received), nodes, link
             )
@@ -335,19 +340,19 @@ class InstanceMetrics:
         root, idle = -1, []
         if rule.rooted:
             roots = [s.root for s in shapes if s is not None and s.root >= 0]
-            root = communicator.column(max(set(roots), key=roots.count)) if roots else -1
+            root = communicator.find_column(max(set(roots), key=roots.count)) if roots else -1
             idle = [i for i, s in enumerate(shapes) if s is not None and s.root == -2]
         sources: tuple[list[int], ...] = ()
         if rule is WaitRule.RANK_FOR_SOURCES:
             of_rank = self.tables.sources
             sources = tuple(
-                [communicator.column(s) for s in of_rank.get((communicator.index, rank), ())]
+                [communicator.find_column(s) for s in of_rank.get((communicator.index, rank), ())]
                 for rank in communicator.ranks.tolist()
             )
         return Group(rule, communicator.sizes, root, sources, tuple(idle))
 
     def _message_time(self, communicator: Communicator, message: Float) -> Float:
-        nodes = {self.trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
+        nodes = {self.trace.node_ids.get(rank) for rank in communicator.ranks.tolist()}
         return message_time(self.machine, len(nodes) > 1, message)
 
 

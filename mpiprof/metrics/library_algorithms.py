@@ -58,8 +58,8 @@ def _library_call(shape: Shape, communicator: Communicator) -> LibraryCall | Non
         shape.algorithm != NATIVE
         or shape.operation not in OPERATIONS
         or OTHER_FORMS & set(shape.flags)
-        or communicator.local
-        or communicator.inter
+        or communicator.is_local
+        or communicator.is_inter
         or communicator.size < 2
         or shape.sent < 0
     ):

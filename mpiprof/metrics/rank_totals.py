@@ -15,9 +15,9 @@ from mpiprof.metrics.instance_rows import Signature
 from mpiprof.metrics.sampling_estimates import callsite_scales
 from mpiprof.metrics.wait_states import awaited_rows, compute_waits
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.layout import SPENT
+from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.metadata import Communicator
-from mpiprof.trace.rank_arrays import column
+from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import (
     CALL,
@@ -90,7 +90,7 @@ def make_rank_totals(trace: Trace) -> pd.DataFrame:
     ]
     names = ["callsite", "operation", "communicator", "rank", *COLUMNS]
     table: pd.DataFrame = pd.concat(parts) if parts else pd.DataFrame(columns=names)
-    if trace.sample > 1:  # scaled like the sums of call sites
+    if trace.sampling_interval > 1:  # scaled like the sums of call sites
         scale = callsite_scales(trace)[table["callsite"].to_numpy(np.int64)]
         for name in ("elapsed_ns", "total_wait_ns", "caused_ns", "lateness_ns"):
             table[name] = (table[name].to_numpy(np.float64) * scale).astype(np.int64)
@@ -114,11 +114,11 @@ def _sum_batch(
 def _add(
     sums: dict[str, Array], batch: Batch, signature: Signature, part: slice | Int, error_ns: int
 ) -> None:
-    sums["elapsed_ns"] += batch.elapsed[:, part].sum(1)
-    sums["calls"] += (batch.finish[:, part] != 0).sum(1)
+    sums["elapsed_ns"] += batch.elapsed_ns[:, part].sum(1)
+    sums["calls"] += (batch.exit_ns[:, part] != 0).sum(1)
     if not (signature.comparable and signature.present.all()):
         return
-    arrival, finish, begin = (m[:, part] for m in (batch.arrival, batch.finish, batch.begin))
+    arrival, finish, begin = (m[:, part] for m in (batch.arrival_ns, batch.exit_ns, batch.begin_ns))
     closed: Bool = (finish != 0).all(0)
     if not closed.all():
         arrival, finish, begin = arrival[:, closed], finish[:, closed], begin[:, closed]
@@ -150,8 +150,8 @@ def unrecorded_time(trace: Trace) -> pd.DataFrame:
     point_to_point (blocking calls), completion (Wait, Test etc.), one_sided, files (calls of a
     single process). NaN if the log has no such sums, as in older versions.
     """
-    table = pd.DataFrame(np.nan, index=range(trace.ranks), columns=list(SPENT))
-    for (rank, _), values in trace.logs.spent.items():
+    table = pd.DataFrame(np.nan, index=range(trace.ranks), columns=list(OUTSIDE_CLASSES))
+    for (rank, _), values in trace.logs.outside_ns.items():
         table.loc[rank] = np.nan_to_num(table.loc[rank].to_numpy()) + values
     return table.rename_axis("rank").reset_index()
 
@@ -160,11 +160,11 @@ def point_to_point_time(trace: Trace) -> Float:
     """Return ns in point-to-point and completion calls for each rank."""
     totals = np.zeros(trace.ranks)
     for rank in range(trace.ranks):
-        for chunks in trace.threads_of(rank):
+        for chunks in trace.thread_chunks(rank):
             for begin in range(0, len(chunks), CHUNKS):
                 part = chunks[begin : begin + CHUNKS]
                 log = part[0].log
-                pieces = [(chunk.index, 0, log.layout.records) for chunk in part]
+                pieces = [(chunk.index, 0, log.layout.capacity) for chunk in part]
                 totals[rank] += _sum_outside(log.read(pieces))
     return totals
 
@@ -212,7 +212,7 @@ def _add_lateness(
 ) -> None:
     there = np.flatnonzero(signature.present)
     world = batch.communicator.ranks[there]
-    arrival = batch.arrival[:, part][there]
+    arrival = batch.arrival_ns[:, part][there]
     begin = arrival.min(0)
     number = np.minimum(np.searchsorted(first, begin), len(first) - 1)
     good = first[number] == begin
@@ -260,7 +260,9 @@ def read_instance(
 
 
 def _make_instance(batch: Batch, signature: Signature, column: Int) -> Instance:
-    arrival, begin, finish = (m[:, column] for m in (batch.arrival, batch.begin, batch.finish))
+    arrival, begin, finish = (
+        m[:, column] for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
+    )
     wait = np.zeros_like(arrival)
     everyone = signature.comparable and bool(signature.present.all() and (finish != 0).all())
     if everyone and signature.state is not None and len(arrival) > 1:
@@ -275,11 +277,11 @@ def find_call(trace: Trace, rank: int, enter_ns: int) -> tuple[int, int] | None:
 
     The call is identified by its enter time on the joint clock. Returns None if it is not found.
     """
-    stream = trace.stream(rank)
+    stream = trace.open_stream(rank)
     stream.skip_to(enter_ns)
     for thread in stream.threads:
-        while (block := thread.read(NEAR)) is not None and int(block.enter[0]) <= enter_ns:
-            at = np.flatnonzero(block.enter == enter_ns)[:1]
+        while (block := thread.read(NEAR)) is not None and int(block.enter_ns[0]) <= enter_ns:
+            at = np.flatnonzero(block.enter_ns == enter_ns)[:1]
             if len(at):
-                return thread.chunks[0].thread, int(column(block, "outside")[at[0]])
+                return thread.chunks[0].thread, int(get_column(block, "outside")[at[0]])
     return None

@@ -14,7 +14,7 @@ import numpy as np
 from mpiprof.metrics.aggregate import FACTOR_RANGES
 from mpiprof.metrics.instance_metrics import InstanceMetrics
 from mpiprof.operations import base_operation
-from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, COMPLETION, Array, Bool, Float, Int
 
@@ -55,14 +55,14 @@ def compute_time_shares(trace: Trace, columns: int, rows: int, step: Step) -> Ti
     cells = np.zeros((int(row[-1]) + 1, columns, len(operations)))
     outside = 0
     for rank in range(trace.ranks):
-        for block in trace.stream(rank, held=True).blocks(BLOCK):
-            outside += int(column(block, "outside").sum())
+        for block in trace.open_stream(rank, complete_only=True).iterate_blocks(BLOCK):
+            outside += int(get_column(block, "outside").sum())
             step(len(block))
             chosen = _records_inside(block)
             operation = of_shape[block.shape[chosen]]
-            enter = (block.enter[chosen] - trace.started_ns).astype(np.float64)
-            left = block.exit[chosen]
-            exit_ = np.where(left == 0, end, left - trace.started_ns).astype(np.float64)
+            enter = (block.enter_ns[chosen] - trace.calls_start_ns).astype(np.float64)
+            left = block.exit_ns[chosen]
+            exit_ = np.where(left == 0, end, left - trace.calls_start_ns).astype(np.float64)
             for i in np.unique(operation).tolist():
                 mine = operation == i
                 cells[row[rank], :, i] += np.diff(_time_before(edges, enter[mine], exit_[mine]))
@@ -79,12 +79,12 @@ def _waiting_ns(
     """Return the ns of waiting in rows x columns x operations; `row` of each rank."""
     found, measure = np.zeros(shape), InstanceMetrics(trace)
     for batch in trace.batches():
-        blocked = measure.blocked = np.zeros(batch.arrival.shape, np.int64)
+        blocked = measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
         measure.compute_rows(batch)
         for member, rank in enumerate(batch.communicator.ranks.tolist()):
             here = np.flatnonzero(blocked[member] > 0)
             operation = of_shape[batch.shape[member, here]]
-            begin = (batch.begin[member, here] - trace.started_ns).astype(np.float64)
+            begin = (batch.begin_ns[member, here] - trace.calls_start_ns).astype(np.float64)
             for i in np.unique(operation).tolist():
                 mine = operation == i
                 end = begin[mine] + blocked[member, here[mine]]
@@ -97,11 +97,11 @@ def _records_inside(block: Block) -> Bool:
 
     A Wait that completes several operations leaves several records with equal times.
     """
-    kind = column(block, "kind")
+    kind = get_column(block, "kind")
     waits = kind == COMPLETION
     again = np.zeros(len(block), np.bool_)
     again[1:] = waits[1:] & waits[:-1]
-    again[1:] &= (np.diff(block.enter) == 0) & (np.diff(block.exit) == 0)
+    again[1:] &= (np.diff(block.enter_ns) == 0) & (np.diff(block.exit_ns) == 0)
     chosen: Bool = (kind == CALL) | (waits & ~again)
     return chosen
 
@@ -156,7 +156,7 @@ def make_sites(
         step(batch.shape.size)
         for c, index in _collect_arrivals(part.callsite, part.arrived, list(made)):
             first = part.first_arrival[index]
-            late = (batch.arrival[:, index] - first).astype(np.float64)
+            late = (batch.arrival_ns[:, index] - first).astype(np.float64)
             made[c].add(batch.communicator.ranks, first, late, part.worst_factor[index])
     return {c: cells.site() for c, cells in made.items()}
 

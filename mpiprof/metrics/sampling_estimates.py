@@ -211,7 +211,7 @@ def estimate_totals(trace: Trace) -> dict[str, Estimate]:
     for name in ESTIMATED_SUMS:
         columns = (f"total_{name}_ns", f"total_{name}_low_ns", f"total_{name}_high_ns")
         value, low, high = (float(table[column].sum()) if len(table) else 0.0 for column in columns)
-        if trace.sample > 1 and trace.record != "summary":
+        if trace.sampling_interval > 1 and trace.record != "summary":
             sampled, keys = trace.aggregate
             most = float(trace.process_time_ns)
             low, high = sampled.sampled.interval(name, value, range(len(keys)), most)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.trace.selector_log import KINDS, NUMBERS, read
+from mpiprof.trace.selector_log import NUMBER_KEYS, TEXT_KEYS, read
 from mpiprof.trace.trace import Trace
 
 
@@ -16,11 +16,13 @@ def make_selector_tables(trace: Trace) -> dict[str, pd.DataFrame]:
     The columns are KINDS and NUMBERS of trace/selector_log.py. Table `key` also has `sites` (list
     of texts as in `events`).
     """
-    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in TEXT_KEYS}
     for line in read(trace.path):
         rows[line.pop("kind")].append(line)
     more = {"key": ("sites",)}
     return {
-        kind: pd.DataFrame(found, columns=[*KINDS[kind], *NUMBERS[kind], *more.get(kind, ())])
+        kind: pd.DataFrame(
+            found, columns=[*TEXT_KEYS[kind], *NUMBER_KEYS[kind], *more.get(kind, ())]
+        )
         for kind, found in rows.items()
     }

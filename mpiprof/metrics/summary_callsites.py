@@ -241,7 +241,7 @@ def _make_part(
     if communicator.size == 1:  # a single rank waits for no rank
         sums = SINGLE_RANK_SUMS | {"instances": instances, "balanced": instances}
     found = _mean_volume(trace, base_operation(operation), index, per_rank)
-    nodes = {trace.node_of.get(rank) for rank in communicator.ranks.tolist()}
+    nodes = {trace.node_ids.get(rank) for rank in communicator.ranks.tolist()}
     time = message_time(trace.machine, len(nodes) > 1, np.asarray(found.message))
     return CommunicatorSums(
         operation, index, communicator.size, instances, found, float(time), sums
@@ -256,7 +256,7 @@ def _mean_volume(trace: Trace, base: str, index: int, per_rank: Any) -> Volume:
     sent, received = ((each[n] / each["calls"]).to_numpy() for n in ("sent", "received"))
     if base == "bcast":  # each rank sends or receives; the root may change
         sent = received = sent + received
-    elif communicator.inter and base in OPERATIONS and OPERATIONS[base].rooted:
+    elif communicator.is_inter and base in OPERATIONS and OPERATIONS[base].rooted:
         sent, received = (np.where(v > 0, v, np.nan) for v in (sent, received))
     sizes: Int = np.array([len(group) for group in communicator.groups], np.int64)
     side = np.repeat(np.arange(len(sizes)), sizes)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from mpiprof.trace.rank_arrays import column
-from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.rank_arrays import get_column
+from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.trace import Trace
 
 COLUMNS = (
@@ -39,12 +39,12 @@ def make_summary(trace: Trace) -> pd.DataFrame:
     calls), algorithm.
     """
     described = describe_sites(trace.tables.sites, [[i] for i in range(len(trace.tables.sites))])
-    labels = [site_label(d[0]) for d in described] + ["?"]
+    labels = [label_site(d[0]) for d in described] + ["?"]
     rows: list[dict[str, Any]] = []
     for rank in range(trace.ranks):
-        for chosen in trace.totals_of(rank) if _is_totalled(trace, rank) else ():
-            sent, received = column(chosen, "sent"), column(chosen, "received")
-            longest = column(chosen, "longest")
+        for chosen in trace.read_totals(rank) if _is_totalled(trace, rank) else ():
+            sent, received = get_column(chosen, "sent"), get_column(chosen, "received")
+            longest = get_column(chosen, "longest")
             for i, index in enumerate(chosen.shape.tolist()):
                 shape = trace.tables.shapes[index]
                 rows.append(
@@ -55,8 +55,8 @@ def make_summary(trace: Trace) -> pd.DataFrame:
                         "site_id": shape.site,
                         "communicator": shape.communicator,
                         "size": trace.tables.communicators[shape.communicator].size,
-                        "calls": int(chosen.exit[i]),
-                        "total_ns": int(chosen.enter[i]),
+                        "calls": int(chosen.exit_ns[i]),
+                        "total_ns": int(chosen.enter_ns[i]),
                         "longest_ns": int(longest[i]),
                         "sent": max(int(sent[i]), 0),
                         "received": max(int(received[i]), 0),
@@ -78,7 +78,7 @@ def summarise_totals(trace: Trace) -> pd.DataFrame:
     all ranks, or over the ranks that reached their limit. Empty for other traces.
     """
     names = ["operation", "sites", "calls", "bytes", "total_ns", "longest_ns"]
-    if trace.record == "summary" or not (trace.tables.limits or trace.turned):
+    if trace.record == "summary" or not (trace.tables.limits or trace.wrapped_chunks):
         return pd.DataFrame(columns=names)
     rows = []
     for _, part in trace.summary.groupby("callsite"):
@@ -118,4 +118,4 @@ def callsite_keys(table: pd.DataFrame) -> dict[tuple[str, int, int], tuple[str, 
 
 
 def _is_totalled(trace: Trace, rank: int) -> bool:
-    return trace.totalled or rank in trace.tables.limits
+    return trace.has_totals or rank in trace.tables.limits

@@ -17,8 +17,8 @@ from mpiprof.metrics.instance_rows import Rows
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.match import EMPTY, is_nonblocking
 from mpiprof.trace.metadata import Communicator
-from mpiprof.trace.rank_arrays import Block, column, join
-from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.rank_arrays import Block, concatenate, get_column
+from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import CALL, CHOICES, COMPLETION, START, Array, Bool, Int
 
@@ -59,7 +59,7 @@ def communicator_names(trace: Trace) -> list[str]:
     for c in trace.tables.communicators:
         name = trace.tables.names.get(c.index)
         if name is None:
-            name = c.how if c.how in ("world", "self") else f"{c.how} {c.identity[:8]}"
+            name = c.origin if c.origin in ("world", "self") else f"{c.origin} {c.identity[:8]}"
         found.append(name)
     return found
 
@@ -68,7 +68,7 @@ def label_sites(trace: Trace) -> list[str]:
     """Return a label for each site of the tables; the last entry is for an unknown site."""
     sites = trace.tables.sites
     described = describe_sites(sites, [[i] for i in range(len(sites))])
-    return [site_label(d[0]) for d in described] + ["?"]
+    return [label_site(d[0]) for d in described] + ["?"]
 
 
 def make_events(trace: Trace) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def make_event_pieces(trace: Trace) -> Iterator[pd.DataFrame]:
                 yield columns.make_frame(buffered)
                 buffered = []
     if buffered or not made:
-        yield columns.make_frame(buffered or [_RankCalls(0, EMPTY, EMPTY.enter, EMPTY.exit)])
+        yield columns.make_frame(buffered or [_RankCalls(0, EMPTY, EMPTY.enter_ns, EMPTY.exit_ns)])
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _EventColumns:
 
     def make_frame(self, parts: list[_RankCalls]) -> pd.DataFrame:
         """Return some parts as rows."""
-        block = join([p.block for p in parts])
+        block = concatenate([p.block for p in parts])
         shape = block.shape
 
         def text(name: str) -> Any:
@@ -144,23 +144,23 @@ class _EventColumns:
 
         table: dict[str, Any] = {
             "rank": np.repeat([p.rank for p in parts], [len(p.block) for p in parts]),
-            "thread": column(block, "thread"),
+            "thread": get_column(block, "thread"),
             "operation": text("operation"),
             "site": text("site"),
             "communicator": text("communicator"),
             "sequence": block.sequence.astype(np.int64),
-            "start": column(block, "start"),
-            "enter_ns": block.enter,
-            "exit_ns": nullable_column(block.exit, block.exit == 0),
+            "start": get_column(block, "start"),
+            "enter_ns": block.enter_ns,
+            "exit_ns": nullable_column(block.exit_ns, block.exit_ns == 0),
             "completion_enter_ns": _completion_times([p.completion_enter for p in parts]),
             "completion_exit_ns": _completion_times([p.completion_exit for p in parts]),
-            "bytes": _byte_column(shape, self.sent, column(block, "sent")),
-            "received": _byte_column(shape, self.received, column(block, "received")),
+            "bytes": _byte_column(shape, self.sent, get_column(block, "sent")),
+            "received": _byte_column(shape, self.received, get_column(block, "received")),
             "root": _byte_column(shape, self.root, np.full(len(block), -1, np.int64)),
             "algorithm": text("algorithm"),
             "flags": text("flags"),
-            "outside_ns": column(block, "outside"),
-            "choice": _categorical(list(CHOICES), column(block, "choice")),
+            "outside_ns": get_column(block, "outside"),
+            "choice": _categorical(list(CHOICES), get_column(block, "choice")),
         }
         frame: pd.DataFrame = pd.DataFrame(table)
         return frame
@@ -184,16 +184,16 @@ def _byte_column(shape: Array, of_shape: list[int], given: Int) -> Any:
 
 def _read_rank_parts(trace: Trace, rank: int) -> Iterator[_RankCalls]:
     """Yield a rank's calls and starts by block, or all at once if some complete later."""
-    blocks = trace.stream(rank).blocks(BLOCK_RECORDS)
+    blocks = trace.open_stream(rank).iterate_blocks(BLOCK_RECORDS)
     ids = trace.tables.shape_map(rank)
     names = {trace.tables.shapes[i].operation for i in ids[ids >= 0].tolist()}
     if any(is_nonblocking(name) or name.endswith("_init") for name in names):
         every = list(blocks)
-        blocks = iter([join(every)] if every else [])
+        blocks = iter([concatenate(every)] if every else [])
     for block in blocks:
-        kind = column(block, "kind")
+        kind = get_column(block, "kind")
         opener = block.take((kind == CALL) | (kind == START))
-        opener.exit = np.where(column(opener, "kind") == START, 0, opener.exit)
+        opener.exit_ns = np.where(get_column(opener, "kind") == START, 0, opener.exit_ns)
         yield _RankCalls(
             rank, opener, *_match_completions(trace, opener, block.take(kind == COMPLETION))
         )
@@ -214,13 +214,13 @@ def _match_completions(trace: Trace, opener: Block, closer: Block) -> tuple[Int,
         where[closing[::-1]] = np.arange(len(closer))[::-1]
         at = where[ids[: len(opener)]]
         found = at >= 0
-        enter[found], exit_[found] = closer.enter[at[found]], closer.exit[at[found]]
+        enter[found], exit_[found] = closer.enter_ns[at[found]], closer.exit_ns[at[found]]
     return enter, exit_
 
 
 def _completion_key(communicator: Int, block: Block) -> Int:
     return np.stack(
-        [communicator[block.shape], block.sequence.astype(np.int64), column(block, "start")], 1
+        [communicator[block.shape], block.sequence.astype(np.int64), get_column(block, "start")], 1
     )
 
 
@@ -269,9 +269,11 @@ _Matched = tuple[Batch, Rows]
 
 def _empty_instance() -> _Matched:
     none, nothing = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
-    nobody = Communicator(-1, "", (), none, 0, local=False, inter=False, how="", parent=None)
+    nobody = Communicator(
+        -1, "", (), none, 0, is_local=False, is_inter=False, origin="", parent=None
+    )
     matrices = (nothing, nothing, nothing, nothing, nothing)
-    batch = Batch(nobody, none, none, *matrices, sent=None, received=None, whole=True)
+    batch = Batch(nobody, none, none, *matrices, sent=None, received=None, complete=True)
     empty: dict[str, Any] = {"Int": none, "Float": np.zeros(0), "Bool": np.zeros(0, np.bool_)}
     return batch, Rows(**{f.name: empty.get(str(f.type), {}) for f in fields(Rows)})
 
@@ -362,8 +364,8 @@ def _iterate_callsite(trace: Trace, callsite: int) -> Iterator[tuple[Int, Int, I
             here = batch.shape[:, index] >= 0
             yield (
                 batch.communicator.ranks,
-                np.where(here, batch.arrival[:, index], -1),
-                batch.finish[:, index],
+                np.where(here, batch.arrival_ns[:, index], -1),
+                batch.exit_ns[:, index],
                 rows.first_arrival[index],
             )
     if not any_found:

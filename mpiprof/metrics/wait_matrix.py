@@ -59,9 +59,9 @@ def _batch_wait_matrix(
         if not whole or signature.state is None or len(cell) < 2:
             continue
         part = np.arange(len(batch)) if index is None else index
-        part = part[(batch.finish[:, part] != 0).all(0)]
+        part = part[(batch.exit_ns[:, part] != 0).all(0)]
         arrival, begin, finish = (
-            np.take(m, part, axis=1) for m in (batch.arrival, batch.begin, batch.finish)
+            np.take(m, part, axis=1) for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
         )
         wait = compute_waits(arrival, begin, finish, signature.group)
         whom: Int = cell[awaited_rows(arrival, signature.group)]

@@ -10,7 +10,7 @@ from mpiprof.interface.format_units import capitalise, format_ranks, format_shar
 from mpiprof.interface.shell_hints import quote_word, switch_value
 from mpiprof.operations import OPERATIONS, base_operation
 from mpiprof.reports.site_labels import format_callsite, site_pattern
-from mpiprof.trace.sites import site_label
+from mpiprof.trace.sites import label_site
 
 if TYPE_CHECKING:
     from mpiprof.diagnosis.findings import Finding
@@ -39,7 +39,7 @@ def _where_to_look(trace: Trace, known: Mapping[str, Any], members: Sequence[int
     if doing is None or known["origin_rank"] not in members:
         return looked
     it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
-    return f"{looked} {format_share(doing['share'])} of that time {it} is in {site_label(doing)} (sampled)."
+    return f"{looked} {format_share(doing['share'])} of that time {it} is in {label_site(doing)} (sampled)."
 
 
 def _calls_between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:

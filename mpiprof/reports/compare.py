@@ -114,7 +114,7 @@ def describe_defects(traces: Sequence[Trace]) -> list[str]:
     return [
         f"{trace.path}: {line}"
         for trace in traces
-        if not trace.complete
+        if not trace.is_complete
         for line in phrases.incompleteness_lines(trace)
     ]
 

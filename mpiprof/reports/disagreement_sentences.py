@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpiprof.interface.format_units import format_runs, format_size
 from mpiprof.metrics.disagreement import Disagreement, Side
-from mpiprof.reports.site_labels import communicator_name, place, site_as_data
+from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -36,7 +36,7 @@ def disagreement_sentences(trace: Trace, wrong: Disagreement) -> str:
 
 
 def _side_clause(trace: Trace, kind: str, side: Side) -> str:
-    where = place(site_as_data(trace, side.sites[0])) if side.sites else "unknown place"
+    where = format_site(site_as_data(trace, side.sites[0])) if side.sites else "unknown place"
     value_text = {
         "operation": f"{side.value}",
         "root": f"root {side.value}",

@@ -203,7 +203,7 @@ def _warn_of_unknown(
 
 def refuse_incomplete(trace: Any) -> None:
     """Raise TraceError if a trace is incomplete, because its numbers may then be too small."""
-    if not trace.complete:
+    if not trace.is_complete:
         why = next(iter(trace.problems), "not all of it was recorded")
         raise TraceError(
             f"{trace.path}: incomplete, so --fail-on can't judge it ({why}); "

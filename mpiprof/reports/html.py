@@ -26,7 +26,7 @@ from mpiprof.reports import (
     sentences,
     text,
 )
-from mpiprof.reports.site_labels import place, routine_at
+from mpiprof.reports.site_labels import format_site, routine_at
 
 if TYPE_CHECKING:
     from mpiprof.metrics.raster_data import Site, TimeShares
@@ -203,7 +203,7 @@ def _callsite_section(trace: Trace, row: dict[str, Any], sites: dict[int, Site])
     title = routine_at(row)
     parts = [f'<h3 id="site-{row["callsite"]}">{_shorten(title)}</h3>']
     if len(row["sites"]) > 1:
-        others = ", ".join(place(one) for one in row["sites"][:8])
+        others = ", ".join(format_site(one) for one in row["sites"][:8])
         parts.append(f'<p class="faint">Ranks call it from {_shorten(others)}.</p>')
     parts.append(f'<p class="faint">Ran on: {_shorten(row["algorithms"])}.</p>')
     if row["total_wait_ns"] > 0:

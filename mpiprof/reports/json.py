@@ -41,8 +41,8 @@ def make_report(trace: Trace, callsites: Any, found: Sequence[Finding]) -> dict[
         **run_as_data(trace),
         **bounds_as_data(trace),
         "clock_error_ns": plain_number(trace.clock_error_ns),
-        "dropped": plain_number(trace.dropped),
-        "complete": bool(trace.complete),
+        "dropped": plain_number(trace.dropped_records),
+        "complete": bool(trace.is_complete),
         "callsites": [row_as_data(row) for row in callsites.to_dict("records")],
         "summed_up": totals_by_callsite(trace),
         "held": coverage_as_data(trace),
@@ -60,7 +60,7 @@ def run_as_data(trace: Trace) -> dict[str, Any]:
         "program": trace.program,
         "mpi": trace.mpi,
         "ranks": trace.ranks,
-        "nodes": trace.nodes,
+        "nodes": trace.node_count,
         **totals_as_data(trace),
     }
 

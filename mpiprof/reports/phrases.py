@@ -160,11 +160,11 @@ def clock_sentence(error_ns: float, nodes: int, *, partial: bool) -> str:
 def incompleteness_lines(trace: Any) -> list[str]:
     """Return a line for each missing part of a trace, or an empty list if it is complete."""
     lines = []
-    if trace.dropped:
+    if trace.dropped_records:
         lines.append(
-            f"{format_count(trace.dropped)} records were dropped: the figures lack these calls"
+            f"{format_count(trace.dropped_records)} records were dropped: the figures lack these calls"
         )
-    if not trace.sound:
+    if not trace.is_sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")
     notes = {*trace.notes, trace.dropped_note}  # these are reported separately
     problems = [str(problem) for problem in trace.problems if problem not in notes]

@@ -30,7 +30,9 @@ LEGEND = (
 def make_rows(trace: Trace) -> list[dict[str, Any]]:
     """Return a row per rank with `rank` and the columns of HEADS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
-    if trace.record == "summary" or trace.turned:  # the other columns also cover the whole run
+    if (
+        trace.record == "summary" or trace.wrapped_chunks
+    ):  # the other columns also cover the whole run
         table["collective_ns"] = trace.summary.groupby("rank")["total_ns"].sum()
         table["total_wait_ns"] = float("nan")
     else:

@@ -253,7 +253,7 @@ def _outlier_clause(trace: Trace, found: Finding) -> str:
 
 
 def _has_one_instance(trace: Trace) -> str:
-    return "the only instance" if trace.sample == 1 else "the only recorded instance"
+    return "the only instance" if trace.sampling_interval == 1 else "the only recorded instance"
 
 
 def _inside_clause(trace: Trace, found: Finding) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.diagnosis.delay_chain import START
-from mpiprof.trace.sites import Site, describe_sites, matches, place, places
+from mpiprof.trace.sites import Site, describe_sites, format_site, matches_pattern, places
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
 
-__all__ = ["matches", "place", "places"]
+__all__ = ["format_site", "matches_pattern", "places"]
 
 
 def routine_at(row: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def site_pattern(sites: Sequence[Site]) -> str:
     """Return the pattern that selects these sites with --site."""
     if not sites:
         return ""
-    return place({**sites[0], "function": None} if sites[0].get("file") else sites[0])
+    return format_site({**sites[0], "function": None} if sites[0].get("file") else sites[0])
 
 
 def format_callsite(trace: Trace, callsite: int) -> str:
@@ -43,11 +43,11 @@ def site_as_data(trace: Trace, site: int) -> dict[str, Any]:
 def communicator_name(trace: Trace, index: int) -> str:
     """Return the program's name of a communicator, or a description if it has no name."""
     known = trace.tables.communicators[index]
-    if index in trace.tables.like:
-        of = communicator_name(trace, trace.tables.like[index])
-        return of if known.how == "maker" else f"{known.how} {known.identity[:8]} of {of}"
+    if index in trace.tables.duplicates:
+        of = communicator_name(trace, trace.tables.duplicates[index])
+        return of if known.origin == "maker" else f"{known.origin} {known.identity[:8]} of {of}"
     if index in trace.tables.names:
         return trace.tables.names[index]
-    if known.how in ("world", "self"):
-        return f"MPI_COMM_{known.how.upper()}"
-    return f"{known.how} {known.identity[:8]}"
+    if known.origin in ("world", "self"):
+        return f"MPI_COMM_{known.origin.upper()}"
+    return f"{known.origin} {known.identity[:8]}"

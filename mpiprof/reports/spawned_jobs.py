@@ -53,10 +53,10 @@ def _spawn_calls(trace: Trace) -> Calls:
     for rank, leader_row in trace.tables.shape_ids.items():
         if not np.isin(leader_row, wanted).any():
             continue
-        for block in trace.stream(rank, local_times=True).blocks(1 << 16):
-            for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit != 0)).tolist():
+        for block in trace.open_stream(rank, local_times=True).iterate_blocks(1 << 16):
+            for i in np.flatnonzero(np.isin(block.shape, wanted) & (block.exit_ns != 0)).tolist():
                 found.append(
-                    (trace.node_of.get(rank, "?"), int(block.enter[i]), int(block.exit[i]))
+                    (trace.node_ids.get(rank, "?"), int(block.enter_ns[i]), int(block.exit_ns[i]))
                 )
     return found
 
@@ -68,7 +68,7 @@ def _entry_time(meta: object) -> int | None:
 
 
 def _is_child(trace: Trace, calls: Calls) -> bool:
-    entered, node = _entry_time(trace.meta), trace.node_of.get(0)
+    entered, node = _entry_time(trace.meta), trace.node_ids.get(0)
     return entered is not None and any(n == node and a <= entered <= b for n, a, b in calls)
 
 

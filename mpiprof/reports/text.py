@@ -46,18 +46,18 @@ def fact_lines(trace: Trace) -> str:
 
 def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     """Return the facts of a run: a title, and pairs of name and value."""
-    nodes = f"{trace.nodes} node" + ("s" if trace.nodes != 1 else "")
+    nodes = f"{trace.node_count} node" + ("s" if trace.node_count != 1 else "")
     started = phrases.started(trace)
     title = f"{trace.program} · {trace.ranks} rank{'s' * (trace.ranks != 1)} on {nodes}"
     title += f" · {mpi_name(trace.mpi)}" + (f" · {started}" if started else "")
     collective, waiting, total = phrases.run_times(trace)
     whose = (
         "all ranks"
-        if trace.threads == trace.ranks
-        else f"all {format_count(trace.threads)} threads"
+        if trace.thread_count == trace.ranks
+        else f"all {format_count(trace.thread_count)} threads"
     )
     partial = bool((trace.meta.get("options") or {}).get("partial"))
-    until = "MPI_Finalize" if trace.finalised else "the last that is known of any rank"
+    until = "MPI_Finalize" if trace.is_finalised else "the last that is known of any rank"
     rows = [
         ("trace", str(trace.path)),
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
@@ -74,7 +74,7 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ),
         (
             "clocks",
-            phrases.clock_sentence(float(trace.clock_error_ns), trace.nodes, partial=partial),
+            phrases.clock_sentence(float(trace.clock_error_ns), trace.node_count, partial=partial),
         ),
         ("message times", message_time_source(trace)),
     ]
@@ -85,8 +85,8 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         observed = int(trace.callsites["complete_instances"].sum())
         rows[3:4] = [rows[3]] if observed else []
         rows.append(("recorded", summary_text(observed, int(trace.callsites["instances"].sum()))))
-    if trace.sample > 1:
-        rows.append(("sampled", sampling_text(trace.sample)))
+    if trace.sampling_interval > 1:
+        rows.append(("sampled", sampling_text(trace.sampling_interval)))
     rows += [("attention", line) for line in phrases.incompleteness_lines(trace)]
     rows += [("spawned", line) for line in spawned_jobs.describe_spawned(trace)]
     rows += [("note", note) for note in recorder_notes(trace)]

@@ -16,7 +16,7 @@ from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import cache, values
 from mpiprof.trace import Trace, dataset
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.malloc_tuning import keep_freed
+from mpiprof.trace.malloc_tuning import retain_freed_memory
 from mpiprof.trace.records import Records
 from mpiprof.trace.trace import Workers
 
@@ -51,7 +51,7 @@ def open_trace(
     workers: those that pass over the partitions of a data set; UsageError where it is none.
     machine: a usable machine table that replaces the recorded one; None keeps that.
     """
-    keep_freed()
+    retain_freed_memory()
     caching = {name: partial(_derive_cached, name) for name in CACHED_TABLES & DERIVED.keys()}
     folder = open_converted(path)
     if workers is not None:
@@ -63,14 +63,14 @@ def open_trace(
 
 def refuse_unreadable(trace: Trace) -> None:
     """Raise TraceError if logs are damaged and no call is readable, unlike a run without calls."""
-    if not len(trace.callsites) and trace.logs.cut:
+    if not len(trace.callsites) and trace.logs.truncated:
         why = next((line for line in trace.problems if ".log" in line), "its logs are cut off")
         raise TraceError(f"{trace.path}: no readable call ({why}): record the program again")
 
 
 def require_dataset(folder: Path) -> None:
     """Raise UsageError for a trace that is no data set."""
-    if not (folder / dataset.NAME).exists():
+    if not (folder / dataset.FILE_NAME).exists():
         raise UsageError(
             f"{folder}: --dask is for data sets; make one: "
             f"{format_command('export', folder, '--to', 'dataset')}"
@@ -83,7 +83,7 @@ class _Trace(Trace):
     @cached_property
     def clocks(self) -> dict[str, Clock]:
         make: Callable[[Trace], dict[str, Clock]] = vars(Records)["clocks"].func
-        if self.nodes < 2:
+        if self.node_count < 2:
             return make(self)
         found: dict[str, Clock] = _read_or_make(self, "clocks", lambda: make(self))
         return found
@@ -115,7 +115,7 @@ def _read_or_make(trace: Trace, name: str, make: Callable[[], Any]) -> Any:
         try:
             found = values.read(entry)
             for problem in entry.meta["problems"]:
-                trace.problems.note(str(problem))
+                trace.problems.add(str(problem))
             return found
         except (cache.DamagedError, KeyError, TypeError):
             pass

@@ -22,7 +22,7 @@ from mpiprof import __version__
 from mpiprof.errors import MpiprofError, UsageError
 from mpiprof.interface.installation import install_command
 from mpiprof.interface.progress import show_progress
-from mpiprof.trace.malloc_tuning import keep_freed
+from mpiprof.trace.malloc_tuning import retain_freed_memory
 
 LOCAL_PREFIX = "local:"
 MAX_WORKERS = 1024  # processes of this machine
@@ -109,7 +109,7 @@ def _serialise_function(function: Function) -> Function:
 
 
 def _call_function(function: Callable[[Item], Result], item: Item) -> Result:
-    keep_freed()
+    retain_freed_memory()
     return function(item)
 
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, START, Array, Int
 from mpiprof.trace.writer import (
-    CHUNK,
-    HEAD,
-    PER_CHUNK,
-    RECORD,
+    CHUNK_BYTES,
+    HEADER_BYTES,
+    RECORD_BYTES,
     RECORD_TYPE,
-    chunks,
-    head_chunk,
-    runs,
+    RECORDS_PER_CHUNK,
+    make_chunks,
+    make_head_chunk,
+    make_runs,
 )  # fmt: skip
 
 RANKS_PER_FILE = 32  # up to this many ranks on one node, each rank has its own files
@@ -107,7 +107,7 @@ class Synthetic:
         groups = [members] if remote is None else [members, remote]
         self.members[name] = groups
         self.sequence[name] = 0
-        as_runs = [runs(group) for group in groups]  # not per rank: a job may have 65536
+        as_runs = [make_runs(group) for group in groups]  # not per rank: a job may have 65536
         for side, group in enumerate(groups):
             for rank in group:
                 line: dict[str, Any] = {
@@ -293,7 +293,7 @@ class Synthetic:
                     done = finished if isinstance(finished, bool) else rank in finished
                     tables.write(self.format_tables(rank, done))
             with (folder / f"{name}.log").open("wb") as log:
-                log.write(head_chunk())
+                log.write(make_head_chunk())
                 for rank in ranks:
                     self._append(log, rank)
         return folder
@@ -312,10 +312,10 @@ class Synthetic:
         parts = self.records[rank]
         records = np.concatenate(parts) if parts else np.zeros(0, RECORD_TYPE)
         inside, signal = self.inside[rank], self.signal[rank]
-        content = chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
+        content = make_chunks(records, rank, 0, 0, window=True, inside=inside, signal=signal)
         end = log.tell() + len(content)
-        full, rest = divmod(len(records), PER_CHUNK)
-        log.write(content[: full * CHUNK + HEAD + rest * RECORD])
+        full, rest = divmod(len(records), RECORDS_PER_CHUNK)
+        log.write(content[: full * CHUNK_BYTES + HEADER_BYTES + rest * RECORD_BYTES])
         log.truncate(end)
         log.seek(end)
 

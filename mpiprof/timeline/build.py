@@ -69,7 +69,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
         writer.write_array("lateness", pass_one.late_ns / pass_one.late_count)
     writer.write_array("calls", pass_one.calls)
     return {
-        "begin_ns": trace.started_ns,
+        "begin_ns": trace.calls_start_ns,
         "end_ns": pass_one.end_ns,
         "segments": int(pass_one.used.sum()),
         "algorithms": list(pass_one.measure.algorithms),
@@ -81,7 +81,7 @@ def build(trace: Trace, writer: cache.Writer, progress: Progress) -> dict[str, A
 
 def _max_segments(trace: Trace, rank: int) -> int:
     """Return an upper bound of a rank's segments, one per record, rounded up to whole blocks."""
-    records = sum(c.log.layout.records for chunks in trace.threads_of(rank) for c in chunks)
+    records = sum(c.log.layout.capacity for chunks in trace.thread_chunks(rank) for c in chunks)
     return -(-records // BLOCK_SEGMENTS) * BLOCK_SEGMENTS
 
 
@@ -159,11 +159,11 @@ class _MatchingPass:
         ended = len(trace.tables.ends) >= trace.ranks
         # An open call gets a visible length, even if it was entered recently.
         margin = 1 if ended else max(trace.duration_ns // OPEN_CALLS_SHARE, 1)
-        self.end_ns = trace.started_ns + trace.duration_ns + margin
+        self.end_ns = trace.calls_start_ns + trace.duration_ns + margin
         self.measure = InstanceMetrics(trace)
         self.count = 0
         for batch in trace.batches():
-            self.measure.blocked = np.zeros(batch.arrival.shape, np.int64)
+            self.measure.blocked = np.zeros(batch.arrival_ns.shape, np.int64)
             rows = self.measure.compute_rows(batch)
             self._add_segments(batch, self.measure.blocked)
             self._add_lateness(batch, rows)
@@ -173,19 +173,19 @@ class _MatchingPass:
 
     def _add_segments(self, batch: Batch, blocked: Int) -> None:
         numbers = np.arange(self.count, self.count + len(batch))
-        blocking = batch.begin is batch.arrival
+        blocking = batch.begin_ns is batch.arrival_ns
         for row, rank in enumerate(batch.communicator.ranks.tolist()):
             here = np.flatnonzero(batch.shape[row] >= 0)
             if not len(here):
                 continue
-            enter, finish = batch.arrival[row, here], batch.finish[row, here]
+            enter, finish = batch.arrival_ns[row, here], batch.exit_ns[row, here]
             shape, instance = batch.shape[row, here], numbers[here]
             if blocking:
                 self._write_segments(rank, enter, finish, blocked[row, here], 0, shape, instance)
                 continue
             done = finish > 0
-            begin = batch.begin[row, here]
-            inside = np.where(done, batch.elapsed[row, here] - (finish - begin), 0)
+            begin = batch.begin_ns[row, here]
+            inside = np.where(done, batch.elapsed_ns[row, here] - (finish - begin), 0)
             none = np.zeros(len(here), np.int64)
             self._write_segments(
                 rank, enter, enter + np.maximum(inside, 0), none, 0, shape, instance
@@ -219,7 +219,7 @@ class _MatchingPass:
         ranks = batch.communicator.ranks
         if len(ranks) < 2 or not rows.arrived.any():
             return
-        arrival = batch.arrival if rows.arrived.all() else batch.arrival[:, rows.arrived]
+        arrival = batch.arrival_ns if rows.arrived.all() else batch.arrival_ns[:, rows.arrived]
         late = arrival - arrival[0]
         self.late_ns[ranks] += late.sum(1) - late.mean(0).sum()
         self.late_count[ranks] += arrival.shape[1]

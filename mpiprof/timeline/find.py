@@ -240,7 +240,7 @@ def _search_entries(timeline: Timeline, text: str) -> Iterator[tuple[str, str, s
         and int(digits) < trace.ranks
         and text.casefold().removeprefix("rank").strip() == digits
     ):
-        yield "rank", digits, f"rank {int(digits)}", str(trace.node_of.get(int(digits), ""))
+        yield "rank", digits, f"rank {int(digits)}", str(trace.node_ids.get(int(digits), ""))
     for i, (operation, sites, _) in enumerate(timeline.events.meta.get("callsites", [])):
         places = " | ".join(timeline.sites[s] for s in sites if -1 <= s < len(timeline.sites))
         yield "callsite", str(i), (places or "?")[:MAX_TEXT], str(operation)

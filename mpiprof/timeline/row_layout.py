@@ -132,8 +132,8 @@ def sort_ranks(trace: Trace, ranks: Int, sort: str, lateness: Float) -> Int:
 def sort_groups(trace: Trace, sort: str) -> dict[int, str] | None:
     """Return the node or switch of each rank for sorting, or None for other sort orders."""
     if sort == "switches":
-        return trace.switch_of
-    return trace.node_of if sort in ("node", "nodes") else None
+        return trace.switches
+    return trace.node_ids if sort in ("node", "nodes") else None
 
 
 def make_rows(trace: Trace, ranks: Int, sort: str = SORTS[0]) -> Rows:

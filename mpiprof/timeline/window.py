@@ -294,7 +294,7 @@ class Timeline:
         rows = shown.rows.ranks
         lateness = np.nan_to_num(self.events.lateness, nan=-np.inf)
         latest = [int(r[lateness[r].argmax()]) for r in rows]
-        nodes = list(dict.fromkeys(self.trace.node_of.values()))
+        nodes = list(dict.fromkeys(self.trace.node_ids.values()))
         head = {
             "level": level,
             "columns": last,
@@ -302,9 +302,9 @@ class Timeline:
             "rows": [r.tolist() for r in rows],
             "labels": [timeline_rows.label_ranks(r) for r in rows],
             "hosts": [self._row_name(r, self._host_of) for r in rows],
-            "switches": [self._row_name(r, self.trace.switch_of.get) for r in rows],
+            "switches": [self._row_name(r, self.trace.switches.get) for r in rows],
             "nodes": [
-                nodes.index(n) if (n := self.trace.node_of.get(int(r[0]))) in nodes else -1
+                nodes.index(n) if (n := self.trace.node_ids.get(int(r[0]))) in nodes else -1
                 for r in rows
             ],
             "late": np.nan_to_num(self.events.lateness[latest]).tolist(),

@@ -27,10 +27,12 @@ class Before:
 
     def take(self, index: Int) -> Before:
         """Return the columns of the indexed instances, each rank contiguous in memory."""
-        return Before(**{f.name: _taken(getattr(self, f.name), index) for f in fields(Before)})
+        return Before(
+            **{f.name: _take_columns(getattr(self, f.name), index) for f in fields(Before)}
+        )
 
 
-BEFORE = {  # fields of Before to columns of trace/rank_arrays.py
+BEFORE_COLUMNS = {  # fields of Before to columns of trace/rank_arrays.py
     "enter": "before_enter",
     "exit": "before_exit",
     "shape": "before_shape",
@@ -55,14 +57,14 @@ class Batch:
     communicator: Communicator
     sequence: Int
     start: Int
-    arrival: Int
-    begin: Int
-    finish: Int
-    elapsed: Int
+    arrival_ns: Int
+    begin_ns: Int
+    exit_ns: Int
+    elapsed_ns: Int
     shape: Array
     sent: Int | None
     received: Int | None
-    whole: bool  # no rank is absent and no call is open
+    complete: bool  # no rank is absent and no call is open
     before: Before | None = None
     choice: Array | None = None
 
@@ -71,25 +73,25 @@ class Batch:
 
     def take(self, index: Int) -> Batch:
         """Return the indexed instances, each rank contiguous in memory as in the whole batch."""
-        arrival = _taken(self.arrival, index)
+        arrival_ns = _take_columns(self.arrival_ns, index)
         return Batch(
             self.communicator,
             self.sequence[index],
             self.start[index],
-            arrival,
-            arrival if self.begin is self.arrival else _taken(self.begin, index),
-            _taken(self.finish, index),
-            _taken(self.elapsed, index),
-            _taken(self.shape, index),
-            None if self.sent is None else _taken(self.sent, index),
-            None if self.received is None else _taken(self.received, index),
-            self.whole,
+            arrival_ns,
+            arrival_ns if self.begin_ns is self.arrival_ns else _take_columns(self.begin_ns, index),
+            _take_columns(self.exit_ns, index),
+            _take_columns(self.elapsed_ns, index),
+            _take_columns(self.shape, index),
+            None if self.sent is None else _take_columns(self.sent, index),
+            None if self.received is None else _take_columns(self.received, index),
+            self.complete,
             None if self.before is None else self.before.take(index),
             None if self.choice is None else self.choice[index],
         )
 
 
-def _taken(values: Array, index: Int) -> Array:
+def _take_columns(values: Array, index: Int) -> Array:
     # values[:, index] would lay the ranks of an instance side by side. That is slow for few ranks,
     # and sums of floats depend on the memory order.
     return np.take(values, index, axis=1)

@@ -15,44 +15,44 @@ import numpy as np
 
 from mpiprof.trace.types import Array
 
-SUM = b', "check": "%08x"}'
-KEY = re.compile(rb', "check": "([0-9a-f]{8})"\}$')
-GOLDEN = 0x9E3779B97F4A7C15
+CHECKSUM_SUFFIX = b', "check": "%08x"}'
+CHECKSUM_PATTERN = re.compile(rb', "check": "([0-9a-f]{8})"\}$')
+GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
 
-def line_is_sound(line: bytes) -> bool | None:
+def is_line_intact(line: bytes) -> bool | None:
     """Return whether a line without its line break is intact; None if the line has no checksum."""
-    found = KEY.search(line)
+    found = CHECKSUM_PATTERN.search(line)
     return None if found is None else zlib.crc32(line[: found.start()]) == int(found[1], 16)
 
 
-def unsealed(line: bytes) -> bytes:
+def remove_checksum(line: bytes) -> bytes:
     """Return a line without the checksum at its end."""
-    return line[: -len(SUM % 0)] + b"}"
+    return line[: -len(CHECKSUM_SUFFIX % 0)] + b"}"
 
 
-def closed(line: bytes) -> bytes:
+def add_checksum(line: bytes) -> bytes:
     """Return a JSON object on one line, which ends with "}", with its checksum added."""
     body = line[:-1]
-    return body + SUM % zlib.crc32(body)
+    return body + CHECKSUM_SUFFIX % zlib.crc32(body)
 
 
-def chunk_sum(chunk: bytes, at: int) -> int:
+def compute_checksum(chunk: bytes, offset: int) -> int:
     """Return the checksum of a chunk, which is never 0.
 
-    The four bytes of the checksum at offset `at` count as 0. Each half of a word is added to half
+    The four bytes of the checksum at offset `offset` count as 0. Each half of a word is added to half
     of the word's key without carry; then the two sums are multiplied.
     """
     content = bytearray(chunk)
-    content[at : at + 4] = bytes(4)
-    halves = np.frombuffer(content, "<u4") + _keys(len(content) // 8)
+    content[offset : offset + 4] = bytes(4)
+    halves = np.frombuffer(content, "<u4") + _word_keys(len(content) // 8)
     total = int(np.multiply(halves[::2], halves[1::2], dtype=np.uint64).sum())
     return (total ^ total >> 32) & 0xFFFFFFFF or 1
 
 
 @lru_cache(4)
-def _keys(words: int) -> Array:
+def _word_keys(words: int) -> Array:
     """Return the keys of so many words, as 32-bit halves."""
     with np.errstate(over="ignore"):
-        keys = np.arange(1, words + 1, dtype="<u8") * np.uint64(GOLDEN)
+        keys = np.arange(1, words + 1, dtype="<u8") * np.uint64(GOLDEN_RATIO)
     return keys.view("<u4")

@@ -20,8 +20,8 @@ from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import Bool, Float, Int, Problems
 
 MAX_DRIFT = 5e-4  # largest drift of a clock that is being slewed
-BUCKETS = 64
-UNKNOWN_NS = 10**9  # assumed spread of the exits from MPI_Init, if clocks were never compared
+TIME_BUCKETS = 64
+UNKNOWN_ERROR_NS = 10**9  # assumed spread of the exits from MPI_Init, if clocks were never compared
 
 
 @dataclass(frozen=True)
@@ -53,87 +53,89 @@ class Clock:
 
 @dataclass
 class Bounds:
-    """Bounds of a node's offset. At local time `at`, offset >= value (lower) or <= value."""
+    """Bounds of a node's offset. At local time `local_ns`, offset >= value (lower) or <= value."""
 
-    at: Int
+    local_ns: Int
     value: Int
     lower: Bool
 
     @staticmethod
-    def empty() -> Bounds:
+    def make_empty() -> Bounds:
         """Return an object without bounds."""
         return Bounds(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
-    def plus(self, other: Bounds) -> Bounds:
+    def combine(self, other: Bounds) -> Bounds:
         """Return both objects' bounds together."""
         return Bounds(
-            np.concatenate([self.at, other.at]),
+            np.concatenate([self.local_ns, other.local_ns]),
             np.concatenate([self.value, other.value]),
             np.concatenate([self.lower, other.lower]),
         )
 
 
-def _tightest(at: Int, value: Int, lower: bool) -> Bounds:
+def _select_tightest(local_ns: Int, value: Int, lower: bool) -> Bounds:
     """Return the tightest of many bounds on one side, for each of BUCKETS intervals of time."""
-    first, last = int(at.min()), int(at.max())
-    bucket = ((at - first) * BUCKETS // max(last - first + 1, 1)).astype(np.int64)
+    first, last = int(local_ns.min()), int(local_ns.max())
+    bucket = ((local_ns - first) * TIME_BUCKETS // max(last - first + 1, 1)).astype(np.int64)
     order = np.lexsort((-value if lower else value, bucket))
-    kept = order[np.unique(bucket[order], return_index=True)[1]]
-    return Bounds(at[kept], value[kept], np.full(len(kept), lower))
+    tightest = order[np.unique(bucket[order], return_index=True)[1]]
+    return Bounds(local_ns[tightest], value[tightest], np.full(len(tightest), lower))
 
 
-def instance_bounds(
+def compute_instance_bounds(
     batches: Iterable[Batch], synchronising: Bool, node_of: Mapping[int, str], reference: str
 ) -> dict[str, Bounds]:
     """Return the bounds of each node's offset from synchronising instances, in local times.
 
     `synchronising`: for each shape, whether its operation synchronises all members.
     """
-    found: dict[str, Bounds] = {}
+    bounds_of_node: dict[str, Bounds] = {}
     for batch in batches:
         ranks = batch.communicator.ranks.tolist()
         rows: dict[str, list[int]] = {}
         for row, rank in enumerate(ranks):
             rows.setdefault(node_of.get(rank, "?"), []).append(row)
-        if batch.communicator.inter or reference not in rows or len(rows) < 2:
+        if batch.communicator.is_inter or reference not in rows or len(rows) < 2:
             continue
         chosen = synchronising[batch.shape].all(0) & (batch.shape >= 0).all(0)
-        open_ = batch.finish == 0
+        open_ = batch.exit_ns == 0
         # No rank has left a call that is still open, so only its arrival is a bound.
-        leave = np.where(open_, np.iinfo(np.int64).max, batch.finish)
+        leave = np.where(open_, np.iinfo(np.int64).max, batch.exit_ns)
         if not chosen.any():
             continue
-        home_last = batch.arrival[rows[reference]].max(0)
+        home_last = batch.arrival_ns[rows[reference]].max(0)
         home_first = leave[rows[reference]].min(0)
         for node, members in rows.items():
             if node in (reference, "?"):
                 continue
-            first_out, last_in = leave[members].min(0), batch.arrival[members].max(0)
-            bounds = found.get(node, Bounds.empty())
+            first_out, last_in = leave[members].min(0), batch.arrival_ns[members].max(0)
+            bounds = bounds_of_node.get(node, Bounds.make_empty())
             left = chosen & (first_out != np.iinfo(np.int64).max)
             if left.any():
                 at = first_out[left]
-                bounds = bounds.plus(_tightest(at, home_last[left] - at, lower=True))
+                bounds = bounds.combine(_select_tightest(at, home_last[left] - at, lower=True))
             left = chosen & (home_first != np.iinfo(np.int64).max)
             if left.any():
                 at = last_in[left]
-                bounds = bounds.plus(_tightest(at, home_first[left] - at, lower=False))
-            found[node] = _thinned(bounds)
-    return found
+                bounds = bounds.combine(_select_tightest(at, home_first[left] - at, lower=False))
+            bounds_of_node[node] = _thin_bounds(bounds)
+    return bounds_of_node
 
 
-def _thinned(bounds: Bounds) -> Bounds:
-    if len(bounds.at) < 64 * BUCKETS:
+def _thin_bounds(bounds: Bounds) -> Bounds:
+    if len(bounds.local_ns) < 64 * TIME_BUCKETS:
         return bounds
-    parts = Bounds.empty()
+    thinned = Bounds.make_empty()
     for lower in (True, False):
         side = bounds.lower == lower
         if side.any():
-            parts = parts.plus(_tightest(bounds.at[side], bounds.value[side], lower))
-    return parts
+            thinned = thinned.combine(
+                _select_tightest(bounds.local_ns[side], bounds.value[side], lower)
+            )
+    return thinned
 
 
-def _clip(polygon: Float, normal: Float, limit: float) -> Float:
+def _clip_polygon(polygon: Float, normal: Float, limit: float) -> Float:
     """Return the part of a convex polygon (n x 2) with normal . point <= limit."""
     inside = polygon @ normal - limit
     if (inside <= 0).all():
@@ -149,20 +151,20 @@ def _clip(polygon: Float, normal: Float, limit: float) -> Float:
     return np.array(points) if points else np.zeros((0, 2))
 
 
-def _feasible(bounds: Bounds, span: tuple[int, int], base: int, slack: float) -> Float:
+def _feasible_offsets(bounds: Bounds, span: tuple[int, int], base: int, slack: float) -> Float:
     """Return the polygon of all (offset at begin, offset at end) within the bounds, less `base`."""
     begin, end = span
     length = max(end - begin, 1)
     far = 4.0 * float(np.abs(bounds.value - base).max(initial=0)) + 4 * MAX_DRIFT * length + 1e3
     polygon = np.array([[-far, -far], [far, -far], [far, far], [-far, far]])
     for sign in (1.0, -1.0):
-        polygon = _clip(polygon, np.array([-sign, sign]), MAX_DRIFT * length + 1)
-    s = (bounds.at - begin) / length
+        polygon = _clip_polygon(polygon, np.array([-sign, sign]), MAX_DRIFT * length + 1)
+    s = (bounds.local_ns - begin) / length
     value = (bounds.value - base).astype(np.float64)
     for x, v, lower in zip(s.tolist(), value.tolist(), bounds.lower.tolist(), strict=True):
         normal = np.array([1.0 - x, x])
         sign = -1.0 if lower else 1.0
-        polygon = _clip(polygon, sign * normal, sign * v + slack)
+        polygon = _clip_polygon(polygon, sign * normal, sign * v + slack)
         if not len(polygon):
             break
     return polygon
@@ -180,7 +182,7 @@ def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
     base = int(np.median(bounds.value))
     slack = 0.0
     for _ in range(70):
-        polygon = _feasible(bounds, span, base, slack)
+        polygon = _feasible_offsets(bounds, span, base, slack)
         if len(polygon):
             break
         slack = max(2.0 * slack, 1.0)
@@ -193,7 +195,7 @@ def fit(bounds: Bounds, span: tuple[int, int]) -> Clock | None:
     return Clock(span[0], base + round(float(middle[0])), drift, int(np.ceil(error)))
 
 
-def _measured(lines: list[dict[str, Any]], parent: Clock) -> Bounds:
+def _round_trip_bounds(lines: list[dict[str, Any]], parent: Clock) -> Bounds:
     """Return the bounds from the recorder's round trips to a node with a known clock."""
     at, value, lower = [], [], []
     for line in lines:
@@ -228,17 +230,17 @@ def build_clocks(
             if all(node_of.get(x["reference"]) in clocks for x in of_node.get(n, []))
         ] or waiting
         for node in ready:
-            known = Bounds.empty()
+            known = Bounds.make_empty()
             for line in of_node.get(node, []):
                 parent = clocks.get(node_of.get(line["reference"], "?"))
                 if parent is not None:
-                    known = known.plus(_measured([line], parent))
-            clock = fit(known.plus(bounds.get(node, Bounds.empty())), spans[node])
+                    known = known.combine(_round_trip_bounds([line], parent))
+            clock = fit(known.combine(bounds.get(node, Bounds.make_empty())), spans[node])
             if clock is None:
                 offset = spans[reference][0] - spans[node][0]
                 length = spans[node][1] - spans[node][0]
-                clock = Clock(0, offset, 0.0, UNKNOWN_NS + int(MAX_DRIFT * length))
-                problems.note(
+                clock = Clock(0, offset, 0.0, UNKNOWN_ERROR_NS + int(MAX_DRIFT * length))
+                problems.add(
                     f"node {node}: its clock was never compared with other nodes, so "
                     "differences between nodes are unreliable"
                 )
@@ -247,12 +249,12 @@ def build_clocks(
     return clocks
 
 
-def told(names: list[str], error_ns: int) -> dict[str, Clock]:
+def shared_clock_identities(names: list[str], error_ns: int) -> dict[str, Clock]:
     """Return the clocks of nodes that share one clock already, with an error between two nodes."""
     return {name: Clock(error_ns=error_ns if i == 0 else 0) for i, name in enumerate(names)}
 
 
-def as_they_are(
+def make_identity_clocks(
     clocks: Mapping[str, Clock], spans: Mapping[str, tuple[int, int]]
 ) -> dict[str, Clock]:
     """Return identity clocks for nodes with times corrected by another tool, with their errors.

@@ -9,15 +9,15 @@ import numpy as np
 
 from mpiprof.trace.metadata import Communicator, Tables
 from mpiprof.trace.types import Int
-from mpiprof.trace.validation import integer, text
+from mpiprof.trace.validation import check_integer, check_text
 
 
 @dataclass(frozen=True)
 class Groups:
     """The rank's group, ascending, and all groups in an order that is equal on both sides."""
 
-    own: Int
-    groups: tuple[Int, ...]
+    rank_group: Int
+    ordered_groups: tuple[Int, ...]
     number: int
 
 
@@ -41,45 +41,49 @@ class Communicators:
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
         """Return the index for a line of a rank's tables; ValueError if the line is invalid."""
-        identity = text(row["identity"])
+        identity = check_text(row["identity"])
         if "like" in row:
-            return self._like(rank, identity, row)
+            return self._index_of_window(rank, identity, row)
         inter = row.get("inter") is True
-        members, remote = (self._told(identity, row.get(side)) for side in ("members", "remote"))
+        members, remote = (
+            self._resolve_runs(identity, row.get(side)) for side in ("members", "remote")
+        )
         local = row.get("local") is True or members is None or (inter and remote is None)
-        size = integer(row.get("size", 0), 0, 1 << 31)
+        size = check_integer(row.get("size", 0), 0, 1 << 31)
         if local:
             alone: Int = np.array([rank], np.int64)
-            of = Groups(alone, (alone,), self._number((alone,)))
+            of = Groups(alone, (alone,), self._group_number((alone,)))
         else:
-            of = self._groups(members, remote if inter else None)
+            of = self._find_groups(members, remote if inter else None)
             if inter:
-                size = sum(map(len, of.groups))
-            elif len(of.own) != size:
+                size = sum(map(len, of.ordered_groups))
+            elif len(of.rank_group) != size:
                 raise ValueError("the size differs from the number of members")
-            place = int(np.searchsorted(of.own, rank))
-            if place == len(of.own) or of.own[place] != rank:
+            rank_index = int(np.searchsorted(of.rank_group, rank))
+            if rank_index == len(of.rank_group) or of.rank_group[rank_index] != rank:
                 raise ValueError("the rank is not a member of its own group")
-        index = self._index(rank, identity, (of.groups, of.number, size, local, inter), row)
+        index = self._find_index(
+            rank, identity, (of.ordered_groups, of.number, size, local, inter), row
+        )
         if not inter:
             for name, into in (
                 ("sources", self.tables.sources),
                 ("destinations", self.tables.destinations),
             ):
                 if isinstance(row.get(name), list):
-                    into[index, rank] = self._neighbours(row[name], of.groups[0])
+                    into[index, rank] = self._read_neighbours(row[name], of.ordered_groups[0])
         return index
 
-    def _like(self, rank: int, identity: str, row: dict[str, Any]) -> int:
+    def _index_of_window(self, rank: int, identity: str, row: dict[str, Any]) -> int:
         """Return the index of a window, a file or their parent, with the members of another row."""
-        index = self.of_row[rank, integer(row["like"])]
+        index = self.of_row[rank, check_integer(row["like"])]
         like = self.tables.communicators[index]
-        members = (like.groups, self.number_of[index], like.size, like.local, like.inter)
-        index = self._index(rank, identity, members, row)
-        self.tables.like[index] = like.index
+        members = (like.groups, self.number_of[index], like.size, like.is_local, like.is_inter)
+        index = self._find_index(rank, identity, members, row)
+        self.tables.duplicates[index] = like.index
         return index
 
-    def _index(
+    def _find_index(
         self,
         rank: int,
         identity: str,
@@ -106,10 +110,10 @@ class Communicators:
                 )
             )
         index = self.known[key]
-        self.of_row[rank, integer(row["communicator"], 0)] = index
+        self.of_row[rank, check_integer(row["communicator"], 0)] = index
         return index
 
-    def _told(self, identity: str, runs: Any) -> Any:
+    def _resolve_runs(self, identity: str, runs: Any) -> Any:
         """Return runs as they are, or as the named rank lists them; None if that rank lists none.
 
         Only the first member lists irregular members.
@@ -119,33 +123,33 @@ class Communicators:
             return runs if isinstance(runs, list) else None
         return runs
 
-    def _number(self, groups: tuple[Int, ...]) -> int:
+    def _group_number(self, groups: tuple[Int, ...]) -> int:
         """Return a number that is the same for equal groups."""
         return self.numbers.setdefault(tuple(g.tobytes() for g in groups), len(self.numbers))
 
-    def _groups(self, members: Any, remote: Any) -> Groups:
+    def _find_groups(self, members: Any, remote: Any) -> Groups:
         """Return the groups of some runs, built once for all ranks; remote is None if intra."""
         told = repr((members, remote))
         if told not in self.groups:
-            sides = [self._members(runs) for runs in (members, remote) if runs is not None]
+            sides = [self._expand_runs(runs) for runs in (members, remote) if runs is not None]
             groups = tuple(sorted(sides, key=lambda g: g.tolist()))
             ranks = np.concatenate(groups)
             if len(np.unique(ranks)) != len(ranks):
                 raise ValueError("a rank appears twice among the members")
-            self.groups[told] = Groups(np.sort(sides[0]), groups, self._number(groups))
+            self.groups[told] = Groups(np.sort(sides[0]), groups, self._group_number(groups))
         return self.groups[told]
 
-    def _members(self, runs: Any) -> Int:
+    def _expand_runs(self, runs: Any) -> Int:
         parts = []
         for first, last, step in runs:
-            integer(first, 0, self.limit - 1)
-            integer(last, 0, self.limit - 1)
-            if integer(step) == 0:
+            check_integer(first, 0, self.limit - 1)
+            check_integer(last, 0, self.limit - 1)
+            if check_integer(step) == 0:
                 raise ValueError("a range of members without a step")
             parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     @staticmethod
-    def _neighbours(listed: list[Any], members: Int) -> Int:
-        inside = [integer(r) for r in listed if isinstance(r, int) and 0 <= r < len(members)]
+    def _read_neighbours(listed: list[Any], members: Int) -> Int:
+        inside = [check_integer(r) for r in listed if isinstance(r, int) and 0 <= r < len(members)]
         return members[np.array(inside, np.int64)]  # MPI_PROC_NULL is no neighbour

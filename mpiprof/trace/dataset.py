@@ -28,15 +28,15 @@ from mpiprof.trace.clock import Clock
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.types import Array
 
-NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
-CALLS, DEFINITIONS = "calls", "definitions"
-OPEN = 64  # partitions that remain open while blocks are read in order
+FILE_NAME, FORMAT, VERSION = "dataset.json", "mpiprof dataset", 1
+CALLS_FOLDER, DEFINITIONS_FOLDER = "calls", "definitions"
+MAX_OPEN_FILES = 64  # partitions that remain open while blocks are read in order
 # Exceptions that Arrow raises for damaged files, as bases of its own classes.
-FAULTS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
+PARQUET_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError)
 
 # Columns that only some blocks have; elsewhere they have default values.
-OPTIONAL = ("start", "begin_ns", "elapsed_ns", "sent", "received", "choice")
-BEFORE = {  # columns to fields of Before
+OPTIONAL_COLUMNS = ("start", "begin_ns", "elapsed_ns", "sent", "received", "choice")
+BEFORE_COLUMNS = {  # columns to fields of Before
     "before_enter_ns": "enter",
     "before_exit_ns": "exit",
     "before_shape": "shape",
@@ -71,30 +71,30 @@ class Dataset:
     def __init__(self, folder: Path, communicators: int) -> None:
         self.folder = folder
         try:
-            facts = json.loads((folder / NAME).read_bytes())
+            facts = json.loads((folder / FILE_NAME).read_bytes())
             known = facts["format"], int(facts["version"])
             self.problems = [str(line) for line in facts["problems"]]
             self.damaged = {str(name) for name in facts["damaged"]}
         except OSError as error:
-            raise TraceError(f"{folder / NAME}: cannot be read: {error.strerror}") from None
+            raise TraceError(f"{folder / FILE_NAME}: cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError):
-            raise TraceError(f"{folder / NAME}: damaged; export the data set again") from None
+            raise TraceError(f"{folder / FILE_NAME}: damaged; export the data set again") from None
         if known != (FORMAT, VERSION):
             raise TraceError(
-                f"{folder / NAME}: written by a newer mpiprof; update mpiprof to read it"
+                f"{folder / FILE_NAME}: written by a newer mpiprof; update mpiprof to read it"
             )
         names = tuple(f.name for f in fields(Block))
-        listed = folder / DEFINITIONS / "blocks.parquet"
-        rows = self._table(listed, names)
+        listed = folder / DEFINITIONS_FOLDER / "blocks.parquet"
+        rows = self._read_table(listed, names)
         self.blocks = [Block(**{**row, "holds": tuple(row["holds"].split())}) for row in rows]
         if any(not 0 <= block.communicator < communicators for block in self.blocks):
-            raise _damaged(listed)
+            raise _damage_error(listed)
 
     def clocks(self) -> dict[str, Clock]:
         """Return the clock of each node, as fitted when the data set was written."""
         names = tuple(f.name for f in fields(Clock))
-        path = self.folder / DEFINITIONS / "clocks.parquet"
-        rows = self._table(path, ("node", *names))
+        path = self.folder / DEFINITIONS_FOLDER / "clocks.parquet"
+        rows = self._read_table(path, ("node", *names))
         return {row["node"]: Clock(**{name: row[name] for name in names}) for row in rows}
 
     def partitions(self) -> list[list[Block]]:
@@ -115,18 +115,18 @@ class Dataset:
         with Reader(self.folder, communicators, before) as reader:
             for block in self.blocks if blocks is None else blocks:
                 if since_ns is None or block.last_ns >= since_ns:
-                    yield reader.batch(block)
+                    yield reader.read_batch(block)
 
-    def _table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
-        file = _opened(path)
+    def _read_table(self, path: Path, names: Sequence[str]) -> list[dict[str, Any]]:
+        file = _open_parquet(path)
         try:
             rows: list[dict[str, Any]] = file.read(list(names)).to_pylist()
-        except FAULTS:
-            raise _damaged(path) from None
+        except PARQUET_ERRORS:
+            raise _damage_error(path) from None
         finally:
             file.close()
         if rows and set(rows[0]) != set(names):
-            raise _damaged(path)
+            raise _damage_error(path)
         return rows
 
 
@@ -154,31 +154,31 @@ class Reader:
         """Return the communicator of a block's instances."""
         return self.communicators[block.communicator]
 
-    def batch(self, block: Block) -> Batch:
+    def read_batch(self, block: Block) -> Batch:
         """Return a block as a batch (see Records.batches)."""
         communicator = self.communicator(block)
         names = ["sequence", "arrival_ns", "finish_ns", "shape", *block.holds]
-        names += list(BEFORE) if self.before else []
+        names += list(BEFORE_COLUMNS) if self.before else []
         size = (len(communicator.ranks), block.instances)
-        found = self._columns(block, names)
-        if any(values.size != size[0] * size[1] for values in found.values()):
-            raise _damaged(self.folder / block.file)
-        matrix = {name: values.reshape(size) for name, values in found.items()}
-        arrival, finish = matrix["arrival_ns"], matrix["finish_ns"]
-        elapsed = matrix.get("elapsed_ns")
-        if elapsed is None:
-            elapsed = finish - arrival
+        columns = self._read_columns(block, names)
+        if any(values.size != size[0] * size[1] for values in columns.values()):
+            raise _damage_error(self.folder / block.file)
+        matrix = {name: values.reshape(size) for name, values in columns.items()}
+        arrival_ns, exit_ns = matrix["arrival_ns"], matrix["finish_ns"]
+        elapsed_ns = matrix.get("elapsed_ns")
+        if elapsed_ns is None:
+            elapsed_ns = exit_ns - arrival_ns
             if not block.whole:
-                elapsed[finish == 0] = 0
-        before = {of: matrix[name] for name, of in BEFORE.items() if self.before}
+                elapsed_ns[exit_ns == 0] = 0
+        before = {of: matrix[name] for name, of in BEFORE_COLUMNS.items() if self.before}
         return Batch(
             communicator,
             matrix["sequence"][0],
             matrix["start"][0] if "start" in matrix else np.zeros(block.instances, np.int64),
-            arrival,
-            matrix.get("begin_ns", arrival),
-            finish,
-            elapsed,
+            arrival_ns,
+            matrix.get("begin_ns", arrival_ns),
+            exit_ns,
+            elapsed_ns,
             matrix["shape"],
             matrix.get("sent"),
             matrix.get("received"),
@@ -187,55 +187,55 @@ class Reader:
             matrix["choice"][0] if "choice" in matrix else None,
         )
 
-    def sequences(self, block: Block) -> tuple[int, int]:
+    def read_sequence_range(self, block: Block) -> tuple[int, int]:
         """Return the lowest and highest sequence number of a block, without reading the block."""
-        file = self._file(block)
+        file = self._open_file(block)
         try:
             group = file.metadata.row_group(block.row_group)
-            known = group.column(file.schema_arrow.get_field_index("sequence")).statistics
-        except FAULTS:
-            raise _damaged(self.folder / block.file) from None
-        if known is None or not known.has_min_max:
+            statistics = group.column(file.schema_arrow.get_field_index("sequence")).statistics
+        except PARQUET_ERRORS:
+            raise _damage_error(self.folder / block.file) from None
+        if statistics is None or not statistics.has_min_max:
             return 0, np.iinfo(np.int64).max
-        return known.min, known.max
+        return statistics.min, statistics.max
 
-    def _columns(self, block: Block, names: list[str]) -> dict[str, Array]:
-        file = self._file(block)
+    def _read_columns(self, block: Block, names: list[str]) -> dict[str, Array]:
+        file = self._open_file(block)
         try:
             table = file.read_row_group(block.row_group, names, use_threads=False)
             return {name: table.column(name).to_numpy() for name in names}
-        except FAULTS:
-            raise _damaged(self.folder / block.file) from None
+        except PARQUET_ERRORS:
+            raise _damage_error(self.folder / block.file) from None
 
-    def _file(self, block: Block) -> Any:
+    def _open_file(self, block: Block) -> Any:
         if block.file not in self.open:
-            while len(self.open) >= OPEN:
+            while len(self.open) >= MAX_OPEN_FILES:
                 self.open.popitem(last=False)[1].close()
-            self.open[block.file] = _opened(self.folder / block.file)
+            self.open[block.file] = _open_parquet(self.folder / block.file)
         self.open.move_to_end(block.file)
         return self.open[block.file]
 
 
-def _opened(path: Path) -> Any:
-    parquet = needed()[1]
+def _open_parquet(path: Path) -> Any:
+    parquet = import_pyarrow()[1]
     if not path.is_file():
         raise TraceError(f"{path}: missing; export the data set again")
     try:
         return parquet.ParquetFile(path, page_checksum_verification=True)
-    except FAULTS:
-        raise _damaged(path) from None
+    except PARQUET_ERRORS:
+        raise _damage_error(path) from None
 
 
-def _damaged(path: Path) -> TraceError:
+def _damage_error(path: Path) -> TraceError:
     return TraceError(f"{path}: damaged; export the data set again")
 
 
-def dataset_in(folder: Path, communicators: int) -> Dataset | None:
+def open_dataset(folder: Path, communicators: int) -> Dataset | None:
     """Return the data set in a trace folder, or None if there is none."""
-    return Dataset(folder, communicators) if (folder / NAME).exists() else None
+    return Dataset(folder, communicators) if (folder / FILE_NAME).exists() else None
 
 
-def needed() -> tuple[Any, Any]:
+def import_pyarrow() -> tuple[Any, Any]:
     """Return pyarrow and its Parquet module; raises MpiprofError if they are missing."""
     try:
         import pyarrow

@@ -15,17 +15,19 @@ from mpiprof.interface.shell_hints import quote_word
 OTF2 = ".otf2"  # anchor file of an archive, which stands for the archive's folder
 
 
-def chosen(named: Path | None) -> Path:
+def choose_trace(name: Path | None) -> Path:
     """Return the named trace folder, or the newest one below the current folder."""
-    if named is not None:
-        if not named.exists():
+    if name is not None:
+        if not name.exists():
             raise UsageError(
-                f"{named}: no such trace folder (seen from {Path.cwd()}){_meant(named)}"
+                f"{name}: no such trace folder (seen from {Path.cwd()}){_suggest_name(name)}"
             )
-        if not named.is_dir() and named.suffix != OTF2:
-            raise UsageError(f"{named}: not a folder; pass the trace folder, not a file in it")
-        return named
-    found = [folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _started(folder)]
+        if not name.is_dir() and name.suffix != OTF2:
+            raise UsageError(f"{name}: not a folder; pass the trace folder, not a file in it")
+        return name
+    found = [
+        folder for folder in Path().glob("mpiprof-*") if folder.is_dir() and _start_time(folder)
+    ]
     if not found:
         for folder in (Path.cwd(), *Path().glob("mpiprof-*")):
             if not os.access(folder, os.R_OK):
@@ -34,19 +36,21 @@ def chosen(named: Path | None) -> Path:
             f"no trace in {Path.cwd()}: name a trace, or record one with `python -m "
             "mpiprof run app.py`"
         )
-    return max(found, key=_started)
+    return max(found, key=_start_time)
 
 
-def _meant(named: Path) -> str:
+def _suggest_name(name: Path) -> str:
     """Return a suggestion if a trace beside the missing folder has nearly its name, else ""."""
     with contextlib.suppress(OSError):
-        beside = [path.name for path in named.parent.iterdir() if path.is_dir() and _started(path)]
-        close = difflib.get_close_matches(named.name, beside, 1, MIN_SIMILARITY)
-        return f"; did you mean {quote_word(named.parent / close[0])}?" if close else ""
+        siblings = [
+            path.name for path in name.parent.iterdir() if path.is_dir() and _start_time(path)
+        ]
+        close = difflib.get_close_matches(name.name, siblings, 1, MIN_SIMILARITY)
+        return f"; did you mean {quote_word(name.parent / close[0])}?" if close else ""
     return ""
 
 
-def _started(folder: Path) -> float:
+def _start_time(folder: Path) -> float:
     """Return when a trace was started, or 0 for a folder without a trace."""
     names = ("meta.json", "rank-*.tables", "node-*.tables", "rank-*.log", "node-*.log", "*.pack")
     times = [path.stat().st_mtime for name in names for path in folder.glob(name)]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from mpiprof.trace.pack import NAME, Pack
+from mpiprof.trace.pack import FILE_NAME, Pack
 
 
 class Content(Protocol):
@@ -28,11 +28,11 @@ class File(Protocol):
     def open(self) -> Any:
         """Return a context manager that returns the Content."""
 
-    def is_whole(self, offset: int, size: int) -> bool:
+    def is_intact(self, offset: int, size: int) -> bool:
         """Return whether the bytes are intact; True for files without checksums."""
 
 
-class _Opened:
+class _OpenFile:
     def __init__(self, handle: int) -> None:
         self.handle, self.size = handle, os.fstat(handle).st_size
 
@@ -40,7 +40,7 @@ class _Opened:
         return os.preadv(self.handle, [view], offset)
 
 
-class Plain:
+class PlainFile:
     """A plain file, opened anew each time: a trace may have more files than descriptors."""
 
     def __init__(self, path: Path) -> None:
@@ -50,14 +50,14 @@ class Plain:
     def open(self) -> Iterator[Content]:
         """Open the file and yield its bytes."""
         with self.path.open("rb", buffering=0) as file:
-            yield _Opened(file.fileno())
+            yield _OpenFile(file.fileno())
 
-    def is_whole(self, offset: int, size: int) -> bool:  # noqa: ARG002
+    def is_intact(self, offset: int, size: int) -> bool:  # noqa: ARG002
         """Return True, because a plain file has no checksums."""
         return True
 
 
-class Kept:
+class MemoryFile:
     """A copy of a file's bytes in memory."""
 
     def __init__(self, name: str, content: bytes) -> None:
@@ -74,19 +74,19 @@ class Kept:
         view[: len(part)] = part
         return len(part)
 
-    def is_whole(self, offset: int, size: int) -> bool:  # noqa: ARG002
+    def is_intact(self, offset: int, size: int) -> bool:  # noqa: ARG002
         """Return True, because a copy has no checksums."""
         return True
 
 
-def files_in(folder: Path, ending: str) -> list[File]:
+def list_files(folder: Path, ending: str) -> list[File]:
     """Return the files of a folder with a suffix, by name; TraceError if the pack is damaged.
 
     A pack hides the files that it was made of, because the packing process may have been killed
     before it removed them.
     """
-    found: dict[str, File] = {path.name: Plain(path) for path in folder.glob(f"*{ending}")}
-    packed = folder / NAME
+    found: dict[str, File] = {path.name: PlainFile(path) for path in folder.glob(f"*{ending}")}
+    packed = folder / FILE_NAME
     if packed.exists():
         found |= {m.name: m for m in Pack(packed).members if m.name.endswith(ending)}
     return [found[name] for name in sorted(found)]
@@ -94,11 +94,11 @@ def files_in(folder: Path, ending: str) -> list[File]:
 
 def read_bytes(content: Content, offset: int, size: int) -> bytes:
     """Return some bytes; fewer if the file ends earlier."""
-    room = bytearray(size)
-    return bytes(room[: content.read(memoryview(room), offset)])
+    buffer = bytearray(size)
+    return bytes(buffer[: content.read(memoryview(buffer), offset)])
 
 
-def content_of(file: File) -> bytes:
+def read_content(file: File) -> bytes:
     """Return the whole content of a file."""
     with file.open() as content:
         return read_bytes(content, 0, content.size)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpiprof.trace.types import EXTENSION, STATISTICAL, STATISTICS, Array, Int
+from mpiprof.trace.types import EXTENSION, STATISTICS, STATISTICS_COUNT, Array, Int
 
 if TYPE_CHECKING:
     from mpiprof.trace.metadata import Communicator
@@ -50,36 +50,36 @@ class Statistics:
     latest_count: int
 
 
-def statistics(trace: Trace) -> Iterator[Statistics]:
+def read_statistics(trace: Trace) -> Iterator[Statistics]:
     """Yield all statistics of a trace, from summaries and from events recorded under `auto`."""
     for rank in range(trace.ranks):
         ids = trace.tables.shape_map(rank)
-        for records in _windows(trace, rank):
+        for records in _summed_chunks(trace, rank):
             for at in np.flatnonzero(records["kind"] == STATISTICS).tolist():
                 shape = int(records["shape"][at])
-                group = records[at : at + 1 + len(STATISTICAL)]
+                group = records[at : at + 1 + len(STATISTICS_COUNT)]
                 found = None
                 if shape < len(ids) and ids[shape] >= 0:
-                    found = _of(trace, int(ids[shape]), group)
+                    found = _decode_statistics(trace, int(ids[shape]), group)
                 if found is None:
-                    trace.problems.note(f"rank {rank}: damaged statistics are ignored")
+                    trace.problems.add(f"rank {rank}: damaged statistics are ignored")
                 elif found.instances:
                     yield found
 
 
-def _windows(trace: Trace, rank: int) -> Iterator[Array]:
+def _summed_chunks(trace: Trace, rank: int) -> Iterator[Array]:
     """Yield the windows that may have sums: a thread with sums has one window only."""
-    for chunks in trace.threads_of(rank):
+    for chunks in trace.thread_chunks(rank):
         if len(chunks) == 1:
             log = chunks[0].log
-            if not log.is_sound(chunks[0].index):
+            if not log.is_intact(chunks[0].index):
                 continue
-            yield log.read([(chunks[0].index, 0, log.layout.records)])
+            yield log.read([(chunks[0].index, 0, log.layout.capacity)])
 
 
-def _of(trace: Trace, shape: int, group: Array) -> Statistics | None:
+def _decode_statistics(trace: Trace, shape: int, group: Array) -> Statistics | None:
     extensions = group[1:]
-    if tuple(extensions["sequence"]) != STATISTICAL or (extensions["kind"] != EXTENSION).any():
+    if tuple(extensions["sequence"]) != STATISTICS_COUNT or (extensions["kind"] != EXTENSION).any():
         return None
     instances, elapsed = int(group["exit_ns"][0]), int(group["enter_ns"][0])
     average, worst, wait, score, balanced, most, latest = map(int, extensions["exit_ns"])
@@ -87,7 +87,7 @@ def _of(trace: Trace, shape: int, group: Array) -> Statistics | None:
         return None
     if not (0 <= balanced <= instances and latest <= instances):
         return None
-    members = _members(trace.tables.communicators[trace.tables.shapes[shape].communicator])
+    members = _recorder_order(trace.tables.communicators[trace.tables.shapes[shape].communicator])
     member = int(extensions["enter_ns"][-1])
     rank = int(members[member]) if latest and 0 <= member < len(members) else -1
     return Statistics(
@@ -95,7 +95,7 @@ def _of(trace: Trace, shape: int, group: Array) -> Statistics | None:
     )
 
 
-def _members(communicator: Communicator) -> Int:
+def _recorder_order(communicator: Communicator) -> Int:
     """Return world ranks in the recorder's member order: the group with the lowest rank first."""
     groups = sorted(communicator.groups, key=lambda group: int(group.min(initial=1 << 62)))
     return np.concatenate(groups)

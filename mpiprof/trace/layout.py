@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.checksum import line_is_sound
+from mpiprof.trace.checksum import is_line_intact
 
-BAD_LAYOUT = (
+LAYOUT_ERRORS = (
     ValueError,
     LookupError,
     TypeError,
@@ -24,16 +24,25 @@ BAD_LAYOUT = (
     SyntaxError,  # raised by NumPy for some type names
 )
 MAGIC = 0x6863504D
-LONGEST_HEAD = 1 << 14  # maximum length of the first line, bytes
+MAX_HEAD_BYTES = 1 << 14  # maximum length of the first line, bytes
 VERSION = 2  # in version 2, each finished chunk has a checksum
-FIELDS = ("enter_ns", "exit_ns", "sequence", "shape", "outside_ns", "thread", "kind", "choice")
-NARROW = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
+REQUIRED_FIELDS = (
+    "enter_ns",
+    "exit_ns",
+    "sequence",
+    "shape",
+    "outside_ns",
+    "thread",
+    "kind",
+    "choice",
+)
+UINT32_FIELDS = ("sequence", "shape", "outside_ns", "thread", "kind")  # unsigned, at most 32 bits
 HEADER_FIELDS = ("magic", "rank", "thread", "window", "serial", "dropped")
 # Fields of newer headers: a thread's time in unrecorded calls, by class.
-SPENT = ("point_to_point", "completion", "one_sided", "files")
+OUTSIDE_CLASSES = ("point_to_point", "completion", "one_sided", "files")
 # Meaning of a window's `inside` mark, counted from 1: the thread is in an unrecorded call of this
 # class. "collective" is one that is not sampled, or paused.
-INSIDE = (*SPENT, "collective")
+CALL_CLASSES = (*OUTSIDE_CLASSES, "collective")
 
 
 @dataclass(frozen=True)
@@ -44,22 +53,22 @@ class Layout:
     header_bytes: int
     record: np.dtype[Any]
     header: np.dtype[Any]
-    checked: bool = False
+    has_checksums: bool = False
     ring_bytes: int = 0  # size of a rank's ring of newest events; 0 if the log has all events
 
     @property
-    def check_at(self) -> int:
+    def checksum_offset(self) -> int:
         """Offset of the chunk's checksum in a header."""
         assert self.header.fields is not None
         return int(self.header.fields["check"][1])
 
     @property
-    def records(self) -> int:
+    def capacity(self) -> int:
         """Number of records in a chunk."""
         return (self.chunk_bytes - self.header_bytes) // self.record.itemsize
 
 
-def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
+def _make_dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
     names = [str(f[0]) for f in fields]
     formats = [np.dtype(str(f[1])) for f in fields]
     offsets = [int(f[2]) for f in fields]
@@ -74,7 +83,7 @@ def _dtype(fields: Any, size: int, needed: tuple[str, ...]) -> np.dtype[Any]:
             raise ValueError("fields that overlap")
         used |= covered
     for name, fmt in zip(names, formats, strict=True):
-        if name in NARROW and (fmt.kind != "u" or fmt.itemsize > 4):
+        if name in UINT32_FIELDS and (fmt.kind != "u" or fmt.itemsize > 4):
             raise ValueError(f"{name} that is not a small number")
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
@@ -89,19 +98,19 @@ def parse_layout(head: bytes, name: str) -> Layout:
     if not newline:
         raise TraceError(f"{name}: truncated inside its first line, so it cannot be read")
     try:
-        return _layout(line)
+        return _parse_line(line)
     except TraceError as error:
         raise TraceError(f"{name}: {error}") from None
-    except BAD_LAYOUT as error:
+    except LAYOUT_ERRORS as error:
         raise TraceError(
             f"{name}: damaged first line ({str(error)[:80]}); record the program again"
         ) from None
 
 
 @lru_cache(maxsize=16)
-def _layout(line: bytes) -> Layout:
+def _parse_line(line: bytes) -> Layout:
     """Parse a first line. The line is the same in all logs of a trace, hence the cache."""
-    sound = line_is_sound(line)
+    sound = is_line_intact(line)
     if sound is False:
         raise ValueError("its checksum is wrong")
     described = json.loads(line)
@@ -116,12 +125,12 @@ def _layout(line: bytes) -> Layout:
         raise ValueError("impossible sizes")
     if header_bytes + record_bytes > chunk:
         raise ValueError("chunks too small for one record")
-    record = _dtype(described["record"], record_bytes, FIELDS)
+    record = _make_dtype(described["record"], record_bytes, REQUIRED_FIELDS)
     checked = int(described["version"]) >= 2
     if checked and sound is None:
         raise ValueError("it has no checksum")
     needed = (*HEADER_FIELDS, "check") if checked else HEADER_FIELDS
-    header = _dtype(described["header"], header_bytes, needed)
+    header = _make_dtype(described["header"], header_bytes, needed)
     ring = int(described.get("ring_bytes", 0))
     if not 0 <= ring < 1 << 48:
         raise ValueError("an impossible ring")

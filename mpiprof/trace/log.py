@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from mpiprof.errors import TraceError
-from mpiprof.trace.checksum import chunk_sum
-from mpiprof.trace.files import Content, File, Kept, files_in, read_bytes
-from mpiprof.trace.layout import INSIDE, LONGEST_HEAD, MAGIC, SPENT, parse_layout
+from mpiprof.trace.checksum import compute_checksum
+from mpiprof.trace.files import Content, File, MemoryFile, list_files, read_bytes
+from mpiprof.trace.layout import CALL_CLASSES, MAGIC, MAX_HEAD_BYTES, OUTSIDE_CLASSES, parse_layout
 from mpiprof.trace.types import (
     CALL,
     COMPLETION,
     EXTENSION,
-    LONGEST,
+    LONGEST_CALL,
     STATISTICS,
     SUMMARY,
     Array,
     Problems,
 )
 
-COPIES = 20  # attempts to copy a ring that is overwritten meanwhile
+COPY_ATTEMPTS = 20  # attempts to copy a ring that is overwritten meanwhile
 
 
 class LogFile:
@@ -40,21 +40,21 @@ class LogFile:
         self.file, self.source, self.name = file, file, file.name  # source: present state
         try:
             with file.open() as content:
-                head = read_bytes(content, 0, LONGEST_HEAD)
+                head = read_bytes(content, 0, MAX_HEAD_BYTES)
                 if head[:1] in (b"", b"\0") and not head.strip(b"\0"):
                     raise TraceError(f"{self.name}: empty: its process is starting, or died")
                 self.layout = parse_layout(head, self.name)
                 self.chunks, rest = divmod(content.size, self.layout.chunk_bytes)
                 self.headers = self._read_headers(content)
                 if live and self.layout.ring_bytes:
-                    self._copy(content)
+                    self._copy_ring(content)
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         self.damaged = False  # set while chunks are read
         self._sound: dict[int, bool] = {}
         self.cut = rest != 0
         if self.cut:
-            problems.note(
+            problems.add(
                 f"{self.name}: truncated inside a chunk; {rest} bytes at its end are ignored"
             )
 
@@ -73,7 +73,7 @@ class LogFile:
             content.read(room, chunk * layout.chunk_bytes)
         return headers
 
-    def _copy(self, content: Content) -> None:
+    def _copy_ring(self, content: Content) -> None:
         """Copy a ring into memory in a consistent state.
 
         Chunks that change in every attempt are dropped.
@@ -82,10 +82,10 @@ class LogFile:
         """
         size = self.layout.chunk_bytes
         changed = np.zeros(0, np.bool_)
-        for _ in range(COPIES):
-            held = read_bytes(content, 0, self.chunks * size)
-            self.chunks = len(held) // size
-            self.file = Kept(self.name, held)
+        for _ in range(COPY_ATTEMPTS):
+            copy = read_bytes(content, 0, self.chunks * size)
+            self.chunks = len(copy) // size
+            self.file = MemoryFile(self.name, copy)
             before = self.headers[: self.chunks]
             self.headers = self._read_headers(content)
             changed = (before["magic"] != self.headers["magic"]) | (
@@ -95,7 +95,7 @@ class LogFile:
                 return
         self.headers["magic"][changed] = 0
 
-    def head(self, chunk: int) -> dict[str, int]:
+    def read_header(self, chunk: int) -> dict[str, int]:
         """Return the present header fields of a chunk, or {} if it no longer exists."""
         layout = self.layout
         try:
@@ -108,35 +108,37 @@ class LogFile:
         fields = np.frombuffer(head, layout.header)[0]
         return {str(name): int(fields[name]) for name in layout.header.names or ()}
 
-    def serial(self, chunk: int) -> int:
+    def read_serial(self, chunk: int) -> int:
         """Return the present serial number of a chunk, or -1 if it no longer exists."""
-        return self.head(chunk).get("serial", -1)
+        return self.read_header(chunk).get("serial", -1)
 
-    def is_sound(self, chunk: int) -> bool:
+    def is_intact(self, chunk: int) -> bool:
         """Return whether a chunk is intact as far as detectable; checks each chunk once.
 
         A live window has no checksum, nor has the window of a process that died.
         """
         if chunk not in self._sound:
             size = self.layout.chunk_bytes
-            whole = self.file.is_whole(chunk * size, size)
-            self._sound[chunk] = whole and (not self.layout.checked or self._has_its_sum(chunk))
+            whole = self.file.is_intact(chunk * size, size)
+            self._sound[chunk] = whole and (
+                not self.layout.has_checksums or self._matches_checksum(chunk)
+            )
             self.damaged |= not self._sound[chunk]
         return self._sound[chunk]
 
-    def _has_its_sum(self, chunk: int) -> bool:
+    def _matches_checksum(self, chunk: int) -> bool:
         head, size = self.headers[chunk], self.layout.chunk_bytes
         known = int(head["check"])
         if known == 0:
             return int(head["window"]) != 0
         try:
-            content = self._bytes(chunk * size, size)
+            content = self._read_bytes(chunk * size, size)
         except OSError:
             return False
         whole = len(content) == size and size % 8 == 0
-        return whole and chunk_sum(content, self.layout.check_at) == known
+        return whole and compute_checksum(content, self.layout.checksum_offset) == known
 
-    def _bytes(self, offset: int, size: int) -> bytes:
+    def _read_bytes(self, offset: int, size: int) -> bytes:
         """Return some bytes of the file; fewer if the file was truncated."""
         with self.file.open() as content:
             return read_bytes(content, offset, size)
@@ -154,8 +156,8 @@ class LogFile:
             with self.file.open() as content:
                 for chunk, start, stop in pieces:
                     offset = chunk * layout.chunk_bytes + layout.header_bytes + start * width
-                    room = view[filled : filled + (stop - start) * width]
-                    filled += content.read(room, offset) // width * width
+                    part_size = view[filled : filled + (stop - start) * width]
+                    filled += content.read(part_size, offset) // width * width
         except OSError as error:
             raise TraceError(f"{self.name}: cannot be read: {error.strerror}") from None
         records: Array = raw[:filled].view(layout.record)
@@ -174,18 +176,18 @@ class Chunk:
 
     def first_ns(self) -> int | None:
         """Return the entry time of its first call on its node's clock, or None without calls."""
-        records = self.log.read([(self.index, 0, min(16, self.log.layout.records))])
+        records = self.log.read([(self.index, 0, min(16, self.log.layout.capacity))])
         times = records["enter_ns"][(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         return int(times[0]) if len(times) else None
 
     def last_ns(self) -> int:
         """Return the end of its last call on its node's clock, or 0 if unknown."""
-        records = self.log.read([(self.index, 0, self.log.layout.records)])
+        records = self.log.read([(self.index, 0, self.log.layout.capacity)])
         used = records[(records["kind"] >= CALL) & (records["kind"] <= COMPLETION)]
         if len(used):
             # Not the maximum, because one damaged time would become the length of the run.
             return max(int(used["enter_ns"][-1]), int(used["exit_ns"][-1]))
-        longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST)
+        longest = (records["kind"] == EXTENSION) & (records["sequence"] == LONGEST_CALL)
         return int(records["enter_ns"][longest].max(initial=0))
 
     def is_summed(self) -> bool:
@@ -193,10 +195,10 @@ class Chunk:
         first = self.log.read([(self.index, 0, 1)])
         return bool(len(first)) and int(first["kind"][0]) in (SUMMARY, STATISTICS)
 
-    def moved_on(self) -> bool:
+    def was_reused(self) -> bool:
         """Return whether a live window was reused for the next chunk since its header was read."""
-        kept = self.log.file is not self.log.source
-        return self.live and not kept and self.log.serial(self.index) != self.serial
+        serial = self.log.file is not self.log.source
+        return self.live and not serial and self.log.read_serial(self.index) != self.serial
 
 
 @dataclass
@@ -212,15 +214,15 @@ class Logs:
     threads: dict[tuple[int, int], list[Chunk]]
     dropped: dict[tuple[int, int], int]
     files: int
-    cut: bool
-    spent: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    truncated: bool
+    outside_ns: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     opened: list[LogFile] = field(default_factory=list)
-    inside: dict[tuple[int, int], int] = field(default_factory=dict)
+    open_call_class: dict[tuple[int, int], int] = field(default_factory=dict)
     signals: dict[int, int] = field(default_factory=dict)
     tasks: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
-    def damaged(self) -> bool:
+    def is_damaged(self) -> bool:
         """True if any log was found damaged while it was read."""
         return any(log.damaged for log in self.opened)
 
@@ -231,42 +233,42 @@ def open_logs(folder: Path, limit: int, problems: Problems, live: bool = False) 
     live: whether the job may be running.
     """
     logs = Logs({}, {}, 0, False)
-    for file in files_in(folder, ".log"):
+    for file in list_files(folder, ".log"):
         try:
             log = LogFile(file, problems, live)
         except TraceError as error:
-            problems.note(str(error))
-            logs.cut = True
+            problems.add(str(error))
+            logs.truncated = True
             continue
         logs.files += 1
         logs.opened.append(log)
-        logs.cut |= log.cut
-        _sort_chunks(log, limit, logs, problems)
+        logs.truncated |= log.cut
+        _add_chunks(log, limit, logs, problems)
     for key, chunks in logs.threads.items():
-        logs.threads[key] = _in_order(key, chunks, problems)
+        logs.threads[key] = _sort_by_serial(key, chunks, problems)
         if logs.threads[key][-1].log.layout.ring_bytes:
-            logs.threads[key] = _newest(logs.threads[key])
+            logs.threads[key] = _after_last_gap(logs.threads[key])
             continue
         serials = [-1, *(c.serial for c in logs.threads[key])]
         lost = serials[-1] - len(serials) + 2
         if lost:
-            problems.note(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
-            logs.cut = True
+            problems.add(f"rank {key[0]}: {lost} chunks of thread {key[1]} are missing")
+            logs.truncated = True
     return logs
 
 
-def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> None:
+def _add_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> None:
     headers = log.headers
     used = np.flatnonzero(headers["magic"] == MAGIC)
     foreign = int((headers["magic"] != 0).sum()) - len(used)
     if foreign > 0:
-        problems.note(f"{log.name}: {foreign} chunks are damaged and ignored")
-        logs.cut = True
-    told = set(headers.dtype.names or ()) >= {f"{name}_ns" for name in SPENT}
+        problems.add(f"{log.name}: {foreign} chunks are damaged and ignored")
+        logs.truncated = True
+    told = set(headers.dtype.names or ()) >= {f"{name}_ns" for name in OUTSIDE_CLASSES}
     wild = int((headers["rank"][used].astype(np.int64) >= limit).sum())
     if wild:
-        problems.note(f"{log.name}: {wild} chunks of ranks that do not exist are ignored")
-        logs.cut = True
+        problems.add(f"{log.name}: {wild} chunks of ranks that do not exist are ignored")
+        logs.truncated = True
     for index in used.tolist():
         head = headers[index]
         rank, thread = int(head["rank"]), int(head["thread"])
@@ -276,7 +278,7 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
         chunk = Chunk(log, index, int(head["serial"]), int(head["window"]) != 0, thread)
         logs.threads.setdefault(key, []).append(chunk)
         if chunk.live and {"inside", "signal"} <= set(headers.dtype.names or ()):
-            logs.inside[key] = min(int(head["inside"]), len(INSIDE)) - 1
+            logs.open_call_class[key] = min(int(head["inside"]), len(CALL_CLASSES)) - 1
             if int(head["signal"]):
                 logs.signals[rank] = int(head["signal"])
             if "task" in (headers.dtype.names or ()):
@@ -285,16 +287,16 @@ def _sort_chunks(log: LogFile, limit: int, logs: Logs, problems: Problems) -> No
         if dropped < 1 << 48:
             logs.dropped[key] = max(logs.dropped.get(key, 0), dropped)
         else:
-            problems.note(f"{log.name}: a chunk has a damaged count of dropped records")
+            problems.add(f"{log.name}: a chunk has a damaged count of dropped records")
         if told:
-            spent = [int(head[f"{name}_ns"]) for name in SPENT]
+            spent = [int(head[f"{name}_ns"]) for name in OUTSIDE_CLASSES]
             if all(0 <= ns < 1 << 62 for ns in spent):
-                logs.spent[key] = list(map(max, spent, logs.spent.get(key, spent)))
+                logs.outside_ns[key] = list(map(max, spent, logs.outside_ns.get(key, spent)))
             else:
-                problems.note(f"{log.name}: a chunk has damaged times")
+                problems.add(f"{log.name}: a chunk has damaged times")
 
 
-def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
+def _sort_by_serial(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> list[Chunk]:
     """Sort chunks by serial number; a chunk replaces the live window that it was copied from."""
     best: dict[int, Chunk] = {}
     for chunk in chunks:
@@ -302,11 +304,11 @@ def _in_order(key: tuple[int, int], chunks: list[Chunk], problems: Problems) -> 
         if known is None or (known.live and not chunk.live):
             best[chunk.serial] = chunk
         elif known.live == chunk.live:
-            problems.note(f"rank {key[0]}: two chunks have the same number; the second is ignored")
+            problems.add(f"rank {key[0]}: two chunks have the same number; the second is ignored")
     return sorted(best.values(), key=lambda c: c.serial)
 
 
-def _newest(chunks: list[Chunk]) -> list[Chunk]:
+def _after_last_gap(chunks: list[Chunk]) -> list[Chunk]:
     """Return the chunks of a ring after its last gap; earlier chunks are being overwritten."""
     first = len(chunks) - 1
     while first > 0 and chunks[first - 1].serial == chunks[first].serial - 1:

@@ -13,26 +13,26 @@ from typing import Any
 from mpiprof.interface.format_units import format_time
 
 # Maximum time of an empty message, and of one byte, on a working link, in ns.
-SLOWEST = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
-FASTEST = 0.002  # ns per byte; no processor copies 500 GB/s
-NAMES = {"within": "within a node", "between": "between nodes"}
+SLOWEST_LINK = {"within": (50e3, 20.0), "between": (20e6, 1000.0)}
+MIN_BETA_NS = 0.002  # ns per byte; no processor copies 500 GB/s
+LINK_NAMES = {"within": "within a node", "between": "between nodes"}
 # Exchanges of small messages overlap, but a ping-pong waits for each message. A sound node has
 # shown one way 2.4 times as long as both ways. Both ways take at most as long as two single ways.
-MOST_ONE, MOST_BOTH = 5.0, 4.0
+MAX_FACTOR_ONE, MAX_FACTOR_BOTH = 5.0, 4.0
 # Minimum number of rounds in which no other process had the core, and maximum ratio of the median
 # round time to T. Within both, T repeats within 30 % (docs/results/message-times.md).
-FEWEST_ROUNDS, MOST_SPREAD = 4, 1.3
+MIN_REPETITIONS, MAX_SPREAD = 4, 1.3
 
 
-def fault(table: Any) -> str:
+def find_fault(table: Any) -> str:
     """Return why a machine table is unusable, or "" if it is usable or absent."""
     if not isinstance(table, Mapping):
         return ""
-    found = (_fault(name, table.get(name)) for name in SLOWEST)
+    found = (_find_link_fault(name, table.get(name)) for name in SLOWEST_LINK)
     return next((why for why in found if why), "")
 
 
-def _fault(name: str, link: Any) -> str:
+def _find_link_fault(name: str, link: Any) -> str:
     if not isinstance(link, Mapping):
         return ""
     try:
@@ -40,43 +40,43 @@ def _fault(name: str, link: Any) -> str:
         ones = [float(time) for time in link.get("one_way_ns") or ()]
         boths = [float(time) for time in link.get("both_ways_ns") or ()]
     except (KeyError, TypeError, ValueError):
-        return f"the table {NAMES[name]} is damaged"
-    most_alpha, most_beta = SLOWEST[name]
+        return f"the table {LINK_NAMES[name]} is damaged"
+    most_alpha, most_beta = SLOWEST_LINK[name]
     empty = max([alpha, *ones[:1]])
     if not 0 <= empty <= most_alpha:
-        return f"{format_time(empty)} for an empty message {NAMES[name]}"
+        return f"{format_time(empty)} for an empty message {LINK_NAMES[name]}"
     if beta > most_beta:
-        return f"{1000 / beta:.2g} MB/s {NAMES[name]}"
-    unsteady = _unsteady(name, link)
+        return f"{1000 / beta:.2g} MB/s {LINK_NAMES[name]}"
+    unsteady = _find_unsteadiness(name, link)
     if unsteady:  # checked first, because impossible times follow from unsteady rounds
         return unsteady
-    if not beta >= FASTEST:
-        return f"large messages are not slower than small ones {NAMES[name]}"
+    if not beta >= MIN_BETA_NS:
+        return f"large messages are not slower than small ones {LINK_NAMES[name]}"
     for one, both in zip(ones, boths, strict=False):
-        if not one > 0 < both or one > MOST_ONE * both:
-            return f"one way takes {_times(one, both)} times as long as both ways {NAMES[name]}"
-        if both > MOST_BOTH * one:
-            return f"both ways take {_times(both, one)} times as long as one way {NAMES[name]}"
+        if not one > 0 < both or one > MAX_FACTOR_ONE * both:
+            return f"one way takes {_times_larger(one, both)} times as long as both ways {LINK_NAMES[name]}"
+        if both > MAX_FACTOR_BOTH * one:
+            return f"both ways take {_times_larger(both, one)} times as long as one way {LINK_NAMES[name]}"
     return ""
 
 
-def _unsteady(name: str, link: Mapping[str, Any]) -> str:
+def _find_unsteadiness(name: str, link: Mapping[str, Any]) -> str:
     """Return why times would not repeat, as far as the table describes the measurement; else ""."""
     try:
         sizes = [int(size) for size in link.get("sizes") or ()]
         rounds = [int(count) for count in link.get("undisturbed_rounds") or ()]
         spreads = [float(spread) for spread in link.get("spread") or ()]
     except (TypeError, ValueError):
-        return f"the table {NAMES[name]} is damaged"
+        return f"the table {LINK_NAMES[name]} is damaged"
     # Between nodes a message takes so long that another process may use the core meanwhile.
-    if name == "within" and rounds and min(rounds) < FEWEST_ROUNDS:
+    if name == "within" and rounds and min(rounds) < MIN_REPETITIONS:
         most = f"all but {min(rounds)}" if min(rounds) else "all"
-        return f"other processes used the cores in {most} of the repetitions {NAMES[name]}"
+        return f"other processes used the cores in {most} of the repetitions {LINK_NAMES[name]}"
     for size, spread in zip(sizes, spreads, strict=False):
-        if not spread <= MOST_SPREAD:
-            return f"repetitions of {size} B differ by a factor of {spread:.1f} {NAMES[name]}"
+        if not spread <= MAX_SPREAD:
+            return f"repetitions of {size} B differ by a factor of {spread:.1f} {LINK_NAMES[name]}"
     return ""
 
 
-def _times(long: float, short: float) -> str:
+def _times_larger(long: float, short: float) -> str:
     return f"{long / short:.0f}" if short > 0 and math.isfinite(long) else "no"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 # From glibc's malloc.h. MMAP_THRESHOLD is limited to 32 MB.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-KEPT = {TRIM_THRESHOLD: 128 << 20, MMAP_THRESHOLD: 32 << 20}  # bytes
+THRESHOLDS = {TRIM_THRESHOLD: 128 << 20, MMAP_THRESHOLD: 32 << 20}  # bytes
 
 
 @functools.cache
-def keep_freed() -> None:
+def retain_freed_memory() -> None:
     """Make this process reuse freed memory, instead of returning it to the system at once.
 
     Reading a trace allocates one large array after another. The page faults of each new array would
@@ -24,12 +24,12 @@ def keep_freed() -> None:
 
     change = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
     if change is not None:
-        for option, value in KEPT.items():
+        for option, value in THRESHOLDS.items():
             change(option, value)
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Create many objects without garbage collection in between.
 
     The tables of 4096 ranks are read in 0.8 s, not 1.3 s.

@@ -16,16 +16,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpiprof.trace.batch import BEFORE, Batch, Before
+from mpiprof.trace.batch import BEFORE_COLUMNS, Batch, Before
 from mpiprof.trace.metadata import Communicator, Shape
-from mpiprof.trace.rank_arrays import Block, column, join, pairs
+from mpiprof.trace.rank_arrays import Block, concatenate, distinct_pairs, get_column
 from mpiprof.trace.stream import RankStream
 from mpiprof.trace.types import CALL, COMPLETION, START, SUMMARY, Array, Bool, Int, Problems
 
 NEVER = np.iinfo(np.int64).max
-Passed = Mapping[tuple[int, int], int] | None  # see Matcher
-BATCH = 1 << 21  # records per rank and pass (whole chunks); fits a cache
-LONGEST_READ = 16368  # records per rank and pass, in whole chunks; they fit into a cache
+Sequences = Mapping[tuple[int, int], int] | None  # see Matcher
+BATCH_RECORDS = 1 << 21  # records per rank and pass (whole chunks); fits a cache
+MAX_READ_RECORDS = 16368  # records per rank and pass, in whole chunks; they fit into a cache
 
 
 def is_nonblocking(operation: str) -> bool:
@@ -33,7 +33,7 @@ def is_nonblocking(operation: str) -> bool:
     return operation.startswith("i") and not operation.startswith(("init", "inter"))
 
 
-def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
+def _stack_blocks(blocks: list[Block], communicator: Communicator) -> Batch:
     """Stack blocks of blocking calls, one per member and sorted by sequence, into a batch."""
     first = blocks[0].sequence
     same = all(
@@ -42,58 +42,58 @@ def _stack(blocks: list[Block], communicator: Communicator) -> Batch:
     )
     sequence = first if same else np.unique(np.concatenate([b.sequence for b in blocks]))
     size = (len(blocks), len(sequence))
-    arrival, finish = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    arrival_ns, exit_ns = np.zeros(size, np.int64), np.zeros(size, np.int64)
     shape = np.full(size, -1, np.int32)
-    sent = _optional(blocks, "sent", size)
-    received = _optional(blocks, "received", size)
-    chosen = any(b.choice is not None for b in blocks)
-    choice = np.zeros(size[1], np.uint8) if chosen else None
-    told = any(b.before_exit is not None for b in blocks)
-    before = {name: np.full(size, -1, np.int64) for name in BEFORE} if told else {}
+    sent = _matrix_if_present(blocks, "sent", size)
+    received = _matrix_if_present(blocks, "received", size)
+    has_choice = any(b.choice is not None for b in blocks)
+    choice = np.zeros(size[1], np.uint8) if has_choice else None
+    has_before = any(b.before_exit is not None for b in blocks)
+    before = {name: np.full(size, -1, np.int64) for name in BEFORE_COLUMNS} if has_before else {}
     for row, block in enumerate(blocks):
         at: slice | Int = slice(None) if same else np.searchsorted(sequence, block.sequence)
-        arrival[row, at] = block.enter
-        finish[row, at] = block.exit
+        arrival_ns[row, at] = block.enter_ns
+        exit_ns[row, at] = block.exit_ns
         shape[row, at] = block.shape
         for matrix, values in ((sent, block.sent), (received, block.received)):
             if matrix is not None and values is not None:
                 matrix[row, at] = values
         for name, matrix in before.items():
-            matrix[row, at] = column(block, BEFORE[name])
+            matrix[row, at] = get_column(block, BEFORE_COLUMNS[name])
         if choice is not None:
-            choice[at] = np.maximum(choice[at], column(block, "choice"))
-    whole = bool(finish.min(initial=1) != 0)
-    elapsed = finish - arrival
-    if not whole:
-        elapsed[finish == 0] = 0
+            choice[at] = np.maximum(choice[at], get_column(block, "choice"))
+    complete = bool(exit_ns.min(initial=1) != 0)
+    elapsed_ns = exit_ns - arrival_ns
+    if not complete:
+        elapsed_ns[exit_ns == 0] = 0
     number = sequence.astype(np.int64)
     return Batch(
         communicator,
         number,
         np.zeros(len(number), np.int64),
-        arrival,
-        arrival,
-        finish,
-        elapsed,
+        arrival_ns,
+        arrival_ns,
+        exit_ns,
+        elapsed_ns,
         shape,
         sent,
         received,
-        whole,
-        Before(**before) if told else None,
+        complete,
+        Before(**before) if has_before else None,
         choice,
     )
 
 
-def _optional(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | None:
+def _matrix_if_present(blocks: list[Block], name: str, size: tuple[int, int]) -> Int | None:
     if all(getattr(b, name) is None for b in blocks):
         return None
     return np.full(size, -1, np.int64)
 
 
-class _Lane:
+class _BlockingLane:
     """Blocking calls of one communicator that wait until all members have passed them."""
 
-    def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
+    def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
         self.communicator = communicator
         self.problems = problems
         self.passed = passed
@@ -103,52 +103,52 @@ class _Lane:
         self.first = np.full(len(communicator.ranks), NEVER)
         self.lost = np.zeros(len(communicator.ranks), np.int64)  # since the last _ready
 
-    def seen(self, rank: int, block: Block) -> None:
+    def record_progress(self, rank: int, block: Block) -> None:
         """Record the progress of a rank on this communicator."""
         i = self.column[rank]
         self.last[i] = max(int(self.last[i]), int(block.sequence.max()))
         if self.passed is not None:
             self.first[i] = min(int(self.first[i]), int(block.sequence.min()))
 
-    def _held_from(self) -> int:
+    def _complete_from(self) -> int:
         """Return the first sequence number from which all members' rings are complete."""
         if self.passed is None:
             return 0
-        after = _counted(self.communicator, self.passed) + 1
+        after = _last_sequences(self.communicator, self.passed) + 1
         return int(np.where(self.first < NEVER, self.first, after).max(initial=0))
 
-    def put(self, rank: int, block: Block) -> None:
+    def add(self, rank: int, block: Block) -> None:
         self.queues[self.column[rank]].append(block)
 
-    def ready(self, done: Bool) -> Batch | None:
+    def take_ready(self, done: Bool) -> Batch | None:
         """Return all instances that every member has passed; `done`: members at their end."""
         horizon = int(np.where(done, NEVER, self.last).min())
-        held_from = self._held_from() if horizon >= 0 else 0
+        complete_from = self._complete_from() if horizon >= 0 else 0
         taken: list[Block] = []
         for i, queue in enumerate(self.queues):
             if not queue:
                 taken.append(EMPTY)
                 continue
-            block = self._sorted(join(queue))
+            block = self._sort_block(concatenate(queue))
             count = int(np.searchsorted(block.sequence, horizon, "right"))
-            lost = int(np.searchsorted(block.sequence[:count], held_from))
+            lost = int(np.searchsorted(block.sequence[:count], complete_from))
             self.lost[i] += lost
             taken.append(block.take(slice(lost, count)))
             self.queues[i] = [block.take(slice(count, None))] if count < len(block) else []
         if not any(map(len, taken)):
             return None
-        return _stack(taken, self.communicator)
+        return _stack_blocks(taken, self.communicator)
 
-    def _sorted(self, block: Block) -> Block:
+    def _sort_block(self, block: Block) -> Block:
         sequence = block.sequence
         if bool((sequence[1:] > sequence[:-1]).all()):
             return block
-        self.problems.note("sequence numbers of a rank repeat or go backwards")
+        self.problems.add("sequence numbers of a rank repeat or go backwards")
         _, first = np.unique(sequence, return_index=True)
         return block.take(first)
 
 
-def _counted(communicator: Communicator, passed: Mapping[tuple[int, int], int]) -> Int:
+def _last_sequences(communicator: Communicator, passed: Mapping[tuple[int, int], int]) -> Int:
     """Return the last sequence number of each member on the communicator, from its totals."""
     known = [passed.get((rank, communicator.index), -1) for rank in communicator.ranks.tolist()]
     return np.array(known, np.int64)
@@ -159,13 +159,13 @@ EMPTY = Block(
 )
 
 
-class _Pool:
+class _NonblockingPool:
     """Nonblocking calls, starts of persistent operations, and their completions.
 
     passed: as in Matcher. A ring may have lost the records of a member's early instances.
     """
 
-    def __init__(self, communicator: Communicator, problems: Problems, passed: Passed) -> None:
+    def __init__(self, communicator: Communicator, problems: Problems, passed: Sequences) -> None:
         self.communicator = communicator
         self.problems = problems
         self.passed = passed
@@ -174,36 +174,36 @@ class _Pool:
         self.size = 0
         self.left = 0  # records that remained after the last call of `ready`
 
-    def put(self, column_: int, block: Block) -> None:
+    def add(self, column_: int, block: Block) -> None:
         self.blocks.append(block)
         self.ranks.append(np.full(len(block), column_, np.int32))
         self.size += len(block)
 
-    def worth_a_look(self) -> bool:
+    def may_have_ready(self) -> bool:
         return self.size > 2 * self.left + 4096 + 64 * len(self.communicator.ranks)
 
-    def ready(self, last: Int, done: Bool) -> Batch | None:
+    def take_ready(self, last: Int, done: Bool) -> Batch | None:
         """Return all complete instances, to which no more records can belong."""
         if not self.blocks:
             return None
-        block, member = join(self.blocks), np.concatenate(self.ranks)
-        sequence, start, instance = pairs(block.sequence, column(block, "start"))
+        block, member = concatenate(self.blocks), np.concatenate(self.ranks)
+        sequence, start, instance = distinct_pairs(block.sequence, get_column(block, "start"))
         members = len(self.communicator.ranks)
-        opener = column(block, "kind") != COMPLETION
+        opener = get_column(block, "kind") != COMPLETION
         opened, closed = (
-            self._where(instance, member, chosen, (members, len(sequence)))
+            self._index_matrix(instance, member, chosen, (members, len(sequence)))
             for chosen in (opener, ~opener)
         )
         # A missing opener can still come unless its rank has ended or counted past it.
         hopeless = done[:, None] | ((last[:, None] >= sequence) & (start == 0))
         final = ((opened >= 0) | hopeless).all(0)
         final &= ((closed >= 0) | done[:, None] | ((opened < 0) & hopeless)).all(0)
-        kept = ~final[instance]
-        self.blocks = [block.take(kept)] if kept.any() else []
-        self.ranks = [member[kept]] if kept.any() else []
-        self.size = self.left = int(kept.sum())
+        remaining = ~final[instance]
+        self.blocks = [block.take(remaining)] if remaining.any() else []
+        self.ranks = [member[remaining]] if remaining.any() else []
+        self.size = self.left = int(remaining.sum())
         if self.passed is not None:
-            come = np.maximum(last, _counted(self.communicator, self.passed))
+            come = np.maximum(last, _last_sequences(self.communicator, self.passed))
             due = (start == 0) & (sequence > come[:, None])  # not yet reached
             final &= ((opened >= 0) | due).all(0)
         final &= (opened >= 0).any(0)  # a completion without a recorded call is no instance
@@ -212,49 +212,55 @@ class _Pool:
         # A mask as an index would lay out the result instance by instance. Lanes lay it out rank by
         # rank, and sums of floats depend on the memory order.
         opened, closed = (np.compress(final, where, axis=1) for where in (opened, closed))
-        return self._batch(block, opened, closed, sequence[final], start[final])
+        return self._to_batch(block, opened, closed, sequence[final], start[final])
 
-    def _where(self, instance: Array, member: Array, chosen: Bool, size: tuple[int, int]) -> Int:
+    def _index_matrix(
+        self, instance: Array, member: Array, chosen: Bool, size: tuple[int, int]
+    ) -> Int:
         """Return a matrix of record indices, -1 without a record; the earliest record counts."""
         where = np.full(size, -1, np.int64)
         index = np.flatnonzero(chosen)[::-1]
         where[member[index], instance[index]] = index
         if int((where >= 0).sum()) < len(index):
-            self.problems.note("nonblocking operations appear twice; the first record is used")
+            self.problems.add("nonblocking operations appear twice; the first record is used")
         return where
 
-    def _batch(self, block: Block, opened: Int, closed: Int, sequence: Int, start: Int) -> Batch:
+    def _to_batch(self, block: Block, opened: Int, closed: Int, sequence: Int, start: Int) -> Batch:
         def pick(values: Array, where: Int, missing: int) -> Int:
             return np.where(where >= 0, values[where], missing).astype(np.int64)
 
         done = (closed >= 0) & (opened >= 0)
-        share = column(block, "share")
-        call_ns = np.maximum(pick(block.exit, opened, 0) - pick(block.enter, opened, 0), 0)
-        wait_ns = (pick(block.exit, closed, 0) - pick(block.enter, closed, 0)) // np.maximum(
+        share = get_column(block, "share")
+        call_ns = np.maximum(pick(block.exit_ns, opened, 0) - pick(block.enter_ns, opened, 0), 0)
+        wait_ns = (pick(block.exit_ns, closed, 0) - pick(block.enter_ns, closed, 0)) // np.maximum(
             pick(share, closed, 1), 1
         )
-        finish = np.where(done, pick(block.exit, closed, 0), 0)
+        exit_ns = np.where(done, pick(block.exit_ns, closed, 0), 0)
         # The time of a Wait call is divided equally among the operations that it completed.
-        begin = np.where(done, finish - wait_ns, 0)
+        begin_ns = np.where(done, exit_ns - wait_ns, 0)
         sent, received = (
-            None if getattr(block, name) is None else pick(column(block, name), opened, -1)
+            None if getattr(block, name) is None else pick(get_column(block, name), opened, -1)
             for name in ("sent", "received")
         )
-        told = block.before_exit is not None
-        before = {n: pick(column(block, c), opened, -1) for n, c in BEFORE.items() if told}
+        has_before = block.before_exit is not None
+        before = {
+            n: pick(get_column(block, c), opened, -1)
+            for n, c in BEFORE_COLUMNS.items()
+            if has_before
+        }
         return Batch(
             self.communicator,
             sequence,
             start,
-            pick(block.enter, opened, 0),
-            begin,
-            finish,
+            pick(block.enter_ns, opened, 0),
+            begin_ns,
+            exit_ns,
             np.where(done, call_ns + wait_ns, 0),
             pick(block.shape, opened, -1).astype(np.int32),
             sent,
             received,
             bool(done.all()),
-            Before(**before) if told else None,
+            Before(**before) if has_before else None,
             None if block.choice is None else pick(block.choice, opened, 0).max(0).astype(np.uint8),
         )
 
@@ -272,8 +278,8 @@ class Matcher:
         communicators: list[Communicator],
         shapes: list[Shape],
         problems: Problems,
-        batch: int = BATCH,
-        passed: Passed = None,
+        batch: int = BATCH_RECORDS,
+        passed: Sequences = None,
     ) -> None:
         self.streams = streams
         self.passed = passed
@@ -284,16 +290,16 @@ class Matcher:
         self.of_shape = np.array([s.communicator for s in shapes] + [0], narrow)
         self.slow = np.array([is_nonblocking(s.operation) for s in shapes] + [False], np.bool_)
         self.any_slow = bool(self.slow.any())
-        self.lanes: dict[int, _Lane] = {}
-        self.pools: dict[int, _Pool] = {}
-        self.count = min(max(batch // max(len(streams), 1), 128), LONGEST_READ)
+        self.lanes: dict[int, _BlockingLane] = {}
+        self.pools: dict[int, _NonblockingPool] = {}
+        self.count = min(max(batch // max(len(streams), 1), 128), MAX_READ_RECORDS)
         self.waiting: dict[int, int] = dict.fromkeys(streams, 0)
 
     def __iter__(self) -> Iterator[Batch]:
         alive = dict(self.streams)
         while alive:
             # A rank that is ahead pauses until its waiting records have been matched.
-            behind = [r for r in alive if self._held(r) < 2 * self.count] or list(alive)
+            behind = [r for r in alive if self._pending(r) < 2 * self.count] or list(alive)
             touched: set[int] = set()
             ended: set[int] = set()
             for rank in behind:
@@ -302,28 +308,28 @@ class Matcher:
                     del alive[rank]
                     ended.add(rank)
                 else:
-                    touched |= self._put(rank, block)
+                    touched |= self._distribute(rank, block)
             if ended:
-                touched |= {c for c in self.lanes if self._concerns(c, ended)}
+                touched |= {c for c in self.lanes if self._note_communicators(c, ended)}
             for index in sorted(touched):
-                yield from self._ready(index, alive, final=False)
+                yield from self._take_ready(index, alive, final=False)
         for index in sorted(self.lanes):
-            yield from self._ready(index, alive, final=True)
+            yield from self._take_ready(index, alive, final=True)
 
-    def _concerns(self, index: int, ranks: set[int]) -> bool:
+    def _note_communicators(self, index: int, ranks: set[int]) -> bool:
         return not ranks.isdisjoint(self.lanes[index].column)
 
-    def _held(self, rank: int) -> int:
+    def _pending(self, rank: int) -> int:
         return self.waiting[rank]
 
-    def _put(self, rank: int, block: Block) -> set[int]:
+    def _distribute(self, rank: int, block: Block) -> set[int]:
         """Distribute a block to its communicators, and return their indices."""
         if block.before_exit is None:
             block.outside = None  # batches have this column only with the previous record
         of = self.of_shape[block.shape]
         low, high = int(of.min()), int(of.max())
         if low == high:
-            return self._put_one(rank, low, block)
+            return self._add_records(rank, low, block)
         order = np.argsort(of, kind="stable")
         block, of = block.take(order), of[order]
         edges = np.flatnonzero(of[1:] != of[:-1]) + 1
@@ -331,61 +337,59 @@ class Matcher:
         stops = [*edges.tolist(), len(of)]
         touched: set[int] = set()
         for a, b in zip(starts, stops, strict=True):
-            touched |= self._put_one(rank, int(of[a]), block.take(slice(a, b)))
+            touched |= self._add_records(rank, int(of[a]), block.take(slice(a, b)))
         return touched
 
-    def _put_one(self, rank: int, index: int, block: Block) -> set[int]:
+    def _add_records(self, rank: int, index: int, block: Block) -> set[int]:
         communicator = self.communicators[index]
         lane = self.lanes.get(index)
         if lane is None:
-            lane = self.lanes[index] = _Lane(communicator, self.problems, self.passed)
-            self.pools[index] = _Pool(communicator, self.problems, self.passed)
+            lane = self.lanes[index] = _BlockingLane(communicator, self.problems, self.passed)
+            self.pools[index] = _NonblockingPool(communicator, self.problems, self.passed)
         if rank not in lane.column:
-            self.problems.note(
-                f"rank {rank}: calls on a communicator without this rank are ignored"
-            )
+            self.problems.add(f"rank {rank}: calls on a communicator without this rank are ignored")
             return set()
         kind = block.kind
         if kind is not None and bool((kind == CALL).all()):
             kind = block.kind = None
         if kind is not None or self.any_slow or block.start is not None:
-            kinds = column(block, "kind")
+            kinds = get_column(block, "kind")
             calls = kinds == CALL
             slow = (kinds == START) | (kinds == COMPLETION) | (calls & self.slow[block.shape])
-            kin = calls & ~slow & (column(block, "start") > 0)
-            if kin.any():
-                self._put_kin(lane.column[rank], self.pools[index], block.take(kin))
-                calls &= ~kin
+            mixed = calls & ~slow & (get_column(block, "start") > 0)
+            if mixed.any():
+                self._put_blocking(lane.column[rank], self.pools[index], block.take(mixed))
+                calls &= ~mixed
             if calls.any():
-                lane.seen(rank, block.take(calls))
+                lane.record_progress(rank, block.take(calls))
             if slow.any():
-                self.pools[index].put(lane.column[rank], block.take(slow))
+                self.pools[index].add(lane.column[rank], block.take(slow))
             fast = calls & ~slow & (kinds != SUMMARY)
             block = block.take(fast)
             block.kind = None
         else:
-            lane.seen(rank, block)
+            lane.record_progress(rank, block)
         if len(block):
-            lane.put(rank, block)
+            lane.add(rank, block)
             self.waiting[rank] += len(block)
         return {index}
 
     @staticmethod
-    def _put_kin(column_: int, pool: _Pool, block: Block) -> None:
+    def _put_blocking(column_: int, pool: _NonblockingPool, block: Block) -> None:
         """Add blocking calls to the pool, each as an opener and a completion."""
-        opened = replace(block, exit=np.where(block.exit == 0, 0, block.enter))
-        left = block.take(block.exit != 0)
+        opened = replace(block, exit_ns=np.where(block.exit_ns == 0, 0, block.enter_ns))
+        left = block.take(block.exit_ns != 0)
         left.kind = np.full(len(left), COMPLETION, np.uint8)
         left.share = None
-        pool.put(column_, opened)
+        pool.add(column_, opened)
         if len(left):
-            pool.put(column_, left)
+            pool.add(column_, left)
 
-    def _ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
+    def _take_ready(self, index: int, alive: Mapping[int, object], final: bool) -> Iterator[Batch]:
         lane, pool = self.lanes[index], self.pools[index]
         members = lane.communicator.ranks.tolist()
         done = np.array([final or r not in alive for r in members], np.bool_)
-        batch = lane.ready(done)
+        batch = lane.take_ready(done)
         taken, lane.lost = lane.lost, np.zeros_like(lane.lost)
         if batch is not None:
             taken += (batch.shape >= 0).sum(1)
@@ -394,7 +398,7 @@ class Matcher:
                 self.waiting[rank] -= count
         if batch is not None:
             yield batch
-        if final or pool.worth_a_look():
-            batch = pool.ready(lane.last, done)
+        if final or pool.may_have_ready():
+            batch = pool.take_ready(lane.last, done)
             if batch is not None:
                 yield batch

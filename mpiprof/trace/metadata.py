@@ -16,7 +16,7 @@ class Communicator:
     """A communicator as all its members see it; columns of matrices follow `ranks`.
 
     `groups` has the world ranks of the one group, or of both groups of an inter-communicator.
-    `ranks` is their concatenation. `local`: only this rank could be identified as a member.
+    `ranks` is their concatenation. `is_local`: only this rank could be identified as a member.
     """
 
     index: int
@@ -24,9 +24,9 @@ class Communicator:
     groups: tuple[Int, ...]
     ranks: Int
     size: int
-    local: bool
-    inter: bool
-    how: str
+    is_local: bool
+    is_inter: bool
+    origin: str
     parent: str | None
 
     @property
@@ -35,7 +35,7 @@ class Communicator:
         first, *second = self.groups
         return len(first), sum(map(len, second))
 
-    def column(self, rank: int) -> int:
+    def find_column(self, rank: int) -> int:
         """Return the column of a world rank, or -1 if it is no member."""
         return self._columns.get(rank, -1)
 
@@ -79,15 +79,15 @@ class Tables:
     sites: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
     communicators: list[Communicator] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    like: dict[int, int] = field(default_factory=dict)  # window or file to communicator
+    duplicates: dict[int, int] = field(default_factory=dict)  # window or file to communicator
     sources: dict[tuple[int, int], Int] = field(default_factory=dict)
     destinations: dict[tuple[int, int], Int] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
     shape_ids: dict[int, Int] = field(default_factory=dict)
-    where: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
+    presite_samples: dict[tuple[int, int, int, int], tuple[int, int]] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)  # bytes, if the log has reached it
     limited_ns: dict[int, int] = field(default_factory=dict)  # time of it, node clock
-    cut: bool = False
+    truncated: bool = False
 
     def shape_map(self, rank: int) -> Int:
         """Return an array from a rank's shape ids to indices in `shapes`, -1 for unknown ids."""

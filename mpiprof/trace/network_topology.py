@@ -17,30 +17,30 @@ from typing import Any
 from mpiprof.errors import TraceError
 
 FILE = "switches.txt"
-MOST_NODES = 1 << 20  # in one file
+MAX_NODES = 1 << 20  # in one file
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _ENTRY = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")  # of a node list; commas in [] do not separate
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def switch_of(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
+def find_switches(folder: Path, processes: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
     """Return the leaf switch of each rank with a known switch.
 
     Raises TraceError if `switches.txt` is unreadable.
     """
     file = folder / FILE
     if not file.is_file():
-        found = {rank: leaf(p["address"], p["host"]) for rank, p in processes.items()}
+        found = {rank: leaf_switch(p["address"], p["host"]) for rank, p in processes.items()}
     else:
         named = read(file)
         found = {
-            rank: named.get(p["host"]) or named.get(_short(p["host"]), "")
+            rank: named.get(p["host"]) or named.get(_short_host_name(p["host"]), "")
             for rank, p in processes.items()
         }
     return {rank: switch for rank, switch in sorted(found.items()) if switch}
 
 
-def leaf(address: tuple[str, str], host: str) -> str:
+def leaf_switch(address: tuple[str, str], host: str) -> str:
     """Return the leaf switch of a Slurm address (names, pattern), or "" if it is unusable.
 
     An address of another host is unusable: some launchers copy the first process's environment to
@@ -49,7 +49,11 @@ def leaf(address: tuple[str, str], host: str) -> str:
     names, kinds = address
     switches = kinds.split(".").count("switch")
     parts = names.split(".", switches)
-    if not switches or len(parts) <= switches or _short(parts[switches]) != _short(host):
+    if (
+        not switches
+        or len(parts) <= switches
+        or _short_host_name(parts[switches]) != _short_host_name(host)
+    ):
         return ""
     return parts[switches - 1]
 
@@ -67,7 +71,7 @@ def read(file: Path) -> dict[str, str]:
             continue  # a switch above other switches; its leaves have separate lines
         try:
             switch, nodes = fields["switchname"], fields["nodes"]
-            for node in _expanded(nodes, MOST_NODES - len(found)):
+            for node in _expand_nodes(nodes, MAX_NODES - len(found)):
                 found[node] = switch
         except (KeyError, ValueError) as error:
             raise TraceError(
@@ -77,20 +81,20 @@ def read(file: Path) -> dict[str, str]:
     return found
 
 
-def _expanded(nodes: str, most: int) -> Iterator[str]:
+def _expand_nodes(nodes: str, most: int) -> Iterator[str]:
     """Yield the names of a list such as `a[1-3,08],b`; raises ValueError beyond `most` names."""
     entries = _ENTRY.findall(nodes)
     if ",".join(entries) != nodes:
         raise ValueError("a bracket is not closed")
     for entry in entries:
-        for name in _names(entry):
+        for name in _expand_entry(entry):
             most -= 1
             if most < 0:
                 raise ValueError("too many nodes")
             yield name
 
 
-def _names(entry: str) -> Iterator[str]:
+def _expand_entry(entry: str) -> Iterator[str]:
     before, bracket, rest = entry.partition("[")
     inside, _, after = rest.partition("]")
     if not bracket:
@@ -102,9 +106,9 @@ def _names(entry: str) -> Iterator[str]:
             raise ValueError("not a range")
         low, high = found[1], found[2] or found[1]
         for number in range(int(low), int(high) + 1):
-            for end in _names(after):
+            for end in _expand_entry(after):
                 yield f"{before}{number:0{len(low)}}{end}"
 
 
-def _short(host: str) -> str:
+def _short_host_name(host: str) -> str:
     return host.partition(".")[0]

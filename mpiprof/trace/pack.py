@@ -30,20 +30,20 @@ import numpy as np
 from mpiprof.errors import MpiprofError, TraceError
 from mpiprof.interface.installation import install_command
 from mpiprof.trace import pack_codec
-from mpiprof.trace.checksum import line_is_sound
-from mpiprof.trace.layout import LONGEST_HEAD, Layout, parse_layout
+from mpiprof.trace.checksum import is_line_intact
+from mpiprof.trace.layout import MAX_HEAD_BYTES, Layout, parse_layout
 
-NAME = "trace.pack"
+FILE_NAME = "trace.pack"
 VERSION = 1
-LINE = {"format": "mpiprof pack", "version": VERSION}
-HELD = 1 << 27  # bytes of cached blocks; more if each thread needs one
-LAST_LINE = 256  # maximum bytes of the last line
-LARGEST = 1 << 30  # maximum plausible bytes of a frame
-PLAIN, COLUMNS = b"\0", b"\1"  # first byte of a block
+FORMAT_LINE = {"format": "mpiprof pack", "version": VERSION}
+CACHE_BYTES = 1 << 27  # bytes of cached blocks; more if each thread needs one
+LAST_LINE_BYTES = 256  # maximum bytes of the last line
+MAX_FRAME_BYTES = 1 << 30  # maximum plausible bytes of a frame
+PLAIN_BLOCK, COLUMNS_BLOCK = b"\0", b"\1"  # first byte of a block
 
 
 @cache
-def library() -> Any:
+def import_zstd() -> Any:
     """Return Python's zstd module, or its backport; raises MpiprofError if neither is installed."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
@@ -74,7 +74,7 @@ class Entry:
     lengths: list[int]
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         """Number of whole chunks, including the first."""
         return self.size // self.chunk_bytes
 
@@ -87,44 +87,44 @@ class Pack:
         self._blocks: OrderedDict[tuple[str, int], memoryview | None] = OrderedDict()
         self._lock = threading.Lock()
         try:
-            index = self._index()
-            self.members = [Member(self, Entry(**row)) for row in index["files"]]
+            index = self._read_index()
+            self.members = [PackedFile(self, Entry(**row)) for row in index["files"]]
             blocks = (m.entry.together * m.entry.chunk_bytes for m in self.members)
-            self._room = max(int(index["threads"]) * max(blocks, default=0), HELD)
+            self._room = max(int(index["threads"]) * max(blocks, default=0), CACHE_BYTES)
         except OSError as error:
             raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
-        except (ValueError, LookupError, TypeError, RecursionError, library().ZstdError):
+        except (ValueError, LookupError, TypeError, RecursionError, import_zstd().ZstdError):
             raise TraceError(f"{path}: damaged or truncated, so it cannot be read") from None
 
-    def _index(self) -> dict[str, Any]:
+    def _read_index(self) -> dict[str, Any]:
         with self.path.open("rb") as file:
-            first = file.readline(LAST_LINE).rstrip(b"\n")
-            if not line_is_sound(first) or json.loads(first)["format"] != LINE["format"]:
+            first = file.readline(LAST_LINE_BYTES).rstrip(b"\n")
+            if not is_line_intact(first) or json.loads(first)["format"] != FORMAT_LINE["format"]:
                 raise ValueError("no pack")
             if json.loads(first)["version"] > VERSION:
                 raise TraceError(
                     f"{self.path}: packed by a newer mpiprof; update mpiprof to read it"
                 )
-            file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE_BYTES, 0))
             last = file.read().rpartition(b"\n{")[2].rstrip(b"\n")
-            if not line_is_sound(b"{" + last):
+            if not is_line_intact(b"{" + last):
                 raise ValueError("no end")
             where = json.loads(b"{" + last)
-        content = self.frame(where["index"], where["bytes"], LARGEST)
+        content = self.read_frame(where["index"], where["bytes"], MAX_FRAME_BYTES)
         index: dict[str, Any] = json.loads(content)
         return index
 
-    def frame(self, at: int, length: int, largest: int) -> bytes:
+    def read_frame(self, offset: int, length: int, largest: int) -> bytes:
         """Return a frame's content.
 
         OSError if the frame is damaged or the content exceeds `largest`.
         """
         with self.path.open("rb", buffering=0) as file:
-            packed = os.pread(file.fileno(), length, at)
-        reader = library().ZstdDecompressor()
+            packed = os.pread(file.fileno(), length, offset)
+        reader = import_zstd().ZstdDecompressor()
         try:
             content: bytes = reader.decompress(packed, largest + 1)
-        except (library().ZstdError, EOFError):
+        except (import_zstd().ZstdError, EOFError):
             content, whole = b"", False
         else:
             whole = len(packed) == length and len(content) <= largest and reader.eof
@@ -132,7 +132,7 @@ class Pack:
             raise OSError(errno.EIO, "a part of the pack is damaged")
         return content
 
-    def kept(
+    def get_cached(
         self, key: tuple[str, int], make: Callable[[], memoryview | None]
     ) -> memoryview | None:
         """Return a block from the cache, or make it; None if the block is damaged."""
@@ -150,7 +150,7 @@ class Pack:
         return block
 
 
-class Member:
+class PackedFile:
     """A file in a pack; implements trace.files.File and Content."""
 
     def __init__(self, pack: Pack, entry: Entry) -> None:
@@ -158,92 +158,92 @@ class Member:
         self.name, self.size = entry.name, entry.size
         ends = entry.at + np.cumsum([0, *entry.lengths])
         self.starts: list[int] = ends.tolist()
-        blocks = -(-max(entry.chunks - 1, 0) // entry.together)
+        blocks = -(-max(entry.chunk_count - 1, 0) // entry.together)
         if len(entry.lengths) != 3 + blocks or not 0 <= entry.header_bytes < entry.chunk_bytes:
             raise ValueError("an impossible entry")
 
     @contextmanager
-    def open(self) -> Iterator[Member]:
+    def open(self) -> Iterator[PackedFile]:
         """Yield this object, which reads the packed bytes."""
         yield self
 
-    def _frame(self, number: int, size: int) -> bytes:
-        content = self.pack.frame(self.starts[number], self.entry.lengths[number], size)
+    def _read_frame(self, number: int, size: int) -> bytes:
+        content = self.pack.read_frame(self.starts[number], self.entry.lengths[number], size)
         if len(content) != size:
             raise OSError(errno.EIO, "a part of the pack is damaged")
         return content
 
     @cached_property
-    def _first(self) -> bytes:
-        return self._frame(0, min(self.entry.chunk_bytes, self.size))
+    def _read_first(self) -> bytes:
+        return self._read_frame(0, min(self.entry.chunk_bytes, self.size))
 
     @cached_property
-    def _heads(self) -> bytes:
-        return self._frame(1, max(self.entry.chunks - 1, 0) * self.entry.header_bytes)
+    def _read_headers(self) -> bytes:
+        return self._read_frame(1, max(self.entry.chunk_count - 1, 0) * self.entry.header_bytes)
 
     @cached_property
-    def _rest(self) -> bytes:
-        whole = max(self.entry.chunks, 1) * self.entry.chunk_bytes
-        return self._frame(2, max(self.size - whole, 0))
+    def _read_rest(self) -> bytes:
+        whole = max(self.entry.chunk_count, 1) * self.entry.chunk_bytes
+        return self._read_frame(2, max(self.size - whole, 0))
 
     @cached_property
-    def _layout(self) -> Layout:
-        return parse_layout(self._first[:LONGEST_HEAD], self.name)
+    def _parse_layout(self) -> Layout:
+        return parse_layout(self._read_first[:MAX_HEAD_BYTES], self.name)
 
-    def _block(self, number: int) -> memoryview | None:
+    def _read_block(self, number: int) -> memoryview | None:
         """Return the bodies of a block's chunks, or None if they are damaged."""
         entry = self.entry
-        count = min(entry.together, entry.chunks - 1 - number * entry.together)
+        count = min(entry.together, entry.chunk_count - 1 - number * entry.together)
         size = count * (entry.chunk_bytes - entry.header_bytes)
 
         def make() -> memoryview | None:
             try:
-                content = self._frame(3 + number, size + 1)
+                content = self._read_frame(3 + number, size + 1)
             except OSError:
                 return None
             rest = memoryview(content)[1:]
-            if content[:1] == PLAIN:
+            if content[:1] == PLAIN_BLOCK:
                 return rest
-            return pack_codec.bodies(rest, self._layout.record, count).reshape(-1).data
+            return pack_codec.join_columns(rest, self._parse_layout.record, count).reshape(-1).data
 
-        return self.pack.kept((self.name, number), make)
+        return self.pack.get_cached((self.name, number), make)
 
-    def is_whole(self, offset: int, size: int) -> bool:
+    def is_intact(self, offset: int, size: int) -> bool:
         """Return whether the blocks of these bytes are intact."""
         first, last = (
             offset // self.entry.chunk_bytes,
             (offset + size - 1) // self.entry.chunk_bytes,
         )
-        chunks = range(max(first, 1), min(last + 1, self.entry.chunks))
-        return all(self._block((c - 1) // self.entry.together) is not None for c in chunks)
+        chunks = range(max(first, 1), min(last + 1, self.entry.chunk_count))
+        return all(self._read_block((c - 1) // self.entry.together) is not None for c in chunks)
 
     def read(self, view: Any, offset: int) -> int:
         """Fill a view, with zeros for damaged blocks, and return the number of bytes."""
         done = 0
         while done < len(view) and offset + done < self.size:
-            part = self._part(offset + done, len(view) - done)
+            part = self._read_part(offset + done, len(view) - done)
             view[done : done + len(part)] = part
             done += len(part)
         return done
 
-    def _part(self, offset: int, most: int) -> memoryview | bytes:
+    def _read_part(self, offset: int, most: int) -> memoryview | bytes:
         """Return at least one and at most `most` bytes from an offset on."""
         entry = self.entry
         chunk, at = divmod(offset, entry.chunk_bytes)
         if chunk == 0:
-            return memoryview(self._first)[at : at + most]
-        if chunk >= entry.chunks:
-            at = offset - max(entry.chunks, 1) * entry.chunk_bytes
-            return memoryview(self._rest)[at : at + most]
+            return memoryview(self._read_first)[at : at + most]
+        if chunk >= entry.chunk_count:
+            at = offset - max(entry.chunk_count, 1) * entry.chunk_bytes
+            return memoryview(self._read_rest)[at : at + most]
         if at < entry.header_bytes:
             most = min(most, entry.header_bytes - at)
             at += (chunk - 1) * entry.header_bytes
-            return memoryview(self._heads)[at : at + most]
+            return memoryview(self._read_headers)[at : at + most]
         body = entry.chunk_bytes - entry.header_bytes
         number, within = divmod(chunk - 1, entry.together)
         at -= entry.header_bytes
         most = min(most, body - at)
-        block = self._block(number)
+        block = self._read_block(number)
         if block is None:
             return bytes(most)
         return block[within * body + at : within * body + at + most]

@@ -18,7 +18,7 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 TIMES = {"enter_ns", "exit_ns"}
 
 
-def fit(record: np.dtype[Any], body: int) -> bool:
+def is_encodable(record: np.dtype[Any], body: int) -> bool:
     """Return whether a chunk's body has only whole records, and a record only its fields."""
     sizes = [record[name].itemsize for name in record.names or ()]
     whole = sum(sizes) == record.itemsize and body % record.itemsize == 0
@@ -26,17 +26,17 @@ def fit(record: np.dtype[Any], body: int) -> bool:
     return whole and wide and set(sizes) <= UNSIGNED.keys()
 
 
-def planes(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
+def split_columns(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
     """Return the bytes of each column of the chunks' bodies (uint8, chunks x bytes)."""
-    columns = _columns(record, bodies)
+    columns = _column_views(record, bodies)
     enter, exit_ = columns["enter_ns"], columns["exit_ns"]
     # 0 for an open call, else the duration plus one.
     spans = np.where(exit_ == 0, np.uint64(0), exit_ - enter + np.uint64(1))
-    left = enter + _durations(spans)
+    left = enter + _decode_durations(spans)
     columns = {name: column.copy() for name, column in columns.items()}
     columns["enter_ns"][:, 1:] -= left[:, :-1]
     columns["exit_ns"] = spans
-    columns["sequence"][:, 1:] -= _columns(record, bodies)["sequence"][:, :-1]
+    columns["sequence"][:, 1:] -= _column_views(record, bodies)["sequence"][:, :-1]
     found = []
     for column in columns.values():
         split = np.ascontiguousarray(column).view(np.uint8).reshape(-1, column.itemsize)
@@ -44,19 +44,19 @@ def planes(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
     return found
 
 
-def bodies(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
+def join_columns(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
     """Return the bodies (uint8, chunks x bytes) from the joined result of `planes`."""
     out: Array = np.empty((chunks, len(content) // chunks), np.uint8)
-    columns, at = _columns(record, out), 0
+    columns, at = _column_views(record, out), 0
     each = out.shape[1] // record.itemsize * chunks
     decoded = {}
     for name, column in columns.items():
         width = column.itemsize
         part = np.frombuffer(content, np.uint8, each * width, at).reshape(width, each)
         at += each * width
-        decoded[name] = _joined(part).view(column.dtype).reshape(column.shape)
+        decoded[name] = _join_bytes(part).view(column.dtype).reshape(column.shape)
     enter, spans = decoded["enter_ns"], decoded["exit_ns"]
-    durations = _durations(spans)
+    durations = _decode_durations(spans)
     enter[:, 1:] += durations[:, :-1]
     columns["enter_ns"][:] = np.cumsum(enter, axis=1, out=enter)
     durations += enter
@@ -70,7 +70,7 @@ def bodies(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> A
     return out
 
 
-def _joined(parts: Array) -> Array:
+def _join_bytes(parts: Array) -> Array:
     """Return the bytes of numbers from their first bytes, their second bytes, and so on.
 
     Most numbers are small, so whole rows of bytes are 0 and are skipped.
@@ -82,12 +82,12 @@ def _joined(parts: Array) -> Array:
     return found
 
 
-def _durations(spans: Array) -> Array:
+def _decode_durations(spans: Array) -> Array:
     result: Array = np.maximum(spans, np.uint64(1)) - np.uint64(1)
     return result
 
 
-def _columns(record: np.dtype[Any], bodies: Array) -> dict[str, Array]:
+def _column_views(record: np.dtype[Any], bodies: Array) -> dict[str, Array]:
     """Return views of the bodies, one per field: unsigned numbers, chunks x records."""
     fields = {name: UNSIGNED[record[name].itemsize] for name in record.names or ()}
     offsets = [record.fields[name][1] for name in fields] if record.fields else []

@@ -37,8 +37,8 @@ class Block:
     """
 
     sequence: Array
-    enter: Int
-    exit: Int
+    enter_ns: Int
+    exit_ns: Int
     shape: Array
     outside: Int | None = None
     kind: Array | None = None
@@ -83,7 +83,7 @@ DEFAULTS = {
 }
 
 
-def column(block: Block, name: str) -> Array:
+def get_column(block: Block, name: str) -> Array:
     """Return a column, or an array of its default if the block has None."""
     value: Array | None = getattr(block, name)
     if value is None:
@@ -92,7 +92,7 @@ def column(block: Block, name: str) -> Array:
     return value
 
 
-def join(blocks: Sequence[Block]) -> Block:
+def concatenate(blocks: Sequence[Block]) -> Block:
     """Return the blocks, concatenated."""
     if len(blocks) == 1:
         return blocks[0]
@@ -101,11 +101,11 @@ def join(blocks: Sequence[Block]) -> Block:
         if all(getattr(b, name) is None for b in blocks):
             columns.append(None)
         else:
-            columns.append(np.concatenate([column(b, name) for b in blocks]))
+            columns.append(np.concatenate([get_column(b, name) for b in blocks]))
     return Block(*columns)
 
 
-def pairs(sequence: Array, start: Int) -> tuple[Int, Int, Int]:
+def distinct_pairs(sequence: Array, start: Int) -> tuple[Int, Int, Int]:
     """Return the distinct (sequence, n-th start) in order, and the index of each record's pair."""
     starts, number = np.unique(start, return_inverse=True)
     keys, instance = np.unique((sequence.astype(np.int64) << 31) + number, return_inverse=True)

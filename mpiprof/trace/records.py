@@ -12,13 +12,13 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.trace import clock as clocks_module
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.clock import Clock
-from mpiprof.trace.dataset import Dataset, dataset_in
+from mpiprof.trace.dataset import Dataset, open_dataset
 from mpiprof.trace.folder import Folder
-from mpiprof.trace.machine import fault
-from mpiprof.trace.match import BATCH, Matcher
-from mpiprof.trace.network_topology import switch_of
-from mpiprof.trace.rank_arrays import Block, column
-from mpiprof.trace.stream import FOREVER, SLACK, RankStream, Source
+from mpiprof.trace.machine import find_fault
+from mpiprof.trace.match import BATCH_RECORDS, Matcher
+from mpiprof.trace.network_topology import find_switches
+from mpiprof.trace.rank_arrays import Block, get_column
+from mpiprof.trace.stream import FOREVER_NS, SLACK_NS, RankStream, Source
 from mpiprof.trace.types import SUMMARY, Problems
 
 
@@ -40,7 +40,7 @@ class Records(Folder):
     @cached_property
     def machine_fault(self) -> str:
         """Reason why the measured message times are unusable; "" if they are usable."""
-        return fault(self.machine_table)
+        return find_fault(self.machine_table)
 
     @property
     def machine(self) -> dict[str, Any] | None:
@@ -51,52 +51,56 @@ class Records(Folder):
     # Nodes and clocks
 
     @cached_property
-    def node_of(self) -> dict[int, str]:
+    def node_ids(self) -> dict[int, str]:
         """Node id of each rank with a known process."""
         return {r: p["node"] for r, p in sorted(self.tables.processes.items())}
 
     @cached_property
-    def switch_of(self) -> dict[int, str]:
+    def switches(self) -> dict[int, str]:
         """Leaf switch of each rank, if known; raises TraceError (see trace/network_topology.py)."""
-        return switch_of(self.path, self.tables.processes)
+        return find_switches(self.path, self.tables.processes)
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """Number of nodes, at least 1."""
-        return max(len(set(self.node_of.values())), 1)
+        return max(len(set(self.node_ids.values())), 1)
 
     @cached_property
     def clocks(self) -> dict[str, Clock]:
         """The clock of each node."""
-        names = list(dict.fromkeys(self.node_of.values()))
+        names = list(dict.fromkeys(self.node_ids.values()))
         if len(names) < 2:
             return {name: Clock() for name in names}
         if self.dataset is not None:
             return self.dataset.clocks()
         corrected = self.meta.get("clock")
         if isinstance(corrected, dict) and isinstance(corrected.get("error_ns"), int):
-            return clocks_module.told(names, corrected["error_ns"])
-        led = {line["node"] for line in self.tables.clocks}
-        reference = self.node_of.get(0) or next((n for n in names if n not in led), names[0])
+            return clocks_module.shared_clock_identities(names, corrected["error_ns"])
+        leader_clocks = {line["node"] for line in self.tables.clocks}
+        reference = self.node_ids.get(0) or next(
+            (n for n in names if n not in leader_clocks), names[0]
+        )
         spans: dict[str, tuple[int, int]] = {}
         for rank, (first, last) in self._local_spans.items():
-            node = self.node_of.get(rank)
+            node = self.node_ids.get(rank)
             if node is not None:
                 known = spans.get(node, (first, last))
                 spans[node] = (min(first, known[0]), max(last, known[1]))
         for name in names:
             spans.setdefault(name, (0, 0))
-        bounds = clocks_module.instance_bounds(
-            self.batches(local_times=True), self._synchronising(), self.node_of, reference
+        bounds = clocks_module.compute_instance_bounds(
+            self.batches(local_times=True), self._synchronising_shapes(), self.node_ids, reference
         )
         clocks = clocks_module.build_clocks(
-            self.tables.clocks, self.node_of, reference, spans, bounds, self._found
+            self.tables.clocks, self.node_ids, reference, spans, bounds, self._found
         )
         return (
-            clocks if not isinstance(corrected, dict) else clocks_module.as_they_are(clocks, spans)
+            clocks
+            if not isinstance(corrected, dict)
+            else clocks_module.make_identity_clocks(clocks, spans)
         )
 
-    def _synchronising(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _synchronising_shapes(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each shape whether no rank leaves before the last arrival.
 
         In an irregular operation, this depends on the other ranks' arguments.
@@ -118,7 +122,7 @@ class Records(Folder):
 
     def clock_of(self, rank: int) -> Clock:
         """Return the clock of a rank's node."""
-        return self.clocks.get(self.node_of.get(rank, "?"), Clock())
+        return self.clocks.get(self.node_ids.get(rank, "?"), Clock())
 
     @cached_property
     def _local_spans(self) -> dict[int, tuple[int, int]]:
@@ -126,7 +130,7 @@ class Records(Folder):
         spans = {}
         for rank in range(self.ranks):
             process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
-            chunks = self.threads_of(rank)
+            chunks = self.thread_chunks(rank)
             first, last = process.get("started_ns"), end["at_ns"] if end else None
             if first is None:
                 starts = [t for c in chunks if (t := c[0].first_ns()) is not None]
@@ -147,127 +151,131 @@ class Records(Folder):
         }
 
     @cached_property
-    def run_started_ns(self) -> int:
+    def run_start_ns(self) -> int:
         """Start time of the first rank, on the joint clock."""
         return min((first for first, _ in self.spans.values()), default=0)
 
     @cached_property
     def run_ns(self) -> int:
         """Time from the first start to the last known time of any rank."""
-        return max((last for _, last in self.spans.values()), default=0) - self.run_started_ns
+        return max((last for _, last in self.spans.values()), default=0) - self.run_start_ns
 
     @cached_property
-    def started_ns(self) -> int:
+    def calls_start_ns(self) -> int:
         """Start of the calls in the trace: of the run, or later if a ring was overwritten."""
-        since = self.held_since_ns
-        return self.run_started_ns if since is None else since
+        since = self.complete_from_ns
+        return self.run_start_ns if since is None else since
 
     @cached_property
-    def held_until_ns(self) -> int | None:
+    def complete_until_ns(self) -> int | None:
         """Time until which all ranks' logs are complete, on the joint clock; None if to the end.
 
         A log that could not grow, for example on a full disk, ends with its last record.
         """
         reached = list(self.tables.limited_ns.items())
-        for rank in self.lost if self.record != "summary" else ():
-            last = [chunks[-1].last_ns() for chunks in self.threads_of(rank)]
+        for rank in self.lost_ranks if self.record != "summary" else ():
+            last = [chunks[-1].last_ns() for chunks in self.thread_chunks(rank)]
             reached += [(rank, max(last))] if last else []
         return min((t + self.clock_of(r).offset_at(t) for r, t in reached), default=None)
 
     @cached_property
     def duration_ns(self) -> int:
         """Time from `started_ns` to the end of the run, or to the end of the complete logs."""
-        end = self.run_started_ns + self.run_ns
-        if self.held_until_ns is not None:
-            end = min(end, self.held_until_ns)
-        return max(end - self.started_ns, 0)
+        end = self.run_start_ns + self.run_ns
+        if self.complete_until_ns is not None:
+            end = min(end, self.complete_until_ns)
+        return max(end - self.calls_start_ns, 0)
 
     @property
     def process_time_ns(self) -> int:
         """Time of all ranks together, or of all their threads if several have calls."""
-        return int(self.duration_ns) * self.threads
+        return int(self.duration_ns) * self.thread_count
 
     # Rings
 
     @cached_property
-    def _held_from(self) -> dict[int, int]:
+    def _complete_from(self) -> dict[int, int]:
         """Time from which the ring of a rank is complete, on its node's clock."""
         found = {}
-        for rank, threads in self.turned.items():
+        for rank, threads in self.wrapped_chunks.items():
             firsts = [
-                next((t for c in chunks if c.log.is_sound(c.index) and (t := c.first_ns())), None)
+                next((t for c in chunks if c.log.is_intact(c.index) and (t := c.first_ns())), None)
                 for chunks in threads
             ]
             found[rank] = max((t for t in firsts if t is not None), default=0)
         return found
 
     @cached_property
-    def held_since_ns(self) -> int | None:
+    def complete_from_ns(self) -> int | None:
         """Time from which all ranks' rings are complete, on the joint clock; None without rings.
 
         The tables of calls and instances, their waits, and shares of all ranks' time cover the time
         from then on.
         """
-        found = [t + self.clock_of(r).offset_at(t) for r, t in self._held_from.items()]
+        found = [t + self.clock_of(r).offset_at(t) for r, t in self._complete_from.items()]
         return max(found, default=None)
 
     @cached_property
-    def passed(self) -> dict[tuple[int, int], int]:
+    def last_sequences(self) -> dict[tuple[int, int], int]:
         """The last sequence number in a rank's totals, by rank and communicator."""
         found: dict[tuple[int, int], int] = {}
         if self.record != "ring":
             return found
         of = np.array([s.communicator for s in self.tables.shapes] + [-1], np.int64)
         for rank in range(self.ranks):
-            for block in self.totals_of(rank):
+            for block in self.read_totals(rank):
                 for index, last in zip(
                     of[block.shape].tolist(), block.sequence.tolist(), strict=True
                 ):
                     found[rank, index] = max(last, found.get((rank, index), -1))
         return found
 
-    def totals_of(self, rank: int) -> Iterator[Block]:
+    def read_totals(self, rank: int) -> Iterator[Block]:
         """Yield the totals of a rank's calls, chunk by chunk.
 
         A row and its extensions never span two chunks.
         """
-        for thread in self.stream(rank, local_times=True).threads:
-            if not thread.is_summed():
+        for thread in self.open_stream(rank, local_times=True).threads:
+            if not thread.has_totals():
                 continue
-            while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.records)):
-                yield block.take(column(block, "kind") == SUMMARY)
+            while thread.chunks and (block := thread.read(thread.chunks[0].log.layout.capacity)):
+                yield block.take(get_column(block, "kind") == SUMMARY)
 
     # Records
 
-    def stream(
-        self, rank: int, local_times: bool = False, before: bool = False, held: bool = False
+    def open_stream(
+        self,
+        rank: int,
+        local_times: bool = False,
+        before: bool = False,
+        complete_only: bool = False,
     ) -> RankStream:
         """Return the records of one rank, as a single-use stream.
 
-        before: add each record's previous record. `held`: only from the time on when all ranks'
+        before: add each record's previous record. `complete_only`: only from the time on when all ranks'
         rings are complete.
         """
         since = None
-        if held:
-            since = self._held_from.get(rank) if local_times else self.held_since_ns
+        if complete_only:
+            since = self._complete_from.get(rank) if local_times else self.complete_from_ns
         process, end = self.tables.processes.get(rank, {}), self.tables.ends.get(rank)
         started = process.get("started_ns")
         clock = Clock() if local_times else self.clock_of(rank)
         source = Source(
             rank,
             self.tables.shape_map(rank),
-            1 - FOREVER if started is None else started - SLACK,
-            FOREVER if end is None else end["at_ns"] + SLACK,
+            1 - FOREVER_NS if started is None else started - SLACK_NS,
+            FOREVER_NS if end is None else end["at_ns"] + SLACK_NS,
             None if clock.is_identity else clock.to_global,
             before,
             since,
         )
-        return RankStream(source, self.threads_of(rank), self._found)
+        return RankStream(source, self.thread_chunks(rank), self._found)
 
     def batches(
         self,
         local_times: bool = False,
-        batch: int = BATCH,
+        batch: int = BATCH_RECORDS,
         before: bool = False,
         since_ns: int | None = None,
     ) -> Iterator[Batch]:
@@ -277,10 +285,13 @@ class Records(Folder):
         then on are guaranteed to be present and whole. Records from long before are not read.
         """
         if self.dataset is not None and not local_times:
-            self.note_as_read()
+            self.repeat_problems()
             return self.dataset.batches(self.tables.communicators, before, since_ns)
-        streams = {rank: self.stream(rank, local_times, before, True) for rank in self._threads}
-        passed = self.passed if self.turned else None
+        streams = {
+            rank: self.open_stream(rank, local_times, before, True)
+            for rank in self._chunks_by_thread
+        }
+        passed = self.last_sequences if self.wrapped_chunks else None
         problems = self._found
         if since_ns is not None:
             problems = Problems()  # an instance cut at the start is no fault of the trace
@@ -293,12 +304,12 @@ class Records(Folder):
     @cached_property
     def dataset(self) -> Dataset | None:
         """The data set in the folder, or None; instances are read from it if it exists."""
-        return dataset_in(self.path, len(self.tables.communicators))
+        return open_dataset(self.path, len(self.tables.communicators))
 
-    def note_as_read(self) -> None:
+    def repeat_problems(self) -> None:
         """Repeat the problems of the logs that were found when the data set was written."""
         if self.dataset is not None:
             for line in self.dataset.problems:
-                self._found.note(line)
+                self._found.add(line)
             for log in self.logs.opened:
                 log.damaged |= log.name in self.dataset.damaged

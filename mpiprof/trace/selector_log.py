@@ -20,16 +20,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mpiprof.trace.checksum import line_is_sound
-from mpiprof.trace.sites import Site, describe_sites, is_program, site_label
+from mpiprof.trace.checksum import is_line_intact
+from mpiprof.trace.sites import Site, describe_sites, is_program, label_site
 
 FILE = "selection.jsonl"
-LARGEST, LONGEST, MOST = 64 << 20, 1 << 16, 200_000  # maximum bytes, bytes of a line, lines
-TEXT = 300  # maximum characters of a value; the rest is cut off
+MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = (
+    64 << 20,
+    1 << 16,
+    200_000,
+)  # maximum bytes, bytes of a line, lines
+MAX_TEXT = 300  # maximum characters of a value; the rest is cut off
 MOST_SITES = 64  # of a key
 PLACE = re.compile(r"[^:]+:[1-9][0-9]*")  # a call site as a plan names it
 # Required fields of each kind of line.
-KINDS: dict[str, dict[str, type]] = {
+TEXT_KEYS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
     "phase": {"key": str, "phase": int, "instance": int, "why": str},
     "trial": {"key": str, "phase": int, "algorithm": str, "instances": int, "score_ns": float},
@@ -37,7 +41,7 @@ KINDS: dict[str, dict[str, type]] = {
     "end": {"key": str, "instances": int, "algorithm": str},
 }
 # Optional numbers of each kind of line, NaN if missing.
-NUMBERS: dict[str, tuple[str, ...]] = {
+NUMBER_KEYS: dict[str, tuple[str, ...]] = {
     "key": ("bytes", "root", "size"),
     "phase": ("imbalance_ns", "score_ns"),
     "trial": ("error_ns", "predicted_ns"),
@@ -59,9 +63,9 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
     """
     found = []
     keys: dict[str, dict[str, Any]] = {}
-    for line in _lines(folder / FILE):
+    for line in _read_lines(folder / FILE):
         kind = line.get("kind")
-        row = _row(kind, line) if isinstance(kind, str) and kind in KINDS else None
+        row = _parse_row(kind, line) if isinstance(kind, str) and kind in TEXT_KEYS else None
         if row is None:
             continue
         if kind == "key" and row["key"] in keys:  # repeated with call sites that came later
@@ -94,9 +98,9 @@ def _named(text: str, frame: dict[str, Any] | None, site: Site | None) -> tuple[
         place = text.split(" ")[0]
         return text, place if PLACE.fullmatch(place) else None
     if not site["line"]:
-        return text or site_label(site), None
+        return text or label_site(site), None
     place = f"{Path(site['file']).name}:{site['line']}"
-    return site_label(site), place if "file" in frame or is_program(frame["module"]) else None
+    return label_site(site), place if "file" in frame or is_program(frame["module"]) else None
 
 
 def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
@@ -108,7 +112,7 @@ def _raw_sites(line: dict[str, Any]) -> list[tuple[str, dict[str, Any] | None]]:
     found = []
     for i, site in enumerate(sites[:MOST_SITES]):
         if isinstance(site, str):
-            found.append((site[:TEXT], _frame(old[i] if i < len(old) else None)))
+            found.append((site[:MAX_TEXT], _frame(old[i] if i < len(old) else None)))
         else:
             found.append(("" if _frame(site) else "?", _frame(site)))
     return found
@@ -132,17 +136,17 @@ def _frame(found: Any) -> dict[str, Any] | None:
     return None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST:
+        if not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             return
         checked = False  # set by the first line with a checksum; then all lines must have one
         with path.open("rb") as file:
-            for _ in range(MOST):
-                line = file.readline(LONGEST)
+            for _ in range(MAX_LINES):
+                line = file.readline(MAX_LINE_BYTES)
                 if not line.endswith(b"\n"):
                     return
-                sound = line_is_sound(line[:-1])
+                sound = is_line_intact(line[:-1])
                 checked |= sound is not None
                 if not sound and checked:
                     continue
@@ -156,14 +160,14 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def _row(kind: str, line: dict[str, Any]) -> dict[str, Any] | None:
+def _parse_row(kind: str, line: dict[str, Any]) -> dict[str, Any] | None:
     row: dict[str, Any] = {"kind": kind}
-    for name, wanted in KINDS[kind].items():
+    for name, wanted in TEXT_KEYS[kind].items():
         value = line.get(name)
         if not (isinstance(value, str) if wanted is str else _is_number(value)):
             return None
-        row[name] = value[:TEXT] if isinstance(value, str) else wanted(value)
-    for name in NUMBERS[kind]:
+        row[name] = value[:MAX_TEXT] if isinstance(value, str) else wanted(value)
+    for name in NUMBER_KEYS[kind]:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-Place = tuple[str, int, str]
+SourceLocation = tuple[str, int, str]
 PT_LOAD, PT_INTERP = 1, 3  # types of ELF segments
 UNKNOWN: dict[str, Any] = {"file": None, "line": None, "function": None}
 
@@ -26,11 +26,11 @@ def describe_sites(
     The innermost frame is described. Further recorded frames are in "stack".
     """
     wanted = sorted({i for group in groups for i in group if i >= 0})
-    known = dict(zip(wanted, _described([sites[i] for i in wanted]), strict=True))
+    known = dict(zip(wanted, _describe_stacks([sites[i] for i in wanted]), strict=True))
     return [[known.get(i, UNKNOWN) for i in group] for group in groups]
 
 
-def place(site: Site) -> str:
+def format_site(site: Site) -> str:
     """Return a site as "file:line function", or as much of it as is known."""
     file = site.get("file")
     name = Path(str(file)).name if file else ""
@@ -45,19 +45,19 @@ def places(sites: Sequence[Site]) -> str:
     if not sites:
         return "unknown place"
     more = f" (+{len(sites) - 1})" if len(sites) > 1 else ""
-    return place(sites[0]) + more
+    return format_site(sites[0]) + more
 
 
-def matches(operation: str, sites: Sequence[Site], pattern: str) -> bool:
+def matches_pattern(operation: str, sites: Sequence[Site], pattern: str) -> bool:
     """Return whether a pattern occurs in "operation path:line function" of any site."""
     texts = [
-        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {place(site)}"
+        f"{operation} {site.get('file') or ''}:{site.get('line') or ''} {format_site(site)}"
         for site in sites
     ] or [operation]
     return any(pattern in text for text in texts)
 
 
-def site_label(site: Site) -> str:
+def label_site(site: Site) -> str:
     """Return a site on one line: "app.py:12 step"."""
     if site["file"] is None:
         return "?"
@@ -65,7 +65,7 @@ def site_label(site: Site) -> str:
     return f"{place} {site['function']}" if site["function"] else place
 
 
-def _described(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]:
+def _describe_stacks(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]:
     native: dict[str, set[int]] = {}
     for stack in stacks:
         for frame in stack:
@@ -77,18 +77,18 @@ def _described(stacks: list[tuple[dict[str, Any], ...]]) -> list[dict[str, Any]]
         for offset, place in resolve_native(module, sorted(offsets)).items()
     }
     symbols = {frame.get("symbol") for stack in stacks for frame in stack}
-    readable = _demangled(frozenset(s for s in symbols if isinstance(s, str) and s[:2] == "_Z"))
+    readable = _demangle(frozenset(s for s in symbols if isinstance(s, str) and s[:2] == "_Z"))
     found = []
     for stack in stacks:
-        frames = [_frame(frame, resolved, readable) for frame in stack] or [dict(UNKNOWN)]
+        frames = [_describe_frame(frame, resolved, readable) for frame in stack] or [dict(UNKNOWN)]
         if len(frames) > 1:
             frames[0]["stack"] = frames[1:]
         found.append(frames[0])
     return found
 
 
-def _frame(
-    frame: dict[str, Any], resolved: dict[tuple[str, int], Place], readable: dict[str, str]
+def _describe_frame(
+    frame: dict[str, Any], resolved: dict[tuple[str, int], SourceLocation], readable: dict[str, str]
 ) -> dict[str, Any]:
     if "module" not in frame:
         return {"file": frame["file"], "line": frame.get("line"), "function": frame.get("function")}
@@ -104,7 +104,7 @@ def _frame(
     }
 
 
-def _said(tool: str, words: Sequence[str], given: str = "") -> list[str]:
+def _tool_output(tool: str, words: Sequence[str], given: str = "") -> list[str]:
     """Return the output lines of a binutils program, or [] if it is missing or fails."""
     path = shutil.which(tool)
     if path is None:
@@ -119,17 +119,21 @@ def _said(tool: str, words: Sequence[str], given: str = "") -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _demangled(symbols: frozenset[str]) -> dict[str, str]:
+def _demangle(symbols: frozenset[str]) -> dict[str, str]:
     """Return readable C++ names by mangled name, each with the offset behind it."""
     names = sorted(symbols)
-    lines = _said("c++filt", ["-p", *(name.partition("+")[0] for name in names)]) if names else []
+    lines = (
+        _tool_output("c++filt", ["-p", *(name.partition("+")[0] for name in names)])
+        if names
+        else []
+    )
     if len(lines) != len(names):
         return {}
     parts = zip(names, lines, strict=True)
     return {name: "".join([line, *name.partition("+")[1:]]) for name, line in parts}
 
 
-def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
+def group_by_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     """For each site, return the first site with frames from the same source lines.
 
     A compiler may make several calls of one source line: gfortran makes one for each way of passing
@@ -139,7 +143,7 @@ def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
         return list(range(len(sites)))
     first: dict[Any, int] = {}
     found = []
-    for i, (stack, place) in enumerate(zip(sites, _described(list(sites)), strict=True)):
+    for i, (stack, place) in enumerate(zip(sites, _describe_stacks(list(sites)), strict=True)):
         frames = [place, *place.get("stack", [])]
         native = all("module" in frame for frame in stack)
         known = native and stack and all(frame["line"] is not None for frame in frames)
@@ -148,20 +152,22 @@ def same_lines(sites: Sequence[tuple[dict[str, Any], ...]]) -> list[int]:
     return found
 
 
-_places: dict[str, dict[int, Place | None]] = {}  # by module, for the offsets resolved so far
+_location_cache: dict[
+    str, dict[int, SourceLocation | None]
+] = {}  # by module, for the offsets resolved so far
 
 
-def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, Place]:
+def resolve_native(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
     """Return file, line and function of return addresses in a module; {} if none is known."""
-    known = _places.setdefault(module, {})
+    known = _location_cache.setdefault(module, {})
     unknown = [offset for offset in offsets if offset not in known]
     if unknown:
-        found = _asked(module, unknown)
+        found = _run_addr2line(module, unknown)
         known.update({offset: found.get(offset) for offset in unknown})
     return {offset: place for offset in offsets if (place := known[offset]) is not None}
 
 
-def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
+def _run_addr2line(module: str, offsets: Sequence[int]) -> dict[int, SourceLocation]:
     """Run addr2line.
 
     A return address follows its call, so the preceding byte is looked up.
@@ -170,8 +176,8 @@ def _asked(module: str, offsets: Sequence[int]) -> dict[int, Place]:
         return {}
     base = _load_address(module)
     addresses = "\n".join(hex(base + max(offset - 1, 0)) for offset in offsets)
-    lines = _said("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
-    found: dict[int, Place] = {}
+    lines = _tool_output("addr2line", ["-f", "-C", "-e", module], addresses + "\n")
+    found: dict[int, SourceLocation] = {}
     if len(lines) != 2 * len(offsets):
         return found
     for offset, function, place in zip(offsets, lines[::2], lines[1::2], strict=True):

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpiprof.trace.log import Chunk
-from mpiprof.trace.rank_arrays import Block, column, join
+from mpiprof.trace.rank_arrays import Block, concatenate, get_column
 from mpiprof.trace.types import (
     CALL,
     CHOICES,
     COMPLETION,
     EXTENSION,
-    LONGEST,
+    LONGEST_CALL,
     NTH_START,
     OUTSIDE,
     RECEIVED,
     SENT,
     START,
-    STATISTICAL,
     STATISTICS,
+    STATISTICS_COUNT,
     SUMMARY,
     Array,
     Bool,
@@ -33,8 +33,8 @@ from mpiprof.trace.types import (
     Problems,
 )
 
-FOREVER = 1 << 61
-SLACK = 60 * 10**9  # a time farther outside its process's life is damage
+FOREVER_NS = 1 << 61
+SLACK_NS = 60 * 10**9  # a time farther outside its process's life is damage
 
 ToGlobal = Callable[[Int], Int]
 
@@ -45,8 +45,8 @@ class Source:
 
     rank: int
     shape_map: Int
-    earliest_ns: int = 1 - FOREVER
-    latest_ns: int = FOREVER
+    earliest_ns: int = 1 - FOREVER_NS
+    latest_ns: int = FOREVER_NS
     to_global: ToGlobal | None = None
     before: bool = False  # whether to add each record's previous record
     since_ns: int | None = None  # on the requested clock; earlier closed records are skipped
@@ -78,11 +78,11 @@ class ThreadStream:
                 low = middle
         self.position = (max(low - 1, 0), 0)  # a record's extensions may be in the previous chunk
 
-    def is_summed(self) -> bool:
+    def has_totals(self) -> bool:
         """Return whether the thread has totals. Events are in separate threads."""
         return self.chunks[0].is_summed()
 
-    def raw(self, count: int) -> Array | None:
+    def read_raw(self, count: int) -> Array | None:
         """Return at most `count` raw records, or None at the end."""
         log = None
         pieces: list[tuple[int, int, int]] = []
@@ -91,22 +91,22 @@ class ThreadStream:
             chunk = self.chunks[index]
             if log is not None and chunk.log is not log:
                 break
-            if start == 0 and not chunk.log.is_sound(chunk.index):
+            if start == 0 and not chunk.log.is_intact(chunk.index):
                 self._note_damage("a chunk has a wrong checksum and is ignored")
                 self.position = (index + 1, 0)
                 continue
             log = chunk.log
-            stop = min(start + count, log.layout.records)
+            stop = min(start + count, log.layout.capacity)
             pieces.append((chunk.index, start, stop))
             count -= stop - start
-            self.position = (index + 1, 0) if stop == log.layout.records else (index, stop)
+            self.position = (index + 1, 0) if stop == log.layout.capacity else (index, stop)
         if log is None:
             return None
         records = log.read(pieces)
         if self.position[0] >= len(self.chunks) - 1 and len(records) and not records["kind"][-1]:
             self.position = (len(self.chunks), 0)  # records not written yet come last
-        if any(c.moved_on() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
-            self.problems.note(
+        if any(c.was_reused() for c in self.chunks[-1:] if c.index == pieces[-1][0]):
+            self.problems.add(
                 "the job continued while its log was read, so its newest records are missing"
             )
             records = records[: len(records) - (pieces[-1][2] - pieces[-1][1])]
@@ -115,7 +115,7 @@ class ThreadStream:
     def read(self, count: int) -> Block | None:
         """Return the next block of about `count` records, or None at the end."""
         while not self.end:
-            records = self.raw(count)
+            records = self.read_raw(count)
             if records is None:
                 self.end = True
                 if self.pending is None:
@@ -133,14 +133,14 @@ class ThreadStream:
     def _note_damage(self, what: str) -> None:
         """Note an impossible value, and mark the trace as damaged."""
         self.chunks[0].log.damaged = True
-        self.problems.note(f"rank {self.source.rank}: {what}")
+        self.problems.add(f"rank {self.source.rank}: {what}")
 
     def _note_before(self, block: Block) -> None:
-        left = block.exit
+        left = block.exit_ns
         if block.kind is not None:
-            left = np.where(block.kind == START, block.enter, left)  # MPI_Start is not timed
+            left = np.where(block.kind == START, block.enter_ns, left)  # MPI_Start is not timed
         columns = {
-            "before_enter": block.enter,
+            "before_enter": block.enter_ns,
             "before_exit": left,
             "before_shape": block.shape,
             "before_sequence": block.sequence,
@@ -154,44 +154,44 @@ class ThreadStream:
         kind = records["kind"]
         pending = self.pending
         if pending is None and bool((kind == CALL).all()):
-            return self._checked(_plain(records))
+            return self._check_block(_plain_block(records))
         if pending is not None:
             records = np.concatenate([pending, records])
             self.pending = None
         if not self.end:
-            whole = _of_ended_waits(records)
+            whole = _count_before_last_wait(records)
             if whole < len(records):
                 records, self.pending = records[:whole], records[whole:]
         kind = records["kind"]
         if bool((kind == STATISTICS).any()):  # sums instead of times (trace/insitu_statistics.py)
-            extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICAL)
+            extends = (kind == EXTENSION) & np.isin(records["sequence"], STATISTICS_COUNT)
             records = records[(kind != STATISTICS) & ~extends]
             kind = records["kind"]
         used = np.flatnonzero((kind != EXTENSION) & (kind != 0))
         extensions = np.flatnonzero(kind == EXTENSION)
-        block = _plain(records[used])
+        block = _plain_block(records[used])
         block.kind = np.ascontiguousarray(kind[used])
         if len(extensions) and bool((block.kind == SUMMARY).any()):
             # A summary is updated in place, so its extensions follow it.
             target = np.searchsorted(used, extensions) - 1
-            _extend(block, target[target >= 0], records[extensions[target >= 0]])
+            _apply_extensions(block, target[target >= 0], records[extensions[target >= 0]])
         elif len(extensions):
             target = np.searchsorted(used, extensions)
             later = target == len(used)
             if later.any():
                 self.pending = records[extensions[later][-8:]]
             keep = ~later
-            _extend(block, target[keep], records[extensions[keep]])
-        block.share = _shares(block)
-        return self._checked(block)
+            _apply_extensions(block, target[keep], records[extensions[keep]])
+        block.share = _count_wait_completions(block)
+        return self._check_block(block)
 
-    def _checked(self, block: Block) -> Block:
+    def _check_block(self, block: Block) -> Block:
         """Drop impossible records, and convert shapes to joint ids and times to the joint clock."""
         source = self.source
         n = len(block)
         if n == 0:
             return block
-        bad = self._impossible(block)
+        bad = self._find_impossible(block)
         if bad is not None:
             self._note_damage("damaged records are ignored")
             block = block.take(~bad)
@@ -209,19 +209,19 @@ class ThreadStream:
         if source.to_global is not None and len(block):
             summary = None if block.kind is None else block.kind == SUMMARY
             if summary is None or not summary.any():
-                open_ = block.exit == 0
-                block.enter = source.to_global(block.enter)
-                block.exit = source.to_global(block.exit)
+                open_ = block.exit_ns == 0
+                block.enter_ns = source.to_global(block.enter_ns)
+                block.exit_ns = source.to_global(block.exit_ns)
                 if open_.any():
-                    block.exit[open_] = 0
+                    block.exit_ns[open_] = 0
         if source.since_ns is not None and len(block):
-            block = block.take((block.enter >= source.since_ns) | (block.exit == 0))
+            block = block.take((block.enter_ns >= source.since_ns) | (block.exit_ns == 0))
         return block
 
-    def _impossible(self, block: Block) -> Bool | None:
+    def _find_impossible(self, block: Block) -> Bool | None:
         """Return a mask of impossible records, or None if there are none."""
         low, high = self.source.earliest_ns, self.source.latest_ns
-        enter, exit_ = block.enter, block.exit
+        enter, exit_ = block.enter_ns, block.exit_ns
         if (
             block.kind is None
             and int(enter.min()) >= low
@@ -242,7 +242,7 @@ class ThreadStream:
         return bad if bad.any() else None
 
 
-def _plain(records: Array) -> Block:
+def _plain_block(records: Array) -> Block:
     """Return the records' columns without extensions; one pass while the records are in cache."""
     choice = records["choice"]
     return Block(
@@ -255,25 +255,25 @@ def _plain(records: Array) -> Block:
     )
 
 
-def _extend(block: Block, target: Int, extensions: Array) -> None:
+def _apply_extensions(block: Block, target: Int, extensions: Array) -> None:
     which, value = extensions["sequence"], extensions["exit_ns"].astype(np.int64)
     for code, name in (
         (OUTSIDE, "outside"),
         (NTH_START, "start"),
         (SENT, "sent"),
         (RECEIVED, "received"),
-        (LONGEST, "longest"),
+        (LONGEST_CALL, "longest"),
     ):
         chosen = (which == code) & (value >= 0)
         if code == NTH_START:
             chosen &= value < 1 << 62
         if chosen.any():
-            filled = column(block, name).astype(np.int64)
+            filled = get_column(block, name).astype(np.int64)
             filled[target[chosen]] = value[chosen]
             setattr(block, name, filled)
 
 
-def _of_ended_waits(records: Array) -> int:
+def _count_before_last_wait(records: Array) -> int:
     """Return the number of records before those of a Wait call that may continue after them."""
     used = np.flatnonzero((records["kind"] != EXTENSION) & (records["kind"] != 0))
     if not len(used) or records["kind"][used[-1]] != COMPLETION:
@@ -283,13 +283,13 @@ def _of_ended_waits(records: Array) -> int:
     return int(used[others][-1]) + 1 if others.any() else 0
 
 
-def _shares(block: Block) -> Int | None:
+def _count_wait_completions(block: Block) -> Int | None:
     """Return how many completions each Wait call made: adjacent ones with equal enter and exit."""
     assert block.kind is not None
     done = np.flatnonzero(block.kind == COMPLETION)
     if not len(done):
         return None
-    enter, exit_ = block.enter[done], block.exit[done]
+    enter, exit_ = block.enter_ns[done], block.exit_ns[done]
     new = np.ones(len(done), np.bool_)
     new[1:] = (enter[1:] != enter[:-1]) | (exit_[1:] != exit_[:-1])
     group = np.cumsum(new) - 1
@@ -318,7 +318,7 @@ class RankStream:
         self.held: list[Block | None] = [None] * len(self.threads)
 
     @property
-    def end(self) -> bool:
+    def at_end(self) -> bool:
         """True if all records have been read."""
         return all(t.end for t in self.threads) and all(h is None for h in self.held)
 
@@ -334,32 +334,41 @@ class RankStream:
         for i, thread in enumerate(self.threads):
             if self.held[i] is None:
                 self.held[i] = _read_events(thread, max(count // len(self.threads), 64))
-        held = [h for h in self.held if h is not None]
-        if not held:
+        buffered = [h for h in self.held if h is not None]
+        if not buffered:
             return None
         # A thread's next record is not earlier than the last one that it returned.
         unfinished = [
             h for h, t in zip(self.held, self.threads, strict=True) if h is not None and not t.end
         ]
-        horizon = min((int(h.enter[-1]) for h in unfinished), default=FOREVER)
+        horizon = min((int(h.enter_ns[-1]) for h in unfinished), default=FOREVER_NS)
         parts = []
         for i, block in enumerate(self.held):
             if block is None:
                 continue
-            ready = int(np.searchsorted(block.enter, horizon, "right"))
+            ready = int(np.searchsorted(block.enter_ns, horizon, "right"))
             if ready:
                 parts.append(block.take(slice(0, ready)))
             self.held[i] = block.take(slice(ready, None)) if ready < len(block) else None
         if not parts:  # In a damaged log, times may go backwards; then return all waiting records.
-            parts = held
+            parts = buffered
             self.held = [None] * len(self.threads)
-        joined = join(parts)
-        return joined.take(np.argsort(joined.enter, kind="stable"))
+        joined = concatenate(parts)
+        return joined.take(np.argsort(joined.enter_ns, kind="stable"))
 
-    def blocks(self, count: int) -> Iterator[Block]:
+    def iterate_blocks(self, count: int) -> Iterator[Block]:
         """Yield all blocks to the end."""
         while (block := self.read(count)) is not None:
             yield block
 
 
-__all__ = ["CALL", "COMPLETION", "START", "Block", "RankStream", "Source", "column", "join"]
+__all__ = [
+    "CALL",
+    "COMPLETION",
+    "START",
+    "Block",
+    "RankStream",
+    "Source",
+    "concatenate",
+    "get_column",
+]

@@ -13,28 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.checksum import line_is_sound, unsealed
+from mpiprof.trace.checksum import is_line_intact, remove_checksum
 from mpiprof.trace.communicators import Communicators
-from mpiprof.trace.files import content_of, files_in
+from mpiprof.trace.files import list_files, read_content
 from mpiprof.trace.metadata import Communicator, Shape, Tables
-from mpiprof.trace.sites import same_lines
+from mpiprof.trace.sites import group_by_lines
 from mpiprof.trace.types import Problems
-from mpiprof.trace.validation import integer, text
+from mpiprof.trace.validation import check_integer, check_text
 
-SAMPLED = ("after", "before", "site", "samples", "ns")  # fields of a --where line
-IDS = 1 << 24  # shape ids are dense, so a larger id is damage
-RANK = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
+SAMPLE_KEYS = ("after", "before", "site", "samples", "ns")  # fields of a --where line
+MAX_ID = 1 << 24  # shape ids are dense, so a larger id is damage
+RANK_PATTERN = re.compile(rb'\{"rank": (\d+), (?="(?:site|shape|communicator)")')
 
 
 def read_tables(folder: Path, limit: int, problems: Problems) -> Tables:
     """Read every *.tables of a folder; ranks at or beyond `limit` count as damage."""
     reader = _Reader(limit, problems)
-    for file in files_in(folder, ".tables"):
+    for file in list_files(folder, ".tables"):
         try:
-            content = content_of(file)
+            content = read_content(file)
         except OSError as error:
-            problems.note(f"{file.name}: cannot be read: {error.strerror}")
-            reader.tables.cut = True
+            problems.add(f"{file.name}: cannot be read: {error.strerror}")
+            reader.tables.truncated = True
             continue
         reader.read(file.name, content)
     reader.resolve()
@@ -61,39 +61,39 @@ class _Reader:
     def read(self, name: str, content: bytes) -> None:
         lines = content.split(b"\n")
         if lines[-1]:
-            self.tables.cut = True
-            self.problems.note(f"{name}: its last line is truncated and ignored")
+            self.tables.truncated = True
+            self.problems.add(f"{name}: its last line is truncated and ignored")
         damaged = begun = 0
         sound: list[tuple[bytes, bool | None]] = []
         for line in filter(None, lines[:-1]):
             _, hole, behind = line.rpartition(b"\0")
-            known = line_is_sound(behind)
+            known = is_line_intact(behind)
             begun += bool(hole and known)
             sound.append((behind if known else line, known))
         self.checked |= any(known for _, known in sound)
         for line, known in sound:
             whole = known is True or (known is None and not self.checked)
-            damaged += not (whole and self._read_line(unsealed(line) if known else line))
+            damaged += not (whole and self._read_line(remove_checksum(line) if known else line))
         if begun:
-            self.tables.cut = True
-            self.problems.note(f"{name}: incomplete lines: {begun}")
+            self.tables.truncated = True
+            self.problems.add(f"{name}: incomplete lines: {begun}")
         if damaged:
-            self.tables.cut = True
-            self.problems.note(f"{name}: damaged lines, ignored: {damaged}")
+            self.tables.truncated = True
+            self.problems.add(f"{name}: damaged lines, ignored: {damaged}")
 
     def _read_line(self, line: bytes) -> bool:
         try:
-            self._line(*self._parsed(line))
+            self._store_row(*self._parse_line(line))
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
         return True
 
-    def _parsed(self, line: bytes) -> tuple[Any, Any]:
+    def _parse_line(self, line: bytes) -> tuple[Any, Any]:
         """Return a line's rank and its row. Ranks with equal lines share the row.
 
         Most lines are equal, because thousands of ranks have the same call sites.
         """
-        found = RANK.match(line)
+        found = RANK_PATTERN.match(line)
         if found is None:
             row = json.loads(line)
             return row["rank"], row
@@ -103,45 +103,51 @@ class _Reader:
             row = self.rows[behind] = json.loads(b"{" + behind)
         return int(found[1]), row
 
-    def _line(self, of: Any, row: Any) -> None:
-        rank = integer(of, 0, self.limit - 1)
+    def _store_row(self, of: Any, row: Any) -> None:
+        rank = check_integer(of, 0, self.limit - 1)
         tables = self.tables
         if "process" in row:
-            tables.processes[rank] = _process(row["process"])
+            tables.processes[rank] = _parse_process(row["process"])
         elif "end" in row:
-            tables.ends[rank] = _end(row["end"])
+            tables.ends[rank] = _parse_end(row["end"])
         elif "clock" in row:
-            tables.clocks.append({"rank": rank, **_clock(row["clock"], self.limit)})
+            tables.clocks.append({"rank": rank, **_parse_clock(row["clock"], self.limit)})
         elif "limit" in row:
-            tables.limits[rank] = integer(row["limit"]["bytes"], 0)
-            tables.limited_ns[rank] = integer(row["limit"]["at_ns"])
+            tables.limits[rank] = check_integer(row["limit"]["bytes"], 0)
+            tables.limited_ns[rank] = check_integer(row["limit"]["at_ns"])
         elif "where" in row:
-            self.where.append((rank, *(integer(row["where"][name], 0) for name in SAMPLED)))
+            self.where.append(
+                (rank, *(check_integer(row["where"][name], 0) for name in SAMPLE_KEYS))
+            )
         elif "note" in row:
-            tables.notes.append((rank, text(row["note"])))
+            tables.notes.append((rank, check_text(row["note"])))
         elif "shape" in row:
-            text(row["operation"])
-            self.raw["shape"][rank, integer(row["shape"], 0, IDS)] = row
+            check_text(row["operation"])
+            self.raw["shape"][rank, check_integer(row["shape"], 0, MAX_ID)] = row
         elif "site" in row:
-            self.raw["site"][rank, integer(row["site"], 0)] = row
+            self.raw["site"][rank, check_integer(row["site"], 0)] = row
         elif "name" in row:
-            self.naming.append((rank, integer(row["communicator"], 0), text(row["name"])))
+            self.naming.append(
+                (rank, check_integer(row["communicator"], 0), check_text(row["name"]))
+            )
         elif "communicator" in row:
-            self.raw["communicator"][rank, integer(row["communicator"], 0)] = row
+            self.raw["communicator"][rank, check_integer(row["communicator"], 0)] = row
         # Other lines come from a later mpiprof and do not change the meaning of these.
 
     def resolve(self) -> None:
-        sites = self._each("site", _Sites(self.tables))
-        lines = same_lines(self.tables.sites)
+        sites = self._convert_rows("site", _SiteTable(self.tables))
+        lines = group_by_lines(self.tables.sites)
         sites = {key: lines[index] for key, index in sites.items()}
-        self._resolve_where(sites)
+        self._resolve_presite_samples(sites)
         rows = self.raw["communicator"]
         lists = {(row.get("identity"), rank): row.get("members") for (rank, _), row in rows.items()}
-        communicators = self._each("communicator", Communicators(self.tables, self.limit, lists))
+        communicators = self._convert_rows(
+            "communicator", Communicators(self.tables, self.limit, lists)
+        )
         for rank, local, name in self.naming:
             if (rank, local) in communicators:
                 self.tables.names[communicators[rank, local]] = name
-        shapes = self._each("shape", _Shapes(self.tables, sites, communicators))
+        shapes = self._convert_rows("shape", _ShapeTable(self.tables, sites, communicators))
         largest: dict[int, int] = {}
         for rank, local in shapes:
             largest[rank] = max(local, largest.get(rank, 0))
@@ -150,88 +156,90 @@ class _Reader:
         for (rank, local), index in shapes.items():
             self.tables.shape_ids[rank][local] = index
 
-    def _resolve_where(self, sites: dict[tuple[int, int], int]) -> None:
-        found = self.tables.where
+    def _resolve_presite_samples(self, sites: dict[tuple[int, int], int]) -> None:
+        found = self.tables.presite_samples
         for rank, after, before, site, samples, ns in self.where:
             left, entered, place = (sites.get((rank, of), -1) for of in (after, before, site))
             if min(entered, place) >= 0:
                 count, whole = found.get((rank, left, entered, place), (0, 0))
                 found[rank, left, entered, place] = (count + samples, whole + ns)
 
-    def _each(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
+    def _convert_rows(self, kind: str, convert: Any) -> dict[tuple[int, int], int]:
         """Convert all rows of a kind to joint indices by `convert`."""
         ids: dict[tuple[int, int], int] = {}
         damaged = 0
         for (rank, local), row in self.raw[kind].items():
-            index = _converted(convert, rank, row)
+            index = _convert_or_none(convert, rank, row)
             if index is None:
                 damaged += 1
             else:
                 ids[rank, local] = index
         if damaged:
-            self.tables.cut = True
-            self.problems.note(f"tables: {damaged} lines of kind {kind} are damaged and ignored")
+            self.tables.truncated = True
+            self.problems.add(f"tables: {damaged} lines of kind {kind} are damaged and ignored")
         self.raw[kind] = {}
         return ids
 
 
-def _converted(convert: Any, rank: int, row: dict[str, Any]) -> int | None:
+def _convert_or_none(convert: Any, rank: int, row: dict[str, Any]) -> int | None:
     try:
         return int(convert(rank, row))
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
-def _process(row: Any) -> dict[str, Any]:
+def _parse_process(row: Any) -> dict[str, Any]:
     return {
-        "host": text(row.get("host", "?")),
-        "node": text(row.get("node", "?")),
-        "pid": integer(row.get("pid", 0), 0),
-        "log": text(row.get("log", "")),
-        "processors": _processors(row.get("processors")),
-        "started_ns": integer(row["started_ns"]) if row.get("started_ns") is not None else None,
+        "host": check_text(row.get("host", "?")),
+        "node": check_text(row.get("node", "?")),
+        "pid": check_integer(row.get("pid", 0), 0),
+        "log": check_text(row.get("log", "")),
+        "processors": _parse_processors(row.get("processors")),
+        "started_ns": check_integer(row["started_ns"])
+        if row.get("started_ns") is not None
+        else None,
         "started": row.get("started"),
-        "size": integer(row.get("size", 0), 0),
+        "size": check_integer(row.get("size", 0), 0),
         "abi": row.get("abi"),
         "mpi": row.get("mpi"),
-        "address": _address(row.get("switches")),
+        "address": _parse_address(row.get("switches")),
     }
 
 
-def _address(row: Any) -> tuple[str, str]:
+def _parse_address(row: Any) -> tuple[str, str]:
     """Return the node's network address from Slurm: names and their pattern."""
     if not isinstance(row, dict):
         return "", ""
-    return text(row.get("address", "")), text(row.get("pattern", ""))
+    return check_text(row.get("address", "")), check_text(row.get("pattern", ""))
 
 
-def _processors(given: Any) -> list[int]:
+def _parse_processors(given: Any) -> list[int]:
     """Return the processors that a rank may run on, or [] if unknown."""
     return [p for p in given if type(p) is int and p >= 0] if isinstance(given, list) else []
 
 
-def _end(row: Any) -> dict[str, Any]:
+def _parse_end(row: Any) -> dict[str, Any]:
     return {
-        "at_ns": integer(row["at_ns"]),
-        "reason": text(row["reason"]),
-        "dropped": integer(row.get("dropped", 0), 0),
-        "recorder_ns": integer(row.get("recorder_ns", 0), 0),
-        "chunks": integer(row.get("chunks", 0), 0),
+        "at_ns": check_integer(row["at_ns"]),
+        "reason": check_text(row["reason"]),
+        "dropped": check_integer(row.get("dropped", 0), 0),
+        "recorder_ns": check_integer(row.get("recorder_ns", 0), 0),
+        "chunks": check_integer(row.get("chunks", 0), 0),
     }
 
 
-def _clock(row: Any, limit: int) -> dict[str, Any]:
+def _parse_clock(row: Any, limit: int) -> dict[str, Any]:
     return {
-        "node": text(row["node"]),
-        "reference": integer(row["reference"], 0, limit - 1),
-        "at_ns": integer(row["at_ns"]),
-        "offset_ns": integer(row["offset_ns"]),
-        "error_ns": integer(row["error_ns"], 0),
-        "when": text(row.get("when", "init")),
+        "node": check_text(row["node"]),
+        "reference": check_integer(row["reference"], 0, limit - 1),
+        "at_ns": check_integer(row["at_ns"]),
+        "offset_ns": check_integer(row["offset_ns"]),
+        "error_ns": check_integer(row["error_ns"], 0),
+        "when": check_text(row.get("when", "init")),
     }
 
 
-class _Sites:
+class _SiteTable:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.known: dict[str, int] = {}
@@ -239,18 +247,18 @@ class _Sites:
 
     def __call__(self, _: int, row: dict[str, Any]) -> int:
         if id(row) not in self.shared:
-            self.shared[id(row)] = self._joined(row["frames"])
+            self.shared[id(row)] = self._join_frames(row["frames"])
         return self.shared[id(row)]
 
-    def _joined(self, frames: Any) -> int:
+    def _join_frames(self, frames: Any) -> int:
         if not isinstance(frames, list) or not all(isinstance(f, dict) for f in frames):
             raise ValueError("not a list of frames")
         for frame in frames:
             if "module" in frame:
-                text(frame["module"])
-                integer(frame["offset"])
+                check_text(frame["module"])
+                check_integer(frame["offset"])
             else:
-                text(frame["file"])
+                check_text(frame["file"])
         key = json.dumps(frames, sort_keys=True)
         if key not in self.known:
             self.known[key] = len(self.tables.sites)
@@ -258,7 +266,7 @@ class _Sites:
         return self.known[key]
 
 
-class _Shapes:
+class _ShapeTable:
     def __init__(
         self,
         tables: Tables,
@@ -271,20 +279,20 @@ class _Shapes:
         self.known: dict[Shape, int] = {}
 
     def __call__(self, rank: int, row: dict[str, Any]) -> int:
-        communicator = self.communicators[rank, integer(row["communicator"])]
+        communicator = self.communicators[rank, check_integer(row["communicator"])]
         site = row.get("site")
         flags = row.get("flags") or []
         shape = Shape(
-            text(row["operation"]),
+            check_text(row["operation"]),
             communicator,
-            -1 if site is None else self.sites.get((rank, integer(site)), -1),
-            self._root(rank, self.tables.communicators[communicator], row.get("root")),
-            self._bytes(row.get("sent")),
-            self._bytes(row.get("received")),
+            -1 if site is None else self.sites.get((rank, check_integer(site)), -1),
+            self._world_root(rank, self.tables.communicators[communicator], row.get("root")),
+            self._parse_byte_count(row.get("sent")),
+            self._parse_byte_count(row.get("received")),
             str(row.get("algorithm") or "native"),
-            tuple(sorted(text(flag) for flag in flags)),
-            text(row.get("type", "")),
-            text(row.get("reduction", "")),
+            tuple(sorted(check_text(flag) for flag in flags)),
+            check_text(row.get("type", "")),
+            check_text(row.get("reduction", "")),
         )
         if shape not in self.known:
             self.known[shape] = len(self.tables.shapes)
@@ -292,24 +300,24 @@ class _Shapes:
         return self.known[shape]
 
     @staticmethod
-    def _bytes(value: Any) -> int:
-        return -1 if value is None else integer(value, 0)
+    def _parse_byte_count(value: Any) -> int:
+        return -1 if value is None else check_integer(value, 0)
 
     @staticmethod
-    def _root(rank: int, communicator: Communicator, root: Any) -> int:
+    def _world_root(rank: int, communicator: Communicator, root: Any) -> int:
         """Return the world rank of the root; -3 in the table means the rank itself.
 
         Other values are a rank of the (remote) group.
         """
-        if root is None or communicator.local:
+        if root is None or communicator.is_local:
             return -1
-        value = integer(root, -3)
+        value = check_integer(root, -3)
         if value == -2 or value == -1:
             return value
         if value == -3:
             return rank
         group = communicator.groups[0]
-        if communicator.inter and rank in group:
+        if communicator.is_inter and rank in group:
             group = communicator.groups[1]
         if value >= len(group):
             raise ValueError("a root outside the group")

@@ -14,9 +14,9 @@ import numpy as np
 from mpiprof.errors import TraceError, UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.trace.batch import Batch
-from mpiprof.trace.match import BATCH
+from mpiprof.trace.match import BATCH_RECORDS
 from mpiprof.trace.records import Records
-from mpiprof.trace.sites import matches, place
+from mpiprof.trace.sites import format_site, matches_pattern
 from mpiprof.trace.types import Float, Int
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Table: TypeAlias = pd.DataFrame
 
 SHOWN_PROBLEMS = 8
-HELD = 1 << 20  # calls; 40 MB as batches
+CACHED_CALLS = 1 << 20  # calls; 40 MB as batches
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Sites: TypeAlias = int | str | Sequence[int | str]  # one or several call sites, as numbers or names
 
 
-def several(callsites: Sites) -> tuple[int | str, ...]:
+def as_tuple(callsites: Sites) -> tuple[int | str, ...]:
     """Return the call sites as a tuple; a single one may be given alone."""
     alone = isinstance(callsites, int | str | np.integer)
     return (callsites,) if alone else tuple(callsites)  # type: ignore[return-value, arg-type]
@@ -69,21 +69,21 @@ class Trace(Records):
         self._held: list[Batch] | None = None
         self._reading = threading.RLock()
         full = [c for chunks in self.logs.threads.values() for c in chunks if not c.live]
-        self._is_long = sum(chunk.log.layout.records for chunk in full) > HELD
+        self._is_long = sum(chunk.log.layout.capacity for chunk in full) > CACHED_CALLS
         if "shapes" in self._derived:
             self.tables.shapes = self._derived["shapes"](self)
 
     def batches(
         self,
         local_times: bool = False,
-        batch: int = BATCH,
+        batch: int = BATCH_RECORDS,
         before: bool = False,
         since_ns: int | None = None,
     ) -> Iterator[Batch]:
         """Yield batches as Records.batches does; batches of a short trace are cached."""
         if self._held is not None and not local_times:
             return iter(self._held)
-        if local_times or batch != BATCH or since_ns is not None or self._is_long:
+        if local_times or batch != BATCH_RECORDS or since_ns is not None or self._is_long:
             return super().batches(local_times, batch, before, since_ns)
         with self._reading:  # a concurrent caller waits instead of reading everything as well
             if self._held is not None:
@@ -93,18 +93,18 @@ class Trace(Records):
             calls = 0
             for one in read:
                 held.append(one)
-                calls += one.arrival.size
-                if calls > HELD:
+                calls += one.arrival_ns.size
+                if calls > CACHED_CALLS:
                     self._is_long = True
                     return itertools.chain(held, read)
             self._held = held
         return iter(held)
 
     def __repr__(self) -> str:
-        return f"<Trace {str(self.path)!r}: {', '.join(self._facts().values())}>"
+        return f"<Trace {str(self.path)!r}: {', '.join(self._describe_facts().values())}>"
 
     def _repr_html_(self) -> str:
-        rows = {"trace": str(self.path), **self._facts()}
+        rows = {"trace": str(self.path), **self._describe_facts()}
         told = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for name, value in rows.items()
@@ -115,11 +115,11 @@ class Trace(Records):
         noted = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         return f"<table>{told}</table>" + (f"<ul>{noted}</ul>" if noted else "")
 
-    def _facts(self) -> dict[str, str]:
+    def _describe_facts(self) -> dict[str, str]:
         """Return facts about the trace, without reading its logs."""
-        ranks, nodes = self.ranks, self.nodes
+        ranks, nodes = self.ranks, self.node_count
         where = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)}"
-        state = "complete" if self.complete else f"incomplete ({len(self.problems)} problems)"
+        state = "complete" if self.is_complete else f"incomplete ({len(self.problems)} problems)"
         return {
             "program": self.program,
             "ranks": where,
@@ -132,7 +132,7 @@ class Trace(Records):
 
     def derive(self, name: str, *arguments: Any) -> Any:
         """Return a derived table by name, computed once; texts in `arguments` name call sites."""
-        arguments = tuple(self._numbered(argument) for argument in arguments)
+        arguments = tuple(self._resolve_callsites(argument) for argument in arguments)
         key = (name, *arguments)
         if key not in self._known:
             if name not in self._derived:
@@ -140,47 +140,47 @@ class Trace(Records):
             self._known[key] = self._derived[name](self, *arguments)
         return self._known[key]
 
-    def _numbered(self, argument: Any) -> Any:
+    def _resolve_callsites(self, argument: Any) -> Any:
         """Return an argument with call site names replaced by numbers."""
         if isinstance(argument, list | tuple):
-            return tuple(self._numbered(one) for one in argument)
+            return tuple(self._resolve_callsites(one) for one in argument)
         if isinstance(argument, str):
             return self.callsite(argument)
         return int(argument) if isinstance(argument, np.integer) else argument
 
-    def _table(self, name: str, *arguments: Any) -> Table:
+    def _derived_table(self, name: str, *arguments: Any) -> Table:
         found: Table = self.derive(name, *arguments)
         return found
 
     @property
     def processes(self) -> Table:
         """One row per rank: rank, host, node, pid, started_ns, ended_ns, end_reason."""
-        return self._table("processes")
+        return self._derived_table("processes")
 
     @property
     def events(self) -> Table:
         """One row per call: rank, operation, site, communicator, sequence, enter_ns, ..."""
-        return self._table("events")
+        return self._derived_table("events")
 
     @property
     def instances(self) -> Table:
         """One row per instance: first and last rank, imbalance, wait; see metrics."""
-        return self._table("instances")
+        return self._derived_table("instances")
 
     @property
     def callsites(self) -> Table:
         """One row per call site: means over its complete instances; see metrics."""
-        return self._table("callsites")
+        return self._derived_table("callsites")
 
     @property
     def summary(self) -> Table:
         """Counts, times and bytes per rank and shape, from summed-up calls; see metrics."""
-        return self._table("summary")
+        return self._derived_table("summary")
 
     @property
     def statistics(self) -> Table:
         """Arrivals per call site from the recorder's own sums; see metrics."""
-        return self._table("statistics")
+        return self._derived_table("statistics")
 
     @property
     def selection(self) -> dict[str, Table]:
@@ -203,9 +203,9 @@ class Trace(Records):
             return int(named)
         table = self.callsites.sort_values("total_wait_ns", ascending=False, kind="stable")
         for row in table.to_dict("records"):
-            if matches(row["operation"], row["sites"], named):
+            if matches_pattern(row["operation"], row["sites"], named):
                 return int(row["callsite"])
-        known = dict.fromkeys(place(sites[0]) for sites in table["sites"] if len(sites))
+        known = dict.fromkeys(format_site(sites[0]) for sites in table["sites"] if len(sites))
         some = suggest_names(named, known) if known else "none was recorded"
         raise UsageError(f"{named}: no such call site; {some}")
 
@@ -220,7 +220,7 @@ class Trace(Records):
 
     def phases(self, callsite: int | str) -> Table:
         """Return one row per phase of a call site, between changes of its imbalance."""
-        return self._table("phases", callsite)
+        return self._derived_table("phases", callsite)
 
     def findings(self, gains: Sequence[Any] = ()) -> list[Any]:
         """Return all worthwhile findings by descending cost, as diagnosis.findings.Finding."""
@@ -249,12 +249,12 @@ class Trace(Records):
     @property
     def spent(self) -> Table:
         """One row per rank: ns in unrecorded calls, by class; see metrics."""
-        return self._table("spent")
+        return self._derived_table("spent")
 
     @property
     def rank_totals(self) -> Table:
         """One row per call site, communicator and member: time, wait, lateness; see metrics."""
-        return self._table("rank_totals")
+        return self._derived_table("rank_totals")
 
     @property
     def point_to_point(self) -> Float:
@@ -265,7 +265,7 @@ class Trace(Records):
     @property
     def summed_up(self) -> Table:
         """One row per call site: totals of the calls after the logs reached their limit."""
-        return self._table("summed_up")
+        return self._derived_table("summed_up")
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -284,17 +284,17 @@ class Trace(Records):
 
     def samples(self, callsites: Sites) -> dict[int, Any]:
         """Return instances of some call sites from one pass: diagnosis.samples.Sample by number."""
-        found: dict[int, Any] = self.derive("samples", several(callsites))
+        found: dict[int, Any] = self.derive("samples", as_tuple(callsites))
         return found
 
     def series(self, callsites: Sites) -> dict[int, Table]:
         """Return one row per instance, thinned if there are very many, by call site number."""
-        found: dict[int, Table] = self.derive("series", several(callsites))
+        found: dict[int, Table] = self.derive("series", as_tuple(callsites))
         return found
 
     def waiting_for(self, callsites: Sites = ()) -> Any:
         """Return the wait matrix at some or all call sites, as metrics.wait_matrix.WaitMatrix."""
-        return self.derive("waiting_for", several(callsites))
+        return self.derive("waiting_for", as_tuple(callsites))
 
     def matrix_ranks(self, callsite: int | str) -> Int:
         """Return the world ranks of the columns of `matrix`: int64, ascending."""

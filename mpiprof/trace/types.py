@@ -20,8 +20,16 @@ EXTENSION: Final = 4  # totals of one shape, in traces recorded without events
 SUMMARY: Final = 5  # sums over instances of a call site, with the extensions after it
 STATISTICS: Final = 6  # sums over instances of a call site, with the extensions after it
 
-OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST = 1, 2, 3, 4, 5  # codes of an extension's value
-STATISTICAL: Final = (6, 7, 8, 9, 10, 11, 12)  # codes of the extensions of statistics, in order
+OUTSIDE, NTH_START, SENT, RECEIVED, LONGEST_CALL = 1, 2, 3, 4, 5  # codes of an extension's value
+STATISTICS_COUNT: Final = (
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+)  # codes of the extensions of statistics, in order
 
 # The state of the selector that chose a call's algorithm, by the number in the record.
 CHOICES = ("", "observe", "probe", "hold")
@@ -30,7 +38,7 @@ CHOICES = ("", "observe", "probe", "hold")
 class Problems(list[str]):
     """Problems of a trace, as messages for the user; each message appears once."""
 
-    def note(self, text: str) -> None:
+    def add(self, text: str) -> None:
         """Add a message unless it is present; after 100 messages the rest is dropped."""
         if text in self:
             return

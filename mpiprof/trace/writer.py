@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mpiprof.trace.layout import MAGIC, SPENT
+from mpiprof.trace.layout import MAGIC, OUTSIDE_CLASSES
 from mpiprof.trace.types import Array
 
-CHUNK, HEAD, RECORD = 65536, 64, 32
-PER_CHUNK = (CHUNK - HEAD) // RECORD
-FIELDS = [
+CHUNK_BYTES, HEADER_BYTES, RECORD_BYTES = 65536, 64, 32
+RECORDS_PER_CHUNK = (CHUNK_BYTES - HEADER_BYTES) // RECORD_BYTES
+RECORD_FIELDS = [
     ["enter_ns", "<i8", 0],
     ["exit_ns", "<i8", 8],
     ["sequence", "<u4", 16],
@@ -22,7 +22,7 @@ FIELDS = [
     ["kind", "u1", 30],
     ["choice", "u1", 31],
 ]
-HEADER = [
+HEADER_FIELDS = [
     ["magic", "<u4", 0],
     ["rank", "<u4", 4],
     ["thread", "<u4", 8],
@@ -32,29 +32,32 @@ HEADER = [
     ["signal", "<u2", 22],
     ["dropped", "<u8", 24],
 ]
-# For a log with the time in unrecorded calls (trace.layout.SPENT).
-TELLING = [*HEADER, *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(SPENT))]
-RECORD_TYPE = np.dtype([(n, t) for n, t, _ in FIELDS])
+# For a log with the time in unrecorded calls (trace.layout.OUTSIDE_CLASSES).
+EXTENDED_HEADER_FIELDS = [
+    *HEADER_FIELDS,
+    *([f"{name}_ns", "<i8", 32 + 8 * i] for i, name in enumerate(OUTSIDE_CLASSES)),
+]
+RECORD_TYPE = np.dtype([(n, t) for n, t, _ in RECORD_FIELDS])
 
 
-def head_chunk(telling: bool = False) -> bytes:
+def make_head_chunk(has_outside: bool = False) -> bytes:
     """Return chunk 0 of a log; telling: whether chunks have the time in unrecorded calls."""
     line = json.dumps(
         {
             "format": "mpiprof log",
             "version": 1,
-            "chunk_bytes": CHUNK,
-            "header_bytes": HEAD,
-            "record_bytes": RECORD,
-            "record": FIELDS,
-            "header": TELLING if telling else HEADER,
+            "chunk_bytes": CHUNK_BYTES,
+            "header_bytes": HEADER_BYTES,
+            "record_bytes": RECORD_BYTES,
+            "record": RECORD_FIELDS,
+            "header": EXTENDED_HEADER_FIELDS if has_outside else HEADER_FIELDS,
             "kinds": ["empty", "call", "start", "completion", "extension", "summary"],
         }
     )
-    return (line.encode() + b"\n").ljust(CHUNK, b"\0")
+    return (line.encode() + b"\n").ljust(CHUNK_BYTES, b"\0")
 
 
-def chunks(
+def make_chunks(
     records: Array,
     rank: int,
     thread: int,
@@ -66,14 +69,14 @@ def chunks(
 ) -> bytes:
     """Return records as chunks from a serial number on; the last is the live window if `window`.
 
-    inside: mark of the unrecorded call that the thread is in (index into trace.layout.INSIDE, from
-    1). signal: the signal that ended the process. spent: ns in the calls of trace.layout.SPENT.
+    inside: mark of the unrecorded call that the thread is in (index into trace.layout.CALL_CLASSES, from
+    1). signal: the signal that ended the process. spent: ns in the calls of trace.layout.OUTSIDE_CLASSES.
     """
-    count = max(-(-len(records) // PER_CHUNK), 1)
-    out = np.zeros((count, CHUNK), np.uint8)
-    fields = TELLING if spent else HEADER
+    count = max(-(-len(records) // RECORDS_PER_CHUNK), 1)
+    out = np.zeros((count, CHUNK_BYTES), np.uint8)
+    fields = EXTENDED_HEADER_FIELDS if spent else HEADER_FIELDS
     headers = np.zeros(count, [(name, form) for name, form, _ in fields])
-    for name, ns in zip(SPENT, spent, strict=False):
+    for name, ns in zip(OUTSIDE_CLASSES, spent, strict=False):
         headers[f"{name}_ns"] = ns
     headers["magic"], headers["rank"], headers["thread"] = MAGIC, rank, thread
     headers["serial"] = serial + np.arange(count)
@@ -82,13 +85,15 @@ def chunks(
         headers["inside"][-1] = inside
         headers["signal"][-1] = signal
     out[:, : headers.itemsize] = headers.view(np.uint8).reshape(count, -1)
-    padded = np.zeros(count * PER_CHUNK, RECORD_TYPE)
+    padded = np.zeros(count * RECORDS_PER_CHUNK, RECORD_TYPE)
     padded[: len(records)] = records
-    out[:, HEAD : HEAD + PER_CHUNK * RECORD] = padded.view(np.uint8).reshape(count, -1)
+    out[:, HEADER_BYTES : HEADER_BYTES + RECORDS_PER_CHUNK * RECORD_BYTES] = padded.view(
+        np.uint8
+    ).reshape(count, -1)
     return out.tobytes()
 
 
-def runs(ranks: list[int]) -> list[list[int]]:
+def make_runs(ranks: list[int]) -> list[list[int]]:
     """Return ranks as (first, last, step) runs, as the tables have them."""
     found: list[list[int]] = []
     for rank in ranks:

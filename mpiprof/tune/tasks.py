@@ -24,7 +24,7 @@ from mpiprof.model.catalogue import load_catalogue
 from mpiprof.model.schedule import Problem
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.metadata import Communicator
-from mpiprof.trace.sites import describe_sites, site_label
+from mpiprof.trace.sites import describe_sites, label_site
 from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.rules import NATIVE
@@ -130,12 +130,12 @@ def _collected(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
         keys, algorithms = list(measure.callsites), list(measure.algorithms)
         for signature, index in parts:
             key = keys[signature.callsite]
-            if key.operation not in operations or key.started or batch.communicator.local:
+            if key.operation not in operations or key.started or batch.communicator.is_local:
                 continue
             if not signature.comparable or not signature.present.all():
                 continue
             columns = np.arange(len(batch)) if index is None else index
-            columns = columns[(batch.finish[:, columns] != 0).all(0)]
+            columns = columns[(batch.exit_ns[:, columns] != 0).all(0)]
             if len(columns):
                 _add(found, trace, batch, signature, algorithms[signature.algorithm], columns)
     return found
@@ -156,7 +156,7 @@ def _add(
     known = known_bytes(signature.base, sizes, sent, received)
     classes = size_classes(known)
     shapes = batch.shape[:, columns[0]]
-    heads = [0, sizes[0]] if communicator.inter else [0]  # rank 0 of each group
+    heads = [0, sizes[0]] if communicator.is_inter else [0]  # rank 0 of each group
     sites = tuple(sorted({trace.tables.shapes[int(shapes[h])].site for h in heads}))
     for size_class in np.unique(classes).tolist():
         chosen = classes == size_class
@@ -164,14 +164,14 @@ def _add(
         if key not in found:
             found[key] = _Rows(key, communicator, signature.group.root)
         part = columns[chosen]
-        values = (batch.arrival[:, part], batch.finish[:, part], sent[:, chosen])
+        values = (batch.arrival_ns[:, part], batch.exit_ns[:, part], sent[:, chosen])
         _keep(found[key], np.stack([*values, received[:, chosen]]))
-        found[key].elapsed += float(batch.elapsed[:, part].sum())
+        found[key].elapsed += float(batch.elapsed_ns[:, part].sum())
 
 
 def _sizes(communicator: Communicator) -> tuple[int, int]:
     groups = [len(group) for group in communicator.groups]
-    return groups[0], groups[1] if communicator.inter else 0
+    return groups[0], groups[1] if communicator.is_inter else 0
 
 
 def _bytes(given: Int | None, known: Int, columns: Int) -> Int:
@@ -220,7 +220,7 @@ class _Labels:
 
     def place(self, site: int) -> str:
         """Return the label for the user."""
-        return site_label(self.frames[site]) if site >= 0 else "?"
+        return label_site(self.frames[site]) if site >= 0 else "?"
 
 
 def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
@@ -228,7 +228,7 @@ def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) ->
     main = max(several, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
     callsite, operation, sites, size, remote, size_class, algorithm = main.key
     ranks = tuple(main.communicator.ranks.tolist())
-    names = list(dict.fromkeys(trace.node_of.get(rank, "?") for rank in range(trace.ranks)))
+    names = list(dict.fromkeys(trace.node_ids.get(rank, "?") for rank in range(trace.ranks)))
     patterns = [labels.pattern(site) for site in sites]
     return Work(
         callsite,
@@ -238,7 +238,7 @@ def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) ->
         size,
         remote,
         ranks,
-        tuple(names.index(trace.node_of.get(rank, "?")) for rank in ranks),
+        tuple(names.index(trace.node_ids.get(rank, "?")) for rank in ranks),
         class_span(size_class),
         algorithm,
         sum(rows.instances for rows in several),

@@ -131,7 +131,7 @@ def numbers(folder: Path) -> tuple[pd.DataFrame, bool]:
     text = table.select_dtypes(exclude=["object", "string"]).astype(float)
     text[["operation", "algorithm"]] = table[["operation", "algorithm"]].astype(str)
     text["sites"] = table["sites"].map(str)
-    return text, not trace.complete or bool(trace.problems)
+    return text, not trace.is_complete or bool(trace.problems)
 
 
 def outcome(folder: Path, sound: pd.DataFrame) -> str:

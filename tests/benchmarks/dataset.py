@@ -35,8 +35,8 @@ from mpiprof.store.dask_workers import LOCAL_PREFIX, Workers, connect_workers
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
-from mpiprof.trace.malloc_tuning import keep_freed
-from mpiprof.trace.match import BATCH, LONGEST_READ
+from mpiprof.trace.malloc_tuning import retain_freed_memory
+from mpiprof.trace.match import BATCH_RECORDS, MAX_READ_RECORDS
 from mpiprof.trace.metadata import Communicator
 
 STEP_NS = 1_000_000
@@ -75,7 +75,7 @@ def _batches(folder: Path, events: int, ranks: int) -> Iterator[Batch]:
     """Yield batches of three communicators in turn, world with three fifths of the calls."""
     tables = mpiprof.open(folder).tables
     each = events // (5 * ranks)  # instances of world's three fifths, and of the halves' two
-    rounds = max(-(-each // min(LONGEST_READ, BATCH // ranks)), 1)
+    rounds = max(-(-each // min(MAX_READ_RECORDS, BATCH_RECORDS // ranks)), 1)
     count = max(each // rounds, 1)
     random = np.random.default_rng(5)
     for lap in range(rounds):
@@ -224,7 +224,7 @@ def command() -> int:
     args = parser.parse_args()
     if args.ranks < 2 or min(args.workers) < 1 or args.laps < 1:
         parser.error("at least two ranks, one worker and one lap")
-    keep_freed()  # as verbs do
+    retain_freed_memory()  # as verbs do
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-dataset-", dir=args.folder) as name:
             folder = Path(name) / "set"

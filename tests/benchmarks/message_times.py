@@ -21,7 +21,7 @@ from benchmarks.checks import Row, printed
 from mpiprof.errors import MpiprofError
 from mpiprof.launch import ranks
 from mpiprof.launch.program import verb_command
-from mpiprof.trace.machine import fault
+from mpiprof.trace.machine import find_fault
 
 MOST = 1.3  # ratio of a message time to the median over the runs, and its inverse
 WAYS = {"one_way_ns": "one way", "both_ways_ns": "both ways at once"}
@@ -40,7 +40,7 @@ def measure(folder: Path, runs: int) -> list[dict[str, Any]]:
 
 def promises(tables: list[dict[str, Any]]) -> Iterator[Row]:
     """Yield the number of unusable runs, and the spread of the times of the other runs."""
-    usable = [table["within"] for table in tables if not fault(table)]
+    usable = [table["within"] for table in tables if not find_fault(table)]
     count = len(usable)
     yield Row("runs reported as unusable", "", f"{len(tables) - count} of {len(tables)}")
     if count < 2:

@@ -23,9 +23,9 @@ from benchmarks.checks import Row, store
 from benchmarks.memory import peak_mb
 from mpiprof.formats import pack_writer
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.trace.pack import NAME as PACK
+from mpiprof.trace.pack import FILE_NAME as PACK
 from mpiprof.trace.types import CALL, Array
-from mpiprof.trace.writer import PER_CHUNK, RECORD_TYPE, chunks, head_chunk
+from mpiprof.trace.writer import RECORD_TYPE, RECORDS_PER_CHUNK, make_chunks, make_head_chunk
 
 # The loop body: five operations, three on all ranks and two on one half of them each.
 BODY = (
@@ -58,7 +58,7 @@ def write(folder: Path, events: int, ranks: int) -> int:
     ]
     for name, members in trace.list_files().items():
         with (folder / f"{name}.log").open("wb") as log:
-            log.write(head_chunk())
+            log.write(make_head_chunk())
             _write_chunks(log, members, loops, shapes)
         (folder / f"{name}.tables").write_text("".join(map(trace.format_tables, members)))
     trace.write_meta(folder)
@@ -73,12 +73,12 @@ def _write_chunks(
     A piece is of whole chunks, as the body's length divides them.
     """
     random = {rank: np.random.default_rng(rank) for rank in members}
-    for first in range(0, loops, PER_CHUNK):
-        count = min(PER_CHUNK, loops - first)
-        serial = first * len(BODY) // PER_CHUNK
+    for first in range(0, loops, RECORDS_PER_CHUNK):
+        count = min(RECORDS_PER_CHUNK, loops - first)
+        serial = first * len(BODY) // RECORDS_PER_CHUNK
         for rank in members:
             records = _records(first, count, shapes[rank], random[rank])
-            log.write(chunks(records, rank, 0, serial, window=False))
+            log.write(make_chunks(records, rank, 0, serial, window=False))
 
 
 def _records(first: int, count: int, shapes: list[int], random: np.random.Generator) -> Array:
@@ -120,9 +120,9 @@ def read(folder: Path, events: int) -> None:
     """Read a trace on one core and print what it took."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import mpiprof
-    from mpiprof.trace.malloc_tuning import keep_freed
+    from mpiprof.trace.malloc_tuning import retain_freed_memory
 
-    keep_freed()  # as verbs do
+    retain_freed_memory()  # as verbs do
     begin, begin_cpu = time.perf_counter(), time.process_time()
     trace = mpiprof.open(folder)
     table = trace.callsites

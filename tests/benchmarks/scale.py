@@ -126,7 +126,7 @@ def contents(bench: Bench, mode: str) -> Iterator[Row]:
     due = len(OPERATIONS) * bench.rounds * bench.ranks
     sites = trace.callsites[trace.callsites["operation"].isin(OPERATIONS)]
     calls = int((sites["instances"] * sites["size"]).sum())
-    right = trace.complete and calls == due
+    right = trace.is_complete and calls == due
     yield Row(f"{mode}: calls in the report", f"{due}, complete", str(calls), right)
     if mode == "events":
         late = trace.instances
@@ -182,7 +182,7 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
             begun += 1
             try:
                 opened = mpiprof.open(trace)
-                partial += not opened.complete
+                partial += not opened.is_complete
                 _ = opened.callsites
             except TraceError as error:
                 unreadable.append(str(error))

@@ -14,7 +14,7 @@ from support.trace_tables import table_rows
 
 import mpiprof
 from mpiprof.__main__ import main
-from mpiprof.trace.sites import site_label
+from mpiprof.trace.sites import label_site
 
 
 def line_of(source: str, text: str) -> str:
@@ -72,8 +72,8 @@ def test_a_library_is_named_by_itself_on_2_ranks(mpi: Mpi, tmp_path: Path) -> No
     frame = next(r.frames[0] for r in raw_trace.read(trace).of(0) if r.operation == "barrier")
     assert frame["module"] == str(tmp_path / "liblayer.so")
     table = mpiprof.open(trace).callsites.set_index("operation")["sites"]
-    assert re.fullmatch(r"liblayer.so layer::sync\+0x[0-9a-f]+", site_label(table["barrier"][0]))
-    assert site_label(table["alltoall"][0]).startswith(
+    assert re.fullmatch(r"liblayer.so layer::sync\+0x[0-9a-f]+", label_site(table["barrier"][0]))
+    assert label_site(table["alltoall"][0]).startswith(
         line_of("callsite_template.cpp", "MPI_Alltoall(")
     )
 
@@ -91,5 +91,5 @@ def test_a_fortran_line_is_one_call_site_on_2_ranks(system_mpi: Mpi, tmp_path: P
     opened = mpiprof.open(trace)
     table = table_rows(opened.callsites)
     assert table["instances"].tolist() == [200]
-    assert next(site_label(site) for site in table["sites"][0]).startswith(place)
+    assert next(label_site(site) for site in table["sites"][0]).startswith(place)
     assert set(table_rows(opened.instances)["algorithm"].astype(str)) == {"binomial"}

@@ -63,8 +63,8 @@ def test_past_the_limit_calls_are_summed_up(mpi: Mpi, tmp_path: Path) -> None:
     assert json.loads((trace / "meta.json").read_text())["options"]["limit"] == LIMIT
     opened = mpiprof.open(trace)
     assert sorted(opened.tables.limits.items()) == [(0, LIMIT), (1, LIMIT)]
-    assert opened.dropped == 0
-    assert not opened.complete
+    assert opened.dropped_records == 0
+    assert not opened.is_complete
     assert any("reached its limit" in line for line in opened.problems)
     events, summary = opened.events, opened.summary
     assert set(events["operation"]) == {"barrier", "allreduce"}
@@ -140,8 +140,8 @@ def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
         (3, True),
     ]
     opened = mpiprof.open(trace)
-    assert opened.complete
-    by_how = {c.how: c for c in opened.tables.communicators}
+    assert opened.is_complete
+    by_how = {c.origin: c for c in opened.tables.communicators}
     assert by_how["create"].ranks.tolist() == [1, 0, 3, 2]
     assert [g.tolist() for g in by_how["intercomm_create"].groups] == [[0, 2], [1, 3]]
     barriers = table_rows(opened.instances)
@@ -149,8 +149,8 @@ def test_irregular_members_are_written_once(mpi: Mpi, tmp_path: Path) -> None:
     # Without the tables of the writing rank the members are unknown: calls are recorded, not
     # matched.
     (trace / "rank-000001.tables").write_text("")
-    left = {c.how: c for c in mpiprof.open(trace).tables.communicators}
-    assert left["create"].local
+    left = {c.origin: c for c in mpiprof.open(trace).tables.communicators}
+    assert left["create"].is_local
 
 
 @pytest.mark.parametrize("switch", ["", "allreduce=ring"], ids=["recorded", "forced"])
@@ -164,7 +164,7 @@ def test_short_lived_communicators_share_their_rows(switch: str, mpi: Mpi, tmp_p
     run_mpi(mpi, 2, [*words, "--", program, str(many)], check=True)
     opened = mpiprof.open(trace)
     instances = opened.instances
-    assert opened.complete and not opened.problems
+    assert opened.is_complete and not opened.problems
     assert instances["complete"].all()
     assert instances.groupby("operation").size().to_dict() == {
         "allreduce": many,
@@ -231,7 +231,7 @@ def test_interrupted_and_short_writes_lose_nothing(mpi: Mpi, tmp_path: Path) -> 
     done = run_mpi(mpi, 2, words, check=True)
     assert "recording stops" not in done.stderr
     opened = mpiprof.open(tmp_path / "trace")
-    assert opened.complete and not opened.problems
+    assert opened.is_complete and not opened.problems
     assert len(table_rows(opened.events)) == 2 * 9001
 
 

@@ -100,10 +100,10 @@ def test_the_shift_can_be_taken_back() -> None:
 
 def test_the_bound_is_sensible(drifting: Run) -> None:
     """The bound is far below the corrected offset; benchmarks.arrival_error measures it."""
-    assert drifting.trace.nodes == len(drifting.case.nodes)
+    assert drifting.trace.node_count == len(drifting.case.nodes)
     offsets = [offset for offset, _ in drifting.case.nodes]
     assert 0 < drifting.trace.clock_error_ns < (max(offsets) - min(offsets)) / SHARE
-    assert drifting.trace.complete == (not drifting.case.killed)
+    assert drifting.trace.is_complete == (not drifting.case.killed)
 
 
 def test_times_are_true_within_the_bound(drifting: Run) -> None:
@@ -114,8 +114,8 @@ def test_times_are_true_within_the_bound(drifting: Run) -> None:
         for row, rank in enumerate(local.communicator.ranks.tolist()):
             bound = trace.clock_of(rank).error_ns + ROUNDING_NS
             for before, after in (
-                (local.arrival[row], corrected.arrival[row]),
-                (local.finish[row], corrected.finish[row]),
+                (local.arrival_ns[row], corrected.arrival_ns[row]),
+                (local.exit_ns[row], corrected.exit_ns[row]),
             ):
                 closed = before > 0
                 truth = drifting.shifted(drifting.true(before[closed], rank % nodes), 0)

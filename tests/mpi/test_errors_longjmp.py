@@ -45,7 +45,7 @@ def test_what_a_handler_leaves_is_taken_back(
     assert recorded(mpi, leaving, tmp_path, switch) == bare
     trace = mpiprof.open(tmp_path / "trace")
     instances = trace.instances
-    assert trace.complete
+    assert trace.is_complete
     assert not [line for line in trace.problems if "different operations" in line]
     pairs = instances[instances["size"] == 2]
     assert pairs["complete"].all()
@@ -70,7 +70,7 @@ def test_stacks_of_one_thread(switch: str, mpi: Mpi, tmp_path: Path) -> None:
     printed = recorded(mpi, program, tmp_path, switch).splitlines()
     trace = mpiprof.open(tmp_path / "trace")
     instances = trace.instances
-    assert trace.complete and instances["complete"].all()
+    assert trace.is_complete and instances["complete"].all()
     assert not [line for line in trace.problems if "different operations" in line]
     # Calls that a reduction operation makes on another stack are part of the reduction.
     assert any(line.endswith("nested 1") for line in printed) and len(printed) == 2

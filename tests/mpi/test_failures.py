@@ -66,7 +66,7 @@ def test_every_closed_record_is_there(
     if how != "abort":  # Open MPI's singleton ends by another signal there
         assert ended.returncode == code
     opened = mpiprof.open(trace)
-    assert not opened.complete
+    assert not opened.is_complete
     assert opened.problems
     assert recorded_calls(trace) == CALLS
     assert raw_trace.read(trace).ends() == ({0: "abort"} if how == "abort" else {})
@@ -77,7 +77,7 @@ def test_killed_job_on_2_ranks(how: str, mpi: Mpi, failing: Path, tmp_path: Path
     trace = tmp_path / "trace"
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, how, "3000"])
     assert ended.returncode != 0
-    assert not mpiprof.open(trace).complete
+    assert not mpiprof.open(trace).is_complete
     # The launcher may have killed the second rank before it finished.
     assert 3000 <= recorded_calls(trace) <= 6000
     report = run([mpi.python, "-m", "mpiprof", "report", trace])
@@ -90,7 +90,7 @@ def test_exit_code_is_that_of_the_program(mpi: Mpi, failing: Path, tmp_path: Pat
     ended = run([*words_for(mpi, tmp_path / "trace"), "--", failing, "code", "100"])
     assert ended.returncode == 11
     assert ended.stdout == "rank 0 made 100\n"
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
 
 
 def test_never_initialised(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_forked_children_write_nothing(mpi: Mpi, failing: Path, tmp_path: Path) 
     """On 2 ranks: children that end by exit, _exit and abort add nothing to the trace."""
     trace = tmp_path / "trace"
     run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, "fork", "500"], check=True)
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
     assert recorded_calls(trace) == 1000
     ends = [line for line in raw_trace.read(trace).lines if "end" in line]
     assert len(ends) == 4  # one of each rank before MPI_Finalize and one after it
@@ -123,7 +123,7 @@ def test_forked_python_leaves_the_log_alone(mpi: Mpi, tmp_path: Path) -> None:
         "os.wait(); MPI.COMM_SELF.Barrier()\n"
     )
     run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert recorded_calls(tmp_path / "trace", "barrier") == 2
 
 
@@ -133,12 +133,12 @@ def test_file_size_limit(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
     ended = run([*words_for(mpi, trace), "--", failing, "small-files", str(CALLS)])
     assert (ended.returncode, ended.stdout) == (0, f"rank 0 made {CALLS}\n")
     opened = mpiprof.open(trace)
-    assert not opened.complete
-    assert opened.dropped > 0
-    assert recorded_calls(trace) + opened.dropped == CALLS
+    assert not opened.is_complete
+    assert opened.dropped_records > 0
+    assert recorded_calls(trace) + opened.dropped_records == CALLS
     assert ended.stderr.count("recording stops") == 1
     assert "File too large" in ended.stderr
-    assert f"{opened.dropped} calls are missing" in ended.stderr
+    assert f"{opened.dropped_records} calls are missing" in ended.stderr
 
 
 def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None:
@@ -151,9 +151,9 @@ def test_disk_full_of_records(mpi: Mpi, failing: Path, small_disk: Path) -> None
     ended = run_mpi(mpi, 2, [*words_for(mpi, trace), "--", failing, how, str(CALLS)], check=True)
     assert letters(ended.stdout) == letters("".join(f"rank {i} made {CALLS}\n" for i in range(2)))
     opened = mpiprof.open(trace)
-    assert not opened.complete
+    assert not opened.is_complete
     retained = recorded_calls(trace) + recorded_calls(trace, "finalize")
-    assert retained + opened.dropped == 2 * (CALLS + 1)
+    assert retained + opened.dropped_records == 2 * (CALLS + 1)
     # The space that the first stopped rank leaves may suffice for the other.
     stopped = ended.stderr.count("recording stops")
     assert stopped in (1, 2)
@@ -181,7 +181,7 @@ def test_disk_full_of_call_sites(mpi: Mpi, tmp_path: Path, small_disk: Path) -> 
     ended = run_mpi(mpi, 1, [*words_for(mpi, trace), many_sites(tmp_path)], check=True)
     assert ended.stdout == "done\n"
     opened = mpiprof.open(trace)
-    assert recorded_calls(trace, "barrier") + opened.dropped == SITES
+    assert recorded_calls(trace, "barrier") + opened.dropped_records == SITES
     assert ended.stderr.count("recording stops") == (small_disk.name == "disk")
 
 
@@ -190,7 +190,7 @@ def test_100000_call_sites(mpich: Mpi, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     ended = run_mpi(mpich, 1, [*words_for(mpich, trace), many_sites(tmp_path)], check=True)
     assert ended.stdout == "done\n"
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
     lines = (trace / "rank-000000.tables").read_text().splitlines()
     sites = [json.loads(line)["frames"][0] for line in lines if '"frames"' in line]
     assert len({(site["file"], site["line"]) for site in sites}) == SITES
@@ -233,7 +233,7 @@ def test_few_descriptors(mpi: Mpi, failing: Path, tmp_path: Path) -> None:
     words = words_for(mpi, trace)
     script = 'ulimit -n 128; exec "$@"'
     run(["sh", "-c", script, "sh", *words, "--", failing, "plain", str(CALLS)], check=True)
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
     assert recorded_calls(trace) == CALLS
     later = tmp_path / "later"
     run([*words_for(mpi, later), "--", failing, "few-descriptors", str(CALLS)], check=True)
@@ -249,7 +249,7 @@ def test_descriptors_closed_and_used_again(mpich: Mpi, tmp_path: Path) -> None:
     assert ended.stdout == f"rank 0 made {CALLS}\n"
     assert ended.stderr.count("closed by the program") == 1
     opened = mpiprof.open(trace)
-    assert recorded_calls(trace) + opened.dropped == CALLS
+    assert recorded_calls(trace) + opened.dropped_records == CALLS
 
 
 def test_standard_error_used_again(mpi: Mpi, tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_standard_error_used_again(mpi: Mpi, tmp_path: Path) -> None:
     )
     run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program, data], check=True)
     assert data.read_text() == ""
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
 
 
 def test_locale_with_a_decimal_comma(mpi: Mpi, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_elsewhere_and_without_environment(mpi: Mpi, failing: Path, tmp_path: Pa
     """On 1 rank: the program changes its folder and clears its environment."""
     words = [str(mpi.python), "-m", "mpiprof", "run", "-o", "trace", "--", str(failing)]
     ended = run([*words, "elsewhere", str(CALLS)], cwd=tmp_path, check=True)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert recorded_calls(tmp_path / "trace") == CALLS
     assert str(tmp_path / "trace") in ended.stderr
 

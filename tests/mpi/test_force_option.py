@@ -29,7 +29,7 @@ def test_a_command_can_be_repeated_with_force(mpi: Mpi, tmp_path: Path) -> None:
     # A program that cannot be started leaves the old trace in place.
     missing = run([*words[:-1], "--force", "gone.py"], cwd=tmp_path)
     assert missing.returncode == 2
-    assert mpiprof.open(tmp_path / "before").complete
+    assert mpiprof.open(tmp_path / "before").is_complete
 
 
 def test_finalize_at_exit_is_mpi4pys(mpi: Mpi, tmp_path: Path) -> None:

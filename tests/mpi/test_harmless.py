@@ -57,4 +57,4 @@ def test_a_program_with_address_sanitizer_starts(mpi: Mpi, tmp_path: Path) -> No
     words = [str(mpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "t")]
     done = run_mpi(mpi, 2, [*words, "--", program], env={"ASAN_OPTIONS": "detect_leaks=0"})
     assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
-    assert mpiprof.open(tmp_path / "t").complete
+    assert mpiprof.open(tmp_path / "t").is_complete

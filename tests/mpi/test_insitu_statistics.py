@@ -223,7 +223,7 @@ def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Pa
     found = recorded(mpich, tmp_path, 400, "--record", "summary", "--sample", "10")
     rows = found.callsites[~found.callsites["operation"].isin(MANAGEMENT_COLLECTIVES)]
     assert rows["instances"].tolist() == [400] * 5
-    assert found.sample == 1
+    assert found.sampling_interval == 1
     assert "ranks 0-1: --sample: --record summary sums up every call, not one in 10" in found.notes
 
 
@@ -357,6 +357,6 @@ def test_a_killed_summary_ends_with_its_last_call(mpi: Mpi, tmp_path: Path) -> N
     run_mpi(mpi, 2, [mpi.python, "-m", "mpiprof", "run", *options, "app.py"], cwd=tmp_path)
     trace = mpiprof.open(tmp_path / "trace")
     row = trace.callsites.set_index("operation").loc["allreduce"]
-    assert not trace.complete and row["instances"] == 100
+    assert not trace.is_complete and row["instances"] == 100
     assert trace.duration_ns >= 9.9e8  # 99 sleeps after the first call
     assert row["total_wait_ns"] <= row["total_elapsed_ns"] <= trace.process_time_ns

@@ -70,10 +70,10 @@ def test_windows_and_files_have_separate_sequence_numbers_on_3_ranks(recorded: R
     for name, how in (("win_fence", "win"), ("file_close", "file"), ("file_open", "maker")):
         own = events[events["operation"] == name]
         (one,) = own["communicator"].unique()
-        assert identity[one].how == how and sorted(identity[one].ranks) == [0, 1, 2]
+        assert identity[one].origin == how and sorted(identity[one].ranks) == [0, 1, 2]
     # A call that fails on one rank only changes no number.
     assert trace.instances["complete"].all()
-    world = next(c.identity for c in trace.tables.communicators if c.how == "world")
+    world = next(c.identity for c in trace.tables.communicators if c.origin == "world")
     numbers = events[events["communicator"] == world].groupby("rank")["sequence"].apply(list)
     assert numbers[0] == numbers[1] == numbers[2] == list(range(len(numbers[0])))
 

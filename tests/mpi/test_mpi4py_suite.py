@@ -80,7 +80,7 @@ def compare(mpi: Mpi, ranks: int, pattern: str, folder: Path, bare_s: float = HA
     assert all("Ran " in text and "Ran 0 tests" not in text for text in printed[1:]), printed
     if trace.exists():
         opened = mpiprof.open(trace)
-        assert opened.dropped == 0
+        assert opened.dropped_records == 0
     return True
 
 

@@ -117,7 +117,7 @@ def test_pcontrol_pauses_records_only(mpi: Mpi, tmp_path: Path) -> None:
     for rank in range(2):
         numbers = [r.sequence for r in trace.of(rank)]
         assert numbers == [*range(5), *range(10 + rank, 20)]
-    assert mpiprof.open(tmp_path / "trace").dropped == 0
+    assert mpiprof.open(tmp_path / "trace").dropped_records == 0
 
 
 def test_sample_has_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_unrecorded_calls_are_counted(mpi: Mpi, tmp_path: Path, record: str) -> 
     run_mpi(mpi, 2, [*words, program], check=True)
     trace = mpiprof.open(tmp_path / "trace")
     calls = table_rows(trace.callsites).groupby("operation")["instances"].sum().to_dict()
-    assert trace.complete
+    assert trace.is_complete
     assert calls == {"bcast": 50, "barrier": 1}
 
 

@@ -54,7 +54,7 @@ def test_shell_script_around_the_program(ranks: int, code: int, mpi: Mpi, tmp_pa
     assert ended.returncode == code
     expected = "".join(f"before\nrank {rank}\nafter 0\n" for rank in range(ranks))
     assert letters(ended.stdout) == letters(expected)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert operations(tmp_path / "trace", ranks - 1) == ["barrier"]
 
 
@@ -72,7 +72,7 @@ def test_second_program_of_a_script_stays_passive(mpi: Mpi, tmp_path: Path) -> N
     trace = max(tmp_path.glob("trace*"))
     assert (ended.returncode, ended.stdout) == (bare.returncode, bare.stdout)
     assert "mpiprof:" not in ended.stderr
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
     assert operations(trace, 0) == ["barrier", "bcast"]
 
 
@@ -100,7 +100,7 @@ def test_subprocesses_have_no_library(mpi: Mpi, tmp_path: Path) -> None:
     )
     ended = run_mpi(mpi, 2, [*words_for(mpi, tmp_path / "trace"), program], check=True)
     assert letters(ended.stdout) == letters("None None None None\n" * 2)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
 
 
 def test_a_job_within_a_job_is_separate(mpi: Mpi, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_job_within_a_job_is_separate(mpi: Mpi, tmp_path: Path) -> None:
     )
     ended = run_mpi(mpi, 1, [*words_for(mpi, tmp_path / "trace"), program], check=True)
     assert letters(ended.stdout) == letters("0\ninner 2\ninner 2\n")
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert operations(tmp_path / "trace", 0) == ["barrier", "barrier"]
 
 
@@ -132,7 +132,7 @@ def test_spawned_processes_run_bare(mpi: Mpi, tmp_path: Path) -> None:
     words = [*words_for(mpi, tmp_path / "trace"), "--", program]
     ended = run_mpi(mpi, 1, words, check=True)
     assert ended.stdout == "3 together\n"
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     trace = raw_trace.read(tmp_path / "trace")
     assert operations(tmp_path / "trace", 0) == ["barrier"]
     made = {line["how"]: line["local"] for line in trace.communicators(0)}
@@ -179,7 +179,7 @@ def test_tool_behind_us_is_called(mpi: Mpi, tmp_path: Path) -> None:
     words = [*words_for(mpi, tmp_path / "trace"), "--", program, "1", "20"]
     ended = run_mpi(mpi, 2, ["env", f"LD_PRELOAD={tool}", *words], check=True)
     assert letters(ended.stdout) == letters("done\ntool saw 20\n" * 2)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert operations(tmp_path / "trace", 0).count("allreduce") == 20
 
 
@@ -199,7 +199,7 @@ def test_summary_has_the_right_totals(mpi: Mpi, tmp_path: Path) -> None:
     words = words_for(mpi, tmp_path / "trace", "--record", "summary")
     run_mpi(mpi, 2, [*words, program, tmp_path / "sign"], check=True)
     trace = mpiprof.open(tmp_path / "trace")
-    assert trace.complete
+    assert trace.is_complete
     assert trace.record == "summary"
     assert len(trace.events) == 0
     data = trace.summary

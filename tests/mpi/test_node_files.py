@@ -46,7 +46,7 @@ def words(mpi: Mpi, folder: Path, *options: str, nodes: int = 0) -> list[str]:
 def check_nbody(folder: Path, ranks: int) -> mpiprof.Trace:
     """Check that a trace of the sample has all its calls."""
     trace = mpiprof.open(folder)
-    assert trace.complete and not trace.problems
+    assert trace.is_complete and not trace.problems
     assert trace.ranks == ranks
     counts: Any = trace.instances.groupby("operation")["complete"].agg(["count", "all"])
     assert counts.loc["allgather"].tolist() == [40, True]
@@ -89,7 +89,7 @@ def test_the_network_switch_from_slurm(mpi: Mpi, tmp_path: Path) -> None:
         'exec "$@"'
     )
     run_mpi(mpi, 3, ["sh", "-c", tell, "sh", *words(mpi, folder), str(NBODY)], check=True)
-    assert check_nbody(folder, 3).switch_of == {0: "leaf3"}
+    assert check_nbody(folder, 3).switches == {0: "leaf3"}
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (5, 2), (8, 4)])
@@ -138,7 +138,7 @@ def test_short_writes_of_ranks_that_share_files(openmpi: Mpi, tmp_path: Path) ->
     done = run_mpi(openmpi, 4, ["env", f"LD_PRELOAD={shim}", *own, str(program)], check=True)
     assert "recording stops" not in done.stderr
     trace = mpiprof.open(tmp_path / "trace")
-    assert trace.complete and not trace.problems
+    assert trace.is_complete and not trace.problems
     assert len(names(trace.path, ".log")) == 2
     assert len(trace.events) == 4 * (60 + 60 + 5000 + 1 + 1)
 
@@ -163,7 +163,7 @@ def test_a_later_program_of_the_job_stays_passive(openmpi: Mpi, tmp_path: Path) 
     done = run_mpi(openmpi, 2, [*own, str(openmpi.python), str(program)])
     assert done.returncode == 0, done.stderr
     trace = mpiprof.open(tmp_path / "trace")
-    assert trace.complete and not trace.problems
+    assert trace.is_complete and not trace.problems
     assert trace.ranks == 2 and len(trace.events) == 2 * 10
     assert len(names(trace.path, ".log")) == 2
 
@@ -185,7 +185,7 @@ def test_rings_of_two_nodes(openmpi: Mpi, tmp_path: Path) -> None:
     command = [*words(openmpi, tmp_path / "t", *options, nodes=2), str(program), "3000"]
     run_mpi(openmpi, 4, command, check=True)
     trace = mpiprof.open(tmp_path / "t")
-    assert trace.logs.files == 2 and set(trace.turned) == {0, 1} and trace.sound
+    assert trace.logs.files == 2 and set(trace.wrapped_chunks) == {0, 1} and trace.is_sound
     totals: Any = trace.summed_up.set_index("operation")["calls"]
     assert totals["allreduce"] == 2 * 9000
     held: Any = trace.instances
@@ -247,7 +247,7 @@ def test_a_killed_job_of_two_nodes(
         trace = mpiprof.open(folder)
         # A node that is killed before its log has a first line leaves an empty log.
         empty = any("its process is starting, or died" in note for note in trace.problems)
-        assert trace.ranks == 4 and trace.logs.cut == empty and not trace.logs.damaged
+        assert trace.ranks == 4 and trace.logs.truncated == empty and not trace.logs.is_damaged
         assert set(trace.tables.processes) <= set(range(4))
         assert {rank for rank, _ in trace.logs.threads} <= set(trace.tables.processes)
 

@@ -37,8 +37,8 @@ def check_same(known: Trace, found: Trace) -> None:
             ours, theirs = (one.sort_values(rows, ignore_index=True) for one in (ours, theirs))
         pd.testing.assert_frame_equal(theirs, ours, check_categorical=False)
     np.testing.assert_array_equal(found.point_to_point, known.point_to_point)
-    assert found.complete == known.complete
-    assert (found.started_ns, found.duration_ns) == (known.started_ns, known.duration_ns)
+    assert found.is_complete == known.is_complete
+    assert (found.calls_start_ns, found.duration_ns) == (known.calls_start_ns, known.duration_ns)
     assert found.machine == known.machine
 
 
@@ -46,7 +46,7 @@ def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     run_mpi(openmpi, 3, [*words, str(ROOT / "samples" / "md.py")], check=True)
     known, found = there_and_back(tmp_path / "trace", tmp_path / "archive")
-    assert known.complete and len(known.events) > 100
+    assert known.is_complete and len(known.events) > 100
     check_same(known, found)
 
 

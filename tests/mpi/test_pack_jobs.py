@@ -34,7 +34,7 @@ def packed(mpi: Mpi, folder: Path) -> tuple[mpiprof.Trace, float]:
     found = mpiprof.open(folder)
     for name, table in before.items():
         pd.testing.assert_frame_equal(getattr(found, name), table)
-    assert (found.complete, found.problems) == (known.complete, known.problems)
+    assert (found.is_complete, found.problems) == (known.is_complete, known.problems)
     return found, (folder / "trace.pack").stat().st_size / max(len(found.events), 1)
 
 
@@ -42,7 +42,7 @@ def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     run_mpi(openmpi, 3, [*words, str(ROOT / "samples" / "coupled.py")], check=True)
     found, _ = packed(openmpi, tmp_path / "trace")
-    assert found.complete and len(found.events) > 100
+    assert found.is_complete and len(found.events) > 100
 
 
 @pytest.mark.parametrize("how", ["kill", "code"])
@@ -51,7 +51,7 @@ def test_a_c_program_on_2_ranks(how: str, openmpi: Mpi, tmp_path: Path) -> None:
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     run_mpi(openmpi, 2, [*words, "--", str(compiled(openmpi, "exit_modes.c")), how, "20000"])
     found, size = packed(openmpi, tmp_path / "trace")
-    assert found.complete == (how == "code")
+    assert found.is_complete == (how == "code")
     if how == "code":
         assert len(found.events) >= 40_000
         assert size <= BOUND

@@ -100,7 +100,7 @@ def test_an_empty_folder_of_the_user(mpi: Mpi, tmp_path: Path) -> None:
         "1",
     ]
     run_mpi(mpi, 2, words, check=True)
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete
     assert (tmp_path / "trace").stat().st_mode & 0o777 == 0o755
 
 

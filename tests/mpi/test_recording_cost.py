@@ -44,8 +44,8 @@ def test_a_long_log_has_every_call_on_1_rank(mpi: Mpi, tmp_path: Path) -> None:
     argv = [*recording(mpi, tmp_path / "trace"), str(program), "allreduce", "20", "20000"]
     run_mpi(mpi, 1, argv, check=True)
     trace = mpiprof.open(tmp_path / "trace")
-    assert trace.complete, trace.problems
-    assert trace.dropped == 0
+    assert trace.is_complete, trace.problems
+    assert trace.dropped_records == 0
     # One warm-up batch, 20 timed batches, and the single calls.
     assert int(trace.callsites["instances"].sum()) == 22 * 20_000
     logs = sum(log.stat().st_size for log in (tmp_path / "trace").glob("*.log"))

@@ -61,8 +61,8 @@ def test_counts_and_numbers_are_those_of_the_run(ranks: int, mpi: Mpi, tmp_path:
     run_mpi(mpi, ranks, words(mpi, tmp_path / "t", "128K", program, str(rounds)), check=True)
     trace = mpiprof.open(tmp_path / "t")
     assert trace.record == "ring"
-    assert set(trace.turned) == {0, 1}
-    assert trace.sound and not trace.complete
+    assert set(trace.wrapped_chunks) == {0, 1}
+    assert trace.is_sound and not trace.is_complete
     check_held(trace, 3 * rounds)
     totals: Any = trace.summed_up.set_index("operation")
     assert totals["calls"].to_dict() == {
@@ -122,7 +122,7 @@ def test_a_ring_that_has_not_turned_is_a_trace_of_events(openmpi: Mpi, tmp_path:
     program = compiled(openmpi, "ring_counts.c")
     run_mpi(openmpi, 2, words(openmpi, tmp_path / "t", "1M", program, "100"), check=True)
     trace = mpiprof.open(tmp_path / "t")
-    assert trace.complete and not trace.problems and trace.derive("held") is None
+    assert trace.is_complete and not trace.problems and trace.derive("held") is None
     assert trace.instances.groupby("operation").size().to_dict() == {
         "allreduce": 300, "bcast": 10, "barrier": 1, "comm_split": 1, "finalize": 1,
     }  # fmt: skip
@@ -158,7 +158,7 @@ def test_two_ranks_share_a_log(openmpi: Mpi, tmp_path: Path) -> None:
     command = words(openmpi, tmp_path / "t", "128K", program, "3000")
     run_mpi(openmpi, 3, command, check=True, env={"MPIPROF_NODE_FILES_ABOVE": "2"})
     trace = mpiprof.open(tmp_path / "t")
-    assert trace.logs.files == 1 and set(trace.turned) == {0, 1} and trace.sound
+    assert trace.logs.files == 1 and set(trace.wrapped_chunks) == {0, 1} and trace.is_sound
     check_held(trace, 9000)
 
 
@@ -178,7 +178,7 @@ def going_on(mpi: Mpi, folder: Path, ranks: int) -> Any:
 def turned(folder: Path) -> set[int]:
     """Return the ranks with rings that have overwritten records, or none without a trace."""
     with contextlib.suppress(mpiprof.errors.TraceError):
-        return set(mpiprof.open(folder).turned)
+        return set(mpiprof.open(folder).wrapped_chunks)
     return set()
 
 
@@ -191,8 +191,8 @@ def check_cut(folder: Path) -> None:
     """Check the files of a job that was ended at an arbitrary point."""
     trace = mpiprof.open(folder)
     check_held(trace, None, most=1)
-    assert not trace.complete
-    assert not trace.logs.damaged and not trace.logs.cut
+    assert not trace.is_complete
+    assert not trace.logs.is_damaged and not trace.logs.truncated
     instances: Any = trace.instances[trace.instances["operation"] == "allreduce"]
     assert len(instances) >= RECORDS - 2
     # Only the last instances may be open, or lack a rank that had not arrived.
@@ -272,6 +272,6 @@ def test_damage_in_a_ring_is_reported(openmpi: Mpi, tmp_path: Path) -> None:
         log.write_bytes(cut)
         trace = mpiprof.open(tmp_path / "t")
         complete = trace.instances["complete"]
-        assert not trace.sound
+        assert not trace.is_sound
         assert any("chunk" in problem for problem in trace.problems)
         assert len(complete)

@@ -108,7 +108,7 @@ def same_bare_and_recorded(
     assert result_of(bare)[-1] == "check ok"
     assert result_of(printed.stdout) == result_of(bare)
     recording = mpiprof.open(trace)
-    assert recording.complete, recording.problems
+    assert recording.is_complete, recording.problems
     assert set(table_rows(recording.callsites)["operation"]) == set(operations.split())
 
 

@@ -69,7 +69,7 @@ def test_every_collective_on_3_ranks(mpi: Mpi, sanitized: Path, tmp_path: Path) 
     ended = run_mpi(mpi, 3, [*environment(mpi, sanitized, trace), program], cwd=tmp_path)
     check(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
     assert len(mpiprof.open(trace).events) > 700
 
 
@@ -82,7 +82,7 @@ def test_threads_on_2_ranks(
     ended = run_mpi(mpi, 2, words)
     check(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert mpiprof.open(trace).complete
+    assert mpiprof.open(trace).is_complete
 
 
 def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_python_and_full_files_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Pa
     ended = run_mpi(mpi, 1, words)
     check(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert mpiprof.open(trace).dropped > 0
+    assert mpiprof.open(trace).dropped_records > 0
 
 
 def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_path: Path) -> None:
@@ -110,4 +110,4 @@ def test_python_frames_beside_threads_on_1_rank(mpi: Mpi, sanitized: Path, tmp_p
     ended = run_mpi(mpi, 1, [*words, str(mpi.python), str(program), str(library), "all"])
     check(ended.stderr)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert mpiprof.open(tmp_path / "trace").complete
+    assert mpiprof.open(tmp_path / "trace").is_complete

@@ -15,7 +15,7 @@ from support.jobs import run
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.trace.writer import CHUNK, HEAD
+from mpiprof.trace.writer import CHUNK_BYTES, HEADER_BYTES
 
 ASKED = ["query", "earlier"]
 GOES_ON = ["chain", "wait", "file", "jump", "ignore", "child"]
@@ -67,14 +67,14 @@ def test_the_last_records_of_a_killed_rank_have_checksums(mpi: Mpi, tmp_path: Pa
     """On 1 rank: after a signal other than SIGKILL, one changed digit of a time is detected."""
     both(mpi, [], "kill", tmp_path)
     whole = mpiprof.open(tmp_path / "trace")
-    assert len(whole.events) and not whole.logs.damaged
+    assert len(whole.events) and not whole.logs.is_damaged
     (log,) = (tmp_path / "trace").glob("*.log")
     content = bytearray(log.read_bytes())
-    first = CHUNK + HEAD
+    first = CHUNK_BYTES + HEADER_BYTES
     content[first] ^= 1  # a byte of the first record's enter_ns
     log.write_bytes(content)
     damaged = mpiprof.open(tmp_path / "trace")
-    assert not len(damaged.events) and damaged.logs.damaged
+    assert not len(damaged.events) and damaged.logs.is_damaged
 
 
 def test_stack_overflow(mpi: Mpi, tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def test_eight_threads_lose_nothing_on_2_ranks(mpi: Mpi, threads: Path, tmp_path
     trace, count = tmp_path / "trace", 100
     run_mpi(mpi, 2, [*words_for(mpi, trace), "--", threads, "8", str(count)], check=True)
     opened = mpiprof.open(trace)
-    assert opened.complete, opened.problems
-    assert opened.dropped == 0
+    assert opened.is_complete, opened.problems
+    assert opened.dropped_records == 0
     events = opened.events
     of_rank = events.groupby(["rank", "operation"]).size().to_dict()
     made = {"comm_dup": 8, "finalize": 1}
@@ -57,7 +57,7 @@ def test_threads_that_come_and_go(
     words = [*words_for(mpi, trace), "--", str(threads), str(together), str(count), str(waves)]
     run_mpi(mpi, 1, words, check=True)
     opened = mpiprof.open(trace)
-    assert opened.complete, opened.problems
+    assert opened.is_complete, opened.problems
     total = together * waves * (count + 1)
     assert len(opened.events) == total
     assert opened.events["thread"].nunique() <= together

@@ -8,7 +8,7 @@ from support.jobs import run_mpi
 from support.mpis import Mpi
 
 import mpiprof
-from mpiprof.trace.checksum import line_is_sound
+from mpiprof.trace.checksum import is_line_intact
 
 PROGRAM = """
 from mpi4py import MPI
@@ -25,13 +25,13 @@ def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_pat
     folder = tmp_path / "trace"
     for path in [*folder.glob("*.tables"), folder / "meta.json"]:
         lines = path.read_bytes().splitlines()
-        assert lines and all(line_is_sound(line) for line in lines)
+        assert lines and all(is_line_intact(line) for line in lines)
     trace = mpiprof.open(folder)
     for log in trace.logs.opened:
         assert log.chunks == 3 and (log.headers["check"][1:] != 0).all()
-        assert log.is_sound(1) and log.is_sound(2)
+        assert log.is_intact(1) and log.is_intact(2)
     assert trace.callsites["instances"].max() == 3000
-    assert trace.complete and trace.problems == []
+    assert trace.is_complete and trace.problems == []
 
     window = folder / "rank-000001.log"
     content = bytearray(window.read_bytes())
@@ -39,5 +39,5 @@ def test_every_line_and_every_chunk_of_a_trace_has_its_sum(openmpi: Mpi, tmp_pat
     window.write_bytes(content)
     damaged = mpiprof.open(folder)
     assert damaged.callsites["complete_instances"].max() == 2046
-    assert not damaged.complete
+    assert not damaged.is_complete
     assert any("has a wrong checksum" in line for line in damaged.problems)

@@ -11,7 +11,7 @@ from support.mpis import Mpi
 
 import mpiprof
 from mpiprof.errors import TraceError
-from mpiprof.trace.writer import CHUNK
+from mpiprof.trace.writer import CHUNK_BYTES
 
 WAYS = ("default", "handler", "info", "once", "ignore", "block", "thread")
 BUS = 7
@@ -44,7 +44,7 @@ def test_the_program_sees_nothing_of_it(way: str, mpi: Mpi, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("record", ["events", "summary", "ring:128K"])
-@pytest.mark.parametrize("size", [0, CHUNK, CHUNK + 4096])
+@pytest.mark.parametrize("size", [0, CHUNK_BYTES, CHUNK_BYTES + 4096])
 def test_whatever_is_left_of_the_files(record: str, size: int, mpich: Mpi, tmp_path: Path) -> None:
     """On 1 rank: the remaining files are readable, or are rejected with one line."""
     trace = tmp_path / "trace"
@@ -53,7 +53,7 @@ def test_whatever_is_left_of_the_files(record: str, size: int, mpich: Mpi, tmp_p
     assert "own fault: seen 1" in wrapped.stdout
     assert message_count(wrapped.stderr) == 1
     try:
-        assert not mpiprof.open(trace).complete
+        assert not mpiprof.open(trace).is_complete
     except TraceError as error:
         assert len(str(error).splitlines()) == 1
 

@@ -121,7 +121,7 @@ def reported(run: Run) -> Iterator[tuple[pd.Series, Instance]]:
 
 
 def test_the_trace_is_whole(recorded: Run) -> None:
-    assert recorded.trace.complete, recorded.trace.problems
+    assert recorded.trace.is_complete, recorded.trace.problems
     assert recorded.instances["complete"].all()
     assert recorded.tolerance_ns < 100
 

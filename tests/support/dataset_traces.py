@@ -13,7 +13,7 @@ import numpy as np
 from mpiprof.__main__ import main
 from mpiprof.store import values
 from mpiprof.store.cache import Writer
-from mpiprof.trace.match import LONGEST_READ
+from mpiprof.trace.match import MAX_READ_RECORDS
 from mpiprof.trace.types import OUTSIDE
 from support.dashboard_traces import of_size
 from support.export_trace import mixed
@@ -42,15 +42,15 @@ def several(folder: Path) -> Path:
     trace = Synthetic(5)
     trace.add_communicator("odd", [1, 3])
     trace.add_communicator("even", [4, 0, 2])
-    _random(trace, "world", "allreduce", 1, LONGEST_READ + 800)
-    _random(trace, "even", "bcast", 2, LONGEST_READ + 300)
+    _random(trace, "world", "allreduce", 1, MAX_READ_RECORDS + 800)
+    _random(trace, "even", "bcast", 2, MAX_READ_RECORDS + 300)
     for name, size in (("odd", 2), ("even", 3)):
         arrivals = MS * np.arange(1, 301)[:, None] + np.arange(size) * 70_001
         site = "both.py:7:step"
         trace.add_collective(
             "barrier", arrivals, arrivals * 0 + arrivals.max() + 9, name, site=site
         )
-    trace.ended_ns = (LONGEST_READ + 802) * MS
+    trace.ended_ns = (MAX_READ_RECORDS + 802) * MS
     return trace.write(folder)
 
 

@@ -21,7 +21,7 @@ from mpiprof.bench.harness.timing import Ranks
 from mpiprof.bench.studies import arrival
 from mpiprof.model.machine import DEFAULT, make_uniform
 from mpiprof.testing.synthetic import LINK, MACHINE
-from mpiprof.trace.machine import fault
+from mpiprof.trace.machine import find_fault
 
 STEADY = np.array(MESSAGE_SIZES)[:, None] * 0.5 + 3000.0 + np.zeros(REPETITIONS)
 CLEAN = np.ones(STEADY.shape, np.bool_)
@@ -31,7 +31,7 @@ def test_a_steady_link() -> None:
     link = fit_link(STEADY, CLEAN)
     assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
     assert link["undisturbed_rounds"] == [REPETITIONS] * 3 and link["spread"] == [1.0] * 3
-    assert fault({"within": link}) == ""
+    assert find_fault({"within": link}) == ""
 
 
 def test_disturbed_rounds_are_left_out() -> None:
@@ -39,7 +39,9 @@ def test_disturbed_rounds_are_left_out() -> None:
     times[:, ::2], clean[:, ::2] = 9e6, False
     link = fit_link(times, clean)
     assert (link["alpha_ns"], link["beta_ns_per_byte"]) == (3000.0, 0.5)
-    assert link["undisturbed_rounds"] == [REPETITIONS // 2] * 3 and fault({"within": link}) == ""
+    assert (
+        link["undisturbed_rounds"] == [REPETITIONS // 2] * 3 and find_fault({"within": link}) == ""
+    )
 
 
 @pytest.mark.parametrize(

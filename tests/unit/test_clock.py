@@ -49,7 +49,7 @@ def test_exact_lines_give_exact_times(tmp_path: Path, drift: float) -> None:
     for at, when in ((2000, "init"), (19 * SECOND, "finalize")):
         trace.add_clock(2, 0, at, 0, when)
     opened = mpiprof.open(trace.write(tmp_path / "t"))
-    assert opened.nodes == 2
+    assert opened.node_count == 2
     assert off_by(opened, arrivals) <= 2
     assert opened.clock_error_ns <= 3
     assert opened.problems == []
@@ -74,7 +74,7 @@ def test_instances_bound_a_killed_job_s_clock(tmp_path: Path) -> None:
     trace.add_collective("barrier", arrivals, exits)
     trace.add_clock(2, 0, 2000, 20_000)
     opened = mpiprof.open(trace.write(tmp_path / "t", finished=False))
-    assert not opened.complete
+    assert not opened.is_complete
     assert off_by(opened, arrivals) <= opened.clock_error_ns <= 10_000
 
 

@@ -61,7 +61,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace('"dropped": 0', '"dropped": 80'))
     trace = mpiprof.open(tmp_path / "t")
     last = 38 * MS + MS  # both ranks leave the last logged allreduce
-    assert trace.dropped == 160 and trace.duration_ns == last
+    assert trace.dropped_records == 160 and trace.duration_ns == last
     assert trace.derive("held").why == LOST_REASON
     code, text, _ = run_verb("report", tmp_path / "t")
     assert code == 0 and "26 % of all ranks' time is waiting" in text

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import damage
-from support.synthetic import Synthetic, chunks, head_chunk
+from support.synthetic import Synthetic, make_chunks, make_head_chunk
 
 import mpiprof
 from mpiprof.errors import TraceError
@@ -71,7 +71,7 @@ def test_a_healthy_trace_has_no_problems(tmp_path: Path) -> None:
     trace = mpiprof.open(healthy(tmp_path / "t"))
     exercise(trace)
     assert trace.problems == []
-    assert trace.complete
+    assert trace.is_complete
     assert trace.instances["complete"].all()
     assert len(trace.instances) == 4 * 30 + 30 + 1 + 3
 
@@ -126,7 +126,7 @@ def test_every_file_may_end_anywhere(tmp_path: Path, name: str, size: int) -> No
     exercise(trace)
     if size < len(content):
         assert trace.problems
-        assert trace.complete == (name == "meta.json")
+        assert trace.is_complete == (name == "meta.json")
 
 
 def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
     opened = mpiprof.open(folder)
     row = opened.callsites.iloc[0]
     assert (row["instances"], row["complete_instances"]) == (5000, 2 * 2046)
-    assert not opened.complete
+    assert not opened.is_complete
     assert any("rank-000001.log" in p for p in opened.problems)
 
 
@@ -210,7 +210,9 @@ def test_a_chunk_counts_once_beside_its_live_window(tmp_path: Path) -> None:
     records = trace.records[0][0]
     folder = trace.write(tmp_path / "t")
     (folder / "rank-000000.log").write_bytes(
-        head_chunk() + chunks(records, 0, 0, 0, window=True) + chunks(records, 0, 0, 0, False)
+        make_head_chunk()
+        + make_chunks(records, 0, 0, 0, window=True)
+        + make_chunks(records, 0, 0, 0, False)
     )
     opened = mpiprof.open(folder)
     assert opened.callsites["instances"].tolist() == [1]
@@ -222,14 +224,14 @@ def test_unused_chunks_are_skipped(tmp_path: Path) -> None:
     path = folder / "rank-000000.log"
     path.write_bytes(path.read_bytes() + bytes(3 * 65536))
     trace = mpiprof.open(folder)
-    assert trace.complete
+    assert trace.is_complete
     assert trace.problems == []
 
 
 def test_a_trace_can_be_moved(tmp_path: Path) -> None:
     folder = healthy(tmp_path / "a")
     shutil.move(folder, tmp_path / "b")
-    assert mpiprof.open(str(tmp_path / "b")).complete
+    assert mpiprof.open(str(tmp_path / "b")).is_complete
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_trace_can_be_moved(tmp_path: Path) -> None:
     ],
 )
 def test_an_impossible_layout_is_refused(tmp_path: Path, old: str, new: str) -> None:
-    head = head_chunk().decode()
+    head = make_head_chunk().decode()
     assert old in head
     (tmp_path / "rank-000000.log").write_text(head.replace(old, new))
     with pytest.raises(TraceError, match="damaged first line"):
@@ -264,9 +266,9 @@ def test_a_trace_with_sums_reads_as_one_without(tmp_path: Path) -> None:
         mpiprof.open(healthy(tmp_path / "old")),
         mpiprof.open(upgrade_folder(healthy(tmp_path / "new"))),
     )
-    assert new.logs.opened[0].layout.checked and not old.logs.opened[0].layout.checked
+    assert new.logs.opened[0].layout.has_checksums and not old.logs.opened[0].layout.has_checksums
     pd.testing.assert_frame_equal(old.callsites, new.callsites)
-    assert new.complete and new.problems == []
+    assert new.is_complete and new.problems == []
 
 
 @pytest.mark.parametrize("kind", ["flip", "drop", "double", "swap"])
@@ -286,7 +288,7 @@ def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) 
     path.write_bytes(b"\n".join(lines) + b"\n")
     trace = mpiprof.open(folder)
     exercise(trace)
-    assert not trace.complete
+    assert not trace.is_complete
     counts = trace.callsites.set_index("operation")["complete_instances"]
     assert counts["allreduce"] == 30 and counts["alltoallv"] == 0
 
@@ -300,7 +302,7 @@ def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
     path.write_bytes(content)
     trace = mpiprof.open(folder)
     exercise(trace)
-    assert not trace.complete
+    assert not trace.is_complete
     assert any("a chunk of its log is gone" in line for line in trace.problems)
 
 

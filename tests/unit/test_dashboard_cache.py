@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
+from support.synthetic import RECORD_TYPE, Synthetic, make_chunks, make_head_chunk
 
 from mpiprof.__main__ import main
 from mpiprof.diagnosis.lazy_tables import DERIVED
@@ -93,7 +93,7 @@ def test_cached_values_are_equal_and_not_derived_again(
 
 def test_problems_of_a_derivation_are_cached(folder: Path) -> None:
     trace = cached_trace.open_trace(folder)
-    trace.problems.note("ranks called different operations")
+    trace.problems.add("ranks called different operations")
     trace.derive("callsites")
     again = cached_trace.open_trace(folder)
     assert "ranks called different operations" not in again.problems
@@ -116,7 +116,7 @@ def test_records_in_an_open_window_change_the_key(tmp_path: Path) -> None:
     before = cache.compute_key(Trace(folder))
     records = np.zeros(61, RECORD_TYPE)
     records["kind"] = records["enter_ns"] = records["exit_ns"] = 1
-    log.write_bytes(head_chunk() + chunks(records, 0, 0, 0, window=True))
+    log.write_bytes(make_head_chunk() + make_chunks(records, 0, 0, 0, window=True))
     os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert log.stat().st_size == times.st_size
     assert cache.compute_key(Trace(folder)) != before

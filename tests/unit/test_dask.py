@@ -239,6 +239,6 @@ def test_traces_and_absent_folders_are_refused(
     with client(cluster) as connected:
         found = with_workers(gone, connected)
         assert found.dataset is not None  # read, before the file disappears
-        (gone / dataset.NAME).unlink()
+        (gone / dataset.FILE_NAME).unlink()
         with pytest.raises(TraceError, match="a folder that all workers can read"):
             _ = found.callsites

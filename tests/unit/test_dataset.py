@@ -21,7 +21,7 @@ from mpiprof.errors import TraceError
 from mpiprof.formats import export_columns
 from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
-from mpiprof.trace.dataset import BEFORE, OPTIONAL
+from mpiprof.trace.dataset import BEFORE_COLUMNS, OPTIONAL_COLUMNS
 
 DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
            "summary", "summed_up", "statistics", "hot", "waiting_for")  # fmt: skip
@@ -52,7 +52,10 @@ def test_tables_are_the_same_bit_for_bit(
     assert from_trace.point_to_point.tolist() == from_set.point_to_point.tolist()
     assert from_trace.clocks == from_set.clocks
     assert from_trace.problems == from_set.problems
-    assert (from_trace.sound, from_trace.complete) == (from_set.sound, from_set.complete)
+    assert (from_trace.is_sound, from_trace.is_complete) == (
+        from_set.is_sound,
+        from_set.is_complete,
+    )
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -67,7 +70,7 @@ def test_blocks_are_the_batches_of_the_trace(
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
         assert a.communicator.identity == b.communicator.identity
-        assert (a.begin is a.arrival, a.whole) == (b.begin is b.arrival, b.whole)
+        assert (a.begin_ns is a.arrival_ns, a.complete) == (b.begin_ns is b.arrival_ns, b.complete)
         assert a.before is not None
         assert b.before is not None
         both: list[Any] = [
@@ -139,7 +142,7 @@ def test_others_can_read_it(pairs: dict[str, tuple[Path, Path]]) -> None:
     folder, to = pairs["mixed"]
     calls = pd.read_parquet(to / "calls")
     assert list(calls.columns) == [*export_columns.CALL_COLUMNS, "communicator"]
-    assert {*OPTIONAL, *BEFORE} < set(export_columns.CALL_COLUMNS)
+    assert {*OPTIONAL_COLUMNS, *BEFORE_COLUMNS} < set(export_columns.CALL_COLUMNS)
     shapes = pd.read_parquet(to / "definitions" / "shapes.parquet").set_index("shape")
     there = calls[calls["shape"] >= 0]
     found = there["shape"].map(shapes["operation"]).value_counts().to_dict()

@@ -155,7 +155,7 @@ def test_ranks_are_tracks_of_their_nodes(exported: list[Event]) -> None:
 
 def test_each_call_is_an_event_with_its_exact_times(exported: list[Event], trace: Trace) -> None:
     def ns(time: float) -> int:
-        return round(time * 1000) + trace.started_ns
+        return round(time * 1000) + trace.calls_start_ns
 
     found = sorted(
         (
@@ -205,7 +205,7 @@ def test_microseconds_are_exact() -> None:
 
 
 def test_threads_have_separate_tracks(tmp_path: Path) -> None:
-    from mpiprof.trace.writer import chunks
+    from mpiprof.trace.writer import make_chunks
 
     made = Synthetic(2)
     made.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
@@ -216,7 +216,7 @@ def test_threads_have_separate_tracks(tmp_path: Path) -> None:
         path = folder / f"rank-{rank:06d}.log"
         first, second = made.records[rank]
         head = path.read_bytes()[:65536]
-        parts = (chunks(r, rank, i, i, window=True) for i, r in enumerate((first, second)))
+        parts = (make_chunks(r, rank, i, i, window=True) for i, r in enumerate((first, second)))
         path.write_bytes(head + b"".join(parts))
     assert export(folder, "--to", "perfetto", "-o", tmp_path / "t").returncode == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]

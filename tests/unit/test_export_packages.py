@@ -115,8 +115,8 @@ def test_each_call_is_a_slice_with_its_exact_times(parsed: Parsed, trace: Trace)
         return (
             row["track"] - 1,
             row["name"],
-            row["begin"] + trace.started_ns,
-            -1 if end is None else end + trace.started_ns,
+            row["begin"] + trace.calls_start_ns,
+            -1 if end is None else end + trace.calls_start_ns,
             *(row["told"].get(name, -1) for name in ("sequence", "bytes", "root")),
             row["told"]["site"],
             row["told"]["algorithm"],
@@ -135,7 +135,7 @@ def test_each_call_is_a_slice_with_its_exact_times(parsed: Parsed, trace: Trace)
 
 
 def test_what_completed_calls_is_a_slice_once(parsed: Parsed, trace: Trace) -> None:
-    begun = trace.started_ns
+    begun = trace.calls_start_ns
     found = [
         (row["track"] - 1, row["begin"] + begun, row["end"] + begun)
         for row in parsed.slices

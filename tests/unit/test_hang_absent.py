@@ -18,7 +18,7 @@ from mpiprof.hang import verdict_text as words
 from mpiprof.hang.job_verdict import Verdict
 from mpiprof.hang.processes import JobProcesses
 from mpiprof.trace.types import SUMMARY
-from mpiprof.trace.writer import RECORD_TYPE, chunks
+from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
 
 def barrier_without_the_last(ranks: int = 3) -> Synthetic:
@@ -255,7 +255,7 @@ def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
     total["kind"], total["exit_ns"] = SUMMARY, 3
     for rank in range(3):
         with (folder / f"rank-{rank:06d}.log").open("ab") as log:
-            log.write(chunks(total, rank, 1, 0, window=True))
+            log.write(make_chunks(total, rank, 1, 0, window=True))
     trace = mpiprof.open(folder)
     found, pending = rank_state.find(trace)
     assert [one.between for one in found] == ["", "", "point_to_point"]
@@ -273,7 +273,7 @@ def test_a_poll_in_one_call_is_no_work_beside_a_window_of_totals(
     total = np.zeros(1, RECORD_TYPE)
     total["kind"], total["exit_ns"] = SUMMARY, 3
     with (folder / "rank-000002.log").open("ab") as log:
-        log.write(chunks(total, 2, 1, 0, window=True))
+        log.write(make_chunks(total, 2, 1, 0, window=True))
     ticks = iter(range(10**6))
     monkeypatch.setattr(processes, "find_alive", lambda _: dict.fromkeys(range(3), True))
     monkeypatch.setattr(processes, "read_stat", lambda _: ("R", next(ticks)))

@@ -18,7 +18,7 @@ from mpiprof.hang.processes import JobProcesses, read_stat, read_stat_without
 from mpiprof.hang.rank_state import Position
 from mpiprof.trace import Trace
 from mpiprof.trace.types import CALL
-from mpiprof.trace.writer import RECORD_TYPE, chunks
+from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
 
 def crossed(folder: Path) -> Trace:
@@ -125,7 +125,7 @@ def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
         made.add(rank, 0, 0, 0, 0, kind=0)
     folder = made.write(tmp_path / "t", finished=False)
     with (folder / "rank-000001.log").open("ab") as log:
-        log.write(chunks(second, 1, 1, 0, window=True))
+        log.write(make_chunks(second, 1, 1, 0, window=True))
     trace = mpiprof.open(folder)
     found, pending = rank_state.find(trace)
     assert found[1].last is not None and found[1].last.operation == "barrier"

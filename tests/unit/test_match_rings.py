@@ -29,7 +29,7 @@ def test_a_call_with_a_missing_rank_is_retained(tmp_path: Path) -> None:
             made.add(rank, shape, done, 100 * done + 50, 100 * done + 60, COMPLETION)
     trace = Trace(made.write(tmp_path / "t"))
     passed = {(2, 0): 1, (2, 1): 0} | {(rank, 0): 2 for rank in (0, 1)}
-    tables, streams = trace.tables, {rank: trace.stream(rank) for rank in range(3)}
+    tables, streams = trace.tables, {rank: trace.open_stream(rank) for rank in range(3)}
     found = [
         (batch.communicator.index, number, here)
         for batch in Matcher(

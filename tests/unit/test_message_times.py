@@ -15,7 +15,7 @@ import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.commands.run import read_model
 from mpiprof.testing.synthetic import LINK, MACHINE
-from mpiprof.trace.machine import fault
+from mpiprof.trace.machine import find_fault
 from mpiprof.tune.gains import gains
 
 MS = 1_000_000
@@ -80,7 +80,7 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
     ],
 )
 def test_what_can_be(table: Any, why: str) -> None:
-    found = fault(table)
+    found = find_fault(table)
     assert why in found and bool(why) == bool(found)
 
 

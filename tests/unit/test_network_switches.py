@@ -39,7 +39,7 @@ CONF = "# ours\nSwitchName=a Nodes=r[1-2]n[08-10],login # rack 1\nSwitchName=top
     ],
 )
 def test_the_leaf_of_an_address(names: str, pattern: str, host: str, expected: str) -> None:
-    assert network_topology.leaf((names, pattern), host) == expected
+    assert network_topology.leaf_switch((names, pattern), host) == expected
 
 
 def test_a_file_of_switches(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_every_derived_table_takes_names(trace: mpiprof.Trace) -> None:
 
 def test_the_timeline_shows_waiting_ranks(trace: mpiprof.Trace) -> None:
     """In the first allreduce ranks 0 to 2 wait for rank 3 (pale), and rank 3 is outside."""
-    begin = 10 * MS - trace.started_ns
+    begin = 10 * MS - trace.calls_start_ns
     heat = trace.plot.timeline(begin, begin + 3 * MS).data[0]
     value, names = np.array(heat.z), np.array(heat.customdata)[..., 0]
     assert list(heat.y) == ["0", "1", "2", "3"]

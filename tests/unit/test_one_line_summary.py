@@ -97,7 +97,7 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     made.add_collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
     made.write(tmp_path / "t", finished=False)
     trace = mpiprof.open(tmp_path / "t")
-    minute = int(trace.run_started_ns) + 60 * 10**9
+    minute = int(trace.run_start_ns) + 60 * 10**9
     monkeypatch.setattr(one_line, "trace_now_ns", lambda _: minute)
     seconds = {
         state: one_line.summarise_job(trace, None, state)["run_s"] for state in one_line.STATES

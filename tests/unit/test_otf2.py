@@ -60,9 +60,13 @@ def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
         same(getattr(found, name), getattr(known, name))
     assert found.clock_error_ns == known.clock_error_ns
     assert found.machine == known.machine
-    assert (found.started_ns, found.duration_ns) == (known.started_ns, known.duration_ns)
-    assert (found.complete, found.program, found.mpi) == (known.complete, known.program, known.mpi)
-    assert (found.ranks, found.nodes) == (4, 2)
+    assert (found.calls_start_ns, found.duration_ns) == (known.calls_start_ns, known.duration_ns)
+    assert (found.is_complete, found.program, found.mpi) == (
+        known.is_complete,
+        known.program,
+        known.mpi,
+    )
+    assert (found.ranks, found.node_count) == (4, 2)
 
 
 def test_values_outside_the_format_are_read_back(tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def solver(folder: Path, resolution: int = 1_000_000_000, record: bool = True) -
 def test_an_archive_of_score_p(tmp_path: Path) -> None:
     trace = mpiprof.open(solver(tmp_path / "scorep"))
     events = trace.events
-    assert len(events) == 12 and not trace.problems and trace.complete
+    assert len(events) == 12 and not trace.problems and trace.is_complete
     assert set(events["operation"]) == {"allreduce"}
     assert set(events["site"]) == {"solve.c:12 solve"}
     assert set(events["bytes"]) == set(events["received"]) == {100}  # Score-P counts 4 times that
@@ -206,7 +210,7 @@ def test_an_archive_of_score_p(tmp_path: Path) -> None:
     np.testing.assert_array_equal(instances["worst_imbalance_ns"], spread)
     mean = np.abs(ARRIVALS - ARRIVALS.mean(1, keepdims=True)).mean(1)
     np.testing.assert_allclose(instances["average_imbalance_ns"], mean)
-    assert (trace.ranks, trace.nodes) == (4, 2)
+    assert (trace.ranks, trace.node_count) == (4, 2)
     assert trace.clock_error_ns > 0  # the archive has no clock error
 
 
@@ -319,7 +323,7 @@ def test_events_that_are_cut_off(tmp_path: Path, retained: int) -> None:
     (file,) = (tmp_path / "scorep" / "traces").glob("2.evt")
     file.write_bytes(file.read_bytes()[:retained])
     trace = mpiprof.open(anchor)
-    assert not trace.complete
+    assert not trace.is_complete
     assert any("truncated or damaged" in line for line in trace.problems)
     assert sorted(set(trace.events["rank"]) | {2}) == [0, 1, 2, 3]
 

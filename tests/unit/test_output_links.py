@@ -11,7 +11,7 @@ from mpiprof.formats import pack_writer
 from mpiprof.hang import hang_limit
 from mpiprof.interface import output_files
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.trace.pack import NAME
+from mpiprof.trace.pack import FILE_NAME
 
 
 @pytest.fixture
@@ -70,4 +70,4 @@ def test_a_pack_has_the_permissions_of_the_trace(tmp_path: Path) -> None:
     for path in folder.glob("rank-*"):
         path.chmod(0o600)
     packed = pack_writer.write(folder, pack_writer.find_files(folder), 1, lambda _: None)
-    assert packed.name == NAME and packed.stat().st_mode & 0o777 == 0o600
+    assert packed.name == FILE_NAME and packed.stat().st_mode & 0o777 == 0o600

@@ -29,7 +29,7 @@ from mpiprof.hang.processes import BOOT_ID
 from mpiprof.interface.installation import install_command
 from mpiprof.trace import pack as format_
 from mpiprof.trace import pack_codec
-from mpiprof.trace.files import content_of
+from mpiprof.trace.files import read_content
 from mpiprof.trace.writer import RECORD_TYPE
 
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics")
@@ -65,7 +65,7 @@ def all_of(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = {name: getattr(trace, name) for name in TABLES}
     except TraceError as error:
         return {"error": str(error)}
-    shown = (trace.complete, trace.clock_error_ns, trace.started_ns, trace.duration_ns)
+    shown = (trace.is_complete, trace.clock_error_ns, trace.calls_start_ns, trace.duration_ns)
     return {**found, "spent": trace.spent, "facts": shown, "problems": list(trace.problems)}
 
 
@@ -98,7 +98,7 @@ def test_a_packed_trace_reads_as_before(make: Any, threads: int, tmp_path: Path)
     assert sorted(p.name for p in folder.iterdir() if p.is_file()) == ["meta.json", "trace.pack"]
     check_same(all_of(folder), known)
     for member in format_.Pack(folder / "trace.pack").members:
-        assert content_of(member) == files[member.name], member.name
+        assert read_content(member) == files[member.name], member.name
 
 
 def test_any_part_of_a_file_can_be_read(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_columns_give_back_any_records(seed: int) -> None:
     bodies = chance.integers(0, 256, (3, 50 * RECORD_TYPE.itemsize), np.uint8)
     if seed % 2:
         bodies[chance.random(bodies.shape) < 0.9] = 0
-    packed = b"".join(pack_codec.planes(bodies, RECORD_TYPE))
-    np.testing.assert_array_equal(pack_codec.bodies(packed, RECORD_TYPE, 3), bodies)
+    packed = b"".join(pack_codec.split_columns(bodies, RECORD_TYPE))
+    np.testing.assert_array_equal(pack_codec.join_columns(packed, RECORD_TYPE, 3), bodies)
 
 
 def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_damaged_block_loses_only_its_chunks(tmp_path: Path) -> None:
     path.write_bytes(content)
     trace = mpiprof.open(folder)
     assert len(trace.events) == whole - 2046
-    assert not trace.complete
+    assert not trace.is_complete
     assert "rank 1: a chunk has a wrong checksum and is ignored" in trace.problems
 
 
@@ -288,7 +288,7 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
     gone.wait()
     killed = unfinished(tmp_path / "killed", here, gone.pid)
     assert run_verb("pack", killed)[0] == 0
-    assert not mpiprof.open(killed).complete
+    assert not mpiprof.open(killed).is_complete
 
 
 @pytest.mark.parametrize(
@@ -304,13 +304,13 @@ def test_a_running_job_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line(words: list[str], code: int, says: str, tmp_path: Path) -> None:
-    from mpiprof.trace.checksum import closed
+    from mpiprof.trace.checksum import add_checksum
 
     for name in ("EMPTY", "GARBAGE", "NEWER"):
         (tmp_path / name).mkdir()
     (tmp_path / "FILE").write_text("")
     (tmp_path / "GARBAGE" / "trace.pack").write_bytes(bytes(range(256)) * 9)
-    newer = closed(b'{"format": "mpiprof pack", "version": 2}') + b"\n"
+    newer = add_checksum(b'{"format": "mpiprof pack", "version": 2}') + b"\n"
     (tmp_path / "NEWER" / "trace.pack").write_bytes(newer)
     places = {name: str(tmp_path / name) for name in ("EMPTY", "FILE", "GARBAGE", "NEWER")}
     found, out, err = run_verb("pack", *(places.get(word, word) for word in words))
@@ -324,9 +324,9 @@ def test_without_the_package_the_error_names_it(
     folder = aged(mixed(tmp_path / "trace"))
     monkeypatch.setitem(sys.modules, "compression", None)
     monkeypatch.setitem(sys.modules, "backports", None)
-    format_.library.cache_clear()
+    format_.import_zstd.cache_clear()
     code, out, err = run_verb("pack", folder)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1 and install_command("pack") in err
     assert not (folder / "trace.pack").exists()
-    format_.library.cache_clear()
+    format_.import_zstd.cache_clear()

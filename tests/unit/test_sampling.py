@@ -33,7 +33,7 @@ def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance_series, "RUN_LENGTH", 8)
     monkeypatch.setattr(sampling, "MAX_WALKS", 16)
     monkeypatch.setattr(sampling, "GENERATION_CALLS", 1 << 11)
-    monkeypatch.setattr("mpiprof.trace.trace.HELD", 0)  # so that batches are not cached
+    monkeypatch.setattr("mpiprof.trace.trace.CACHED_CALLS", 0)  # so that batches are not cached
 
 
 def made(folder: Path, rounds: int = ROUNDS) -> Path:
@@ -87,13 +87,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def blocks_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Yield the numbers of the blocks that are read with the previous records."""
     numbers: list[int] = []
-    real = Reader.batch
+    real = Reader.read_batch
 
     def batch(self: Reader, block: Block) -> Batch:
         numbers.extend([block.number] * self.before)
         return real(self, block)
 
-    monkeypatch.setattr(Reader, "batch", batch)
+    monkeypatch.setattr(Reader, "read_batch", batch)
     yield numbers
 
 
@@ -212,8 +212,8 @@ def test_sequence_numbers_need_no_reading(folder: Path) -> None:
     assert trace.dataset is not None
     with Reader(folder, trace.tables.communicators) as reader:
         for block in trace.dataset.blocks[:20]:
-            sequence = reader.batch(block).sequence
-            assert reader.sequences(block) == (sequence[0], sequence[-1])
+            sequence = reader.read_batch(block).sequence
+            assert reader.read_sequence_range(block) == (sequence[0], sequence[-1])
 
 
 @pytest.mark.parametrize("expected", [0, 1, 7, 8, 127, 128, 129, 1_000, 1_030, 4_095])

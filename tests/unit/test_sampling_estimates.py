@@ -22,7 +22,7 @@ from mpiprof.metrics.instance_rows import CallsiteKey, Rows
 from mpiprof.metrics.sampling_estimates import SampledInstances
 from mpiprof.trace.batch import Batch
 from mpiprof.trace.types import CALL, Bool, Int
-from mpiprof.trace.writer import CHUNK, RECORD_TYPE, chunks
+from mpiprof.trace.writer import CHUNK_BYTES, RECORD_TYPE, make_chunks
 
 MS = 1_000_000
 CALLS, EVERY = 3000, 100
@@ -300,9 +300,9 @@ def test_shares_of_threads_are_of_their_time(
         extra.append(record)
     folder = made.write(tmp_path / "t")
     log = folder / "rank-000000.log"
-    parts = [chunks(record, 0, thread, 0, window=True) for thread, record in enumerate(extra)]
-    log.write_bytes(log.read_bytes()[:CHUNK] + b"".join(parts))
+    parts = [make_chunks(record, 0, thread, 0, window=True) for thread, record in enumerate(extra)]
+    log.write_bytes(log.read_bytes()[:CHUNK_BYTES] + b"".join(parts))
     trace = mpiprof.open(folder)
-    assert trace.threads == 3 and trace.process_time_ns == 300 * MS
+    assert trace.thread_count == 3 and trace.process_time_ns == 300 * MS
     assert main(["report", str(folder)]) == 0
     assert "90 % (270 ms) of all 3 threads' time" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from support.synthetic import Synthetic
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.trace import selector_log
-from mpiprof.trace.checksum import closed
+from mpiprof.trace.checksum import add_checksum
 from mpiprof.trace.writer import RECORD_TYPE
 
 KEY = {"kind": "key", "key": "0f", "communicator": "8c", "operation": "allgatherv"}
@@ -62,7 +62,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
 
 def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
     tables = mpiprof.open(folder(tmp_path / "t", None)).selection
-    assert list(tables) == list(selector_log.KINDS)
+    assert list(tables) == list(selector_log.TEXT_KEYS)
     assert all(len(table) == 0 and "key" in table for table in tables.values())
 
 
@@ -88,7 +88,7 @@ def test_what_is_no_note_is_left_out(tmp_path: Path, line: str) -> None:
 def test_a_log_line_with_a_damaged_checksum_is_skipped(tmp_path: Path) -> None:
     """Damage to the word "check" must not make a line look like one from before checksums."""
     end = {"kind": "end", "key": "0f", "instances": 3, "algorithm": "ring"}
-    lines = [closed(json.dumps(line).encode()) for line in (LINES[0], end)]
+    lines = [add_checksum(json.dumps(line).encode()) for line in (LINES[0], end)]
     (tmp_path / selector_log.FILE).write_bytes(b"\n".join([*lines, b""]))
     assert [row["kind"] for row in selector_log.read(tmp_path)] == ["key", "end"]
     damaged = lines[1].replace(b"check", b"chegk")

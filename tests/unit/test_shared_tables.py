@@ -58,7 +58,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     written = [f"line {i}" for i in range(LINES)]
     last = {RANKS - 1: written[: LINES // 2], RANKS: written[:1]}
     assert notes == dict.fromkeys(range(RANKS - 1), written) | last
-    assert found.cut
+    assert found.truncated
     printed = [line.partition(": ")[2] for line in problems]
     assert printed == ["lines begun and not written to their end: 1"]
 

@@ -46,7 +46,7 @@ def test_reported_time_does_not_exceed_the_time_of_the_call(
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 4_096])
 def test_blocks_have_equal_shares(tmp_path: Path, count: int) -> None:
-    stream = Trace(waiting(tmp_path / "t", 20, 13)).stream(0)
-    shares = [block.share[block.kind == COMPLETION] for block in stream.blocks(count)
+    stream = Trace(waiting(tmp_path / "t", 20, 13)).open_stream(0)
+    shares = [block.share[block.kind == COMPLETION] for block in stream.iterate_blocks(count)
               if block.share is not None and block.kind is not None]  # fmt: skip
     assert np.concatenate(shares).tolist() == [13] * 260

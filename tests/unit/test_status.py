@@ -14,7 +14,7 @@ import pytest
 from support.export_trace import export
 from support.jobs import end, start
 from support.mpis import Mpi
-from support.synthetic import Synthetic, head_chunk
+from support.synthetic import Synthetic, make_head_chunk
 from support.wait_until import wait_until
 
 from mpiprof.__main__ import main
@@ -168,7 +168,7 @@ def test_a_job_that_is_starting(
     folder = write(made, tmp_path / "t", finished=False)
     (folder / "meta.json").unlink()
     for log in folder.glob("*.log"):
-        log.write_bytes(head_chunk() if head is None else head)
+        log.write_bytes(make_head_chunk() if head is None else head)
         log.with_suffix(".tables").write_bytes(b"")
     assert main(["status", str(folder)]) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -100,14 +100,16 @@ def segments_of(found: Timeline) -> list[dict[str, Any]]:
     waits = {}
     for _, batch in enumerate(found.trace.batches()):
         for i in range(len(batch)):
-            arrival, begin, finish = (m[:, i] for m in (batch.arrival, batch.begin, batch.finish))
+            arrival, begin, finish = (
+                m[:, i] for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
+            )
             present = batch.shape[:, i] >= 0
             operation = found.trace.tables.shapes[int(batch.shape[present, i][0])].operation
             root = found.trace.tables.shapes[int(batch.shape[present, i][0])].root
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
                 cause = arrival.max()
                 if operation == "bcast":
-                    at = batch.communicator.column(root)
+                    at = batch.communicator.find_column(root)
                     cause = begin[row] if row == at else arrival[at]
                 wait = max(min(int(cause), int(finish[row])) - int(begin[row]), 0)
                 key = (rank, batch.communicator.identity, int(batch.sequence[i]))
@@ -270,7 +272,7 @@ def test_orders_of_ranks(tmp_path: Path) -> None:
     for batch in found.trace.batches():
         if (batch.shape >= 0).all():
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
-                arrivals[rank] += (batch.arrival[row] - batch.arrival.mean(0)).tolist()
+                arrivals[rank] += (batch.arrival_ns[row] - batch.arrival_ns.mean(0)).tolist()
     late = {r: sum(v) / len(v) for r, v in arrivals.items()}
     assert found.events.lateness.tolist() == pytest.approx([late[r] for r in range(RANKS)], abs=2)
     for sort, expected in (

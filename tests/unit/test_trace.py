@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.synthetic import RECORD_TYPE, Synthetic, chunks, head_chunk
+from support.synthetic import RECORD_TYPE, Synthetic, make_chunks, make_head_chunk
 
 import mpiprof
 from mpiprof.metrics import rank_totals
@@ -31,14 +31,14 @@ def test_import_costs_nothing() -> None:
 
 
 def test_the_layout_comes_from_the_file() -> None:
-    described = json.loads(head_chunk().split(b"\n")[0])
+    described = json.loads(make_head_chunk().split(b"\n")[0])
     described["record_bytes"] = 40
     described["record"] = [[n, t, offset + 8] for n, t, offset in described["record"]]
     layout = parse_layout(json.dumps(described).encode() + b"\n", "x")
     assert layout.record.itemsize == 40
     assert layout.record.fields is not None
     assert layout.record.fields["enter_ns"][1] == 8
-    assert layout.records == (65536 - 64) // 40
+    assert layout.capacity == (65536 - 64) // 40
 
 
 def test_facts_of_a_run(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_facts_of_a_run(tmp_path: Path) -> None:
     trace.add_collective("barrier", [[1000] * 3], [[2000] * 3])
     opened = mpiprof.open(trace.write(tmp_path / "t"))
     assert (opened.program, opened.mpi) == ("synthetic.py", "Synthetic MPI 1.0")
-    assert (opened.ranks, opened.nodes, opened.dropped) == (3, 1, 0)
+    assert (opened.ranks, opened.node_count, opened.dropped_records) == (3, 1, 0)
     assert opened.duration_ns == 1_000_000
     assert opened.record == "events"
-    assert opened.complete
+    assert opened.is_complete
     assert opened.processes["end_reason"].tolist() == ["finalize"] * 3
 
 
@@ -134,9 +134,9 @@ def two_threads(folder: Path) -> Path:
     trace.write(folder)
     records = trace.records[0][0]
     (folder / "rank-000000.log").write_bytes(
-        head_chunk()
-        + chunks(records[1::2], 0, 1, 0, window=True)
-        + chunks(records[::2], 0, 0, 0, window=True)
+        make_head_chunk()
+        + make_chunks(records[1::2], 0, 1, 0, window=True)
+        + make_chunks(records[::2], 0, 0, 0, window=True)
     )
     return folder
 
@@ -187,10 +187,10 @@ def test_many_communicators_small_blocks_and_run_ahead(tmp_path: Path) -> None:
         found = []
         matcher = opened.batches(batch=batch)
         for one in matcher:
-            assert one.whole
+            assert one.complete
             found += [
                 (one.communicator.index, s, int(a))
-                for s, a in zip(one.sequence.tolist(), one.arrival.sum(0).tolist(), strict=True)
+                for s, a in zip(one.sequence.tolist(), one.arrival_ns.sum(0).tolist(), strict=True)
             ]
         assert len(found) == 600 + 3000
         keys.add(tuple(sorted(found)))
@@ -207,8 +207,8 @@ def test_a_short_trace_is_read_once(
     arrivals = np.arange(1, 31)[:, None] * 1_000_000 + np.arange(4) * 1000
     made.add_collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
     opened = mpiprof.open(made.write(tmp_path / "t"))
-    monkeypatch.setattr(trace_module, "HELD", calls)
-    first = np.concatenate([batch.arrival for batch in opened.batches()], 1)
+    monkeypatch.setattr(trace_module, "CACHED_CALLS", calls)
+    first = np.concatenate([batch.arrival_ns for batch in opened.batches()], 1)
     assert (arrivals == first.T).all()
     monkeypatch.setattr(LogFile, "read", lambda *_: np.zeros(0, RECORD_TYPE))
     again = list(opened.batches(before=True))
@@ -254,8 +254,8 @@ def test_dropped_records_are_counted(tmp_path: Path) -> None:
     content[65536 + 24 : 65536 + 32] = (17).to_bytes(8, "little")
     path.write_bytes(content)
     opened = mpiprof.open(folder)
-    assert opened.dropped == 17
-    assert not opened.complete
+    assert opened.dropped_records == 17
+    assert not opened.is_complete
     assert any("17 records were dropped" in p for p in opened.problems)
 
 
@@ -340,7 +340,9 @@ def test_events_have_their_threads(tmp_path: Path) -> None:
     records = trace.records[0][0]
     folder = trace.write(tmp_path / "t")
     (folder / "rank-000000.log").write_bytes(
-        head_chunk() + chunks(records[:1], 0, 0, 0, True) + chunks(records[1:], 0, 3, 0, True)
+        make_head_chunk()
+        + make_chunks(records[:1], 0, 0, 0, True)
+        + make_chunks(records[1:], 0, 3, 0, True)
     )
     assert mpiprof.open(folder).events["thread"].tolist() == [0, 3]
 
@@ -353,7 +355,9 @@ def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
     opened = mpiprof.open(folder)
     records = trace.records[0][0].copy()
     records["sequence"] = 2046
-    (folder / "rank-000000.log").write_bytes(head_chunk() + chunks(records, 0, 0, 1, True))
+    (folder / "rank-000000.log").write_bytes(
+        make_head_chunk() + make_chunks(records, 0, 0, 1, True)
+    )
     assert len(opened.instances) == 0
     assert any("went on" in p for p in opened.problems)
 

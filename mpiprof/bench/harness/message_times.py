@@ -1,7 +1,7 @@
 """Measures the message times of a study's ranks, while all ranks shift messages around a ring.
 
 The result is a machine table in the recorder's format. It includes the evidence by which
-`mpiprof.trace.machine.fault` refuses times that would not repeat (see core/timing/repetitions.c).
+`mpiprof.trace.machine.find_fault` refuses times that would not repeat (see core/timing/repetitions.c).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mpiprof.bench.harness.calls import import_mpi
 from mpiprof.bench.harness.timing import Ranks
-from mpiprof.trace.machine import FEWEST_ROUNDS
+from mpiprof.trace.machine import MIN_REPETITIONS
 
 Times = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -69,7 +69,7 @@ def fit_link(times: Times, clean: Flags) -> dict[str, Any]:
 def _time_and_spread(times: Times, clean: Flags) -> tuple[float, float]:
     """Return the repeatable time, and the relative excess of the middle part of the rounds."""
     count = int(clean.sum())
-    kept = times[clean == (count >= FEWEST_ROUNDS or count >= len(times) - count)]
+    kept = times[clean == (count >= MIN_REPETITIONS or count >= len(times) - count)]
     took = float(np.sort(kept)[len(kept) // 10])
     shortest = sorted(
         float(part.min()) for part in np.array_split(kept, min(SPREAD_PARTS, len(kept)))
@@ -92,7 +92,7 @@ def _measure_rounds(world: Any) -> tuple[Times, Flags]:
     start, count = time.monotonic_ns(), 0
     for number in range(-1, REPETITIONS):
         late = time.monotonic_ns() - start > MAX_DURATION_NS
-        if world.bcast(late and number >= FEWEST_ROUNDS):
+        if world.bcast(late and number >= MIN_REPETITIONS):
             break
         count = number + 1
         for i, n in enumerate(MESSAGE_SIZES):

@@ -32,7 +32,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.interface.format_units import format_rough_time, format_time
 from mpiprof.interface.progress import Progress
 from mpiprof.model.machine import DEFAULT, Machine, from_options, machine_of_table, read
-from mpiprof.trace.machine import fault
+from mpiprof.trace.machine import find_fault
 
 
 def import_study(name: str) -> Study:
@@ -74,9 +74,9 @@ def _make_setup(ranks: Ranks, options: Options, library: str) -> Setup:
 def find_machine(ranks: Ranks, path: Path | None) -> tuple[Machine, str]:
     """Return the machine of --machine or of these ranks, or an assumed one and the reason."""
     if path is not None:
-        return read(path, fault), ""
+        return read(path, find_fault), ""
     table = measure_message_times(ranks)
-    why = fault(table)
+    why = find_fault(table)
     return (DEFAULT, why) if why else (machine_of_table(table, "these ranks"), "")
 
 
@@ -202,7 +202,9 @@ def find_trace_folder() -> Path | None:
 def simulate_study(name: str, options: Options, processes: int) -> None:
     """Simulate a study for so many processes."""
     study = import_study(name)
-    machine = from_options(options.machine, options.per_node, fault, node_port=options.node_port)
+    machine = from_options(
+        options.machine, options.per_node, find_fault, node_port=options.node_port
+    )
     # Simulated times are exact, so more laps are needed only for different patterns.
     laps = min(requested_laps(study, options), timing.PATTERNS) if name == "impact" else 1
     per_node = options.per_node

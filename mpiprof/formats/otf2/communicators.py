@@ -11,7 +11,7 @@ import pandas as pd
 from mpiprof.formats.otf2.definitions import Communicator, Definitions
 from mpiprof.formats.otf2.library import UNDEFINED
 from mpiprof.trace.types import Array, Bool, Int
-from mpiprof.trace.writer import runs
+from mpiprof.trace.writer import make_runs
 
 WORLD = "MPI_COMM_WORLD"
 MAX_INLINE_RUNS = 8  # runs of a group; groups with more are written once
@@ -47,7 +47,7 @@ class Communicators:
             number
             for number, communicator in self.known.items()
             for group in communicator.groups
-            if group and group[0] == rank and len(runs(list(group))) >= MAX_INLINE_RUNS
+            if group and group[0] == rank and len(make_runs(list(group))) >= MAX_INLINE_RUNS
         ]
 
     def find_side(self, number: int, rank: int) -> int:
@@ -136,7 +136,7 @@ class Communicators:
             "members": _runs(groups[side], rank),
         }
         if len(groups) > 1:
-            found["remote"] = runs(list(groups[1 - side]))
+            found["remote"] = make_runs(list(groups[1 - side]))
         for name in ("sources", "destinations"):
             neighbours = facts.get(name, {}).get(str(rank))
             if neighbours is not None:
@@ -146,5 +146,5 @@ class Communicators:
 
 def _runs(group: tuple[int, ...], rank: int) -> list[list[int]] | int:
     """Return a group as runs; if there are many, the first rank, which describes the group."""
-    found = runs(list(group))
+    found = make_runs(list(group))
     return found if len(found) < MAX_INLINE_RUNS or rank == group[0] else group[0]

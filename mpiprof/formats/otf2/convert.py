@@ -26,9 +26,9 @@ from mpiprof.formats.otf2.regions import Regions, classify_regions
 from mpiprof.formats.otf2.shapes import RankTables
 from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS
-from mpiprof.trace.layout import SPENT
+from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import COMPLETION, Array, Int
-from mpiprof.trace.writer import chunks, head_chunk
+from mpiprof.trace.writer import make_chunks, make_head_chunk
 
 META = "MPIPROF::META"  # property of mpiprof's archives with the contents of meta.json
 # Entries of meta.json that are also true of the archive.
@@ -135,15 +135,15 @@ class _Conversion:
         """Write a rank's log and tables from its locations."""
         tables = RankTables(rank, self.regions, self.communicators)
         records, thread = self._make_records(rank, tables, read)
-        log = [head_chunk(telling=True)]
+        log = [make_head_chunk(has_outside=True)]
         for index, (location, one) in enumerate(zip(locations, read, strict=True)):
             number = location // self.ranks if self.regions.by_mpiprof else index
-            ticks = np.array([one.facts[name] for name in SPENT], np.uint64)
+            ticks = np.array([one.facts[name] for name in OUTSIDE_CLASSES], np.uint64)
             spent = self.ticks.spans_to_ns(ticks).tolist()
             of_thread = records[thread == index]
             of_thread["thread"] = number
             if index == 0 or len(of_thread):
-                log.append(chunks(of_thread, rank, number, 0, window=False, spent=spent))
+                log.append(make_chunks(of_thread, rank, number, 0, window=False, spent=spent))
         (self.folder / f"rank-{rank:06d}.log").write_bytes(b"".join(log))
         lines = [{"process": self._process_line(locations[0], read)}, *tables.lines]
         if all(one.whole and self._has_ended(one) for one in read[:1]):

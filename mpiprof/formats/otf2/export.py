@@ -172,7 +172,7 @@ class Archive:
         otf2, trace = self.otf2, self.trace
         writer = otf2.Archive_GetGlobalDefWriter(self.archive)
         otf2.GlobalDefWriter_WriteClockProperties(
-            writer, TICKS_PER_SECOND, trace.run_started_ns, trace.run_ns, NEVER
+            writer, TICKS_PER_SECOND, trace.run_start_ns, trace.run_ns, NEVER
         )
         lines = [*self._system_tree(counts), *self._communicator_definitions()]
         for number, name in enumerate(library.ATTRIBUTES):
@@ -197,7 +197,7 @@ class Archive:
                 UNDEFINED,
             )
         ]
-        hosts = {node: trace.tables.processes[r]["host"] for r, node in trace.node_of.items()}
+        hosts = {node: trace.tables.processes[r]["host"] for r, node in trace.node_ids.items()}
         names = list(hosts.values())
         nodes = {}
         for number, (node, host) in enumerate(hosts.items(), 1):
@@ -208,7 +208,7 @@ class Archive:
             )
         process = otf2.LOCATION_GROUP_TYPE_PROCESS
         for rank in range(trace.ranks):
-            place = nodes.get(trace.node_of.get(rank, ""), 0)
+            place = nodes.get(trace.node_ids.get(rank, ""), 0)
             name = self.find_string(f"rank {rank}")
             lines.append(("LocationGroup", rank, name, process, place, UNDEFINED))
         for number, events in sorted(counts.items()):
@@ -232,11 +232,11 @@ class Archive:
         for c in trace.tables.communicators:
             told = {
                 "identity": c.identity,
-                "how": c.how,
+                "how": c.origin,
                 "parent": c.parent,
-                "local": c.local,
+                "local": c.is_local,
                 "size": c.size,
-                "like": trace.tables.like.get(c.index),
+                "like": trace.tables.duplicates.get(c.index),
                 "unnamed": c.index not in trace.tables.names,
                 **neighbours.get(c.index, {}),
             }
@@ -246,11 +246,11 @@ class Archive:
                 told_text = text(json.dumps(told))
                 kind = otf2.GROUP_TYPE_COMM_GROUP
                 groups.append(("Group", len(groups), told_text, kind, mpi, none, members.tolist()))
-            if c.inter and len(numbers) == 2:
+            if c.is_inter and len(numbers) == 2:
                 name = text(names[c.index])
                 found.append(("InterComm", c.index, name, *numbers, UNDEFINED, flag))
             else:
-                name = text("MPI_COMM_WORLD" if c.how == "world" else names[c.index])
+                name = text("MPI_COMM_WORLD" if c.origin == "world" else names[c.index])
                 found.append(("Comm", c.index, name, numbers[0], UNDEFINED, flag))
         return [*groups, *found]
 

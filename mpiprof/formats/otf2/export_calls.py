@@ -15,7 +15,7 @@ from mpiprof.formats.otf2.library import ATTRIBUTE_BITS, NEVER, ROOT_NOBODY, ROO
 from mpiprof.trace import Trace
 from mpiprof.trace.match import is_nonblocking
 from mpiprof.trace.metadata import Shape
-from mpiprof.trace.rank_arrays import Block, column
+from mpiprof.trace.rank_arrays import Block, get_column
 from mpiprof.trace.types import CALL, COMPLETION, START, Array, Int
 
 
@@ -71,11 +71,11 @@ class RankWriter:
         started = process.get("started_ns")
         if started is not None:
             writers[0].begin_program(started + clock.offset_at(started), self.program)
-        for block in trace.stream(self.rank).blocks(BLOCK_CALLS):
-            if not bool((block.enter[1:] >= block.enter[:-1]).all()):
-                block = block.take(np.argsort(block.enter, kind="stable"))
+        for block in trace.open_stream(self.rank).iterate_blocks(BLOCK_CALLS):
+            if not bool((block.enter_ns[1:] >= block.enter_ns[:-1]).all()):
+                block = block.take(np.argsort(block.enter_ns, kind="stable"))
             calls = self._convert_calls(block)
-            thread = column(block, "thread")
+            thread = get_column(block, "thread")
             for number, writer in writers.items():
                 chosen = thread == number
                 writer.write(calls if chosen.all() else calls[chosen])
@@ -88,10 +88,12 @@ class RankWriter:
         """Return records in the layout of core/otf2/call.h."""
         shapes, shape = self.shapes, block.shape
         calls = np.zeros(len(block), library.call_dtype())
-        kind = column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
-        start = column(block, "start")
-        calls["enter"] = np.maximum(block.enter, 0)
-        calls["exit"] = np.where(block.exit == 0, NEVER, np.maximum(block.exit, 0).view(np.uint64))
+        kind = get_column(block, "kind") if block.kind is not None else np.full(len(block), CALL)
+        start = get_column(block, "start")
+        calls["enter"] = np.maximum(block.enter_ns, 0)
+        calls["exit"] = np.where(
+            block.exit_ns == 0, NEVER, np.maximum(block.exit_ns, 0).view(np.uint64)
+        )
         calls["kind"], calls["start"], calls["sequence"] = kind, start, block.sequence
         calls["region"] = np.where(kind == START, shapes.start_region[shape], shapes.region[shape])
         calls["site"] = shapes.site[shape]
@@ -99,11 +101,11 @@ class RankWriter:
         calls["operation"] = shapes.operation[shape]
         calls["root"] = self.roots[shape]
         for name in ("sent", "received"):
-            given = column(block, name)
+            given = get_column(block, name)
             size = np.where(given >= 0, given, getattr(shapes, name)[shape])
             calls[name] = np.where(size < 0, NEVER, size.view(np.uint64))
-        calls["outside"] = column(block, "outside")
-        calls["choice"] = column(block, "choice")
+        calls["outside"] = get_column(block, "outside")
+        calls["choice"] = get_column(block, "choice")
         begins = (kind == START) | ((kind == CALL) & self.nonblocking[shape])
         requested = begins | (kind == COMPLETION)
         calls["request"] = NEVER
@@ -158,7 +160,7 @@ def _otf2_root(trace: Trace, shape: Shape, rank: int) -> int:
         return ROOT_NOBODY
     if shape.root < 0:
         return UNDEFINED
-    if communicator.inter and shape.root == rank:
+    if communicator.is_inter and shape.root == rank:
         return ROOT_SELF
     for group in communicator.groups:
         found = np.flatnonzero(group == shape.root)

@@ -15,7 +15,7 @@ import numpy as np
 from mpiprof.errors import MpiprofError
 from mpiprof.interface.installation import install_command
 from mpiprof.launch.library import load_library
-from mpiprof.trace.layout import SPENT
+from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.types import Array
 
 UNDEFINED = 0xFFFFFFFF  # no region, string, communicator, ...
@@ -28,8 +28,8 @@ ATTRIBUTES = (
     *("communicator", "root", "sent", "received"),
 )
 ATTRIBUTE_BITS = {name: 1 << bit for bit, name in enumerate(ATTRIBUTES)}
-# Facts about a location; the last four are trace.layout.SPENT.
-FACT_NAMES = ("first", "last", "events", "unknown", "began", "ended", "program", *SPENT)
+# Facts about a location; the last four are trace.layout.OUTSIDE_CLASSES.
+FACT_NAMES = ("first", "last", "events", "unknown", "began", "ended", "program", *OUTSIDE_CLASSES)
 # Callbacks in core/otf2 for the events of the wheel's reader.
 CALLBACKS = {
     "Enter": "enter",

@@ -27,7 +27,7 @@ from mpiprof.libraries import find_algorithms
 from mpiprof.model import machine
 from mpiprof.model.library_choice import identify_family
 from mpiprof.trace import Trace
-from mpiprof.trace.default_trace import chosen
+from mpiprof.trace.default_trace import choose_trace
 from mpiprof.tune.candidates import candidates
 from mpiprof.tune.replay import imposed_arrivals
 from mpiprof.tune.replay.imposed_arrivals import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
@@ -92,7 +92,7 @@ def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
         open_trace,  # imports pandas, which most ranks do not need
     )
 
-    folder = chosen(asked.trace)
+    folder = choose_trace(asked.trace)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder)
     works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
