@@ -151,7 +151,7 @@ def expectation_text(verdict: result.Verdict) -> Any:
     sure = "" if verdict.worth == result.YES else f", which is doubtful: {verdict.reason}"
     where = (work.sites or (work.operation,))[0]
     line = format_command("run", "--switch", switch_value(where, verdict.best), "PROGRAM")
-    sentence = f"{gain}, {format_time(verdict.saved(verdict.gain_ns))} in all{sure}."
+    sentence = f"{gain}, {format_time(verdict.total_saving(verdict.gain_ns))} in all{sure}."
     # Show the whole command or none: an unclosed quotation would swallow the user's next input.
     return [f"{sentence} Try: ", html.Code(line)] if len(line) < MAX_TEXT else sentence
 

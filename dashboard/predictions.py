@@ -21,8 +21,8 @@ from mpiprof.model.machine import Machine
 from mpiprof.model.schedule import Problem
 from mpiprof.trace.types import Float
 from mpiprof.tune import predict, result, tasks
-from mpiprof.tune.candidates import candidates
-from mpiprof.tune.gains import gain_of
+from mpiprof.tune.candidates import list_candidates
+from mpiprof.tune.gains import make_gain
 from mpiprof.tune.tasks import Pattern, Work
 
 from .trace_data import TraceData
@@ -43,7 +43,7 @@ def list_works(data: TraceData) -> list[Work]:
     """Return the tuning tasks of the trace, costliest first; an empty list for a summary."""
     if data.trace.record == "summary":
         return []
-    return data.compute_once("works", lambda: tasks.works(data.trace, MAX_PATTERNS))
+    return data.compute_once("works", lambda: tasks.list_works(data.trace, MAX_PATTERNS))
 
 
 def require_machine(data: TraceData) -> Machine:
@@ -80,9 +80,13 @@ def prediction_table(found: result.Result) -> pd.DataFrame:
     gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
     score is the measured score.
     """
-    base = result.mean(found.base, found.weights)
+    base = result.weighted_mean(found.base_scores, found.weights)
     rows: list[dict[str, Any]] = [
-        {"algorithm": t.name, "score_ns": result.mean(t.scores, found.weights), "is_now": False}
+        {
+            "algorithm": t.name,
+            "score_ns": result.weighted_mean(t.scores, found.weights),
+            "is_now": False,
+        }
         for t in found.trials
     ]
     rows.append({"algorithm": found.work.algorithm, "score_ns": base, "is_now": True})
@@ -105,7 +109,7 @@ def find_gains(data: TraceData) -> list[Gain]:
         verdicts = [judge_prediction(data, simulate_work(data, w)) for w in few]
     except MpiprofError:
         return []
-    return [gain_of(v) for v in verdicts if v.worth == result.YES]
+    return [make_gain(v) for v in verdicts if v.worth == result.YES]
 
 
 def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
@@ -124,13 +128,13 @@ def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
         processes = work.size
         while processes <= max(MAX_LARGER_SIZE, work.size):
             larger = grow_work(work, processes)
-            for candidate in candidates(larger, machine):
+            for candidate in list_candidates(larger, machine):
                 name = candidate.algorithm.name
                 begin = time.monotonic()
                 if begin > end or name in slow:
                     continue
                 scores = [
-                    predict.predicted(larger, candidate, pattern, machine)
+                    predict.predict_score(larger, candidate, pattern, machine)
                     for pattern in larger.patterns
                 ]
                 rows.append((processes, candidate.name, float(np.mean(scores))))

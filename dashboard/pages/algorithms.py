@@ -42,7 +42,7 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         if w.callsite in shown
     ]
     options = {
-        str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.place)}" for w in works
+        str(w.callsite): f"{w.operation} at {filtered_tables.shorten_text(w.label)}" for w in works
     }
     parts: list[Component] = []
     if options:
@@ -79,7 +79,7 @@ def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> 
     found = predictions.simulate_work(data, work)
     sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
     about = f"{format_count(work.instances)} instances on {work.members} ranks{sizes}; "
-    about += f"{len(found.base)} of them simulated with their recorded arrivals."
+    about += f"{len(found.base_scores)} of them simulated with their recorded arrivals."
     return html.Div(
         [
             html.P(about, className="note"),

@@ -89,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
     found = []
     if args.json or to or (args.by == "callsite" and not args.site):
         with show_work("looking for causes"):
-            from mpiprof.tune.gains import gains
+            from mpiprof.tune.gains import find_gains
 
-            found = trace.findings(gains(trace, SIMULATION_BUDGET_S))
+            found = trace.findings(find_gains(trace, SIMULATION_BUDGET_S))
     wrong = verdict_text.fault_line(trace) if not args.json and not to else ""
     if wrong:
         print(f"{wrap_paragraph(wrong, 0)}\n")

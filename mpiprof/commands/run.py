@@ -124,9 +124,9 @@ def check_and_start(args: argparse.Namespace, environment: dict[str, str]) -> No
             check_no_earlier_trace(args.folder, environment, partial=args.partial)
     recording = replace(recording, unrecorded=unrecorded)
     if plan is not None:
-        plan = selection_option.fitted(args, plan, mpi, environment)
+        plan = selection_option.fit_to_mpi(args, plan, mpi, environment)
         recording = add_plan(args, recording, plan)
-        recording = replace(recording, learned=selection_option.learned(args, mpi))
+        recording = replace(recording, learned=selection_option.read_start_values(args, mpi))
     prepared = recorder_environment(program, mpi, recording, environment)
     warn_of_mixed_mpis(program, mpi, environment)
     if not unrecorded:
@@ -258,12 +258,12 @@ def read_plan_or_none(
 ) -> Plan | None:
     """Return the plan of --switch, or None if it cannot be read and --or-bare permits that."""
     try:
-        return selection_option.plan_of(args, program, environment)
+        return selection_option.read_usable_plan(args, program, environment)
     except MpiprofError as error:
         if not args.or_bare or args.switch is None:
             raise
         print_once(f"{error}; the program runs without selection (--or-bare)", environment)
-        selection_option.forget(args)
+        selection_option.clear_options(args)
         return None
 
 
@@ -302,7 +302,10 @@ def check_machine(path: Path) -> None:
 def add_plan(args: argparse.Namespace, recording: Recording, plan: Plan) -> Recording:
     """Return a recording with the checked text of the plan; raises UsageError."""
     return replace(
-        recording, switch=plan.text() or None, switch_model=read_model(args.machine), auto=plan.auto
+        recording,
+        switch=plan.format_for_recorder() or None,
+        switch_model=read_model(args.machine),
+        auto=plan.auto,
     )
 
 
@@ -347,8 +350,8 @@ def start_ranks(
     if args.record != "off":
         library.recorder_library(mpi)
     if plan is not None:
-        selection_option.fitted(args, plan, mpi, environment).text()
-        selection_option.learned(args, mpi)
+        selection_option.fit_to_mpi(args, plan, mpi, environment).format_for_recorder()
+        selection_option.read_start_values(args, mpi)
     folder = args.folder
     if folder is None:
         folder = Path(make_dated_name(program))
@@ -367,7 +370,12 @@ def start_ranks(
         replace_trace(args)
         replace_process([*words, "env", *changed, *program.argv], kept)
     words += verb_command("run", "--named")
-    words += ["-o", str(folder.absolute()), *rank_arguments(args), *selection_option.words(args)]
+    words += [
+        "-o",
+        str(folder.absolute()),
+        *rank_arguments(args),
+        *selection_option.switch_words(args),
+    ]
     if unrecorded:
         words.append("--unrecorded")
     if not unrecorded:

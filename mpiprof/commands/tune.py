@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     from mpiprof.interface.progress import show_progress
     from mpiprof.tune import predict, tasks
 
-    works = tasks.chosen(trace, predict.patterns_for(trace.ranks), args.site)
+    works = tasks.choose_works(trace, predict.count_patterns(trace.ranks), args.site)
     machine = machine_to_simulate(args, trace)
     with show_progress("simulating", len(works)) as step:
         results = predict.predict(works, machine, args.budget, lambda: step(1))
@@ -175,7 +175,7 @@ def recorded_origin(trace: Trace, how: str) -> dict[str, Any]:
     from mpiprof.tune import plan_entries
 
     hosts = [str(host) for host in trace.processes["host"] if isinstance(host, str)]
-    return plan_entries.origin(
+    return plan_entries.make_provenance(
         how, mpi_name(trace.mpi), hosts, str(trace.meta.get("started", ""))[:10]
     )
 
@@ -189,8 +189,10 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.tune.replay import jobs as replayed
 
     words = tuple(verb_command(*rank_command(args)))
-    request = replayed.Asked(args.trace, args.site, args.ranks, args.cluster, args.budget, words)
-    done = replayed.run(request)
+    request = replayed.ReplayRequest(
+        args.trace, args.site, args.ranks, args.cluster, args.budget, words
+    )
+    done = replayed.replay_trace(request)
     if isinstance(done, int):
         return done
 
@@ -199,10 +201,10 @@ def replay(args: argparse.Namespace) -> int:
     from mpiprof.interface.format_units import format_time
     from mpiprof.libraries import mpi_name
     from mpiprof.tune import plan_entries
-    from mpiprof.tune.replay.imposed_arrivals import NEAR_NS
+    from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS
 
     outcome = done.outcome
-    errors = outcome.errors()
+    errors = outcome.arrival_errors()
     facts: dict[str, Any] = {
         "ranks": outcome.ranks,
         "mpi": mpi_name(outcome.mpi),
@@ -210,20 +212,20 @@ def replay(args: argparse.Namespace) -> int:
         "laps": outcome.laps,
         "arrival_error_median_ns": float(np.median(errors)),
         "arrival_error_90_ns": float(np.percentile(errors, 90)),
-        "near_share": float((errors <= NEAR_NS).mean()),
+        "near_share": float((errors <= MAX_ERROR_NS).mean()),
         "clock_error_ns": outcome.clock_error_ns,
     }
-    environment = f" on {done.where}" if done.where else ""
+    environment = f" on {done.environment}" if done.environment else ""
     head = (
         f"Replayed{environment} with {outcome.ranks} ranks of {facts['mpi']}: "
         f"{len(errors)} instances in {outcome.laps} laps\n"
         f"  arrivals imposed within {format_time(facts['arrival_error_median_ns'])} (median), "
         f"{format_time(facts['arrival_error_90_ns'])} (9 in 10); {facts['near_share']:.0%} of the "
-        f"instances within {format_time(NEAR_NS)}"
+        f"instances within {format_time(MAX_ERROR_NS)}"
     )
     if outcome.clock_error_ns:
         head += f"\n  clocks of the ranks are right within {format_time(outcome.clock_error_ns)}"
-    origin = plan_entries.origin("replay", mpi_name(outcome.mpi), outcome.hosts, "")
+    origin = plan_entries.make_provenance("replay", mpi_name(outcome.mpi), outcome.hosts, "")
     return print_results(
         args, done.trace, str(done.trace.path), done.results, origin, [head], facts
     )
@@ -261,17 +263,25 @@ def print_results(
 
     total = float(trace.callsites["total_elapsed_ns"].sum()) if len(trace.callsites) else 0.0
     verdicts = [result.judge(one, total) for one in results]
-    found = [result_rows.row(v) for v in verdicts]
-    plan = result_rows.plan(verdicts, origin)
+    found = [result_rows.make_row(v) for v in verdicts]
+    plan = result_rows.make_plan_entries(verdicts, origin)
     export = export_found_plan(args, plan, trace)
     if args.output is not None and export is None:
         write_plan(args.output, plan, origin)
     if args.json:
-        print_json(args, trace, found, result_rows.summary(trace, verdicts), plan, facts, export)
+        print_json(
+            args,
+            trace,
+            found,
+            result_rows.summarise_operations(trace, verdicts),
+            plan,
+            facts,
+            export,
+        )
         return exit_code(export)
     parts = [text.fact_lines(trace), *head]
     if args.summary:
-        parts.append(tuning_report.summary_table(result_rows.summary(trace, verdicts)))
+        parts.append(tuning_report.summary_table(result_rows.summarise_operations(trace, verdicts)))
     elif found:
         parts.append(tuning_report.works_table(found, args.top))
     else:
@@ -369,7 +379,7 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
     from mpiprof.tune import from_selector
 
     found = from_selector.read(trace.path)
-    plan = from_selector.to_entries(found, recorded_origin(trace, "auto"))
+    plan = from_selector.make_entries(found, recorded_origin(trace, "auto"))
     export = export_found_plan(args, plan, trace)
     if args.output is not None and export is None:
         write_plan(args.output, plan, recorded_origin(trace, "auto"))
@@ -393,7 +403,7 @@ def export_plan_file(args: argparse.Namespace) -> int:
     from mpiprof.tune.export_rules import targets
 
     trace = open_named_trace(args)[0] if args.trace is not None else None
-    export = targets.of_plan(args.plan, export_target(args), trace, args.ranks)
+    export = targets.export_plan(args.plan, export_target(args), trace, args.ranks)
     if args.json:
         print(json.as_json_text({"version": 1, "handover": export}))
     else:
@@ -409,7 +419,7 @@ def export_found_plan(
         return None
     from mpiprof.tune.export_rules import targets
 
-    return targets.of_entries(plan, export_target(args), trace)
+    return targets.export_entries(plan, export_target(args), trace)
 
 
 def export_target(args: argparse.Namespace) -> Target:

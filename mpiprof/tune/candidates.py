@@ -15,8 +15,8 @@ from mpiprof.model.schedule import Problem, Schedule
 from mpiprof.model.variant import Variant
 from mpiprof.tune.tasks import Work
 
-AROUND = (0.5, 1.0, 2.0)  # block sizes, as multiples of the best one
-PREDICTABLE = 0.75  # share of the instances
+BLOCK_SIZE_FACTORS = (0.5, 1.0, 2.0)  # block sizes, as multiples of the best one
+MIN_LAST_SHARE = 0.75  # share of the instances
 KILO = 1024
 
 
@@ -32,14 +32,14 @@ class Candidate:
         """The candidate in the syntax of `run --switch`."""
         return str(Variant(self.algorithm.name, self.parameters))
 
-    def problem(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
+    def set_parameters(self, given: Problem, machine: Machine, nodes: tuple[int, ...]) -> Problem:
         """Return a problem with the parameters set."""
         nodes = nodes[: given.size] if len(set(nodes)) < len(nodes) else ()
         there = replace(given, alpha=machine.alpha, beta=machine.beta, nodes=nodes)
         return Variant(self.algorithm.name, self.parameters).set_parameters(there)
 
 
-def candidates(work: Work, machine: Machine) -> list[Candidate]:
+def list_candidates(work: Work, machine: Machine) -> list[Candidate]:
     """Return the candidates that can run a work, in the order of the catalogue."""
     problem = work.patterns[-1].problem
     found = []
@@ -50,7 +50,9 @@ def candidates(work: Work, machine: Machine) -> list[Candidate]:
             continue
         if not _applies(algorithm, problem):
             continue
-        found += [Candidate(algorithm, words) for words in _parameters(algorithm, work, machine)]
+        found += [
+            Candidate(algorithm, words) for words in _candidate_parameters(algorithm, work, machine)
+        ]
     return found
 
 
@@ -62,15 +64,15 @@ def _applies(algorithm: Algorithm, problem: Problem) -> bool:
     return True
 
 
-def _parameters(
+def _candidate_parameters(
     algorithm: Algorithm, work: Work, machine: Machine
 ) -> Iterator[tuple[tuple[str, str], ...]]:
     known = parse_parameters(algorithm)
     problem = max((p.problem for p in work.patterns), key=lambda p: sum(p.counts) + p.bytes)
-    sizes = _block_sizes(algorithm, problem, machine) if "block_size" in known else []
+    sizes = _candidate_block_sizes(algorithm, problem, machine) if "block_size" in known else []
     blocks: list[tuple[tuple[str, str], ...]] = [(("block_size", str(n)),) for n in sizes] or [()]
     if "late" in known:
-        late = _comes_last(work)
+        late = _predictable_last(work)
         blocks = [] if late is None else [(*words, ("late", str(late))) for words in blocks]
     yield from blocks
     middle = blocks[len(blocks) // 2] if blocks else ()
@@ -81,7 +83,7 @@ def _parameters(
             yield (*middle, ("order", order))
 
 
-def _comes_last(work: Work) -> int | None:
+def _predictable_last(work: Work) -> int | None:
     """Return the process that comes last in three quarters of the instances, or None."""
     share = np.zeros(work.members)
     for pattern in work.patterns:
@@ -89,10 +91,10 @@ def _comes_last(work: Work) -> int | None:
         share[last] += pattern.weight * (len(last) == 1)
     late = int(share.argmax())
     every = sum(pattern.weight for pattern in work.patterns)
-    return late if share[late] >= PREDICTABLE * every else None
+    return late if share[late] >= MIN_LAST_SHARE * every else None
 
 
-def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:
+def _candidate_block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> list[int]:
     """Return block sizes around the best one of a ring, or of a broadcast's pipeline."""
     alpha, beta = machine.alpha, machine.beta
     if problem.counts:
@@ -107,7 +109,7 @@ def _block_sizes(algorithm: Algorithm, problem: Problem, machine: Machine) -> li
     if best >= largest:
         return [max(largest, 1)]
     found = []
-    for part in AROUND:
+    for part in BLOCK_SIZE_FACTORS:
         size = int(best * part)
         exact = part == 1.0 and problem.counts  # a byte less may cost one more block
         size = size // KILO * KILO if size > 4 * KILO and not exact else size

@@ -28,7 +28,7 @@ Line = Mapping[str, Any]
 
 
 @dataclass
-class Found:
+class SelectorRun:
     """All lines about one key."""
 
     key: Line
@@ -43,44 +43,46 @@ class Found:
             return str(self.end["algorithm"])
         return str(self.choices[-1]["algorithm"]) if self.choices else NATIVE
 
-    def scores(self) -> dict[str, Line]:
+    def last_scores(self) -> dict[str, Line]:
         """Return the last trial of each algorithm, in the last phase with trials."""
         last = max((int(t["phase"]) for t in self.trials), default=0)
         return {str(t["algorithm"]): t for t in self.trials if int(t["phase"]) == last}
 
 
-def read(folder: Path) -> list[Found]:
+def read(folder: Path) -> list[SelectorRun]:
     """Return the lines by key; raises TraceError if the trace has no selector log."""
     if not selector_log.exists(folder):
         raise TraceError(
             f"{folder}: its program did not choose for itself: record it with --switch auto, or "
             "tune without --found"
         )
-    found: dict[str, Found] = {}
+    found: dict[str, SelectorRun] = {}
     for line in selector_log.read(folder):
         with suppress(ValueError, KeyError):
             _add(found, line)  # skip a line without a number or a known key
     return list(found.values())
 
 
-def _add(found: dict[str, Found], line: Line) -> None:
+def _add(found: dict[str, SelectorRun], line: Line) -> None:
     kind, key = line["kind"], line["key"]
     if kind == "key":
-        found.setdefault(key, Found(dict(line, bytes=int(line["bytes"]), size=int(line["size"]))))
+        found.setdefault(
+            key, SelectorRun(dict(line, bytes=int(line["bytes"]), size=int(line["size"])))
+        )
     elif kind == "trial":
         found[key].trials.append(line)
     elif kind == "choice":
         found[key].choices.append(line)
     elif kind == "end":
-        totals = {name: _whole(line[name]) for name in ("instances", "probes", "saved_ns")}
+        totals = {name: _format_number(line[name]) for name in ("instances", "probes", "saved_ns")}
         found[key].end = {**line, **totals}
 
 
-def _whole(number: float) -> int:
+def _format_number(number: float) -> int:
     return 0 if math.isnan(number) else int(number)
 
 
-def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
+def make_entries(found: list[SelectorRun], measured: Mapping[str, Any]) -> list[Entry]:
     """Return entries for keys that ended on another algorithm than native, best saving first."""
     chosen = [f for f in found if f.algorithm != NATIVE]
     chosen.sort(key=lambda f: -(f.end or {}).get("saved_ns", 0))
@@ -88,20 +90,20 @@ def to_entries(found: list[Found], measured: Mapping[str, Any]) -> list[Entry]:
     for f in chosen:
         places = f.key["places"]
         made.append(
-            plan_entries.entry(
+            plan_entries.make_entry(
                 f.key["operation"],
                 f.key["size"],
-                _span(f),
+                _key_span(f),
                 places if all(places) else (),
                 f.algorithm,
-                why(f),
+                format_reason(f),
                 measured,
             )
         )
-    return plan_entries.fitting(made)
+    return plan_entries.drop_overlaps(made)
 
 
-def _span(f: Found) -> tuple[int, int] | None:
+def _key_span(f: SelectorRun) -> tuple[int, int] | None:
     operation, name = f.key["operation"], f.algorithm.partition(":")[0]
     between = any(
         a.intercommunicator and (a.operation, a.name) == (operation, name) for a in load_catalogue()
@@ -112,19 +114,19 @@ def _span(f: Found) -> tuple[int, int] | None:
     return class_span(int(size_classes(np.array([f.key["bytes"]], np.int64))[0]))
 
 
-def _score(trial: Line, unit: str = "") -> str:
+def _trial_score(trial: Line, unit: str = "") -> str:
     noise = "" if math.isnan(trial["error_ns"]) else f"± {trial['error_ns'] / 1e3:.2g}, "
     return f"{trial['score_ns'] / 1e3:.4g} us ({noise}{trial['instances']:.0f}{unit})"
 
 
-def why(f: Found) -> str:
+def format_reason(f: SelectorRun) -> str:
     """Return the numbers in favour of a choice."""
-    scores = f.scores()
+    scores = f.last_scores()
     own, native = scores.get(f.algorithm), scores.get(NATIVE)
     parts = []
     if own is not None and native is not None:
         parts.append(
-            f"score {_score(own, ' instances')} against {_score(native)} of the library's own"
+            f"score {_trial_score(own, ' instances')} against {_trial_score(native)} of the library's own"
         )
     if f.end is not None:
         parts.append(

@@ -13,34 +13,34 @@ from mpiprof.tune import tasks
 from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, Verdict, judge
 
-PATTERNS = 8
-MOST_EVENTS = 5_000_000  # above it, another pass over the trace is left to `tune`
-MOST_MEMBERS = 256
-MOST_WORKS = 5
+MAX_PATTERNS = 8
+MAX_EVENTS = 5_000_000  # above it, another pass over the trace is left to `tune`
+MAX_MEMBERS = 256
+MAX_WORKS = 5
 
 
-def gains(trace: Trace, budget_s: float) -> list[Gain]:
+def find_gains(trace: Trace, budget_s: float) -> list[Gain]:
     """Return gains beyond the model's doubt; [] for summaries and for very long traces."""
     table = trace.callsites
-    if trace.record == "summary" or (table["instances"] * table["size"]).sum() > MOST_EVENTS:
+    if trace.record == "summary" or (table["instances"] * table["size"]).sum() > MAX_EVENTS:
         return []
     try:
         machine = machines.machine_of_table(trace.machine, "the trace")
-        asked = [w for w in tasks.works(trace, PATTERNS) if w.members <= MOST_MEMBERS]
-        results = predict(asked[:MOST_WORKS], machine, budget_s, lambda: None)
+        works = [w for w in tasks.list_works(trace, MAX_PATTERNS) if w.members <= MAX_MEMBERS]
+        results = predict(works[:MAX_WORKS], machine, budget_s, lambda: None)
     except MpiprofError:  # a report works without a machine table or schedule library
         return []
     collectives = float(table["total_elapsed_ns"].sum())
     verdicts = [judge(result, collectives) for result in results]
-    return [gain_of(verdict) for verdict in verdicts if verdict.worth == YES]
+    return [make_gain(verdict) for verdict in verdicts if verdict.worth == YES]
 
 
-def gain_of(verdict: Verdict) -> Gain:
+def make_gain(verdict: Verdict) -> Gain:
     """Convert a verdict to the form of a finding."""
     return Gain(
         verdict.result.work.callsite,
         verdict.best,
-        verdict.saved(verdict.gain_ns),
-        verdict.saved(verdict.gain_ns - max(verdict.low_ns, 0.0)),
+        verdict.total_saving(verdict.gain_ns),
+        verdict.total_saving(verdict.gain_ns - max(verdict.low_ns, 0.0)),
         "simulated",
     )

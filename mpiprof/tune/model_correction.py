@@ -16,11 +16,11 @@ from pathlib import Path
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
 from mpiprof.libraries import mpi_name
-from mpiprof.tune.rules import own_name
+from mpiprof.tune.rules import library_name
 
-NEWEST = 4096  # lines read, from the end of the file
-MOST_ENTRIES = 512  # capacity of the recorder
-MOST_RUNS = 16  # maximum weight of an entry, as in the recorder
+NEWEST_BYTES = 4096  # lines read, from the end of the file
+MAX_ENTRIES = 512  # capacity of the recorder
+MAX_RUNS = 16  # maximum weight of an entry, as in the recorder
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class Lesson:
     runs: int
     mpi: str = ""
 
-    def and_then(self, later: Lesson) -> Lesson:
+    def combine(self, later: Lesson) -> Lesson:
         """Return the recorder's start values, means of lessons under this MPI, or None."""
         runs = self.runs + later.runs
         ratio = (self.ratio * self.runs + later.ratio * later.runs) / runs
         return Lesson(
-            self.operation, self.algorithm, self.bytes, self.members, ratio, min(runs, MOST_RUNS)
+            self.operation, self.algorithm, self.bytes, self.members, ratio, min(runs, MAX_RUNS)
         )
 
-    def text(self) -> str:
+    def as_text(self) -> str:
         """Return the recorder's start values, means of lessons under this MPI, or None."""
         where = f"{self.bytes.bit_length() - 1} {self.members.bit_length() - 1}"
         return f"{self.operation} {self.algorithm} {where} {self.ratio:.4g} {self.runs};"
 
 
-def lesson_of(line: str) -> Lesson | None:
+def parse_lesson(line: str) -> Lesson | None:
     """Return the recorder's start values, means of lessons under this MPI, or None."""
     try:
         found = json.loads(line)
@@ -64,8 +64,8 @@ def lesson_of(line: str) -> Lesson | None:
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    own = own_name(lesson.algorithm)
-    names = lesson.operation.isidentifier() and (own or lesson.algorithm.isidentifier())
+    is_native = library_name(lesson.algorithm)
+    names = lesson.operation.isidentifier() and (is_native or lesson.algorithm.isidentifier())
     counts = min(lesson.bytes, lesson.members, lesson.runs) > 0
     return lesson if names and counts and 0 < lesson.ratio < math.inf else None
 
@@ -77,23 +77,23 @@ def read(path: Path) -> list[Lesson]:
     """
     check_output("--learn", path, "learned.jsonl")
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST:]
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NEWEST_BYTES:]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise UsageError(f"--learn {path} can't be read: {error.strerror}") from None
-    found = [lesson for line in lines if (lesson := lesson_of(line)) is not None]
+    found = [lesson for line in lines if (lesson := parse_lesson(line)) is not None]
     if lines and not found:
         raise UsageError(f"--learn {path} exists and holds nothing that was learned: name another")
     return found
 
 
-def text_of(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
+def format_start_values(lessons: list[Lesson], is_here: Callable[[str], bool]) -> str | None:
     """Return the recorder's start values, means of lessons under this MPI, or None."""
     means: dict[tuple[str, str, int, int], Lesson] = {}
     for one in lessons:
         if is_here(one.mpi):
             key = (one.operation, one.algorithm, one.bytes.bit_length(), one.members.bit_length())
             before = means.pop(key, None)
-            means[key] = before.and_then(one) if before else one
-    return "".join(one.text() for one in list(means.values())[-MOST_ENTRIES:]) or None
+            means[key] = before.combine(one) if before else one
+    return "".join(one.as_text() for one in list(means.values())[-MAX_ENTRIES:]) or None

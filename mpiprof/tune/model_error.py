@@ -19,7 +19,9 @@ import numpy as np
 from mpiprof.trace.types import Float
 
 CONFIDENCE = 0.95
-TELLS_APART = 0.25  # ranks' times count if a misfit is below this share of the others' median
+MIN_RELATIVE_SPREAD = (
+    0.25  # ranks' times count if a misfit is below this share of the others' median
+)
 UNKNOWN = (
     "the error of the model is unknown, because no recorded algorithm matches one of the "
     "catalogue: measure it"
@@ -27,7 +29,7 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """Recorded time of calls, and the model's time for each algorithm.
 
     key: operation, processes and size class; calls with equal keys are one comparison.
@@ -44,26 +46,26 @@ class Compared:
     misfits: Mapping[str, float]
 
 
-def misfit(recorded: Float, modelled: Float) -> float:
+def compute_misfit(recorded: Float, modelled: Float) -> float:
     """Return the relative RMS error of the ranks' times, after scaling to equal sums."""
-    whole, said = float(recorded.sum()), float(modelled.sum())
+    whole, predicted = float(recorded.sum()), float(modelled.sum())
     size: float = float(np.square(recorded).mean()) ** 0.5
-    if min(whole, said, size) <= 0:
+    if min(whole, predicted, size) <= 0:
         return math.inf
-    apart: float = float(np.square(recorded - modelled * (whole / said)).mean()) ** 0.5
+    apart: float = float(np.square(recorded - modelled * (whole / predicted)).mean()) ** 0.5
     return apart / size
 
 
-def doubt(calls: Sequence[Compared]) -> float:
+def compute_doubt(calls: Sequence[Comparison]) -> float:
     """Return the factor by which model times of one operation may be off.
 
     The factor is infinite without comparisons.
     """
-    own = [_ratio(c, c.recorded) for c in calls if c.recorded is not None]
+    recorded_name = [_time_ratio(c, c.recorded) for c in calls if c.recorded is not None]
     library = [c for c in calls if c.recorded is None]
     known = set.intersection(*(set(c.times) for c in library)) if library else set()
-    found = min((_errors(library, name) for name in known), key=_size, default=[])
-    errors = [*own, *found]
+    found = min((_errors_by_size(library, name) for name in known), key=_error_size, default=[])
+    errors = [*recorded_name, *found]
     freedom = len(errors) - bool(found)
     if freedom < 1:
         return math.inf
@@ -73,22 +75,22 @@ def doubt(calls: Sequence[Compared]) -> float:
     return math.exp(min(float(special.stdtrit(freedom, CONFIDENCE)) * spread, 700.0))
 
 
-def _errors(calls: Sequence[Compared], name: str) -> list[float]:
+def _errors_by_size(calls: Sequence[Comparison], name: str) -> list[float]:
     """Return an algorithm's errors: for each size its time, and the ranks' times if they count."""
     of_size: dict[tuple[object, ...], list[float]] = {}
     for call in calls:
-        of_size.setdefault(call.key, []).append(_ratio(call, name))
+        of_size.setdefault(call.key, []).append(_time_ratio(call, name))
     found = [sum(ratios) / len(ratios) for ratios in of_size.values()]
     for call in calls:
         others = [value for other, value in call.misfits.items() if other != name]
-        if others and call.misfits[name] < TELLS_APART * float(np.median(others)):
+        if others and call.misfits[name] < MIN_RELATIVE_SPREAD * float(np.median(others)):
             found.append(call.misfits[name])
     return found
 
 
-def _size(errors: Sequence[float]) -> float:
+def _error_size(errors: Sequence[float]) -> float:
     return sum(e * e for e in errors) / max(len(errors) - 1, 0.5)
 
 
-def _ratio(call: Compared, name: str | None) -> float:
+def _time_ratio(call: Comparison, name: str | None) -> float:
     return math.log(call.time / call.times[str(name)])

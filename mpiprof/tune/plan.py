@@ -32,28 +32,37 @@ from mpiprof.interface.shell_hints import ESCAPES
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.rules import (
     NATIVE,
-    Measured,
+    Provenance,
     Rule,
-    bytes_of,
-    line_of,
-    operation_of,
-    rule_of,
-    site_of,
+    check_operation,
+    check_site,
+    format_rule,
+    make_rule,
+    parse_bytes,
 )
 
 AUTO = "auto"
-KEYS = ("operation", "size", "bytes", "call_sites", "algorithm", "parameters", "why", "measured")
-ORIGIN = ("how", "mpi", "hosts", "date")
+ENTRY_KEYS = (
+    "operation",
+    "size",
+    "bytes",
+    "call_sites",
+    "algorithm",
+    "parameters",
+    "why",
+    "measured",
+)
+PROVENANCE_KEYS = ("how", "mpi", "hosts", "date")
 # A call site and its choice; the last line number before a "=" ends the call site.
 CALL_SITE = re.compile(r"(.+:[1-9][0-9]*)=([A-Za-z_].*)", re.DOTALL)
-MOST_TEXT = 100_000  # the system's limit for one variable is 131072
+MAX_TEXT = 100_000  # the system's limit for one variable is 131072
 
 
 @dataclass(frozen=True)
 class Plan:
     """The rules of a specification in order, or the seed of a random choice.
 
-    `own`: whether a random choice includes the library's algorithms. `auto`: whether online
+    `with_native`: whether a random choice includes the library's algorithms. `auto`: whether online
     selection continues from these rules. `remarks`: dropped entries of files with reasons, one line
     each.
     """
@@ -62,7 +71,7 @@ class Plan:
     seed: int | None = None
     auto: bool = False
     remarks: tuple[str, ...] = ()
-    own: bool = False
+    with_native: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -74,12 +83,12 @@ class Plan:
         """Call sites that the rules name."""
         return tuple(dict.fromkeys(rule.site for rule in self.rules if rule.site is not None))
 
-    def text(self) -> str:
+    def format_for_recorder(self) -> str:
         """Return the recorder's form of the plan; raises UsageError if it is too long."""
         if self.seed is not None:
-            return f"random {self.seed}" + (" own" if self.own else "")
-        found = "".join(line_of(rule) for rule in self.rules)
-        if len(os.fsencode(found)) > MOST_TEXT:
+            return f"random {self.seed}" + (" own" if self.with_native else "")
+        found = "".join(format_rule(rule) for rule in self.rules)
+        if len(os.fsencode(found)) > MAX_TEXT:
             raise UsageError(
                 f"--switch: {len(self.rules)} rules are too many for the environment of a "
                 "process: leave out some"
@@ -95,22 +104,24 @@ def read(specification: str, *, strict: bool = True) -> Plan:
     rules: list[Rule] = []
     remarks: list[str] | None = None if strict else []
     auto = False
-    for item in _items(specification):
+    for item in _split_items(specification):
         if item.startswith("random:"):
             if item != specification:
                 raise UsageError(f"--switch {item}: cannot be combined with other items")
-            return Plan(seed=_seed(item.removesuffix(":own")), own=item.endswith(":own"))
+            return Plan(
+                seed=_parse_seed(item.removesuffix(":own")), with_native=item.endswith(":own")
+            )
         if item == AUTO:
             auto = True
         elif "=" in item and not _is_file(item):
-            rules.append(_item_rule(item))
+            rules.append(_parse_item(item))
         else:
-            rules += file_rules(Path(item), remarks)
+            rules += read_file_rules(Path(item), remarks)
     return Plan(tuple(rules), None, auto, tuple(remarks or ()))
 
 
 @contextmanager
-def tolerance(remarks: list[str] | None) -> Iterator[None]:
+def collect_remarks(remarks: list[str] | None) -> Iterator[None]:
     """Convert a UsageError to a remark on the dropped entry, if there is a list for remarks."""
     try:
         yield
@@ -120,13 +131,13 @@ def tolerance(remarks: list[str] | None) -> Iterator[None]:
         remarks.append(f"{error} (left out)")
 
 
-def absolute(specification: str) -> str:
+def make_absolute(specification: str) -> str:
     """Return a specification with absolute paths of its files, for a process in another folder."""
     return ",".join(
         item
         if not _is_file(item) and ("=" in item or item == AUTO or item.startswith("random:"))
         else str(Path(item).absolute())
-        for item in _items(specification)
+        for item in _split_items(specification)
     )
 
 
@@ -135,10 +146,10 @@ def _is_file(item: str) -> bool:
     return item != AUTO and os.path.isfile(item)  # noqa: PTH113 - Path's fails on too long a name
 
 
-def _items(specification: str) -> list[str]:
+def _split_items(specification: str) -> list[str]:
     if _is_file(specification):
         return [specification]  # a file's name may have commas
-    items = _joined([item.strip() for item in specification.split(",")])
+    items = _join_parts([item.strip() for item in specification.split(",")])
     if not all(items):
         raise UsageError(
             f"--switch {specification!r}: empty: pass operation=algorithm, such as "
@@ -147,12 +158,12 @@ def _items(specification: str) -> list[str]:
     return items
 
 
-def _joined(parts: list[str]) -> list[str]:
+def _join_parts(parts: list[str]) -> list[str]:
     """Return the items, joining parts that belong to one file name or call site with commas."""
     items: list[str] = []
     while parts:
         most = 1
-        if not _is_whole(parts[0]):
+        if not _is_item(parts[0]):
             for end in range(2, len(parts) + 1):
                 whole = ",".join(parts[:end])
                 if _is_file(whole) or CALL_SITE.fullmatch(whole):
@@ -163,23 +174,23 @@ def _joined(parts: list[str]) -> list[str]:
     return items
 
 
-def _is_whole(part: str) -> bool:
+def _is_item(part: str) -> bool:
     """Return True if a part between commas is an item by itself, or a plan file."""
     if part in ("", AUTO) or part.startswith("random:") or part.endswith(".json"):
         return True
     what, equals, _ = part.partition("=")
-    named = bool(equals) and what.isidentifier()
-    return named or CALL_SITE.fullmatch(part) is not None or _is_file(part)
+    names_site = bool(equals) and what.isidentifier()
+    return names_site or CALL_SITE.fullmatch(part) is not None or _is_file(part)
 
 
-def _seed(item: str) -> int:
+def _parse_seed(item: str) -> int:
     text = item.removeprefix("random:")
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 64):
         raise UsageError(f"--switch {item}: {text!r} is not a seed, a number from 0 to 2^64 - 1")
     return int(text)
 
 
-def _item_rule(item: str) -> Rule:
+def _parse_item(item: str) -> Rule:
     site = CALL_SITE.fullmatch(item)
     what, how = (site[1], site[2]) if site else item.split("=", 1)
     algorithm, *words = how.split(":")
@@ -195,11 +206,11 @@ def _item_rule(item: str) -> Rule:
             raise UsageError(f"{where}: {name} appears twice")
         given[name] = value
     if ":" in what:
-        return rule_of(where, None, site_of(where, _plain(what)), algorithm, given)
-    return rule_of(where, operation_of(where, what), None, algorithm, given)
+        return make_rule(where, None, check_site(where, _unescape_site(what)), algorithm, given)
+    return make_rule(where, check_operation(where, what), None, algorithm, given)
 
 
-def _plain(site: str) -> str:
+def _unescape_site(site: str) -> str:
     """Return a call site without the escapes of interface.shell_hints.switch_value."""
     for character, escaped in reversed(ESCAPES.items()):
         site = re.sub(re.escape(escaped), character, site, flags=re.IGNORECASE)
@@ -209,7 +220,7 @@ def _plain(site: str) -> str:
 # ---- plan files
 
 
-def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
+def read_file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
     """Return the rules of a plan file.
 
     An invalid entry becomes a remark that names the file and the entry. Without a list for remarks,
@@ -222,14 +233,14 @@ def file_rules(path: Path, remarks: list[str] | None) -> list[Rule]:
         hint = "" if path.suffix == ".json" else ", nor operation=algorithm"
         raise UsageError(f"--switch {path}: {reason}{hint} (seen from {Path.cwd()})") from None
     rules: list[Rule] = []
-    for number, entry in enumerate(_entries(path, content), 1):
-        with tolerance(remarks):
-            found = entry_rules(f"{path}, entry {number}", entry)
+    for number, entry in enumerate(_parse_entries(path, content), 1):
+        with collect_remarks(remarks):
+            found = make_entry_rules(f"{path}, entry {number}", entry)
             rules += [replace(rule, file=str(path), entry=number) for rule in found]
     return rules
 
 
-def _entries(path: Path, content: bytes) -> list[Any]:
+def _parse_entries(path: Path, content: bytes) -> list[Any]:
     try:
         data = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
@@ -241,11 +252,11 @@ def _entries(path: Path, content: bytes) -> list[Any]:
     except (RecursionError, ValueError) as error:  # nested too deep, or a number of too many digits
         raise UsageError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(data, list):
-        raise UsageError(f"{path}: a plan is a list of entries, this is {_kind(data)}")
+        raise UsageError(f"{path}: a plan is a list of entries, this is {_type_name(data)}")
     return data
 
 
-def entry_rules(where: str, entry: Any) -> list[Rule]:
+def make_entry_rules(where: str, entry: Any) -> list[Rule]:
     """Return the rules of one entry, one per call site.
 
     An entry is {"operation", "size": communicator sizes, "bytes": {"from", "to"}, "call_sites",
@@ -256,64 +267,70 @@ def entry_rules(where: str, entry: Any) -> list[Rule]:
     reduce_scatter.
     """
     if not isinstance(entry, dict):
-        raise UsageError(f"{where}: is {_kind(entry)}, not {{operation, algorithm, ...}}")
+        raise UsageError(f"{where}: is {_type_name(entry)}, not {{operation, algorithm, ...}}")
     for name in entry:
-        if name not in KEYS:
-            raise UsageError(f"{where}: a plan has no key {name!r}; {suggest_names(name, KEYS)}")
+        if name not in ENTRY_KEYS:
+            raise UsageError(
+                f"{where}: a plan has no key {name!r}; {suggest_names(name, ENTRY_KEYS)}"
+            )
     if "algorithm" not in entry:
         raise UsageError(f"{where}: has no algorithm")
     operation = entry.get("operation")
     if operation is not None:
-        operation = operation_of(where, _text(where, "operation", operation))
+        operation = check_operation(where, _check_text(where, "operation", operation))
     sites = entry.get("call_sites") or []
     if not isinstance(sites, list):
-        raise UsageError(f"{where}: call_sites is {_kind(sites)}, not a list such as ['app.py:88']")
+        raise UsageError(
+            f"{where}: call_sites is {_type_name(sites)}, not a list such as ['app.py:88']"
+        )
     if operation is None and not sites:
         raise UsageError(f"{where}: has neither operation nor call_sites")
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise UsageError(f"{where}: parameters is {_kind(parameters)}, not {{name: value}}")
-    rule = rule_of(
-        where, operation, None, _text(where, "algorithm", entry["algorithm"]), parameters
+        raise UsageError(f"{where}: parameters is {_type_name(parameters)}, not {{name: value}}")
+    rule = make_rule(
+        where, operation, None, _check_text(where, "algorithm", entry["algorithm"]), parameters
     )
-    first, last = _bytes_range(where, operation, entry.get("bytes"))
+    first, last = _parse_byte_range(where, operation, entry.get("bytes"))
     rule = replace(
         rule,
         first_byte=first,
         last_byte=last,
-        sizes=_sizes(where, entry.get("size")),
-        why=_text(where, "why", entry.get("why") or ""),
-        measured=_measured(where, entry.get("measured")),
+        sizes=_parse_sizes(where, entry.get("size")),
+        why=_check_text(where, "why", entry.get("why") or ""),
+        measured=_parse_provenance(where, entry.get("measured")),
     )
     if not sites:
         return [rule]
-    return [replace(rule, site=site_of(where, _text(where, "a call site", s))) for s in sites]
+    return [
+        replace(rule, site=check_site(where, _check_text(where, "a call site", s))) for s in sites
+    ]
 
 
-def _measured(where: str, given: Any) -> Measured:
+def _parse_provenance(where: str, given: Any) -> Provenance:
     if given is None:
-        return Measured()
-    if not isinstance(given, dict) or not given.keys() <= set(ORIGIN):
-        raise UsageError(f"{where}: measured is not {{{', '.join(ORIGIN)}}}")
+        return Provenance()
+    if not isinstance(given, dict) or not given.keys() <= set(PROVENANCE_KEYS):
+        raise UsageError(f"{where}: measured is not {{{', '.join(PROVENANCE_KEYS)}}}")
     hosts = given.get("hosts") or []
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         raise UsageError(f"{where}: hosts is not a list of names")
-    how, mpi, date = (_text(where, n, given.get(n) or "") for n in ("how", "mpi", "date"))
-    return Measured(how, mpi, tuple(hosts), date)
+    how, mpi, date = (_check_text(where, n, given.get(n) or "") for n in ("how", "mpi", "date"))
+    return Provenance(how, mpi, tuple(hosts), date)
 
 
-def _text(where: str, name: str, value: Any) -> str:
+def _check_text(where: str, name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{where}: {name} is {_kind(value)}, not a text")
+        raise UsageError(f"{where}: {name} is {_type_name(value)}, not a text")
     return value
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")
 
 
-def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, int | None]:
+def _parse_byte_range(where: str, operation: str | None, given: Any) -> tuple[int, int | None]:
     if given is None:
         return 0, None
     if not isinstance(given, dict) or not given.keys() <= {"from", "to"}:
@@ -323,14 +340,14 @@ def _bytes_range(where: str, operation: str | None, given: Any) -> tuple[int, in
             f"{where}: a choice cannot depend on the bytes of {operation}, because no "
             "member knows all of them"
         )
-    first = 0 if given.get("from") is None else bytes_of(where, "bytes from", given["from"])
-    last = None if given.get("to") is None else bytes_of(where, "bytes to", given["to"])
+    first = 0 if given.get("from") is None else parse_bytes(where, "bytes from", given["from"])
+    last = None if given.get("to") is None else parse_bytes(where, "bytes to", given["to"])
     if last is not None and last < first:
         raise UsageError(f"{where}: bytes from {first} to {last} is an empty range")
     return first, last
 
 
-def _sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
+def _parse_sizes(where: str, given: Any) -> tuple[tuple[int, int], ...]:
     """Return ranges of process counts from 8, [4, 8] or {"from": 4, "to": 8}."""
     if given is None:
         return ()

@@ -15,35 +15,35 @@ from mpiprof.errors import UsageError
 from mpiprof.interface.nearest_name import suggest_names
 from mpiprof.libraries import FAMILIES, find_algorithms
 from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
-from mpiprof.tune.plan import Plan, tolerance
-from mpiprof.tune.rules import NATIVE_VARIANT, Measured, Rule, own_name
+from mpiprof.tune.plan import Plan, collect_remarks
+from mpiprof.tune.rules import NATIVE_VARIANT, Provenance, Rule, library_name
 
-MOST_SIZES = 64  # maximum width of a range in which each size is checked
-MOST_PROCESSES = 4096
+MAX_SIZES = 64  # maximum width of a range in which each size is checked
+MAX_PROCESSES = 4096
 
 
-def checked(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
+def check_plan(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
     """Return a plan without its files' unusable entries, with remarks on them.
 
     `ranks`: number of ranks of the job, None if unknown. strict: raise UsageError instead.
     """
     remarks: list[str] | None = None if strict else list(plan.remarks)
-    kept = []
+    usable = []
     for rule in plan.rules:
-        problem = unusable(rule, ranks) if rule.file else None
+        problem = find_obstacle(rule, ranks) if rule.file else None
         if problem is None:
-            kept.append(rule)
+            usable.append(rule)
             continue
-        with tolerance(remarks):
-            raise UsageError(f"{rule.where}: {problem}")
-    for text in overlaps(kept):
+        with collect_remarks(remarks):
+            raise UsageError(f"{rule.describe_source}: {problem}")
+    for text in find_overlaps(usable):
         if remarks is None:
             raise UsageError(text)
         remarks.append(text)
-    return replace(plan, rules=tuple(kept), remarks=tuple(dict.fromkeys(remarks or ())))
+    return replace(plan, rules=tuple(usable), remarks=tuple(dict.fromkeys(remarks or ())))
 
 
-def unusable(rule: Rule, ranks: int | None) -> str | None:
+def find_obstacle(rule: Rule, ranks: int | None) -> str | None:
     """Return why a rule cannot take effect in a job, or None if it may."""
     if not rule.sizes:
         return None
@@ -64,25 +64,25 @@ def unusable(rule: Rule, ranks: int | None) -> str | None:
 
 
 def _may_apply(found: Sequence[Algorithm], first: int, last: int) -> bool:
-    if last - first >= MOST_SIZES or last > MOST_PROCESSES:
+    if last - first >= MAX_SIZES or last > MAX_PROCESSES:
         return True
     return any(applies_to_size(a, size) for size in range(first, last + 1) for a in found)
 
 
-def overlaps(rules: Sequence[Rule]) -> Iterator[str]:
+def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
     """Yield a message for each pair of entries with different algorithms for the same calls."""
-    said = set()
+    reported = set()
     for one, other in combinations(rules, 2):
         pair = (one.file, one.entry, other.file, other.entry)
-        if not (one.file and other.file) or pair in said or not _meet(one, other):
+        if not (one.file and other.file) or pair in reported or not _overlap(one, other):
             continue
         if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
-            said.add(pair)
+            reported.add(pair)
             of = one.site or one.operation
-            yield f"{other.where}: overlaps with entry {one.entry} ({of}), which takes precedence"
+            yield f"{other.describe_source}: overlaps with entry {one.entry} ({of}), which takes precedence"
 
 
-def _meet(one: Rule, other: Rule) -> bool:
+def _overlap(one: Rule, other: Rule) -> bool:
     both = None not in (one.operation, other.operation)
     if one.site != other.site or (both and one.operation != other.operation):
         return False
@@ -97,25 +97,27 @@ def _meet(one: Rule, other: Rule) -> bool:
 # ---- environment of the measurement
 
 
-def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tuple[Plan, list[str]]:
+def check_provenance(
+    plan: Plan, family: str, versions: Sequence[str], host: str
+) -> tuple[Plan, list[str]]:
     """Return the plan for use here, and messages on entries that were measured elsewhere.
 
-    `versions`: recorded MPI versions that match the MPI here, from selection_option.is_mpi. Entries
+    `versions`: recorded MPI versions that match the MPI here, from selection_option.matches_mpi. Entries
     with algorithms of another library are dropped.
     """
-    said: dict[tuple[str, Measured], list[int]] = {}
-    kept = []
+    reported: dict[tuple[str, Provenance], list[int]] = {}
+    usable = []
     for rule in plan.rules:
         m = rule.measured
         other = m.mpi and m.mpi not in versions
         if rule.file and (other or (m.hosts and host not in m.hosts)):
-            entries = said.setdefault((rule.file, m), [])
+            entries = reported.setdefault((rule.file, m), [])
             if rule.entry not in entries:
                 entries.append(rule.entry)
         if not (other and NATIVE_VARIANT.fullmatch(rule.algorithm) and family not in m.mpi):
-            kept.append(rule)
+            usable.append(rule)
     texts = []
-    for (file, m), entries in said.items():
+    for (file, m), entries in reported.items():
         under = f" under {m.mpi}" if m.mpi else ""
         on = f" on {', '.join(m.hosts[:3])}{' ...' if m.hosts[3:] else ''}" if m.hosts else ""
         here = family if m.mpi and m.mpi not in versions else host
@@ -124,41 +126,41 @@ def foreign(plan: Plan, family: str, versions: Sequence[str], host: str) -> tupl
         texts.append(
             f"{file}, {word} {numbers}: measured{under}{on}, but this is {here}: run `tune` here"
         )
-    return replace(plan, rules=tuple(kept)), texts
+    return replace(plan, rules=tuple(usable)), texts
 
 
-def told(plan: Plan, family: str) -> tuple[Plan, list[str]]:
+def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
     """Return the plan without rules that a library cannot obey, and a message for each.
 
     family: the library's name. Rules may select algorithms listed in `libraries`. An algorithm of
     an unknown library is not checked, because that library reports itself whether it can be set.
     """
     library = next((key for key, name in FAMILIES.items() if name == family), None)
-    kept, texts = [], []
+    supported, texts = [], []
     for rule in plan.rules:
-        name = own_name(rule.algorithm)
+        name = library_name(rule.algorithm)
         possible = [
             one for one in find_algorithms(library or "") if rule.operation in (one.operation, None)
         ]
         can = [one.name for one in possible if one.is_selectable]
         if not name or library is None or name in can or name.isdigit():
-            kept.append(rule)
+            supported.append(rule)
             continue
         has = any(one.name == name for one in possible)
         why = "cannot select" if has else "has no"
-        asked = f"{rule.site or rule.operation}={rule.variant}"
-        where = rule.where if rule.file else f"--switch {asked}"
+        request = f"{rule.site or rule.operation}={rule.variant}"
+        where = rule.describe_source if rule.file else f"--switch {request}"
         texts.append(f"{where}: {family} {why} {name!r}; {suggest_names(name, can)} (left out)")
-    return replace(plan, rules=tuple(kept)), texts
+    return replace(plan, rules=tuple(supported)), texts
 
 
 # ---- call sites of a Python program
 
 
-def missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
+def find_missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
     """Yield the rules that name script lines without a call, each with a message."""
-    wanted = [r for r in plan.rules if r.site and _same(r.site.rpartition(":")[0], script)]
-    lines = _calling_lines(script) if wanted else None
+    wanted = [r for r in plan.rules if r.site and _is_same_file(r.site.rpartition(":")[0], script)]
+    lines = _find_calling_lines(script) if wanted else None
     for rule in wanted:
         line = int(str(rule.site).rpartition(":")[2])
         if lines is None or line in lines:
@@ -168,12 +170,12 @@ def missing_sites(plan: Plan, script: Path) -> Iterator[tuple[Rule, str]]:
         yield rule, f"{rule.site}: that line of {script} contains no call{nearest}"
 
 
-def _same(path: str, script: Path) -> bool:
+def _is_same_file(path: str, script: Path) -> bool:
     full = str(script.absolute())
     return full == path or full.endswith(f"/{path}")
 
 
-def _calling_lines(script: Path) -> set[int] | None:
+def _find_calling_lines(script: Path) -> set[int] | None:
     try:
         tree = ast.parse(script.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

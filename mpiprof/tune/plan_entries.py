@@ -11,16 +11,16 @@ from mpiprof.interface.output_files import write_text
 from mpiprof.model.variant import Variant
 
 Entry = dict[str, Any]
-MOST_HOSTS = 64
+MAX_HOSTS = 64
 
 
-def origin(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
+def make_provenance(how: str, mpi: str, hosts: Sequence[str], date: str) -> Entry:
     """Return the provenance of entries; hosts are omitted if there are very many."""
-    named = sorted(set(hosts)) if len(set(hosts)) <= MOST_HOSTS else []
+    named = sorted(set(hosts)) if len(set(hosts)) <= MAX_HOSTS else []
     return {"how": how, "mpi": mpi, "hosts": named, "date": date}
 
 
-def entry(
+def make_entry(
     operation: str,
     size: int,
     span: tuple[int, int] | None,
@@ -42,38 +42,38 @@ def entry(
     return made | {"why": why, "measured": dict(measured)}
 
 
-def fitting(entries: Sequence[Entry]) -> list[Entry]:
+def drop_overlaps(entries: Sequence[Entry]) -> list[Entry]:
     """Return entries without overlaps; of two entries for the same calls the first stays.
 
     Adjacent size classes with the same call sites and the same choice become one entry.
     """
-    kept: list[Entry] = []
+    accepted: list[Entry] = []
     for one in entries:
-        sites = [s for s in one.get("call_sites", [None]) if not _taken(kept, one, s)]
+        sites = [s for s in one.get("call_sites", [None]) if not _is_covered(accepted, one, s)]
         if not sites:
             continue
         if sites != [None]:
             one = one | {"call_sites": sites}
-        other = next((k for k in kept if _follows(k, one)), None)
+        other = next((k for k in accepted if _follows(k, one)), None)
         if other is None:
-            kept.append(one)
+            accepted.append(one)
             continue
         spans = (one["bytes"], other["bytes"])
         other["bytes"] = {"from": min(s["from"] for s in spans), "to": max(s["to"] for s in spans)}
         other["why"] += "; " + one["why"]
-    return kept
+    return accepted
 
 
-def _taken(kept: Sequence[Entry], one: Entry, site: str | None) -> bool:
-    for k in kept:
+def _is_covered(accepted: Sequence[Entry], one: Entry, site: str | None) -> bool:
+    for k in accepted:
         if (k["operation"], k["size"]) != (one["operation"], one["size"]):
             continue
         if site not in k.get("call_sites", [None]):
             continue
-        ours, theirs = one.get("bytes"), k.get("bytes")
-        if ours is None or theirs is None:
+        span, other_span = one.get("bytes"), k.get("bytes")
+        if span is None or other_span is None:
             return True
-        if max(ours["from"], theirs["from"]) <= min(ours["to"], theirs["to"]):
+        if max(span["from"], other_span["from"]) <= min(span["to"], other_span["to"]):
             return True
     return False
 

@@ -18,22 +18,22 @@ from mpiprof.model.machine import Machine, add_node_port
 from mpiprof.model.schedule import Problem
 from mpiprof.model.simulate import Timing, simulate
 from mpiprof.trace.types import Float
-from mpiprof.tune.candidates import Candidate, candidates
-from mpiprof.tune.model_error import UNKNOWN, Compared, doubt, misfit
-from mpiprof.tune.result import MODEL, Result, Trial, mean
+from mpiprof.tune.candidates import Candidate, list_candidates
+from mpiprof.tune.model_error import UNKNOWN, Comparison, compute_doubt, compute_misfit
+from mpiprof.tune.result import MODEL, Result, Trial, weighted_mean
 from mpiprof.tune.tasks import Pattern, Work
 
-FIRST = 3  # patterns after which hopeless candidates are dropped
-HOPELESS = 3.0
-NEAR = 1.2  # a smaller doubt is not reported
-MOST_TOLD = 1000.0
-MOST_PATTERNS = 16
-NODE_PORT_MOST = 64  # processes; the message simulator is too slow for more
+FIRST_PATTERNS = 3  # patterns after which hopeless candidates are dropped
+HOPELESS_FACTOR = 3.0
+NEAR_FACTOR = 1.2  # a smaller doubt is not reported
+MAX_DOUBT_SHOWN = 1000.0
+MAX_PATTERNS = 16
+MAX_NODE_PORT_SIZE = 64  # processes; the message simulator is too slow for more
 
 
-def patterns_for(processes: int) -> int:
+def count_patterns(processes: int) -> int:
     """Return the number of patterns to simulate, which is smaller for more processes."""
-    return max(4, min(MOST_PATTERNS, (1 << 14) // max(processes, 1)))
+    return max(4, min(MAX_PATTERNS, (1 << 14) // max(processes, 1)))
 
 
 def predict(
@@ -42,108 +42,114 @@ def predict(
     """Return the model's results for as many works as the budget allows."""
     end = time.monotonic() + budget_s
     results = []
-    compared: dict[str, list[Compared]] = {}
+    compared: dict[str, list[Comparison]] = {}
     for work in works:
-        result, call = _one(work, machine, end)
+        result, call = _predict_work(work, machine, end)
         results.append(result)
         if call is not None:
             compared.setdefault(work.operation, []).append(call)
         step()
-    doubts = {operation: doubt(calls) for operation, calls in compared.items()}
-    return [_doubted(r, doubts.get(r.work.operation, math.inf)) for r in results]
+    doubts = {operation: compute_doubt(calls) for operation, calls in compared.items()}
+    return [_apply_doubt(r, doubts.get(r.work.operation, math.inf)) for r in results]
 
 
 def machine_for(work: Work, machine: Machine) -> Machine:
     """Return the machine, with one port per node if ranks of the work share nodes."""
     nodes = len(set(work.nodes))
-    shares = 1 < nodes < work.members <= NODE_PORT_MOST
+    shares = 1 < nodes < work.members <= MAX_NODE_PORT_SIZE
     return add_node_port(machine) if shares else machine
 
 
-def _one(work: Work, machine: Machine, end: float) -> tuple[Result, Compared | None]:
-    patterns = _spread(work.patterns)
-    base = np.array([score_of(work, p.problem, p.arrivals, p.exits) for p in patterns])
+def _predict_work(work: Work, machine: Machine, end: float) -> tuple[Result, Comparison | None]:
+    patterns = _spread_patterns(work.patterns)
+    base = np.array([score_instance(work, p.problem, p.arrivals, p.exits) for p in patterns])
     weights = np.array([p.weight for p in patterns])
     if time.monotonic() > end:
         note = "not examined within the --budget"
         return Result(work, MODEL, base, weights, (), note=note), None
     machine = machine_for(work, machine)
-    found = candidates(work, machine)
+    found = list_candidates(work, machine)
     scores = np.full((len(found), len(patterns)), np.nan)
     misfits = np.full((len(found), len(patterns)), np.nan)
     alive = list(range(len(found)))
     for j, pattern in enumerate(patterns):
-        recorded = spent(work, pattern.problem, pattern.arrivals, pattern.exits)
+        recorded = score_shares(work, pattern.problem, pattern.arrivals, pattern.exits)
         for i in alive:
-            timing = simulated(work, found[i], pattern, machine)
-            modelled = spent(work, pattern.problem, timing.arrivals, timing.finish)
+            timing = simulate_candidate(work, found[i], pattern, machine)
+            modelled = score_shares(work, pattern.problem, timing.arrivals, timing.finish)
             scores[i, j] = modelled.mean()
-            misfits[i, j] = misfit(recorded, modelled)
-        if j + 1 == FIRST and alive:
-            least = min(float(scores[i, :FIRST].mean()) for i in alive)
-            alive = [i for i in alive if scores[i, :FIRST].mean() <= HOPELESS * least]
+            misfits[i, j] = compute_misfit(recorded, modelled)
+        if j + 1 == FIRST_PATTERNS and alive:
+            least = min(float(scores[i, :FIRST_PATTERNS].mean()) for i in alive)
+            alive = [
+                i for i in alive if scores[i, :FIRST_PATTERNS].mean() <= HOPELESS_FACTOR * least
+            ]
         if time.monotonic() > end:
             break
     trials = tuple(Trial(c.name, row) for c, row in zip(found, scores, strict=True))
-    return Result(work, MODEL, base, weights, trials), _compared(
-        work, mean(base, weights), weights, trials, misfits
+    return Result(work, MODEL, base, weights, trials), _make_comparison(
+        work, weighted_mean(base, weights), weights, trials, misfits
     )
 
 
-def _compared(
+def _make_comparison(
     work: Work, measured: float, weights: Float, trials: tuple[Trial, ...], misfits: Float
-) -> Compared | None:
+) -> Comparison | None:
     """Return the comparison for the model's error, with each algorithm's nearest parameters."""
     times: dict[str, float] = {}
     far: dict[str, float] = {}
     for trial, row in zip(trials, misfits, strict=True):
-        said = mean(trial.scores, weights)
-        if not (said > 0 and measured > 0):
+        predicted = weighted_mean(trial.scores, weights)
+        if not (predicted > 0 and measured > 0):
             continue
         exact = trial.name == work.algorithm
         name = trial.name if exact else trial.name.partition(":")[0]
-        near = abs(np.log(measured / said))
+        near = abs(np.log(measured / predicted))
         if name not in times or near < abs(np.log(measured / times[name])):
-            times[name], far[name] = said, mean(row, weights)
+            times[name], far[name] = predicted, weighted_mean(row, weights)
     if not times:
         return None
     key = (work.size, work.remote_size, work.bytes)
-    return Compared(key, work.algorithm if work.algorithm in times else None, measured, times, far)
+    return Comparison(
+        key, work.algorithm if work.algorithm in times else None, measured, times, far
+    )
 
 
-def _doubted(result: Result, factor: float) -> Result:
+def _apply_doubt(result: Result, factor: float) -> Result:
     if result.note or not result.trials:
         return result
     if math.isinf(factor):
         return replace(result, doubt=factor, note=UNKNOWN)
-    off = f"{factor:.2g}" if factor < MOST_TOLD else f"more than {MOST_TOLD:.0f}"
-    note = f"predicted times may be wrong by a factor of {off}" if factor > NEAR else ""
+    off = f"{factor:.2g}" if factor < MAX_DOUBT_SHOWN else f"more than {MAX_DOUBT_SHOWN:.0f}"
+    note = f"predicted times may be wrong by a factor of {off}" if factor > NEAR_FACTOR else ""
     return replace(result, doubt=factor, note=note)
 
 
-def score_of(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
+def score_instance(work: Work, problem: Problem, arrivals: Float, exits: Float) -> float:
     """Return the score of one instance of a work in ns."""
-    return float(spent(work, problem, arrivals, exits).mean())
+    return float(score_shares(work, problem, arrivals, exits).mean())
 
 
-def spent(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
+def score_shares(work: Work, problem: Problem, arrivals: Float, exits: Float) -> Float:
     """Return each process's share of the score in ns."""
     return score_parts(work.operation, arrivals, exits, problem)
 
 
-def predicted(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
+def predict_score(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> float:
     """Return a candidate's score for one pattern in ns."""
-    timing = simulated(work, candidate, pattern, machine)
-    return score_of(work, pattern.problem, timing.arrivals, timing.finish)
+    timing = simulate_candidate(work, candidate, pattern, machine)
+    return score_instance(work, pattern.problem, timing.arrivals, timing.finish)
 
 
-def simulated(work: Work, candidate: Candidate, pattern: Pattern, machine: Machine) -> Timing:
+def simulate_candidate(
+    work: Work, candidate: Candidate, pattern: Pattern, machine: Machine
+) -> Timing:
     """Return the simulated timing of a candidate under one pattern."""
-    problem = candidate.problem(pattern.problem, machine, work.nodes)
+    problem = candidate.set_parameters(pattern.problem, machine, work.nodes)
     return simulate(candidate.algorithm, problem, machine, pattern.arrivals, work.nodes)
 
 
-def _spread(patterns: tuple[Pattern, ...]) -> list[Pattern]:
+def _spread_patterns(patterns: tuple[Pattern, ...]) -> list[Pattern]:
     """Return the patterns in an order in which every prefix is spread over all of them."""
     order = sorted(range(len(patterns)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [patterns[i] for i in order]

@@ -9,11 +9,11 @@ import numpy as np
 from mpiprof.trace.types import Float
 from mpiprof.tune.tasks import Work
 
-HOT = 0.005  # share of the time in collectives; cheaper works get no entry
-LEAST_GAIN = 0.03  # share of the score; a smaller gain does not justify a change
-FEW = 3  # instances
+HOT_SHARE = 0.005  # share of the time in collectives; cheaper works get no entry
+MIN_GAIN = 0.03  # share of the score; a smaller gain does not justify a change
+FEW_INSTANCES = 3  # instances
 CONFIDENCE = 0.95
-TRUSTED = 3.0  # a model with a larger doubt does not describe the machine
+MAX_DOUBT = 3.0  # a model with a larger doubt does not describe the machine
 MODEL, REPLAY = "model", "replay"
 YES, DOUBTFUL, NO = "yes", "doubtful", "no"
 
@@ -28,15 +28,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class Result:
-    """All trials of a work; `base`: scores of the present algorithm, as in trials.
+    """All trials of a work; `base_scores`: scores of the present algorithm, as in trials.
 
     doubt: factor by which model times may be wrong, 1 if they were measured. note: a further
     remark.
     """
 
     work: Work
-    how: str
-    base: Float
+    method: str
+    base_scores: Float
     weights: Float
     trials: tuple[Trial, ...]
     doubt: float = 1.0
@@ -61,18 +61,18 @@ class Verdict:
     worth: str
     reason: str = ""
 
-    def saved(self, gain_ns: float) -> float:
+    def total_saving(self, gain_ns: float) -> float:
         """Return the total over all ranks and instances of a gain per instance."""
         return gain_ns * self.result.work.instances * self.result.work.members
 
 
-def mean(values: Float, weights: Float) -> float:
+def weighted_mean(values: Float, weights: Float) -> float:
     """Return the weighted mean of the known values, or NaN if there are none."""
     known = ~np.isnan(values)
     return float(np.average(values[known], weights=weights[known])) if known.any() else float("nan")
 
 
-def half_width(values: Float, weights: Float, comparisons: int) -> float:
+def interval_half_width(values: Float, weights: Float, comparisons: int) -> float:
     """Return half of the confidence interval of a weighted mean; infinite for one value.
 
     The error probability is divided by the number of comparisons (Bonferroni). Otherwise the best
@@ -94,36 +94,38 @@ def half_width(values: Float, weights: Float, comparisons: int) -> float:
 def judge(result: Result, collectives_ns: float) -> Verdict:
     """Return the verdict on a result; `collectives_ns`: time of all collectives over all ranks."""
     nan = float("nan")
-    tried = [t for t in result.trials if not np.isnan(result.base - t.scores).all()]
+    tried = [t for t in result.trials if not np.isnan(result.base_scores - t.scores).all()]
     if not tried:
-        base = mean(result.base, result.weights)
+        base = weighted_mean(result.base_scores, result.weights)
         return Verdict(result, "", base, nan, nan, nan, nan, NO, result.note or "nothing applies")
     # Candidates that were dropped early have met fewer patterns than the rest.
-    most = max(_met(t) for t in tried)
-    known = [t for t in tried if 2 * _met(t) >= most]
-    trial = max(known, key=lambda t: mean(result.base - t.scores, result.weights))
-    both = np.where(np.isnan(trial.scores), np.nan, result.base)  # only patterns that both ran
-    half = half_width(both - trial.scores, result.weights, len(tried))
-    gain = mean(both - trial.scores, result.weights)
-    base = mean(both, result.weights)
+    most = max(_count_measured(t) for t in tried)
+    known = [t for t in tried if 2 * _count_measured(t) >= most]
+    trial = max(known, key=lambda t: weighted_mean(result.base_scores - t.scores, result.weights))
+    both = np.where(
+        np.isnan(trial.scores), np.nan, result.base_scores
+    )  # only patterns that both ran
+    half = interval_half_width(both - trial.scores, result.weights, len(tried))
+    gain = weighted_mean(both - trial.scores, result.weights)
+    base = weighted_mean(both, result.weights)
     now = base - gain
     low, high = base - now * result.doubt - half, min(base - now / result.doubt + half, base)
     worth, reason = YES, ""
-    if result.work.elapsed_ns < HOT * collectives_ns:
+    if result.work.elapsed_ns < HOT_SHARE * collectives_ns:
         worth, reason = NO, "it takes too little time"
-    elif result.work.instances < FEW:
+    elif result.work.instances < FEW_INSTANCES:
         worth, reason = NO, "it is called too few times"
-    elif gain < LEAST_GAIN * base:
+    elif gain < MIN_GAIN * base:
         worth, reason = (
             NO,
             "the current algorithm is the fastest"
             if gain <= 0
             else "the possible gain is negligible",
         )
-    elif low <= 0 or result.doubt > TRUSTED:
+    elif low <= 0 or result.doubt > MAX_DOUBT:
         worth, reason = DOUBTFUL, result.note or "the gain is smaller than its uncertainty"
     return Verdict(result, trial.name, base, now, gain, low, high, worth, reason)
 
 
-def _met(trial: Trial) -> int:
+def _count_measured(trial: Trial) -> int:
     return int((~np.isnan(trial.scores)).sum())

@@ -11,39 +11,39 @@ from mpiprof.model.catalogue import load_catalogue
 from mpiprof.trace.trace import Trace
 from mpiprof.tune import plan_entries
 from mpiprof.tune.plan_entries import Entry
-from mpiprof.tune.result import DOUBTFUL, MODEL, YES, Verdict, mean
+from mpiprof.tune.result import DOUBTFUL, MODEL, YES, Verdict, weighted_mean
 from mpiprof.tune.rules import NATIVE
 
 Row = dict[str, Any]
 
 
-def row(verdict: Verdict) -> Row:
+def make_row(verdict: Verdict) -> Row:
     """Return one work as plain values; times are ns, NaN if unknown.
 
     base_ns, best_ns: scores of the present and of the best algorithm. gain_*: per instance.
     saved_*: over all ranks and instances.
     """
     v, work, result = verdict, verdict.result.work, verdict.result
-    means = {t.name: mean(t.scores, result.weights) for t in result.trials}
+    means = {t.name: weighted_mean(t.scores, result.weights) for t in result.trials}
     return {
         "callsite": work.callsite,
         "operation": work.operation,
-        "place": work.place,
+        "place": work.label,
         "call_sites": list(work.sites),
         "size": work.members,
         "bytes": None if work.bytes is None else list(work.bytes),
         "instances": work.instances,
         "elapsed_ns": work.elapsed_ns,
         "recorded": work.algorithm,
-        "how": result.how,
-        "patterns": int((~np.isnan(result.base)).sum()),
+        "how": result.method,
+        "patterns": int((~np.isnan(result.base_scores)).sum()),
         "base_ns": v.base_ns,
         "best": v.best,
         "best_ns": v.best_ns,
         "gain_ns": v.gain_ns,
         "gain_low_ns": v.low_ns,
         "gain_high_ns": v.high_ns,
-        "saved_ns": v.saved(v.gain_ns),
+        "saved_ns": v.total_saving(v.gain_ns),
         "doubt": result.doubt,
         "worth": v.worth,
         "reason": v.reason,
@@ -55,7 +55,7 @@ def row(verdict: Verdict) -> Row:
     }
 
 
-def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
+def summarise_operations(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
     """Return the time and gain of each operation, most time first (Rabenseifner, Figure 1).
 
     operation, calls (instances), elapsed_ns and total_wait_ns (over all ranks), saved_ns (expected
@@ -84,11 +84,11 @@ def summary(trace: Trace, verdicts: Sequence[Verdict]) -> list[Row]:
     for v in verdicts:
         column = {YES: "saved_ns", DOUBTFUL: "perhaps_ns"}.get(v.worth)
         if column is not None:
-            found[v.result.work.operation][column] += v.saved(v.gain_ns)
+            found[v.result.work.operation][column] += v.total_saving(v.gain_ns)
     return sorted(found.values(), key=lambda r: -r["elapsed_ns"])
 
 
-def plan(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
+def make_plan_entries(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry]:
     """Return the entries of a plan: worthwhile choices, the largest saving first.
 
     A recorded choice other than the library's stays if nothing better is certain.
@@ -97,35 +97,35 @@ def plan(verdicts: Sequence[Verdict], measured: Mapping[str, Any]) -> list[Entry
     for v in verdicts:
         recorded = v.result.work.algorithm
         if v.worth == YES and v.best != NATIVE:
-            chosen.append((v.saved(v.gain_ns), v, v.best, why(v)))
+            chosen.append((v.total_saving(v.gain_ns), v, v.best, format_reason(v)))
         elif v.worth != YES and recorded != NATIVE and "+" not in recorded:
             chosen.append((0.0, v, recorded, "recorded on it, and nothing certain to be better"))
     chosen.sort(key=lambda one: -one[0])
-    return plan_entries.fitting(
-        [_entry(v, choice, text, measured) for _, v, choice, text in chosen]
+    return plan_entries.drop_overlaps(
+        [_make_entry(v, choice, text, measured) for _, v, choice, text in chosen]
     )
 
 
-def _entry(v: Verdict, choice: str, text: str, measured: Mapping[str, Any]) -> Entry:
+def _make_entry(v: Verdict, choice: str, text: str, measured: Mapping[str, Any]) -> Entry:
     work = v.result.work
-    return plan_entries.entry(
+    return plan_entries.make_entry(
         work.operation, work.members, work.bytes, work.sites, choice, text, measured
     )
 
 
-def why(v: Verdict) -> str:
+def format_reason(v: Verdict) -> str:
     """Return the numbers in favour of the best candidate."""
-    model = v.result.how == MODEL
+    model = v.result.method == MODEL
     word = "predicted" if model else "measured"
     text = (
-        f"score {word} {_us(v.best_ns)} in place of {_us(v.base_ns)}: {_us(v.gain_ns)} saved "
-        f"({_us(v.low_ns)} to {_us(v.high_ns)}) an instance, of {v.result.work.instances}, over "
-        f"{int((~np.isnan(v.result.base)).sum())} recorded arrival patterns"
+        f"score {word} {_as_us(v.best_ns)} in place of {_as_us(v.base_ns)}: {_as_us(v.gain_ns)} saved "
+        f"({_as_us(v.low_ns)} to {_as_us(v.high_ns)}) an instance, of {v.result.work.instances}, over "
+        f"{int((~np.isnan(v.result.base_scores)).sum())} recorded arrival patterns"
     )
     if model:
         text += f"; the model is off by a factor of {v.result.doubt:.2g}"
     return text + (f"; {v.result.note}" if v.result.note and not model else "")
 
 
-def _us(ns: float) -> str:
+def _as_us(ns: float) -> str:
     return f"{ns / 1e3:.4g} us"

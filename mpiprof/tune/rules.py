@@ -22,19 +22,19 @@ from mpiprof.model.variant import Variant
 
 NATIVE = "native"
 STATIC = "static"  # protocol by processes and bytes (core/selection/rules/rabenseifner_protocol.c)
-OF_PAPER = ("reduce", "allreduce")
+PAPER_OPERATIONS = ("reduce", "allreduce")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-MOST_BYTES = 1 << 40
-SITE = re.compile(r"[^:]+:[1-9][0-9]*")
+MAX_BYTES = 1 << 40
+SITE_PATTERN = re.compile(r"[^:]+:[1-9][0-9]*")
 NATIVE_VARIANT = re.compile(r"native:[A-Za-z0-9_-]{1,48}")  # the library's algorithm of that name
 SEGMENT = "segment"  # bytes of the messages into which a library's algorithm divides the data
 
 
 @dataclass(frozen=True)
-class Measured:
+class Provenance:
     """Provenance of an entry: method, MPI, hosts and date."""
 
-    how: str = ""
+    method: str = ""
     mpi: str = ""
     hosts: tuple[str, ...] = ()
     date: str = ""
@@ -56,7 +56,7 @@ class Rule:
     sizes: tuple[tuple[int, int], ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     why: str = ""
-    measured: Measured = Measured()
+    measured: Provenance = Provenance()
     file: str = field(default="", compare=False)
     entry: int = field(default=0, compare=False)
 
@@ -66,7 +66,7 @@ class Rule:
         return Variant(self.algorithm, self.parameters)
 
     @property
-    def where(self) -> str:
+    def describe_source(self) -> str:
         """Name of the rule in messages."""
         return f"{self.file}, entry {self.entry}" if self.file else f"--switch {self.site or ''}"
 
@@ -74,7 +74,7 @@ class Rule:
 # ---- names and values
 
 
-def operation_of(where: str, name: str) -> str:
+def check_operation(where: str, name: str) -> str:
     """Return a selectable operation; raises UsageError with the nearest name."""
     known = list(dict.fromkeys(a.operation for a in load_catalogue()))
     if name in known:
@@ -88,16 +88,16 @@ def operation_of(where: str, name: str) -> str:
     raise UsageError(f"{where}: unknown operation {name!r}; {suggest_names(name, known)}")
 
 
-def site_of(where: str, text: str) -> str:
+def check_site(where: str, text: str) -> str:
     """Return a call site in the recorder's form; raises UsageError."""
-    if SITE.fullmatch(text) is None or any(ord(c) < 32 for c in text):
+    if SITE_PATTERN.fullmatch(text) is None or any(ord(c) < 32 for c in text):
         raise UsageError(
             f"{where}: {text!r} is not a call site, a file and a line such as app.py:88"
         )
     return text.removeprefix("./")
 
 
-def rule_of(
+def make_rule(
     where: str,
     operation: str | None,
     site: str | None,
@@ -109,29 +109,29 @@ def rule_of(
     found = [a for a in possible if a.name == algorithm]
     if NATIVE_VARIANT.fullmatch(algorithm):
         return Rule(
-            algorithm, operation, site, _of_library(where, operation, algorithm, parameters)
+            algorithm, operation, site, _library_parameters(where, operation, algorithm, parameters)
         )
-    names = [NATIVE, *([STATIC] if operation in OF_PAPER else [])]
+    names = [NATIVE, *([STATIC] if operation in PAPER_OPERATIONS else [])]
     if algorithm not in names and not found:
         known = list(dict.fromkeys([*(a.name for a in possible), *names]))
         of = f" for {operation}" if operation else ""
         raise UsageError(
             f"{where}: no algorithm {algorithm!r}{of}; {suggest_names(algorithm, known)}"
         )
-    checked = tuple(_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
+    checked = tuple(_check_parameter(where, algorithm, found, n, v) for n, v in parameters.items())
     return Rule(algorithm, operation, site, checked)
 
 
-def own_name(algorithm: str) -> str:
+def library_name(algorithm: str) -> str:
     """Return the library's name or number in `native:ring`, or "" for any other algorithm."""
     return algorithm.removeprefix("native:") if NATIVE_VARIANT.fullmatch(algorithm) else ""
 
 
-def _of_library(
+def _library_parameters(
     where: str, operation: str | None, algorithm: str, parameters: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
     """Return the parameters of a library's algorithm; raises UsageError if no library has it."""
-    name = own_name(algorithm)
+    name = library_name(algorithm)
     possible = [one for one in find_algorithms() if operation in (one.operation, None)]
     found = [one for one in possible if name in (one.name, str(one.selected_by))]
     if not found:
@@ -141,10 +141,10 @@ def _of_library(
     for parameter in parameters:
         if parameter != SEGMENT or not any(one.is_segmented for one in found):
             raise UsageError(f"{where}: {algorithm} has no parameters, so no {parameter!r}")
-    return tuple((n, str(bytes_of(where, n, v, least=1))) for n, v in parameters.items())
+    return tuple((n, str(parse_bytes(where, n, v, least=1))) for n, v in parameters.items())
 
 
-def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
+def parse_bytes(where: str, name: str, value: Any, least: int = 0) -> int:
     """Return bytes from a number or a text such as 64K; raises UsageError with the range."""
     found = -1
     if isinstance(value, int) and not isinstance(value, bool):
@@ -153,14 +153,14 @@ def bytes_of(where: str, name: str, value: Any, least: int = 0) -> int:
         parts = re.fullmatch(r"([0-9]{1,18})([kmg]?)(?:i?b)?", value.strip().lower())
         if parts:
             found = int(parts[1]) * UNITS[parts[2]]
-    if not least <= found <= MOST_BYTES:
+    if not least <= found <= MAX_BYTES:
         raise UsageError(
             f"{where}: {name}={value}: a number of bytes from {least} to 2^40, such as 65536 or 64K"
         )
     return found
 
 
-def _rank_of(where: str, name: str, value: Any) -> int:
+def _parse_rank(where: str, name: str, value: Any) -> int:
     if (
         isinstance(value, bool)
         or not re.fullmatch("[0-9]{1,10}", str(value))
@@ -170,7 +170,7 @@ def _rank_of(where: str, name: str, value: Any) -> int:
     return int(value)
 
 
-def _parameter(
+def _check_parameter(
     where: str, algorithm: str, found: Sequence[Algorithm], name: str, value: Any
 ) -> tuple[str, str]:
     known: dict[str, tuple[str, ...]] = {}
@@ -182,9 +182,9 @@ def _parameter(
         raise UsageError(f"{where}: {algorithm} has no {name!r}; {suggest_names(name, known)}")
     values = known[name]
     if values == BYTE_PARAMETER:
-        return name, str(bytes_of(where, name, value, least=1))
+        return name, str(parse_bytes(where, name, value, least=1))
     if values == RANK_PARAMETER:
-        return name, str(_rank_of(where, name, value))
+        return name, str(_parse_rank(where, name, value))
     if value not in values:
         raise UsageError(f"{where}: {name}={value}: it is one of {', '.join(values)}")
     return name, str(value)
@@ -193,23 +193,23 @@ def _parameter(
 # ---- for the recorder
 
 
-def line_of(rule: Rule) -> str:
+def format_rule(rule: Rule) -> str:
     """Return one line of MPIPROF_SWITCH; see core/selection/rules/rules.c."""
     words = [
         rule.operation or "*",
         rule.variant,
         rule.first_byte,
         -1 if rule.last_byte is None else rule.last_byte,
-        _ranges(rule.sizes),
-        "*" if rule.site is None else _word(rule.site),
-        _ranges(rule.ranges),
+        _format_ranges(rule.sizes),
+        "*" if rule.site is None else _quote_word(rule.site),
+        _format_ranges(rule.ranges),
     ]
     return " ".join(map(str, words)) + ";"
 
 
-def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
+def _format_ranges(ranges: tuple[tuple[int, int], ...]) -> str:
     return ",".join(f"{first}-{last}" for first, last in ranges) or "*"
 
 
-def _word(text: str) -> str:
+def _quote_word(text: str) -> str:
     return "".join(f"%{ord(c):02x}" if c in " ;%*" else c for c in text)

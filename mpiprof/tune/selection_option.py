@@ -19,7 +19,7 @@ from mpiprof.launch.program import Program
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
 
-ONLY_AUTO = (
+AUTO_OPTIONS = (
     ("reproducible", "--reproducible"),
     ("learn", "--learn"),
 )
@@ -46,27 +46,27 @@ def add_replaced(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, action=Replaced, nargs=0, help=argparse.SUPPRESS)
 
 
-def words(args: argparse.Namespace) -> list[str]:
+def switch_words(args: argparse.Namespace) -> list[str]:
     """Return the words of --switch for a rank that `run -n` starts in this folder."""
     if args.switch is None:
         return []
     from mpiprof.tune import plan
 
-    return ["--switch", plan.absolute(args.switch)]
+    return ["--switch", plan.make_absolute(args.switch)]
 
 
-def forget(args: argparse.Namespace) -> None:
+def clear_options(args: argparse.Namespace) -> None:
     """Clear all options of selection."""
     args.switch = args.learn = args.scratch = None
     args.reproducible = args.strict_plan = False
 
 
-def plan_of(
+def read_usable_plan(
     args: argparse.Namespace, program: Program, environment: Mapping[str, str]
 ) -> Plan | None:
     """Return the usable plan with remarks, or None without --switch; raises UsageError."""
     if args.switch is None:
-        for name, option in ONLY_AUTO:
+        for name, option in AUTO_OPTIONS:
             if getattr(args, name):
                 raise UsageError(f"{option} requires --switch auto, or --switch PLAN.json,auto")
         if args.strict_plan:
@@ -89,71 +89,73 @@ def plan_of(
     found = plan.read(args.switch, strict=strict)
     check_options(args, found)
     ranks = args.ranks or find_rank_count(environment)
-    found = plan_check.checked(found, ranks, strict=strict)
-    return with_sites(args, found, program)
+    found = plan_check.check_plan(found, ranks, strict=strict)
+    return locate_sites(args, found, program)
 
 
 def check_options(args: argparse.Namespace, plan: Plan) -> None:
     """Raise UsageError for options that contradict --switch."""
-    for name, option in ONLY_AUTO:
+    for name, option in AUTO_OPTIONS:
         if getattr(args, name) and not plan.auto:
             raise UsageError(f"{option} requires automatic selection: --switch {args.switch},auto")
     if args.strict_plan and not plan.files:
         raise UsageError(f"--strict-plan: --switch {args.switch} names no plan file with entries")
 
 
-def with_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
+def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan:
     """Return a plan whose call sites exist in the program; raises UsageError for unknown ones."""
     if not plan.sites:
         return plan
     if program.file is not None and str(program.file) == program.argv[0]:
         from mpiprof.tune import site_offsets
 
-        return site_offsets.located(plan, program.file, strict=args.strict_plan)
+        return site_offsets.locate_sites(plan, program.file, strict=args.strict_plan)
     # With skipped packages, a call site may be a line without a call.
     if program.folder is None or args.module or args.skip_packages:
         return plan
     from mpiprof.tune import plan_check
 
     remarks, left = list(plan.remarks), []
-    for rule, text in plan_check.missing_sites(plan, Path(program.command[0])):
+    for rule, text in plan_check.find_missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
-            raise UsageError(f"{rule.where}: {text}" if rule.file else f"--switch {text}")
-        remarks.append(f"{rule.where}: {text} (left out)")
+            raise UsageError(f"{rule.describe_source}: {text}" if rule.file else f"--switch {text}")
+        remarks.append(f"{rule.describe_source}: {text} (left out)")
         left.append(rule)
     rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
     return replace(plan, rules=rules, remarks=tuple(remarks))
 
 
-def fitted(args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[str, str]) -> Plan:
+def fit_to_mpi(
+    args: argparse.Namespace, plan: Plan, mpi: Mpi, environment: Mapping[str, str]
+) -> Plan:
     """Return the plan's rules that are usable under an MPI; report the others once per job."""
     from mpiprof.tune import plan_check
 
     known = {rule.measured.mpi for rule in plan.rules if rule.measured.mpi}
-    same = [text for text in known if is_mpi(text, mpi)]
-    plan, texts = plan_check.foreign(plan, mpi.family, same, os.uname().nodename)
+    same = [text for text in known if matches_mpi(text, mpi)]
+    plan, texts = plan_check.check_provenance(plan, mpi.family, same, os.uname().nodename)
     if args.strict_plan and texts:
         raise UsageError(texts[0])
-    plan, untold = plan_check.told(plan, mpi.family)
-    if args.strict_plan and untold:
-        raise UsageError(untold[0].removesuffix(" (left out)"))
-    texts += untold
+    plan, unsupported = plan_check.drop_unsupported(plan, mpi.family)
+    if args.strict_plan and unsupported:
+        raise UsageError(unsupported[0].removesuffix(" (left out)"))
+    texts += unsupported
     if not args.named and not find_rank(environment):
         for text in (*plan.remarks, *texts):
             print(f"mpiprof: {text}", file=sys.stderr)
     return plan
 
 
-def learned(args: argparse.Namespace, mpi: Mpi) -> str | None:
+def read_start_values(args: argparse.Namespace, mpi: Mpi) -> str | None:
     """Return the start values from --learn for an MPI, or None; raises UsageError."""
     if args.learn is None:
         return None
-    from mpiprof.tune.model_correction import read, text_of
+    from mpiprof.tune.model_correction import format_start_values, read
 
-    return text_of(read(args.learn), lambda text: is_mpi(text, mpi))
+    return format_start_values(read(args.learn), lambda text: matches_mpi(text, mpi))
 
 
-def is_mpi(text: str, mpi: Mpi) -> bool:
+def matches_mpi(text: str, mpi: Mpi) -> bool:
     """Return True if a trace's MPI name and version may be those of the MPI here."""
     name, _, version = text.rpartition(" ")
     version = version.removeprefix("v")

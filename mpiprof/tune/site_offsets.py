@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from mpiprof.errors import UsageError
-from mpiprof.tune.plan import Plan, tolerance
+from mpiprof.tune.plan import Plan, collect_remarks
 
-ROW = re.compile(r"(\S.*?)\s+(\d+|-)\s+0x([0-9a-f]+)\b")
-SEGMENT = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
+ROW_PATTERN = re.compile(r"(\S.*?)\s+(\d+|-)\s+0x([0-9a-f]+)\b")
+SEGMENT_PATTERN = re.compile(r"\s*LOAD off\s+\S+\s+vaddr 0x([0-9a-f]+)")
 
 
-def located(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
+def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
     """Return a plan with the code offsets of its call sites in a program; raises UsageError.
 
     Offsets count from the load address, as in the recorder. If not strict, a file's entries for
@@ -28,35 +28,37 @@ def located(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
     found: dict[str, list[tuple[int, int]]] = {site: [] for site in wanted}
     lines: dict[str, set[int]] = {site: set() for site in wanted}
     files: set[str] = set()
-    for file, line, first, last in _rows(program):
+    for file, line, first, last in _read_code_rows(program):
         files.add(Path(file).name)
         for site in wanted:
             path, _, number = site.rpartition(":")
-            if _same(path, file):
+            if _is_same_file(path, file):
                 lines[site].add(line)
                 if line == int(number):
                     found[site].append((first, last))
     remarks = list(plan.remarks)
-    kept = []
+    rules = []
     for rule in plan.rules:
         site = rule.site or ""
         if site not in found:
-            kept.append(rule)
+            rules.append(rule)
         elif found[site]:
-            kept.append(replace(rule, ranges=tuple(found[site])))
+            rules.append(replace(rule, ranges=tuple(found[site])))
         else:
-            with tolerance(remarks if rule.file and not strict else None):
-                text = _missing(site, program, lines[site], files)
-                raise UsageError(f"{rule.where}{f': {site}' if rule.file else ''}: {text}")
-    return replace(plan, rules=tuple(kept), remarks=tuple(remarks))
+            with collect_remarks(remarks if rule.file and not strict else None):
+                text = _missing_site_error(site, program, lines[site], files)
+                raise UsageError(
+                    f"{rule.describe_source}{f': {site}' if rule.file else ''}: {text}"
+                )
+    return replace(plan, rules=tuple(rules), remarks=tuple(remarks))
 
 
-def _same(path: str, file: str) -> bool:
+def _is_same_file(path: str, file: str) -> bool:
     """Return True if a user's path and a compiler's file name mean the same file."""
     return file == path or file.endswith(f"/{path}") or path.endswith(f"/{file}")
 
 
-def _missing(site: str, program: Path, lines: set[int], files: set[str]) -> str:
+def _missing_site_error(site: str, program: Path, lines: set[int], files: set[str]) -> str:
     if not files:
         return f"{program} has no line numbers: compile it with -g"
     path, _, number = site.rpartition(":")
@@ -67,7 +69,7 @@ def _missing(site: str, program: Path, lines: set[int], files: set[str]) -> str:
     return f"{program} has no code in that line; the nearest lines: {', '.join(map(str, near))}"
 
 
-def _rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
+def _read_code_rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
     """Yield file, line, first and last offset of each run of code in a program."""
     tool = shutil.which("objdump")
     if tool is None:
@@ -85,11 +87,11 @@ def _rows(program: Path) -> Iterator[tuple[str, int, int, int]]:
     ) as process:
         assert process.stdout is not None
         for text in process.stdout:
-            segment = SEGMENT.match(text) if base is None else None
+            segment = SEGMENT_PATTERN.match(text) if base is None else None
             if segment:
                 base = int(segment[1], 16) & ~0xFFF
                 continue
-            row = ROW.match(text)
+            row = ROW_PATTERN.match(text)
             if row is None:
                 if re.search(r":(\[\+\+\])?$", text.rstrip()):
                     file = re.sub(r":(\[\+\+\])?$", "", text.rstrip().removeprefix("CU: "))

@@ -29,8 +29,8 @@ from mpiprof.trace.trace import Trace
 from mpiprof.trace.types import Array, Float, Int
 from mpiprof.tune.rules import NATIVE
 
-CELLS = 1 << 20  # array elements stored for a work while the trace is read
-MOST_ROWS = 256
+MAX_CELLS = 1 << 20  # array elements stored for a work while the trace is read
+MAX_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Work:
     callsite: int
     operation: str
     sites: tuple[str, ...]
-    place: str
+    label: str
     size: int
     remote_size: int
     ranks: tuple[int, ...]
@@ -98,10 +98,10 @@ class _Rows:
     instances: int = 0
     elapsed: float = 0.0
     stride: int = 1
-    kept: list[_Row] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
 
 
-def works(trace: Trace, most: int) -> list[Work]:
+def list_works(trace: Trace, most: int) -> list[Work]:
     """Return all works of a trace, the costliest first, with at most `most` patterns each.
 
     Raises TraceError for a trace without arrivals.
@@ -112,16 +112,16 @@ def works(trace: Trace, most: int) -> list[Work]:
         )
     labels = _Labels(trace)
     together: dict[tuple[Any, ...], list[_Rows]] = {}
-    for rows in _collected(trace).values():
+    for rows in _collect_rows(trace).values():
         together.setdefault(rows.key[:-1], []).append(rows)
-    found = [_work(trace, several, labels, most) for several in together.values()]
+    found = [_make_work(trace, several, labels, most) for several in together.values()]
     return sorted((w for w in found if w.patterns), key=lambda w: -w.elapsed_ns)
 
 
 # ---- reading
 
 
-def _collected(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
+def _collect_rows(trace: Trace) -> dict[tuple[Any, ...], _Rows]:
     measure = InstanceMetrics(trace)
     operations = {a.operation for a in load_catalogue()}
     found: dict[tuple[Any, ...], _Rows] = {}
@@ -150,9 +150,9 @@ def _add(
     columns: Int,
 ) -> None:
     communicator = batch.communicator
-    sizes = _sizes(communicator)
-    sent = _bytes(batch.sent, signature.sent, columns)
-    received = _bytes(batch.received, signature.received, columns)
+    sizes = _group_sizes(communicator)
+    sent = _known_volumes(batch.sent, signature.sent, columns)
+    received = _known_volumes(batch.received, signature.received, columns)
     known = known_bytes(signature.base, sizes, sent, received)
     classes = size_classes(known)
     shapes = batch.shape[:, columns[0]]
@@ -165,31 +165,31 @@ def _add(
             found[key] = _Rows(key, communicator, signature.group.root)
         part = columns[chosen]
         values = (batch.arrival_ns[:, part], batch.exit_ns[:, part], sent[:, chosen])
-        _keep(found[key], np.stack([*values, received[:, chosen]]))
+        _store_instances(found[key], np.stack([*values, received[:, chosen]]))
         found[key].elapsed += float(batch.elapsed_ns[:, part].sum())
 
 
-def _sizes(communicator: Communicator) -> tuple[int, int]:
+def _group_sizes(communicator: Communicator) -> tuple[int, int]:
     groups = [len(group) for group in communicator.groups]
     return groups[0], groups[1] if communicator.is_inter else 0
 
 
-def _bytes(given: Int | None, known: Int, columns: Int) -> Int:
+def _known_volumes(given: Int | None, known: Int, columns: Int) -> Int:
     whole = np.broadcast_to(known[:, None], (len(known), len(columns)))
     return whole if given is None else np.where(given[:, columns] >= 0, given[:, columns], whole)
 
 
-def _keep(rows: _Rows, columns: Int) -> None:
+def _store_instances(rows: _Rows, columns: Int) -> None:
     """Add instances (4 x processes x instances), and thin out if there are too many."""
-    most = max(8, min(MOST_ROWS, CELLS // (4 * columns.shape[1])))
+    most = max(8, min(MAX_ROWS, MAX_CELLS // (4 * columns.shape[1])))
     count = columns.shape[2]
-    while len(rows.kept) + count // rows.stride > 2 * most:
+    while len(rows.rows) + count // rows.stride > 2 * most:
         rows.stride *= 2
-        rows.kept = [row for row in rows.kept if row.position % rows.stride == 0]
+        rows.rows = [row for row in rows.rows if row.position % rows.stride == 0]
     positions = rows.instances + np.arange(count)
     for i in np.flatnonzero(positions % rows.stride == 0).tolist():
         first = int(columns[0, :, i].min())
-        rows.kept.append(_Row(int(positions[i]), first, columns[:, :, i].copy()))
+        rows.rows.append(_Row(int(positions[i]), first, columns[:, :, i].copy()))
     rows.instances += count
 
 
@@ -210,7 +210,7 @@ class _Labels:
                 files.setdefault(name, set()).add(frame["file"])
         self.doubtful = {name for name, several in files.items() if len(several) > 1}
 
-    def pattern(self, site: int) -> str:
+    def plan_site(self, site: int) -> str:
         """Return file:line as in a plan, with folders if the name alone is ambiguous."""
         frame = self.frames[site] if site >= 0 else None
         if frame is None or not frame["file"] or not frame["line"]:
@@ -218,23 +218,23 @@ class _Labels:
         name = f"{PurePath(frame['file']).name}:{frame['line']}"
         return f"{frame['file']}:{frame['line']}" if name in self.doubtful else name
 
-    def place(self, site: int) -> str:
+    def site_label(self, site: int) -> str:
         """Return the label for the user."""
         return label_site(self.frames[site]) if site >= 0 else "?"
 
 
-def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
+def _make_work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) -> Work:
     # Occasional calls on other algorithms (a selector's probes) are counted with the rest.
     main = max(several, key=lambda rows: (rows.key[-1] == NATIVE, rows.instances))
     callsite, operation, sites, size, remote, size_class, algorithm = main.key
     ranks = tuple(main.communicator.ranks.tolist())
     names = list(dict.fromkeys(trace.node_ids.get(rank, "?") for rank in range(trace.ranks)))
-    patterns = [labels.pattern(site) for site in sites]
+    patterns = [labels.plan_site(site) for site in sites]
     return Work(
         callsite,
         operation,
         tuple(patterns) if all(patterns) else (),
-        labels.place(sites[0]),
+        labels.site_label(sites[0]),
         size,
         remote,
         ranks,
@@ -243,22 +243,22 @@ def _work(trace: Trace, several: Sequence[_Rows], labels: _Labels, most: int) ->
         algorithm,
         sum(rows.instances for rows in several),
         sum(rows.elapsed for rows in several),
-        _patterns(main, operation, (size, remote), _phase_ends(trace, callsite), most),
+        _sample_patterns(main, operation, (size, remote), _find_phase_ends(trace, callsite), most),
     )
 
 
-def _phase_ends(trace: Trace, callsite: int) -> Array:
+def _find_phase_ends(trace: Trace, callsite: int) -> Array:
     """Return the ends of a call site's phases, or [] if phases are not computed for the site."""
     if callsite not in trace.hot:
         return np.zeros(0, np.int64)
     return np.asarray(trace.phases(callsite)["end_ns"].to_numpy(np.int64))
 
 
-def _patterns(
+def _sample_patterns(
     rows: _Rows, operation: str, sizes: tuple[int, int], ends: Array, most: int
 ) -> tuple[Pattern, ...]:
     """Return stored instances in proportion to the phases' lengths, at least two per phase."""
-    first = np.array([row.first for row in rows.kept], np.int64)
+    first = np.array([row.first for row in rows.rows], np.int64)
     phase = np.searchsorted(ends, first, "left")
     made = []
     for one in np.unique(phase).tolist():
@@ -266,23 +266,23 @@ def _patterns(
         share = len(inside) / len(first)
         count = min(len(inside), max(2, round(share * most)))
         for i in inside[(np.arange(count) * len(inside)) // count].tolist():
-            arrivals, exits, sent, received = rows.kept[i].columns
-            begin = rows.kept[i].first
+            arrivals, exits, sent, received = rows.rows[i].columns
+            begin = rows.rows[i].first
             problem = make_problem(operation, sizes, rows.root, sent, received)
             came, left = ((t - begin).astype(np.float64) for t in (arrivals, exits))
             made.append(Pattern(problem, came, left, share / count))
     return tuple(made)
 
 
-def chosen(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
+def choose_works(trace: Trace, most_patterns: int, site: str | None) -> list[Work]:
     """Return the works of a trace, or of one call site if named; UsageError if there is none."""
     with show_work(f"reading {trace.path}"):
-        found = works(trace, most_patterns)
+        found = list_works(trace, most_patterns)
     if site is None:
         return found
-    named = [w for w in found if site in f"{w.operation} {w.place}" or site in w.sites]
+    named = [w for w in found if site in f"{w.operation} {w.label}" or site in w.sites]
     if not named:
-        known = dict.fromkeys(name for w in found for name in (w.sites or (w.place,)))
+        known = dict.fromkeys(name for w in found for name in (w.sites or (w.label,)))
         some = suggest_names(site, list(known)[:50]) if known else "none was recorded"
         raise UsageError(f"--site {site}: no such call site in {trace.path}; {some}")
     return named

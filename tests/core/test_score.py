@@ -18,7 +18,7 @@ from mpiprof.metrics.algorithm_score import score_instances
 from mpiprof.metrics.wait_states import Group, compute_waits
 from mpiprof.model.schedule import Problem
 from mpiprof.operations import OPERATIONS, WaitRule
-from mpiprof.tune.replay.imposed_arrivals import Shot, Task
+from mpiprof.tune.replay.imposed_arrivals import Measurement, Task
 
 Int = NDArray[np.int64]
 # Only the analysis knows the neighbours in a topology.
@@ -53,8 +53,8 @@ def test_all_give_the_same_score(operation: str, size: int, remote: int, recorde
     assert score_ns(case, arrival.T, finish.T) == pytest.approx(wanted)
     task = Task(operation, ("native",), (problem,), (), tuple(range(members)))
     for i, value in enumerate(wanted.tolist()):
-        shot = Shot(0, 0, arrival[:, i], finish[:, i], 0)
-        assert task.score(shot) == pytest.approx(value)
+        shot = Measurement(0, 0, arrival[:, i], finish[:, i], 0)
+        assert task.score_shot(shot) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(

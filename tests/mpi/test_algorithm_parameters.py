@@ -56,7 +56,9 @@ def test_a_variant_survives_on_3_ranks(
     plan, found = tmp_path / "plan.json", tmp_path / "found.json"
     _, forced = ran(openmpi, tmp_path, operation, f"{operation}={variant}")
     assert forced == {variant}
-    plan_entries.write(plan, [plan_entries.entry(operation, 3, None, (), forced.pop(), "", {})])
+    plan_entries.write(
+        plan, [plan_entries.make_entry(operation, 3, None, (), forced.pop(), "", {})]
+    )
     assert ran(openmpi, tmp_path, operation, str(plan))[1] == {variant}
 
     trace, chosen = ran(openmpi, tmp_path, operation, f"{plan},auto")

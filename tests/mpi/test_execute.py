@@ -224,7 +224,7 @@ def test_chunks_and_sanitizers(
 ) -> None:
     """Messages above the chunk size work, and the sanitizers report no fault."""
     ranks = 4 if mpi.name == "openmpi" else 2
-    switch = plan.read(forced(nth_algorithms(ranks, number), 200)).text()
+    switch = plan.read(forced(nth_algorithms(ranks, number), 200)).format_for_recorder()
     words = test_sanitizers.environment(mpi, small, tmp_path / "trace")
     words += [str(programs(mpi)), str(number), "400", str(tmp_path / "shared"), "strict"]
     result = run_mpi(mpi, ranks, [words[0], f"MPIPROF_SWITCH={switch}", *words[1:]])

@@ -17,9 +17,9 @@ from support.random_plans import asked_for, random_plan, rules_of
 from mpiprof.libraries import find_algorithms
 from mpiprof.model.schedule import SEND, Problem, Schedule, find, step_columns
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.export_rules.cells import Asked
-from mpiprof.tune.export_rules.openmpi import INSIDE, NUMBERS
-from mpiprof.tune.export_rules.targets import Handover, hand_over
+from mpiprof.tune.export_rules.cells import ExportRequest
+from mpiprof.tune.export_rules.openmpi import CALLED_INSIDE, OPERATION_NUMBERS
+from mpiprof.tune.export_rules.targets import Export, export_rules
 from mpiprof.tune.rules import Rule
 
 MOST = 8  # maximum number of processes
@@ -90,10 +90,10 @@ def in_plan(case: Case) -> int:
     return count * size if operation in ("allgatherv", "reduce_scatter") else count
 
 
-def written(mpi: Mpi, path: Path, rules: Sequence[Rule]) -> Handover:
+def written(mpi: Mpi, path: Path, rules: Sequence[Rule]) -> Export:
     """Export a plan into a file."""
-    requested = Asked(rules, mpi.name, MOST, commutative=True)
-    done = hand_over(requested, path, library_of(mpi))
+    requested = ExportRequest(rules, mpi.name, MOST, commutative=True)
+    done = export_rules(requested, path, library_of(mpi))
     path.write_text(done.text)
     return done
 
@@ -108,7 +108,7 @@ def every_case() -> list[Case]:
     """Return calls of all operations, for all numbers of processes and all bytes."""
     return [
         (operation, size, count)
-        for operation in NUMBERS
+        for operation in OPERATION_NUMBERS
         for size in SIZES
         for count in (OTHER if OPERATIONS[operation].sized else (8,))
     ]
@@ -122,7 +122,7 @@ def library_of(mpi: Mpi) -> Path:
 def test_the_table_equals_the_list_of_the_library(openmpi: Mpi) -> None:
     """On one process: the table equals Open MPI's own list of algorithms."""
     listed = run([openmpi.bin / "ompi_info", "--param", "coll", "tuned", "--all", "--parsable"])
-    for operation in NUMBERS:
+    for operation in OPERATION_NUMBERS:
         head = f"mca:coll:tuned:param:coll_tuned_{operation}_algorithm:enumerator:value:"
         rows = [line.removeprefix(head) for line in listed.stdout.splitlines() if head in line]
         named = {number: name for number, _, name in (row.partition(":") for row in rows)}
@@ -148,7 +148,7 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
     for turn in range(10):
         # One algorithm of an operation at a time: the turn-th that equals one of mpiprof's.
         entries = []
-        for operation in NUMBERS:
+        for operation in OPERATION_NUMBERS:
             known = [one.catalogue_name for one in rows if one.operation == operation]
             ours = [word.partition(":")[0] for words in known for word in words.split()]
             if turn < len(ours):
@@ -162,7 +162,7 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
         cells = [
             cell
             for cell in done.cells
-            if cell.size in SIZES and not cell.own.describe_difference(cell.size)
+            if cell.size in SIZES and not cell.algorithm.describe_difference(cell.size)
         ]
         cases = [
             (cell.operation, cell.size, count)
@@ -174,8 +174,11 @@ def test_ours_is_the_librarys_message_by_message(mpi: Mpi, tmp_path: Path) -> No
         by_name = {(cell.operation, cell.size): cell for cell in cells}
         for case in cases:
             cell = by_name[case[:2]]
-            requested = cell.what.partition("=")[2].partition(":")[0]
-            assert sent[case] == of_schedule(requested, case, cell.segment), (case, cell.own.name)
+            requested = cell.request.partition("=")[2].partition(":")[0]
+            assert sent[case] == of_schedule(requested, case, cell.segment), (
+                case,
+                cell.algorithm.name,
+            )
             compared += 1
     assert compared > (150 if mpi.name == "openmpi" else 50)
 
@@ -202,7 +205,7 @@ def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) ->
             for cell in done.cells
             if (cell.operation, cell.size) == (operation, size) and cell.covers(in_plan(case))
         ]
-        parts = INSIDE.get(operation, ()) if mpi.name == "openmpi" else ()
+        parts = CALLED_INSIDE.get(operation, ()) if mpi.name == "openmpi" else ()
         within = [cell for cell in done.cells if cell.operation in parts]
         if not inside and any(cell.size == size for cell in within):
             continue
@@ -212,9 +215,9 @@ def test_random_plans_touch_nothing_else(mpi: Mpi, tmp_path: Path, seed: int) ->
         (cell,) = inside
         rule = asked_for(rules, operation, size, in_plan(case))
         assert rule is not None
-        same = cell.own.equals_catalogue(rule.algorithm, size) and not cell.own.describe_difference(
-            size
-        )
+        same = cell.algorithm.equals_catalogue(
+            rule.algorithm, size
+        ) and not cell.algorithm.describe_difference(size)
         if same and _even(case, rule.algorithm):
             assert sent[case] == of_schedule(rule.algorithm, case, cell.segment), (entries, case)
 

@@ -17,7 +17,7 @@ from mpiprof.libraries import LibraryAlgorithm, find_algorithms
 from mpiprof.libraries.table import NOT_SELECTABLE, WRONG_RESULTS
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune import plan_entries
-from mpiprof.tune.replay.jobs import SEGMENTS
+from mpiprof.tune.replay.jobs import SEGMENT_SIZES
 
 SIZES = (2, 3, 4, 8)  # numbers of processes
 BYTES = (1, 64, 1000, 65536)
@@ -149,7 +149,7 @@ def test_a_choice_survives(openmpi: Mpi, tmp_path: Path, variant: str) -> None:
 
     assert ran_on(1, f"allreduce={variant}") == {variant}
     plan = tmp_path / "plan.json"
-    plan_entries.write(plan, [plan_entries.entry("allreduce", 3, None, (), variant, "", {})])
+    plan_entries.write(plan, [plan_entries.make_entry("allreduce", 3, None, (), variant, "", {})])
     assert ran_on(2, str(plan)) == {variant}
     # `auto` starts with the plan's choice. Before its third window it has no data for another
     # choice.
@@ -191,7 +191,7 @@ def test_replay_measures_them(mpi: Mpi, tmp_path: Path) -> None:
         expected = {
             f"native:{one.name}{f':segment={segment}' if segment else ''}"
             for one in find_algorithms(mpi.name, operation)
-            for segment in ((0, *SEGMENTS) if one.is_segmented else (0,))
+            for segment in ((0, *SEGMENT_SIZES) if one.is_segmented else (0,))
             if one.is_selectable and fits(one, 2, 200000) and segmented(one, 2, 200000, segment)
         }
         assert {name for name in found if name.startswith("native:")} == expected

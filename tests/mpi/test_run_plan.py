@@ -165,7 +165,7 @@ def mpi_here(mpi: Mpi) -> str:
 
 def checked(*entries: object, ranks: int | None = None, folder: Path) -> Plan:
     """Return the remaining plan after the check."""
-    return plan_check.checked(
+    return plan_check.check_plan(
         plan.read(str(write(folder, *entries)), strict=False), ranks, strict=False
     )
 
@@ -187,7 +187,7 @@ def test_overlapping_entries(tmp_path: Path) -> None:
     assert not messages({}, {"algorithm": "ring"})
     both = plan.read(str(write(tmp_path, GOOD, GOOD | {"algorithm": "bruck"})))
     with pytest.raises(UsageError, match="overlaps with entry 1"):
-        plan_check.checked(both, None, strict=True)
+        plan_check.check_plan(both, None, strict=True)
 
 
 def test_sizes_of_the_job(tmp_path: Path) -> None:

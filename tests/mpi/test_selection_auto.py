@@ -24,7 +24,7 @@ from mpiprof.__main__ import main
 from mpiprof.bench.harness.selector import Behaviour
 from mpiprof.metrics.library_algorithms import is_native
 from mpiprof.model.problem_spec import list_algorithms
-from mpiprof.tune.model_correction import lesson_of
+from mpiprof.tune.model_correction import parse_lesson
 
 
 def switched(
@@ -249,5 +249,5 @@ def test_learned_corrections_prevent_trials_of_slow_algorithms_on_2_ranks(
     # The corrections of this job follow the given ones.
     after = file.read_text().splitlines()
     assert after[: len(lines)] == lines
-    assert all(lesson_of(line) is not None for line in after)
+    assert all(parse_lesson(line) is not None for line in after)
     assert {json.loads(line)["operation"] for line in after[len(lines) :]} <= {"bcast"}

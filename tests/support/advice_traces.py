@@ -13,7 +13,7 @@ from mpiprof.model.machine import Machine
 from mpiprof.model.simulate import simulate
 from mpiprof.testing.synthetic import Synthetic
 from mpiprof.tune import tasks
-from mpiprof.tune.candidates import Candidate, candidates
+from mpiprof.tune.candidates import Candidate, list_candidates
 from mpiprof.tune.predict import predict
 from mpiprof.tune.result import YES, judge
 
@@ -70,12 +70,12 @@ def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:
             0, operation, (), "", size, 0, tuple(range(size)), (0,) * size, None, "native", 1, 1.0,
             (pattern,),
         )  # fmt: skip
-        found = [c for c in candidates(of, machine) if not c.parameters]
+        found = [c for c in list_candidates(of, machine) if not c.parameters]
         ran = ran or found[int(random.integers(len(found)))]
         left = np.empty_like(came)
         for n, arrivals in enumerate(came):
             begin = int(arrivals.min())
-            problem = ran.problem(given, machine, (0,) * size)
+            problem = ran.set_parameters(given, machine, (0,) * size)
             timing = simulate(ran.algorithm, problem, machine, arrivals - float(begin), (0,) * size)
             took = (timing.finish - timing.arrivals) * off * random.lognormal(0, 0.02)
             left[n] = arrivals + took.astype(np.int64)
@@ -90,7 +90,9 @@ def advised(folder: Path, machine: Machine) -> tuple[int, int, int]:
     """Return counts of call sites: another algorithm is advised, would save a third, both."""
     trace = mpiprof.open(folder)
     total = float(trace.callsites["total_elapsed_ns"].sum())
-    verdicts = [judge(r, total) for r in predict(tasks.works(trace, 8), machine, 60, lambda: None)]
+    verdicts = [
+        judge(r, total) for r in predict(tasks.list_works(trace, 8), machine, 60, lambda: None)
+    ]
     printed = [v.worth == YES for v in verdicts]
     better = [v.gain_ns > v.base_ns / 3 for v in verdicts]
     both = [a and b for a, b in zip(printed, better, strict=True)]

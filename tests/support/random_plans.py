@@ -9,7 +9,7 @@ from typing import Any
 from mpiprof.libraries import find_algorithms
 from mpiprof.model.catalogue import applies_to_size, load_catalogue
 from mpiprof.operations import OPERATIONS
-from mpiprof.tune.plan import entry_rules
+from mpiprof.tune.plan import make_entry_rules
 from mpiprof.tune.rules import Rule
 
 Entry = dict[str, Any]
@@ -44,7 +44,9 @@ def _entry(random_: random.Random, library: str, largest: int) -> Entry:
 
 def rules_of(entries: Sequence[Entry]) -> list[Rule]:
     """Return the rules of a plan's entries."""
-    return [rule for i, one in enumerate(entries, 1) for rule in entry_rules(f"entry {i}", one)]
+    return [
+        rule for i, one in enumerate(entries, 1) for rule in make_entry_rules(f"entry {i}", one)
+    ]
 
 
 def asked_for(rules: Sequence[Rule], operation: str, size: int, count: int) -> Rule | None:

@@ -20,7 +20,7 @@ from mpiprof.diagnosis.causes import Causes
 from mpiprof.diagnosis.findings import Finding, Gain, find_findings
 from mpiprof.metrics.variance_components import SIGNIFICANT, nodes_differ, subtract_median_of_others
 from mpiprof.reports import phrases, sentences
-from mpiprof.tune.gains import gains
+from mpiprof.tune.gains import find_gains
 
 NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
@@ -366,7 +366,7 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
 
 def test_gains_of_the_simulator(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    (gain,) = gains(trace, 20)
+    (gain,) = find_gains(trace, 20)
     assert gain.callsite == 0 and gain.algorithm.startswith("pipelined_ring:block_size=")
     # The linear ring takes 35/8 hops per rank on average beyond the late rank's 0.5 ms. Any
     # pipelined ring takes at least one hop.

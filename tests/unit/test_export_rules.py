@@ -18,9 +18,16 @@ from mpiprof.libraries import find_algorithms
 from mpiprof.model.catalogue import load_catalogue
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules import intel, mpich, openmpi
-from mpiprof.tune.export_rules.cells import Asked, Call, Cell, Refusal, Refusals, cells
-from mpiprof.tune.export_rules.mpich import Asking, decides
-from mpiprof.tune.export_rules.openmpi import NUMBERS, counted, fires
+from mpiprof.tune.export_rules.cells import (
+    Cell,
+    ExportRequest,
+    Refusal,
+    Refusals,
+    TraceCalls,
+    make_cells,
+)
+from mpiprof.tune.export_rules.mpich import TreeCall, find_leaf
+from mpiprof.tune.export_rules.openmpi import OPERATION_NUMBERS, find_rule, library_bytes
 
 MPICH = environment_of("mpich") / "lib" / "libmpi.so.12"
 LARGEST = 9  # processes of the random plans
@@ -31,16 +38,16 @@ def handed(
 ) -> tuple[list[Cell], list[Refusal]]:
     """Return the cells of a plan that a library can obey, and the refusals."""
     refusals = Refusals()
-    found = cells(Asked(rules_of(entries), library, **words), refusals)
+    found = make_cells(ExportRequest(rules_of(entries), library, **words), refusals)
     if library == "mpich":
-        return mpich.possible(found, MPICH, refusals), refusals.all()
+        return mpich.expressible_cells(found, MPICH, refusals), refusals.merged()
     module = {"openmpi": openmpi, "intel": intel}[library]
-    return module.possible(found, refusals), refusals.all()
+    return module.possible(found, refusals), refusals.merged()
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:
     """Return why entries cannot be exported."""
-    return [refusal.why for refusal in handed(entries, **words)[1]]
+    return [refusal.reason for refusal in handed(entries, **words)[1]]
 
 
 # ---- the table
@@ -69,7 +76,7 @@ def test_a_file_guards_below_and_above() -> None:
     entry = {"operation": "allreduce", "size": 8, "bytes": {"from": 1024, "to": 4096}}
     found, refused = handed([entry | {"algorithm": "halving_doubling"}])
     assert refused == []
-    lines = [line.partition("#")[0].split() for line in openmpi.write(found).splitlines()]
+    lines = [line.partition("#")[0].split() for line in openmpi.format_rules(found).splitlines()]
     assert [list(map(int, words)) for words in lines if words] == [
         *([1], [2], [3]),  # one operation: allreduce, with three sizes
         *([0, 1], [0, 0, 0, 0]),
@@ -94,9 +101,9 @@ def test_bytes_are_counted_as_the_library_does(
     span = {"from": 1000, "to": 2000}
     entry = {"operation": operation, "size": 4, "bytes": span, "algorithm": algorithm}
     ((cell,), _) = handed([entry])
-    rules = openmpi.read(openmpi.write([cell]))
-    (_, (_, begins, ends)) = next(x for x in rules[NUMBERS[operation]] if x[0] == 4)
-    assert (begins.first, begins.algorithm) == (begin, cell.own.number)
+    rules = openmpi.parse_rules(openmpi.format_rules([cell]))
+    (_, (_, begins, ends)) = next(x for x in rules[OPERATION_NUMBERS[operation]] if x[0] == 4)
+    assert (begins.first, begins.algorithm) == (begin, cell.algorithm.number)
     assert (ends.first, ends.algorithm) == (end, 0)
 
 
@@ -109,12 +116,15 @@ def test_random_plans_change_nothing_else() -> None:
         entries = random_plan(random_, "openmpi", LARGEST)
         rules = rules_of(entries)
         found, _ = handed(entries, largest=LARGEST, commutative=True)
-        read = openmpi.read(openmpi.write(found))
-        assert list(openmpi.differences(read, found)) == []
+        read = openmpi.parse_rules(openmpi.format_rules(found))
+        assert list(openmpi.find_differences(read, found)) == []
         for _ in range(60):
-            operation, size = random_.choice(sorted(NUMBERS)), random_.randint(2, LARGEST + 3)
+            operation, size = (
+                random_.choice(sorted(OPERATION_NUMBERS)),
+                random_.randint(2, LARGEST + 3),
+            )
             count = random_.choice([0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 9000)])
-            line = fires(read, operation, size, counted(operation, size, count))
+            line = find_rule(read, operation, size, library_bytes(operation, size, count))
             rule = asked_for(rules, operation, size, count)
             if line.algorithm == 0:
                 refused += rule is not None
@@ -130,11 +140,11 @@ def test_random_plans_change_nothing_else() -> None:
 def test_a_change_of_the_file_is_seen() -> None:
     entry = {"operation": "bcast", "size": 4, "bytes": {"from": 100, "to": 200}}
     found, _ = handed([entry | {"algorithm": "binomial"}])
-    text = openmpi.write(found)
+    text = openmpi.format_rules(found)
     for old, new in (("100 6", "99 6"), ("201 0", "202 0"), ("5 1 #", "6 1 #"), ("100 6", "100 5")):
         assert text.count(old) == 1
-        changed = openmpi.read(text.replace(old, new))
-        assert list(openmpi.differences(changed, found))
+        changed = openmpi.parse_rules(text.replace(old, new))
+        assert list(openmpi.find_differences(changed, found))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +163,7 @@ def test_a_change_of_the_file_is_seen() -> None:
 )
 def test_what_the_library_would_ignore_is_refused(text: str, wrong: str) -> None:
     with pytest.raises(MpiprofError, match=wrong):
-        openmpi.read(text)
+        openmpi.parse_rules(text)
 
 
 # ---- MPICH's selection tree
@@ -164,7 +174,7 @@ def tree() -> mpich.Tree:
     """Return the tree that is compiled into MPICH."""
     if not MPICH.exists():
         pytest.skip(f"no {MPICH}")
-    return mpich.own_tree(MPICH)
+    return mpich.read_compiled_tree(MPICH)
 
 
 @pytest.mark.heavy
@@ -176,9 +186,9 @@ def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
         entries = random_plan(random_, "mpich", LARGEST)
         rules = rules_of(entries)
         found, _ = handed(entries, "mpich", largest=LARGEST)
-        changed = mpich.merged(tree, found)
+        changed = mpich.merge_cells(tree, found)
         if number % 20 == 0:
-            assert list(mpich.differences(tree, changed, found)) == []
+            assert list(mpich.find_differences(tree, changed, found)) == []
         for _ in range(40):
             operation, size = (
                 random_.choice(sorted(mpich.MEASURES)),
@@ -188,8 +198,8 @@ def test_random_plans_change_nothing_else_of_mpich(tree: mpich.Tree) -> None:
                 [0, 1, 7, 8, 99, 100, 107, 1031, 5007, random_.randint(0, 99999)]
             )
             made = random_.choice([(False, True), (True, True), (False, False)])
-            asking = Asking(operation, size, count, *made)
-            leaf, before = decides(changed, asking), decides(tree, asking)
+            asking = TreeCall(operation, size, count, *made)
+            leaf, before = find_leaf(changed, asking), find_leaf(tree, asking)
             if leaf == before:
                 continue
             did += 1
@@ -209,13 +219,13 @@ def test_a_size_is_answered_before_a_choice_by_bytes(tree: mpich.Tree) -> None:
     """At calls, comm_size<8 is true for 8 in the library, so no such condition may be there."""
     entry = {"operation": "alltoall", "size": 8, "bytes": {"from": 9, "to": 99}}
     found, _ = handed([entry | {"algorithm": "simple"}], "mpich")
-    changed = mpich.merged(tree, found)
+    changed = mpich.merge_cells(tree, found)
     below = changed["collective=alltoall"]["comm_type=intra"]["comm_size<=8"]
     assert "comm_size<" not in json.dumps(below)
     for count in (8, 100, 256, 257, 40000):
-        asking = Asking("alltoall", 8, count)
-        assert decides(changed, asking) == decides(tree, asking)
-    assert decides(changed, Asking("alltoall", 8, 9)).endswith("intra_scattered")
+        asking = TreeCall("alltoall", 8, count)
+        assert find_leaf(changed, asking) == find_leaf(tree, asking)
+    assert find_leaf(changed, TreeCall("alltoall", 8, 9)).endswith("intra_scattered")
 
 
 def test_what_is_divided_by_nodes_is_refused(tree: mpich.Tree) -> None:
@@ -223,14 +233,14 @@ def test_what_is_divided_by_nodes_is_refused(tree: mpich.Tree) -> None:
     found, (refusal,) = handed(
         [{"operation": "bcast", "size": 4, "algorithm": "binomial"}], "mpich"
     )
-    assert found == [] and "splits this operation by nodes" in refusal.why
+    assert found == [] and "splits this operation by nodes" in refusal.reason
 
 
 def test_a_library_without_a_tree_is_refused(tmp_path: Path) -> None:
     library = tmp_path / "libmpi.so.12"
     library.write_bytes(b'\x7fELF {"collective=bcast":{}}\0')
     with pytest.raises(MpiprofError, match="no readable tree of algorithms"):
-        mpich.own_tree(library)
+        mpich.read_compiled_tree(library)
 
 
 # ---- entries that cannot be exported
@@ -269,14 +279,14 @@ def test_a_library_without_a_tree_is_refused(tmp_path: Path) -> None:
 def test_what_is_refused_and_why(entry: dict[str, Any], why: str) -> None:
     found, (refusal,) = handed([entry])
     assert found == []
-    assert any(part in refusal.why for part in why.split("|"))
+    assert any(part in refusal.reason for part in why.split("|"))
 
 
 def test_what_is_refused_stays_with_the_library() -> None:
     """A later entry receives no calls of an earlier, refused entry."""
     first = {"operation": "bcast", "size": 4, "bytes": {"to": 999}, "algorithm": "circulant"}
     found, refused = handed([first, {"operation": "bcast", "size": 4, "algorithm": "binomial"}])
-    assert [(cell.first, cell.own.name) for cell in found] == [(1000, "binomial")]
+    assert [(cell.first, cell.algorithm.name) for cell in found] == [(1000, "binomial")]
     assert len(refused) == 1
 
 
@@ -284,21 +294,21 @@ def test_few_elements_stay_with_the_library() -> None:
     """Rabenseifner's needs one element per process: 4 of the largest type are 64 bytes."""
     entry = {"operation": "allreduce", "size": 5, "algorithm": "halving_doubling"}
     ((cell,), (refusal,)) = handed([entry])
-    assert cell.first == 64 and "below 64 bytes" in refusal.why
+    assert cell.first == 64 and "below 64 bytes" in refusal.reason
 
 
 def test_a_call_site_entry_requires_a_trace_without_similar_calls_elsewhere() -> None:
     entry = {"operation": "bcast", "size": 4, "algorithm": "binomial", "call_sites": ["a.py:3"]}
     entry["bytes"] = {"from": 100, "to": 200}
     assert "pass the TRACE" in whys([entry])[0]
-    here = Call("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
+    here = TraceCalls("bcast", 4, (129, 256), ("/home/a.py:3",), "a.py:3 f")
     others = [
-        Call("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
-        Call("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
-        Call("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
+        TraceCalls("bcast", 5, (129, 256), ("b.py:1",), "b.py:1 g"),
+        TraceCalls("bcast", 4, (257, 512), ("b.py:1",), "b.py:1 g"),
+        TraceCalls("reduce", 4, (129, 256), ("b.py:1",), "b.py:1 g"),
     ]
     assert whys([entry], calls=[here, *others]) == []
-    alike = Call("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
+    alike = TraceCalls("bcast", 4, (65, 128), ("b.py:1",), "b.py:1 g")
     assert whys([entry], calls=[here, alike]) == ["would also change bcast at b.py:1 g"]
     assert whys([entry | {"call_sites": ["a.py:3", "b.py:1"]}], calls=[here, alike]) == []
     elsewhere = [entry | {"call_sites": ["c.py:9"]}, entry | {"call_sites": ["a.py:3"]}]
@@ -315,7 +325,7 @@ def test_intel_by_its_reference() -> None:
         {"operation": "barrier", "size": 4, "algorithm": "dissemination"},
     ]
     found, _ = handed(plan, "intel")
-    assert intel.environment(found) == {
+    assert intel.make_environment(found) == {
         "I_MPI_ADJUST_ALLREDUCE": "1:0-99@4-4;1:0-99@5-5",
         "I_MPI_ADJUST_BARRIER": "1:0-2147483647@4-4",
     }
@@ -338,7 +348,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry = "entry 2: bcast=circulant on 5 processes: Open MPI has no equivalent bcast"
     assert entry in " ".join(printed.split())
     assert f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={out}" in printed
-    assert openmpi.read(out.read_text())[NUMBERS["bcast"]][1][0] == 4
+    assert openmpi.parse_rules(out.read_text())[OPERATION_NUMBERS["bcast"]][1][0] == 4
     assert main([*words, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["handover"]
     assert data["written"] == str(out) and data["handed_over"][0]["sizes"] == [4]
@@ -369,7 +379,9 @@ def test_wrong_use(words: list[str], wrong: str, capsys: pytest.CaptureFixture[s
 
 
 def test_sized_operations_have_bytes() -> None:
-    assert all(counted(name, 4, 100) > 0 for name in NUMBERS if OPERATIONS[name].sized)
+    assert all(
+        library_bytes(name, 4, 100) > 0 for name in OPERATION_NUMBERS if OPERATIONS[name].sized
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpiprof.errors import UsageError
-from mpiprof.tune.model_correction import MOST_RUNS, NEWEST, read, text_of
+from mpiprof.tune.model_correction import MAX_RUNS, NEWEST_BYTES, format_start_values, read
 
 
 def line(mpi: str = "Open MPI 5.0.11", **changes: object) -> str:
@@ -19,7 +19,7 @@ def line(mpi: str = "Open MPI 5.0.11", **changes: object) -> str:
 
 def text(path: Path, *lines: str) -> str | None:
     path.write_text("".join(f"{one}\n" for one in lines))
-    return text_of(read(path), lambda mpi: mpi.startswith("Open"))
+    return format_start_values(read(path), lambda mpi: mpi.startswith("Open"))
 
 
 def test_means_of_the_same_mpi_are_handed_over(tmp_path: Path) -> None:
@@ -29,12 +29,12 @@ def test_means_of_the_same_mpi_are_handed_over(tmp_path: Path) -> None:
 
 def test_what_is_old_counts_for_so_many_runs(tmp_path: Path) -> None:
     lines = [*[line(ratio=1.0, runs=16)] * 5, line(ratio=2.0, runs=16)]
-    assert text(tmp_path / "l", *lines) == f"reduce ring 10 3 1.5 {MOST_RUNS};"
+    assert text(tmp_path / "l", *lines) == f"reduce ring 10 3 1.5 {MAX_RUNS};"
 
 
 def test_the_newest_lines_are_read(tmp_path: Path) -> None:
-    lines = [line(bytes=2), *[line(bytes=4)] * NEWEST]
-    assert text(tmp_path / "l", *lines) == f"reduce ring 2 3 2 {MOST_RUNS};"
+    lines = [line(bytes=2), *[line(bytes=4)] * NEWEST_BYTES]
+    assert text(tmp_path / "l", *lines) == f"reduce ring 2 3 2 {MAX_RUNS};"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mpiprof.model.library_choice import (
     predict_choice,
 )
 from mpiprof.testing.synthetic import Synthetic
-from mpiprof.tune.export_rules.mpich import MEASURES, Asking, decides, own_tree
+from mpiprof.tune.export_rules.mpich import MEASURES, TreeCall, find_leaf, read_compiled_tree
 
 MPICH_5 = "MPICH Version:      5.0.2"
 OPENMPI_5 = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution"
@@ -46,7 +46,7 @@ def mpich(**settings: int | str) -> LibrarySettings:
 
 def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
     """On communicators of 2 to 17, according to the tree that is compiled into the library."""
-    tree = own_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
+    tree = read_compiled_tree(mpich.bin.parent / "lib" / "libmpi.so.12")
     library = LibrarySettings(MPICH, 17, 17, False, {})
     sizes = sorted(
         {n + d for n in (256, 8192, 1 << 15, 81920, 1 << 19, 1 << 21) for d in (-8, 0, 8)}
@@ -57,10 +57,10 @@ def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
             for total in sizes:
                 for in_place in (False, True):
                     count = total // size
-                    asking = Asking(operation, size, count, in_place)
+                    asking = TreeCall(operation, size, count, in_place)
                     call = LibraryCall(operation, size, count, 1, builtin=True, in_place=in_place)
                     leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{predict_choice(library, call)}"
-                    assert decides(tree, asking) == leaf, call
+                    assert find_leaf(tree, asking) == leaf, call
                     compared += 1
     assert compared > 3000
 

@@ -16,7 +16,7 @@ from mpiprof.__main__ import main
 from mpiprof.commands.run import read_model
 from mpiprof.testing.synthetic import LINK, MACHINE
 from mpiprof.trace.machine import find_fault
-from mpiprof.tune.gains import gains
+from mpiprof.tune.gains import find_gains
 
 MS = 1_000_000
 
@@ -98,7 +98,7 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
     sound, disturbed = mpiprof.open(tmp_path / "sound"), mpiprof.open(tmp_path / "disturbed")
     assert sound.callsites["worst_factor"].notna().all()
     empty = ["message_time_ns", "average_factor", "worst_factor", "balanced_share"]
-    assert disturbed.callsites[empty].isna().all(axis=None) and not gains(disturbed, 1.0)
+    assert disturbed.callsites[empty].isna().all(axis=None) and not find_gains(disturbed, 1.0)
     assert main(["report", str(tmp_path / "disturbed")]) == 0
     text = capsys.readouterr().out
     assert (

@@ -122,7 +122,7 @@ def test_call_sites_with_commas_and_equals_signs_survive(site: str) -> None:
     written = switch_value(site, "ring")
     assert "," not in written and written.count("=") == 1
     for text in (written, f"{written},alltoall=ring", f"bcast=chain,{written},auto"):
-        for form in (text, plan.absolute(text)):
+        for form in (text, plan.make_absolute(text)):
             rules = [rule for rule in plan.read(form).rules if rule.site]
             assert [(rule.site, rule.algorithm) for rule in rules] == [(site, "ring")]
 

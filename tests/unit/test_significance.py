@@ -11,7 +11,7 @@ from mpiprof.diagnosis.compare import _welch_p
 from mpiprof.diagnosis.rotation import _binomial_p
 from mpiprof.diagnosis.significance import p_above_zero
 from mpiprof.metrics.variance_components import SIGNIFICANT, jackknife_estimate, nodes_differ
-from mpiprof.tune.result import half_width
+from mpiprof.tune.result import interval_half_width
 
 
 @pytest.mark.parametrize("shift", [-1.0, 0.0, 0.5, 3.0])
@@ -60,4 +60,4 @@ def test_intervals_of_a_mean() -> None:
     # Without one value the means are 0.2 times 10 to 14.
     assert (found.value, found.high) == pytest.approx((3, 3 + 2.776445 * 0.32**0.5), rel=1e-6)
     assert mean_interval(np.ones(1)) == (1.0, 0.0)
-    assert half_width(values, np.ones(5), 1) == pytest.approx((high - low) / 2, rel=1e-9)
+    assert interval_half_width(values, np.ones(5), 1) == pytest.approx((high - low) / 2, rel=1e-9)

@@ -38,7 +38,7 @@ def test_operations_and_their_parameters() -> None:
         ),
         Rule("ring", "alltoall"),
     )
-    assert found.text() == (
+    assert found.format_for_recorder() == (
         "allgatherv pipelined_ring:block_size=65536:order=both 0 -1 * * *;alltoall ring 0 -1 * * *;"
     )
 
@@ -49,11 +49,11 @@ def test_call_sites() -> None:
         ("md.py:88", None),
         ("solver/my code.py:7", None),
     ]
-    assert "solver/my%20code.py:7" in found.text()
+    assert "solver/my%20code.py:7" in found.format_for_recorder()
 
 
 def test_random_and_native() -> None:
-    assert plan.read("random:12").text() == "random 12"
+    assert plan.read("random:12").format_for_recorder() == "random 12"
     assert plan.read("bcast=native").rules == (Rule("native", "bcast"),)
 
 
@@ -120,13 +120,13 @@ def test_plan_file(tmp_path: Path) -> None:
     assert found.rules[0].sizes == ((4, 4), (8, 16))
     assert found.rules[0].why.startswith("one process")
     assert [rule.site for rule in found.rules] == [None, "md.py:88", "md.py:95"]
-    assert found.text() == (
+    assert found.format_for_recorder() == (
         "allgatherv pipelined_ring:block_size=32768:blocks=equal 1024 1048576 4-4,8-16 * *;"
         "* ring 0 -1 * md.py:88 *;* ring 0 -1 * md.py:95 *;"
     )
     both = plan.read(f"{path},alltoall=ring")
     assert len(both.rules) == 4
-    assert plan.absolute(f"{path},alltoall=ring") == f"{path},alltoall=ring"
+    assert plan.make_absolute(f"{path},alltoall=ring") == f"{path},alltoall=ring"
 
 
 GOOD = {"operation": "alltoall", "algorithm": "ring"}
@@ -185,7 +185,7 @@ def test_files_that_are_no_plan(tmp_path: Path, text: str, wrong: str) -> None:
 def test_too_many_rules_are_refused() -> None:
     many = plan.Plan(tuple(Rule("ring", "alltoall") for _ in range(6000)))
     with pytest.raises(UsageError, match="too many for the environment"):
-        many.text()
+        many.format_for_recorder()
 
 
 def test_launcher_needs_no_numpy() -> None:
@@ -203,7 +203,7 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
         program = tmp_path / "loop"
         run([mpich.mpicc, "-g", "-O0", *flags, "-o", program, "deep/loop.c"], cwd=tmp_path)
         for site in ("loop.c:7", "deep/loop.c:7", f"{source}:7"):
-            found = site_offsets.located(plan.read(f"{site}=ring,alltoall=ring"), program)
+            found = site_offsets.locate_sites(plan.read(f"{site}=ring,alltoall=ring"), program)
             first, last = found.rules[0].ranges[0]
             assert 0x400 < first <= last < 0x4000
             assert found.rules[1].ranges == ()
@@ -212,10 +212,10 @@ def test_lines_of_a_compiled_program(mpich: Mpi, tmp_path: Path) -> None:
             ("roof.c:7", ".*loop contains no code of roof.c; its sources are .*loop.c"),
         ):
             with pytest.raises(UsageError, match=wrong):
-                site_offsets.located(plan.read(f"{site}=ring"), program)
+                site_offsets.locate_sites(plan.read(f"{site}=ring"), program)
     run(["strip", program], check=True)
     with pytest.raises(UsageError, match="compile it with -g"):
-        site_offsets.located(plan.read("loop.c:7=ring"), program)
+        site_offsets.locate_sites(plan.read("loop.c:7=ring"), program)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_plan_entries_equal_the_selected_algorithms(tmp_path: Path) -> None:
         lines("05", "kang", ["c.py:9 g"], 3, operation="allgather", bytes=4096),
         cut='{"kind": "key", "key": "06", "oper',
     )
-    found = from_selector.to_entries(
+    found = from_selector.make_entries(
         from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
     )
     assert [e["algorithm"] for e in found] == ["pipelined_ring", "ring", "dissemination", "kang"]
@@ -92,7 +92,7 @@ def test_a_library_algorithm_is_stored_by_name(won: str, tmp_path: Path) -> None
         lines("01", won, ["app.py:20 f"], operation="allreduce", bytes=65536),
         lines("02", "ring", ["app.py:30 f"], 5, operation="allreduce", bytes=1 << 20),
     )
-    found = from_selector.to_entries(
+    found = from_selector.make_entries(
         from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
     )
     path = tmp_path / "plan.json"
@@ -103,7 +103,7 @@ def test_a_library_algorithm_is_stored_by_name(won: str, tmp_path: Path) -> None
 def test_a_killed_job_s_last_choice_counts(tmp_path: Path) -> None:
     whole = lines("01", "ring", ["app.py:20 f"], operation="alltoall")
     folder = write(tmp_path / "t", whole[:-1], [], cut=whole[-1][:30])
-    (found,) = from_selector.to_entries(from_selector.read(folder), {})
+    (found,) = from_selector.make_entries(from_selector.read(folder), {})
     assert found["algorithm"] == "ring"
 
 

@@ -101,14 +101,14 @@ def test_size_classes_contain_their_sizes_and_are_adjacent() -> None:
 
 def works_of(folder: Path) -> list[Work]:
     """Return the works of a trace."""
-    return tasks.works(mpiprof.open(folder), 16)
+    return tasks.list_works(mpiprof.open(folder), 16)
 
 
 def test_works_of_a_trace(tmp_path: Path) -> None:
     found = works_of(tune_traces.one_sender(tmp_path / "t"))
     assert [w.operation for w in found] == ["allgatherv", "allreduce"]
     first = found[0]
-    assert first.sites == ("app.py:12",) and first.place == "app.py:12 step"
+    assert first.sites == ("app.py:12",) and first.label == "app.py:12 step"
     assert (first.size, first.remote_size, first.instances) == (RANKS, 0, 20)
     assert first.bytes == ((1 << 19) + 1, 1 << 20) and first.algorithm == "native"
     assert first.patterns[0].problem.counts == (MILLION, *[0] * (RANKS - 1))
@@ -155,7 +155,7 @@ def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
     (found,) = works_of(made.write(tmp_path / "t"))
     assert (found.size, found.remote_size, found.members) == (2, 4, 6)
     assert found.sites == ("/a/step.py:3", "/b/step.py:3") and found.bytes == (65, 128)
-    names = {c.name for c in candidates.candidates(found, make_uniform(1e4, 1))}
+    names = {c.name for c in candidates.list_candidates(found, make_uniform(1e4, 1))}
     assert "kang" in names and "ring" not in names
 
 
@@ -178,7 +178,7 @@ def test_the_last_joining_rank_is_most_often_last() -> None:
             *(0, "allreduce", (), "", 4, 0, (0, 1, 2, 3), (0, 1, 2, 3), None, "native", 4, 1.0),
             patterns,
         )
-        names = {c.name for c in candidates.candidates(made, make_uniform(1e4, 1))}
+        names = {c.name for c in candidates.list_candidates(made, make_uniform(1e4, 1))}
         return {name for name in names if name.startswith("late_last")}
 
     assert late(2, 2, 1, 2) == {"late_last:late=2"}
@@ -193,7 +193,7 @@ def test_candidates_are_the_applicable_algorithms() -> None:
         made = Work(
             0, operation, (), "", size, 0, ranks, places, None, "native", 1, 1.0, (pattern,)
         )
-        return {c.name for c in candidates.candidates(made, make_uniform(1e4, 1))}
+        return {c.name for c in candidates.list_candidates(made, make_uniform(1e4, 1))}
 
     assert "pair" in of("alltoall", 8, Problem(8, 64))
     assert not any(name.startswith("late_last") for name in of("reduce", 8, Problem(8, 64)))
@@ -213,7 +213,7 @@ def test_candidates_are_the_applicable_algorithms() -> None:
 def test_the_planted_best_is_found_with_its_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     machine = machine_of_table(trace.meta["machine"], "meta.json")
-    found = predict.predict(tasks.works(trace, 16), machine, 60, lambda: None)
+    found = predict.predict(tasks.list_works(trace, 16), machine, 60, lambda: None)
     total = float(trace.callsites["total_elapsed_ns"].sum())
     first, second = (judge(r, total) for r in found)
     assert first.base_ns == pytest.approx(35 / 8 * HOP - LATE_NS, rel=1e-4)
@@ -241,7 +241,7 @@ def test_verdicts() -> None:
     nan = float("nan")
     clear = outcome([10, 11, 10, 11], [5, 6, 5, 6], [20, 20, 20, 20])
     assert (clear.worth, clear.best) == ("yes", "t0") and clear.gain_ns == pytest.approx(5)
-    assert clear.saved(clear.gain_ns) == pytest.approx(5 * 100 * 4)
+    assert clear.total_saving(clear.gain_ns) == pytest.approx(5 * 100 * 4)
     assert outcome([10, 11, 10, 11], [9.9, 10.9, 9.9, 10.9]).worth == "no"
     assert outcome([10, 30, 10, 30], [9, 11, 30, 5]).worth == "doubtful"
     assert outcome([10.0], [5.0]).worth == "doubtful"  # one instance proves nothing
@@ -254,11 +254,11 @@ def test_verdicts() -> None:
 def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     fast = make_uniform(ALPHA / 100, BETA / 100)
-    found = predict.predict(tasks.works(trace, 16), fast, 60, lambda: None)
+    found = predict.predict(tasks.list_works(trace, 16), fast, 60, lambda: None)
     verdicts = [judge(r, 1.0) for r in found]
     assert verdicts[0].worth == result.DOUBTFUL
     assert verdicts[0].reason == model_error.UNKNOWN
-    assert result_rows.plan(verdicts, {}) == []
+    assert result_rows.make_plan_entries(verdicts, {}) == []
 
 
 def shares(kind: str, traces: int) -> tuple[float, float]:
@@ -300,25 +300,27 @@ def test_gains_of_an_accurate_model_are_advised(traces: int) -> None:
 def test_the_doubt_of_comparisons() -> None:
     """Student's t on the number of comparisons, less one if the library chose the algorithm."""
 
-    def call(size: int, time: float, recorded: str | None, **times: float) -> model_error.Compared:
-        return model_error.Compared((size,), recorded, time, times, dict.fromkeys(times, 1.0))
+    def call(
+        size: int, time: float, recorded: str | None, **times: float
+    ) -> model_error.Comparison:
+        return model_error.Comparison((size,), recorded, time, times, dict.fromkeys(times, 1.0))
 
     e = math.exp
-    assert model_error.doubt([call(1, 100, None, ring=100)]) == math.inf
-    one = model_error.doubt([call(1, 100 * e(0.1), "ring", ring=100)])
+    assert model_error.compute_doubt([call(1, 100, None, ring=100)]) == math.inf
+    one = model_error.compute_doubt([call(1, 100 * e(0.1), "ring", ring=100)])
     assert one == pytest.approx(e(6.3138 * 0.1), rel=1e-4)  # t(0.95, 1)
     both = [call(1, 100 * e(0.1), None, ring=100), call(2, 300, None, ring=300 * e(0.1))]
-    assert model_error.doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
+    assert model_error.compute_doubt(both) == pytest.approx(e(6.3138 * 0.02**0.5), rel=1e-4)
     again = [*both, call(2, 300, None, ring=300 * e(0.1))]  # the same size adds no information
-    assert model_error.doubt(again) == pytest.approx(model_error.doubt(both))
+    assert model_error.compute_doubt(again) == pytest.approx(model_error.compute_doubt(both))
     # One algorithm must explain all counts, not a different one for each.
     parted = [call(1, 100, None, a=100, b=400), call(2, 100, None, a=400, b=100)]
-    assert model_error.doubt(parted) > 1000
+    assert model_error.compute_doubt(parted) > 1000
 
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    found = predict.predict(tasks.works(trace, 16), make_uniform(1e4, 1), -1, lambda: None)
+    found = predict.predict(tasks.list_works(trace, 16), make_uniform(1e4, 1), -1, lambda: None)
     assert [r.trials for r in found] == [(), ()]
     assert judge(found[0], 1.0).reason == "not examined within the --budget"
 
@@ -327,12 +329,16 @@ def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
 
 
 def test_entries_fit_together(tmp_path: Path) -> None:
-    measured = plan_entries.origin("model", "MPICH 5.0.2", ["n1", "n0", "n1"], "2026-11-21")
+    measured = plan_entries.make_provenance(
+        "model", "MPICH 5.0.2", ["n1", "n0", "n1"], "2026-11-21"
+    )
 
     def one(first: int, last: int, sites: list[str], choice: str) -> plan_entries.Entry:
-        return plan_entries.entry("bcast", 8, (first, last), sites, choice, f"{first}", measured)
+        return plan_entries.make_entry(
+            "bcast", 8, (first, last), sites, choice, f"{first}", measured
+        )
 
-    found = plan_entries.fitting(
+    found = plan_entries.drop_overlaps(
         [
             one(65, 128, ["a.py:1"], "chain:block_size=64"),
             one(129, 256, ["a.py:1"], "chain:block_size=64"),  # continues where the first ends

@@ -19,7 +19,13 @@ from support.tune_traces import HOP, LATE_NS, MILLION, RANKS
 import mpiprof
 from mpiprof.__main__ import main
 from mpiprof.model.schedule import Problem
-from mpiprof.tune.replay.imposed_arrivals import NATIVE, Replayed, Shot, Task, halve
+from mpiprof.tune.replay.imposed_arrivals import (
+    NATIVE,
+    Measurement,
+    ReplayedTask,
+    Task,
+    drop_slower_half,
+)
 
 APP = """import numpy as np
 from mpi4py import MPI
@@ -189,12 +195,12 @@ def test_halving_retains_the_library_and_close_candidates() -> None:
     import numpy as np
 
     task = Task("bcast", (NATIVE, "a", "b", "c", "d"), (Problem(2, 8),), (), (0, 1))
-    r = Replayed(task, {}, list(task.choices))
+    r = ReplayedTask(task, {}, list(task.choices))
     for name, took in ((NATIVE, 90), ("a", 10), ("b", 10.5), ("c", 11), ("d", 14)):
-        shot = Shot(0, 0, np.zeros(2, np.int64), np.full(2, int(took * 1e6)), 0)
+        shot = Measurement(0, 0, np.zeros(2, np.int64), np.full(2, int(took * 1e6)), 0)
         r.shots[name] = [shot] * 4
-    halve(r)
-    assert r.alive == [NATIVE, "a", "b", "c"]
+    drop_slower_half(r)
+    assert r.remaining == [NATIVE, "a", "b", "c"]
 
 
 def test_calls_of_a_replay_are_right(mpi: Mpi) -> None:

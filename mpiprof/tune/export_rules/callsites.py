@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mpiprof.trace.trace import Trace
 from mpiprof.tune import tasks
-from mpiprof.tune.export_rules.cells import Call
+from mpiprof.tune.export_rules.cells import TraceCalls
 
 
-def calls(trace: Trace) -> list[Call]:
+def list_calls(trace: Trace) -> list[TraceCalls]:
     """Return the calls on intra-communicators, by call site and size class."""
     return [
-        Call(one.operation, one.size, one.bytes, one.sites, one.place)
-        for one in tasks.works(trace, 1)
+        TraceCalls(one.operation, one.size, one.bytes, one.sites, one.label)
+        for one in tasks.list_works(trace, 1)
         if not one.remote_size
     ]

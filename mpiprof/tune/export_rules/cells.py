@@ -9,9 +9,9 @@ from mpiprof.libraries import FAMILIES, LibraryAlgorithm, find_algorithms, find_
 from mpiprof.model.catalogue import Algorithm, applies_to_size, load_catalogue
 from mpiprof.tune.rules import NATIVE, STATIC, Rule
 
-LARGEST_ELEMENT = 16  # bytes of MPI's largest predefined type; the program's type is unknown
-MOST_SIZE = 4096  # of a communicator
-MOST_SEGMENT = (1 << 31) - 1  # libraries store it in an int
+MAX_ELEMENT_BYTES = 16  # bytes of MPI's largest predefined type; the program's type is unknown
+MAX_SIZE = 4096  # of a communicator
+MAX_SEGMENT_BYTES = (1 << 31) - 1  # libraries store it in an int
 NO_END = 1 << 62
 
 Span = tuple[int, int]  # first and last byte, as a plan counts them
@@ -29,10 +29,10 @@ class Cell:
     size: int
     first: int
     last: int
-    own: LibraryAlgorithm
+    algorithm: LibraryAlgorithm
     segment: int
-    where: str
-    what: str
+    source: str
+    request: str
 
     def covers(self, count: int) -> bool:
         """Return True if the byte count is within the cell's range."""
@@ -43,25 +43,25 @@ class Cell:
 class Refusal:
     """An entry that could not be exported: its location, request and sizes, and the reason."""
 
-    where: str
-    what: str
+    source: str
+    request: str
     sizes: tuple[int, ...]
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Call:
+class TraceCalls:
     """Calls of a trace; bytes is None if no member knows all of them, sites are as in plans."""
 
     operation: str
     size: int
     bytes: Span | None
     sites: tuple[str, ...]
-    place: str
+    label: str
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportRequest:
     """Input of an export.
 
     largest: number of processes of the job, 0 if unknown. calls: calls of a trace, None without a
@@ -71,7 +71,7 @@ class Asked:
     rules: Sequence[Rule]
     library: str
     largest: int = 0
-    calls: Sequence[Call] | None = None
+    calls: Sequence[TraceCalls] | None = None
     commutative: bool = False
 
 
@@ -85,21 +85,21 @@ class Refusals:
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str, str], list[int]] = {}
 
-    def add(self, where: str, what: str, why: str, size: int = 0) -> None:
+    def add(self, source: str, request: str, reason: str, size: int = 0) -> None:
         """Add a refusal; size 0 means all sizes."""
-        sizes = self._sizes.setdefault((where, what, why), [])
+        sizes = self._sizes.setdefault((source, request, reason), [])
         if size and size not in sizes:
             sizes.append(size)
 
-    def all(self) -> list[Refusal]:
+    def merged(self) -> list[Refusal]:
         """Return the refusals in order."""
         return [
-            Refusal(where, what, tuple(sizes), why)
-            for (where, what, why), sizes in self._sizes.items()
+            Refusal(source, request, tuple(sizes), reason)
+            for (source, request, reason), sizes in self._sizes.items()
         ]
 
 
-def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
+def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
     """Return cells without overlaps, and add the rules that cannot be exported to `refusals`.
 
     As in `run`, the first matching rule counts. If that rule cannot be exported, the calls stay
@@ -107,44 +107,46 @@ def cells(asked: Asked, refusals: Refusals) -> list[Cell]:
     """
     found: list[Cell] = []
     taken: dict[tuple[str, int], list[Span]] = {}
-    for rule in _by_operation(asked.rules):
+    for rule in _split_by_operation(request.rules):
         span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
-        if rule.algorithm != NATIVE and not _is_known(asked, rule):
+        if rule.algorithm != NATIVE and not _is_known(request, rule):
             why = f"names a call site at which the trace has no {rule.operation}"
-            refusals.add(rule.where, _what(rule), why)
+            refusals.add(rule.describe_source, _describe(rule), why)
             continue
-        for size in _sizes(asked, rule, refusals):
+        for size in _rule_sizes(request, rule, refusals):
             spans = taken.setdefault((str(rule.operation), size), [])
-            for part in list(_free(span, spans)):
+            for part in list(_free_spans(span, spans)):
                 spans.append(part)
                 try:
-                    found += _cell(asked, rule, size, part, refusals)
+                    found += _make_cell(request, rule, size, part, refusals)
                 except RefusedError as error:
-                    refusals.add(rule.where, _what(rule), str(error), size)
+                    refusals.add(rule.describe_source, _describe(rule), str(error), size)
     return sorted(found, key=lambda cell: (cell.operation, cell.size, cell.first))
 
 
-def _by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
+def _split_by_operation(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield the rules, one operation each, with rules for call sites first as in `run`."""
     for rule in sorted(rules, key=lambda r: r.site is None):
         operations = [rule.operation]
         if rule.operation is None:
-            operations = list(dict.fromkeys(a.operation for a in load_catalogue() if _has(a, rule)))
+            operations = list(
+                dict.fromkeys(a.operation for a in load_catalogue() if _has_algorithm(a, rule))
+            )
         for operation in operations:
             yield replace(rule, operation=operation, file=rule.file, entry=rule.entry)
 
 
-def _has(a: Algorithm, rule: Rule) -> bool:
+def _has_algorithm(a: Algorithm, rule: Rule) -> bool:
     """Return True if a rule without an operation applies to this algorithm's operation."""
     return a.name == rule.algorithm or rule.algorithm.startswith(NATIVE)
 
 
-def _what(rule: Rule) -> str:
+def _describe(rule: Rule) -> str:
     at = f" at {rule.site}" if rule.site else ""
     return f"{rule.operation}={rule.variant}{at}"
 
 
-def _free(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
+def _free_spans(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
     """Yield the free parts of a range."""
     first, last = span
     for begin, end in sorted(taken):
@@ -157,51 +159,61 @@ def _free(span: Span, taken: Sequence[Span]) -> Iterator[Span]:
         yield first, last
 
 
-def _sizes(asked: Asked, rule: Rule, refusals: Refusals) -> list[int]:
+def _rule_sizes(request: ExportRequest, rule: Rule, refusals: Refusals) -> list[int]:
     """Return the communicator sizes of a rule, as far as they are known."""
     sizes: set[int] = set()
     for first, last in rule.sizes or ((2, 1 << 30),):
-        end = last if last <= MOST_SIZE else asked.largest
+        end = last if last <= MAX_SIZE else request.largest
         if not end:
             why = "has no largest communicator: pass the number of ranks with -n"
-            refusals.add(rule.where, _what(rule), why)
-        sizes |= set(range(max(first, 2), min(end, MOST_SIZE) + 1))
+            refusals.add(rule.describe_source, _describe(rule), why)
+        sizes |= set(range(max(first, 2), min(end, MAX_SIZE) + 1))
     return sorted(sizes)
 
 
-def _cell(asked: Asked, rule: Rule, size: int, part: Span, refusals: Refusals) -> list[Cell]:
+def _make_cell(
+    request: ExportRequest, rule: Rule, size: int, part: Span, refusals: Refusals
+) -> list[Cell]:
     """Return a rule's cell, or [] if it leaves calls to the library; raises RefusedError."""
     operation = str(rule.operation)
     if rule.algorithm == NATIVE:
         return []
-    if rule.site is not None and not _is_called(asked, rule, size, part):
+    if rule.site is not None and not _is_called(request, rule, size, part):
         return []
     if not _applies(operation, rule, size):
         return []  # as in `run`
-    chosen = _own(asked, rule, size)
+    chosen = _library_algorithm(request, rule, size)
     if not chosen.runs_on(size):
         raise RefusedError(f"needs {chosen.describe_restrictions}")
-    if "commutes" in chosen.unchecked and not asked.commutative:
+    if "commutes" in chosen.unchecked and not request.commutative:
         raise RefusedError(
-            f"{FAMILIES[asked.library]} does not check whether the reduction commutes, so "
+            f"{FAMILIES[request.library]} does not check whether the reduction commutes, so "
             "other reductions would give wrong results: pass --commutative if all commute"
         )
-    least = LARGEST_ELEMENT * _least_elements(chosen, size)
-    cell = Cell(operation, size, *part, chosen, _segment(rule, chosen), rule.where, _what(rule))
+    least = MAX_ELEMENT_BYTES * _min_elements(chosen, size)
+    cell = Cell(
+        operation,
+        size,
+        *part,
+        chosen,
+        _segment_bytes(rule, chosen),
+        rule.describe_source,
+        _describe(rule),
+    )
     if part[0] >= least:
         return [cell]
     refusals.add(
-        rule.where,
-        cell.what,
+        rule.describe_source,
+        cell.request,
         f"requires {chosen.describe_restrictions}, which may not hold below {least} bytes",
         size,
     )
     return [replace(cell, first=least)] if least <= part[1] else []
 
 
-def _own(asked: Asked, rule: Rule, size: int) -> LibraryAlgorithm:
+def _library_algorithm(request: ExportRequest, rule: Rule, size: int) -> LibraryAlgorithm:
     operation = str(rule.operation)
-    library = FAMILIES[asked.library]
+    library = FAMILIES[request.library]
     if rule.algorithm == STATIC:
         raise RefusedError(
             "selects different algorithms from call to call: name one algorithm, and its bytes"
@@ -211,14 +223,14 @@ def _own(asked: Asked, rule: Rule, size: int) -> LibraryAlgorithm:
         if measured and library not in measured:
             raise RefusedError(f"is an algorithm of {measured}")
         name = rule.algorithm.partition(":")[2]
-        chosen = find_named(asked.library, operation, name)
+        chosen = find_named(request.library, operation, name)
         if chosen is None:
             known = (
-                ", ".join(one.name for one in find_algorithms(asked.library, operation)) or "none"
+                ", ".join(one.name for one in find_algorithms(request.library, operation)) or "none"
             )
             raise RefusedError(f"{library} has no such {operation} algorithm: it has {known}")
         return chosen
-    found = find_equal(asked.library, operation, rule.algorithm, size)
+    found = find_equal(request.library, operation, rule.algorithm, size)
     if found is None:
         raise RefusedError(f"{library} has no equivalent {operation} algorithm")
     return found
@@ -229,16 +241,16 @@ def _applies(operation: str, rule: Rule, size: int) -> bool:
     return not found or any(applies_to_size(a, size) for a in found if not a.intercommunicator)
 
 
-def _segment(rule: Rule, chosen: LibraryAlgorithm) -> int:
+def _segment_bytes(rule: Rule, chosen: LibraryAlgorithm) -> int:
     given = dict(rule.parameters).get("block_size")
     if given is None and chosen.name == "pipeline":
         raise RefusedError("has no block_size, and the default of mpiprof depends on the machine")
-    if int(given or 0) > MOST_SEGMENT:
-        raise RefusedError(f"has blocks of more than {MOST_SEGMENT} bytes")
+    if int(given or 0) > MAX_SEGMENT_BYTES:
+        raise RefusedError(f"has blocks of more than {MAX_SEGMENT_BYTES} bytes")
     return int(given or 0)
 
 
-def _least_elements(chosen: LibraryAlgorithm, size: int) -> int:
+def _min_elements(chosen: LibraryAlgorithm, size: int) -> int:
     if "elements" in chosen.requirements:
         return size
     return 1 << (size.bit_length() - 1) if "half_elements" in chosen.requirements else 0
@@ -247,41 +259,41 @@ def _least_elements(chosen: LibraryAlgorithm, size: int) -> int:
 # ---- call sites
 
 
-def _is_known(asked: Asked, rule: Rule) -> bool:
+def _is_known(request: ExportRequest, rule: Rule) -> bool:
     """Return True if a rule names no call site or one of the trace, or if there is no trace."""
     return (
-        asked.calls is None
+        request.calls is None
         or rule.site is None
         or any(
             call.operation == rule.operation
             and any(_is_site(rule.site, site) for site in call.sites)
-            for call in asked.calls
+            for call in request.calls
         )
     )
 
 
-def _is_called(asked: Asked, rule: Rule, size: int, part: Span) -> bool:
+def _is_called(request: ExportRequest, rule: Rule, size: int, part: Span) -> bool:
     """Return True if a rule's site has such calls; raises RefusedError if other sites have, too."""
-    if asked.calls is None:
+    if request.calls is None:
         raise RefusedError(
             "names a call site, which the library cannot distinguish: pass the TRACE to "
             "check that no other call site changes, or remove call_sites from the plan"
         )
     found = False
-    for call in asked.calls:
+    for call in request.calls:
         if (call.operation, call.size) != (rule.operation, size):
             continue
         span = call.bytes or (0, NO_END)
         inside = (max(span[0], part[0]), min(span[1], part[1]))
         if inside[0] > inside[1]:
             continue
-        if not any(_asks(other, rule, call, inside) for other in asked.rules):
-            raise RefusedError(f"would also change {call.operation} at {call.place}")
+        if not any(_requests_same(other, rule, call, inside) for other in request.rules):
+            raise RefusedError(f"would also change {call.operation} at {call.label}")
         found |= any(_is_site(str(rule.site), site) for site in call.sites)
     return found
 
 
-def _asks(other: Rule, rule: Rule, call: Call, inside: Span) -> bool:
+def _requests_same(other: Rule, rule: Rule, call: TraceCalls, inside: Span) -> bool:
     """Return True if a rule requests the same variant for a call, over a whole range of bytes."""
     last = NO_END if other.last_byte is None else other.last_byte
     return (

@@ -12,26 +12,26 @@ from collections.abc import Sequence
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import Cell, Refusals
 
-MOST_BYTES = (1 << 31) - 1
+MAX_BYTES = (1 << 31) - 1
 
 
-def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
+def expressible_cells(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
     """Return the cells that Intel MPI can express; add the others to `refusals`."""
-    kept = []
+    expressible = []
     for cell in cells:
-        if cell.first > MOST_BYTES:
-            refusals.add(cell.where, cell.what, f"begins above {MOST_BYTES} bytes", cell.size)
+        if cell.first > MAX_BYTES:
+            refusals.add(cell.source, cell.request, f"begins above {MAX_BYTES} bytes", cell.size)
         else:
-            kept.append(cell)
-    return kept
+            expressible.append(cell)
+    return expressible
 
 
-def environment(cells: Sequence[Cell]) -> dict[str, str]:
+def make_environment(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the variables for possible cells."""
     found: dict[str, list[str]] = {}
     for cell in cells:
-        last = min(cell.last, MOST_BYTES)
-        span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MOST_BYTES}"
-        condition = f"{cell.own.number}:{span}@{cell.size}-{cell.size}"
+        last = min(cell.last, MAX_BYTES)
+        span = f"{cell.first}-{last}" if OPERATIONS[cell.operation].sized else f"0-{MAX_BYTES}"
+        condition = f"{cell.algorithm.number}:{span}@{cell.size}-{cell.size}"
         found.setdefault(f"I_MPI_ADJUST_{cell.operation.upper()}", []).append(condition)
     return {name: ";".join(conditions) for name, conditions in found.items()}

@@ -25,7 +25,7 @@ from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals
 
 Tree = dict[str, Any]
-MOST = (1 << 31) - 2  # bytes; thresholds are of type int
+MAX_BYTES = (1 << 31) - 2  # bytes; thresholds are of type int
 # Measure of a choice by bytes, and whether it is a plan's bytes times the processes.
 MEASURES = {
     "allgather": ("total_msg_size", True),
@@ -35,7 +35,7 @@ MEASURES = {
     "reduce_scatter": ("total_msg_size", False),
     "reduce_scatter_block": ("total_msg_size", True),
 }
-LEFT = {
+UNSUPPORTED = {
     **dict.fromkeys(
         ("allreduce", "barrier", "bcast", "reduce"),
         (
@@ -47,15 +47,15 @@ LEFT = {
         ("gather", "gatherv", "scatter", "scatterv"), "MPICH always uses the same algorithm"
     ),
 }
-UNSAID = ("k_brucks", "recexch_doubling", "recexch_halving", "noncommutative")
-BEGIN = b'{"collective='
-LEAF = "algorithm=MPIR_{}_intra_{}"
+WITHOUT_PARAMETERS = ("k_brucks", "recexch_doubling", "recexch_halving", "noncommutative")
+TREE_BEGIN = b'{"collective='
+LEAF_FORMAT = "algorithm=MPIR_{}_intra_{}"
 
 
-def own_tree(library: Path) -> Tree:
+def read_compiled_tree(library: Path) -> Tree:
     """Return the tree that is compiled into a library; raises MpiprofError if there is none."""
     content = library.read_bytes()
-    for found in re.finditer(re.escape(BEGIN), content):
+    for found in re.finditer(re.escape(TREE_BEGIN), content):
         text = content[found.start() : content.index(b"\0", found.start())]
         if b'"algorithm=MPIR_Allgather_intra_' in text:
             tree: Tree = json.loads(text)
@@ -66,37 +66,37 @@ def own_tree(library: Path) -> Tree:
     )
 
 
-def possible(cells: Sequence[Cell], library: Path, refusals: Refusals) -> list[Cell]:
+def expressible_cells(cells: Sequence[Cell], library: Path, refusals: Refusals) -> list[Cell]:
     """Return the cells that a tree can express; add the others to `refusals`."""
     names = library.read_bytes()
-    kept = []
+    expressible = []
     for cell in cells:
-        why = _obstacle(cell, names)
+        why = _find_obstacle(cell, names)
         if why:
-            refusals.add(cell.where, cell.what, why, cell.size)
+            refusals.add(cell.source, cell.request, why, cell.size)
         else:
-            kept.append(cell)
-    return kept
+            expressible.append(cell)
+    return expressible
 
 
-def _obstacle(cell: Cell, names: bytes) -> str:
-    if cell.operation in LEFT:
-        return LEFT[cell.operation]
-    if f"\0{_leaf(cell)}\0".encode() not in names:
-        return f"this MPICH has no {_leaf(cell)}"
-    if cell.own.name in UNSAID or "in_place" in cell.own.requirements:
-        return f"{cell.own.name} requires more parameters than a plan contains"
-    first, last = _span(cell)
-    if first > MOST or MOST < last < NO_END:
-        return f"MPICH cannot distinguish sizes above {MOST} bytes"
+def _find_obstacle(cell: Cell, names: bytes) -> str:
+    if cell.operation in UNSUPPORTED:
+        return UNSUPPORTED[cell.operation]
+    if f"\0{_leaf_name(cell)}\0".encode() not in names:
+        return f"this MPICH has no {_leaf_name(cell)}"
+    if cell.algorithm.name in WITHOUT_PARAMETERS or "in_place" in cell.algorithm.requirements:
+        return f"{cell.algorithm.name} requires more parameters than a plan contains"
+    first, last = _counted_span(cell)
+    if first > MAX_BYTES or MAX_BYTES < last < NO_END:
+        return f"MPICH cannot distinguish sizes above {MAX_BYTES} bytes"
     return ""
 
 
-def _leaf(cell: Cell) -> str:
-    return LEAF.format(cell.operation.capitalize(), cell.own.name)
+def _leaf_name(cell: Cell) -> str:
+    return LEAF_FORMAT.format(cell.operation.capitalize(), cell.algorithm.name)
 
 
-def _span(cell: Cell) -> tuple[int, int]:
+def _counted_span(cell: Cell) -> tuple[int, int]:
     """Return a cell's byte range as the library counts it, with NO_END for an open end."""
     times = cell.size if MEASURES[cell.operation][1] else 1
     return cell.first * times, NO_END if cell.last == NO_END else cell.last * times
@@ -105,7 +105,7 @@ def _span(cell: Cell) -> tuple[int, int]:
 # ---- writing
 
 
-def merged(tree: Tree, cells: Sequence[Cell]) -> Tree:
+def merge_cells(tree: Tree, cells: Sequence[Cell]) -> Tree:
     """Return a tree that obeys the cells, and elsewhere selects as before."""
     by_operation: dict[str, dict[int, list[Cell]]] = {}
     for cell in cells:
@@ -117,57 +117,57 @@ def merged(tree: Tree, cells: Sequence[Cell]) -> Tree:
         before: Tree = {}
         for size in sorted(sizes):
             before.setdefault(f"comm_size<={size - 1}", intra)
-            before[f"comm_size<={size}"] = _of_size(answered(intra, size), sizes[size])
+            before[f"comm_size<={size}"] = _size_branches(resolve_size(intra, size), sizes[size])
         made[f"collective={operation}"] = branches | {
             "comm_type=intra": before | {"comm_size=any": intra}
         }
     return made
 
 
-def _of_size(intra: Tree, cells: Sequence[Cell]) -> Tree:
+def _size_branches(intra: Tree, cells: Sequence[Cell]) -> Tree:
     measure, _ = MEASURES[cells[0].operation]
     if not measure:
-        return _guarded(cells[0], intra)
+        return _guard_algorithm(cells[0], intra)
     made: Tree = {}
     for cell in cells:
-        first, last = _span(cell)
+        first, last = _counted_span(cell)
         if first:
             made.setdefault(f"{measure}<={first - 1}", intra)
-        made[f"{measure}={'any'}" if last == NO_END else f"{measure}<={last}"] = _guarded(
+        made[f"{measure}={'any'}" if last == NO_END else f"{measure}<={last}"] = _guard_algorithm(
             cell, intra
         )
     made.setdefault(f"{measure}=any", intra)
     return made
 
 
-def _guarded(cell: Cell, intra: Tree) -> Tree:
+def _guard_algorithm(cell: Cell, intra: Tree) -> Tree:
     """Return an algorithm behind branches that check its requirements."""
-    made: Tree = {_leaf(cell): {}}
-    if "commutes" in cell.own.requirements:
+    made: Tree = {_leaf_name(cell): {}}
+    if "commutes" in cell.algorithm.requirements:
         return {"is_commutative=yes": made, "is_commutative=no": intra}
-    if "not_in_place" in cell.own.requirements:
+    if "not_in_place" in cell.algorithm.requirements:
         return {"is_sendbuf_inplace=yes": intra, "is_sendbuf_inplace=no": made}
     return made
 
 
-def answered(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
+def resolve_size(tree: Tree, size: int, *, at_call: bool = False) -> Tree:
     """Return a tree for one communicator size, without any condition on the size.
 
     at_call: whether the tree is below a condition that is evaluated at each call.
     """
     made: Tree = {}
     for key, below in tree.items():
-        holds = _holds(key, size, at_call=at_call)
+        holds = _evaluate_size(key, size, at_call=at_call)
         if holds is None:
-            made[key] = answered(below, size, at_call=True)
+            made[key] = resolve_size(below, size, at_call=True)
         elif holds:
             # Earlier keys stay, because they are tried first. Later keys are never reached.
-            rest = answered(below, size, at_call=at_call)
+            rest = resolve_size(below, size, at_call=at_call)
             return made | {"comm_size=any": rest} if made else rest
     return made
 
 
-def _holds(key: str, size: int, *, at_call: bool) -> bool | None:
+def _evaluate_size(key: str, size: int, *, at_call: bool) -> bool | None:
     """Evaluate a condition on the communicator's size; returns None for other conditions."""
     if key in ("comm_size=any", "comm_size=pow2"):
         return key.endswith("any") or size & (size - 1) == 0
@@ -181,7 +181,7 @@ def _holds(key: str, size: int, *, at_call: bool) -> bool | None:
 
 
 @dataclass(frozen=True)
-class Asking:
+class TreeCall:
     """A call as the tree sees it; count: bytes as a plan counts them."""
 
     operation: str
@@ -191,25 +191,25 @@ class Asking:
     commutes: bool = True
 
 
-def decides(tree: Tree, asking: Asking) -> str:
+def find_leaf(tree: Tree, call: TreeCall) -> str:
     """Return the leaf for a call; raises MpiprofError if the library would end the job."""
-    node = _pruned(tree[f"collective={asking.operation}"], asking.size)
+    node = _descend_by_size(tree[f"collective={call.operation}"], call.size)
     while True:
         for key, below in node.items():
             if key.startswith("algorithm="):
                 return key
-            if _is_met(key, asking):
+            if _is_met(key, call):
                 node = below
                 break
         else:
-            raise MpiprofError(f"no branch for {asking}")
+            raise MpiprofError(f"no branch for {call}")
 
 
-def _pruned(node: Tree, size: int) -> Tree:
+def _descend_by_size(node: Tree, size: int) -> Tree:
     """Descend as far as the communicator alone decides."""
     while True:
         for key, below in node.items():
-            holds = _holds(key, size, at_call=False)
+            holds = _evaluate_size(key, size, at_call=False)
             if holds is None and key.startswith("comm_type="):
                 holds = key == "comm_type=intra"
             if holds is None:
@@ -221,24 +221,24 @@ def _pruned(node: Tree, size: int) -> Tree:
             raise MpiprofError(f"no branch for {size} processes")
 
 
-def _is_met(key: str, asking: Asking) -> bool:
-    of_size = _holds(key, asking.size, at_call=True)
+def _is_met(key: str, call: TreeCall) -> bool:
+    of_size = _evaluate_size(key, call.size, at_call=True)
     if of_size is not None or key.endswith("=any"):
         return of_size is not False
     name, sign, value = re.fullmatch(r"(\w+)(<=|<|=)(\w+)", key).groups()  # type: ignore[union-attr]
     if sign == "=":
-        facts = {"is_commutative": asking.commutes, "is_sendbuf_inplace": asking.in_place}
+        facts = {"is_commutative": call.commutes, "is_sendbuf_inplace": call.in_place}
         facts["is_block_regular"] = True
         if name not in facts:
             raise MpiprofError(f"{key} is not known")
         return facts[name] == (value == "yes")
-    if name != MEASURES[asking.operation][0]:
-        raise MpiprofError(f"{key} does not apply to {asking.operation}")
-    count = asking.count * (asking.size if MEASURES[asking.operation][1] else 1)
+    if name != MEASURES[call.operation][0]:
+        raise MpiprofError(f"{key} does not apply to {call.operation}")
+    count = call.count * (call.size if MEASURES[call.operation][1] else 1)
     return count <= int(value) if sign == "<=" else count < int(value)
 
 
-def differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[str]:
+def find_differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[str]:
     """Yield each call for which the changed tree disobeys the cells, or else the old tree."""
     for key in {*tree, *changed}:
         if key.removeprefix("collective=") not in MEASURES and tree.get(key) != changed.get(key):
@@ -251,25 +251,25 @@ def differences(tree: Tree, changed: Tree, cells: Sequence[Cell]) -> Iterator[st
         there = [cell for cell in cells if cell.operation == operation]
         near = {7, 8, 9, *(size + step for c in there for size in [c.size] for step in (-1, 0, 1))}
         for size in sorted(near - {0, 1}):
-            for count in _edges(tree[f"collective={operation}"], there, size if times else 1):
+            for count in _edge_counts(tree[f"collective={operation}"], there, size if times else 1):
                 for in_place, commutes in ((False, True), (True, True), (False, False)):
-                    asking = Asking(operation, size, count, in_place, commutes)
-                    if decides(changed, asking) != _expected(tree, there, asking):
-                        yield str(asking)
+                    call = TreeCall(operation, size, count, in_place, commutes)
+                    if find_leaf(changed, call) != _expected_leaf(tree, there, call):
+                        yield str(call)
 
 
-def _expected(tree: Tree, cells: Sequence[Cell], asking: Asking) -> str:
+def _expected_leaf(tree: Tree, cells: Sequence[Cell], call: TreeCall) -> str:
     for cell in cells:
-        if cell.size == asking.size and cell.covers(asking.count):
-            if asking.in_place and "not_in_place" in cell.own.requirements:
+        if cell.size == call.size and cell.covers(call.count):
+            if call.in_place and "not_in_place" in cell.algorithm.requirements:
                 break
-            if not asking.commutes and "commutes" in cell.own.requirements:
+            if not call.commutes and "commutes" in cell.algorithm.requirements:
                 break
-            return _leaf(cell)
-    return decides(tree, asking)
+            return _leaf_name(cell)
+    return find_leaf(tree, call)
 
 
-def _edges(tree: Tree, cells: Sequence[Cell], times: int) -> list[int]:
+def _edge_counts(tree: Tree, cells: Sequence[Cell], times: int) -> list[int]:
     """Return byte counts, in a plan's measure, near the ends of cells and of the tree's ranges."""
     if cells and not OPERATIONS[cells[0].operation].sized:
         return [0]

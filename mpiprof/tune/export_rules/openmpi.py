@@ -18,7 +18,7 @@ from mpiprof.errors import MpiprofError
 from mpiprof.operations import OPERATIONS
 from mpiprof.tune.export_rules.cells import NO_END, Cell, Refusals, RefusedError
 
-NUMBERS = {
+OPERATION_NUMBERS = {
     "allgather": 0,
     "allgatherv": 1,
     "allreduce": 2,
@@ -32,12 +32,12 @@ NUMBERS = {
     "reduce_scatter_block": 13,
     "scatter": 15,
 }
-MOST_NUMBER = 21  # of an operation
-MEAN = ("allgatherv",)  # all bytes divided by the processes
+MAX_OPERATION_NUMBER = 21  # of an operation
+COUNTED_AS_MEAN = ("allgatherv",)  # all bytes divided by the processes
 # A block's bytes times the processes.
-TIMES = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
+COUNTED_TIMES_SIZE = ("allgather", "alltoall", "gather", "scatter", "reduce_scatter_block")
 # Some of the library's algorithms consist of other operations, which obey their rules too.
-INSIDE = {
+CALLED_INSIDE = {
     "allgather": ("gather", "bcast"),
     "allgatherv": ("bcast",),
     "allreduce": ("reduce", "bcast"),
@@ -46,11 +46,11 @@ INSIDE = {
 }
 # Members do not see the same size: on the root, or on all other ranks, it comes from an argument
 # that is not significant there.
-UNEVEN = ("gather", "scatter")
+UNEVEN_OPERATIONS = ("gather", "scatter")
 
 
 @dataclass(frozen=True)
-class Line:
+class RuleLine:
     """An algorithm, or 0 for the library's choice, from so many library-counted bytes on."""
 
     first: int
@@ -59,91 +59,94 @@ class Line:
     segment: int
 
 
-Sizes = tuple[tuple[int, tuple[Line, ...]], ...]
+Sizes = tuple[tuple[int, tuple[RuleLine, ...]], ...]
 Rules = dict[int, Sizes]
-FREE = Line(0, 0, 0, 0)
+LIBRARY_CHOICE = RuleLine(0, 0, 0, 0)
 
 
-def possible(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
+def expressible_cells(cells: Sequence[Cell], refusals: Refusals) -> list[Cell]:
     """Return the cells that a rules file can express; add the others to `refusals`."""
-    return [cell for cell in cells if _is_possible(cell, refusals)]
+    return [cell for cell in cells if _is_expressible(cell, refusals)]
 
 
-def _is_possible(cell: Cell, refusals: Refusals) -> bool:
+def _is_expressible(cell: Cell, refusals: Refusals) -> bool:
     try:
-        _lines(cell)
+        _cell_lines(cell)
     except RefusedError as error:
-        refusals.add(cell.where, cell.what, str(error), cell.size)
+        refusals.add(cell.source, cell.request, str(error), cell.size)
         return False
     return True
 
 
-def write(cells: Sequence[Cell]) -> str:
+def format_rules(cells: Sequence[Cell]) -> str:
     """Return the file for possible cells without overlaps."""
-    found: dict[str, dict[int, list[Line]]] = {}
+    found: dict[str, dict[int, list[RuleLine]]] = {}
     for cell in cells:
         sizes = found.setdefault(cell.operation, {})
-        sizes.setdefault(cell.size, []).extend(_lines(cell))
+        sizes.setdefault(cell.size, []).extend(_cell_lines(cell))
     text = ["# Open MPI: coll_tuned_dynamic_rules_filename", f"{len(found)} # operations"]
     for operation, of_sizes in found.items():
-        table = _guarded({size: _joined(lines) for size, lines in of_sizes.items()})
-        text += [f"{NUMBERS[operation]} # {operation}", f"{len(table)} # sizes of communicators"]
+        table = _guard_sizes({size: _join_lines(lines) for size, lines in of_sizes.items()})
+        text += [
+            f"{OPERATION_NUMBERS[operation]} # {operation}",
+            f"{len(table)} # sizes of communicators",
+        ]
         for size, lines in table:
             text += [f"{size} {len(lines)} # processes, lines"]
             text += [f"{x.first} {x.algorithm} {x.fan} {x.segment}" for x in lines]
     return "\n".join(text) + "\n"
 
 
-def counted(operation: str, size: int, count: int) -> int:
+def library_bytes(operation: str, size: int, count: int) -> int:
     """Convert the bytes of a plan to the library's count."""
     if not OPERATIONS[operation].sized:
         return 0
-    if operation in MEAN:
+    if operation in COUNTED_AS_MEAN:
         return count // size
-    return count * size if operation in TIMES else count
+    return count * size if operation in COUNTED_TIMES_SIZE else count
 
 
-def _lines(cell: Cell) -> list[Line]:
+def _cell_lines(cell: Cell) -> list[RuleLine]:
     """Return a cell's first line, and the line that ends it."""
     size, whole = cell.size, cell.first == 0 and cell.last == NO_END
-    if cell.operation in UNEVEN and not whole:
+    if cell.operation in UNEVEN_OPERATIONS and not whole:
         raise RefusedError(
             "its members could choose different algorithms, because Open MPI reads the "
             "bytes from an argument that is not significant on all members: only a rule "
             "for all sizes can be exported"
         )
     first, end = cell.first, cell.last + 1
-    if cell.operation in MEAN:
+    if cell.operation in COUNTED_AS_MEAN:
         first, end = -(-first // size), end // size
-    elif cell.operation in TIMES:
+    elif cell.operation in COUNTED_TIMES_SIZE:
         # A call in place counts as many bytes as its unused arguments have, mostly 0.
         first, end = max(first, 0 if whole else 1) * size, cell.last * size + 1
     if first >= end:
         raise RefusedError(
             f"Open MPI cannot distinguish {cell.first} to {cell.last} bytes from other sizes"
         )
-    made = [Line(first, cell.own.number or 0, 0, cell.segment)]
-    return made if cell.last == NO_END else [*made, Line(end, 0, 0, 0)]
+    made = [RuleLine(first, cell.algorithm.number or 0, 0, cell.segment)]
+    return made if cell.last == NO_END else [*made, RuleLine(end, 0, 0, 0)]
 
 
-def _joined(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _join_lines(lines: Sequence[RuleLine]) -> tuple[RuleLine, ...]:
     """Return the lines in order from 0 bytes on; a begin replaces an end at the same bytes."""
-    found = {0: FREE}
+    found = {0: LIBRARY_CHOICE}
     for line in sorted(lines, key=lambda x: (x.first, x.algorithm)):
         found[line.first] = line
     return tuple(found.values())
 
 
-def _guarded(sizes: dict[int, tuple[Line, ...]]) -> Sizes:
+def _guard_sizes(sizes: dict[int, tuple[RuleLine, ...]]) -> Sizes:
     """Return the lines of all sizes, with the library's choice below, between and above them."""
     guards = {0, *(size + 1 for size in sizes)}
-    return tuple(sorted((dict.fromkeys(guards, (FREE,)) | sizes).items()))
+    return tuple(sorted((dict.fromkeys(guards, (LIBRARY_CHOICE,)) | sizes).items()))
 
 
 # ---- reading back
 
 
-def read(text: str) -> Rules:
+def parse_rules(text: str) -> Rules:
     """Return the rules of a file; raises MpiprofError if the library would ignore the file."""
     words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
     if words and words[0].startswith("rule-file-version-"):
@@ -157,19 +160,21 @@ def read(text: str) -> Rules:
         return int(word)
 
     found: Rules = {}
-    for _ in range(number("the number of operations", MOST_NUMBER + 1)):
-        operation = number("an operation", MOST_NUMBER)
+    for _ in range(number("the number of operations", MAX_OPERATION_NUMBER + 1)):
+        operation = number("an operation", MAX_OPERATION_NUMBER)
         sizes = []
         for _ in range(number("a number of sizes")):
             size = number("a size")
             lines = tuple(
-                Line(*(number(what) for what in ("bytes", "an algorithm", "a fan", "a segment")))
+                RuleLine(
+                    *(number(what) for what in ("bytes", "an algorithm", "a fan", "a segment"))
+                )
                 for _ in range(number("a number of lines"))
             )
-            if not lines or lines[0].first or not _ascend([line.first for line in lines]):
+            if not lines or lines[0].first or not _is_ascending([line.first for line in lines]):
                 raise MpiprofError(f"operation {operation}, size {size}: bytes must ascend from 0")
             sizes.append((size, lines))
-        if not _ascend([size for size, _ in sizes]):
+        if not _is_ascending([size for size, _ in sizes]):
             raise MpiprofError(f"operation {operation}: sizes must ascend")
         found[operation] = tuple(sizes)
     if next(numbers, None) is not None:
@@ -177,50 +182,52 @@ def read(text: str) -> Rules:
     return found
 
 
-def _ascend(numbers: Sequence[int]) -> bool:
+def _is_ascending(numbers: Sequence[int]) -> bool:
     return all(a < b for a, b in pairwise(numbers))
 
 
-def fires(rules: Rules, operation: str, size: int, count: int) -> Line:
+def find_rule(rules: Rules, operation: str, size: int, count: int) -> RuleLine:
     """Return the rule that the library applies to a call of so many bytes, in its own count."""
-    sizes = rules.get(NUMBERS[operation], ())
+    sizes = rules.get(OPERATION_NUMBERS[operation], ())
     if not sizes:
-        return FREE
+        return LIBRARY_CHOICE
     lines = next((x for s, x in reversed(sizes) if s <= size), sizes[0][1])
     return next((x for x in reversed(lines) if x.first <= count), lines[0])
 
 
-def differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
+def find_differences(rules: Rules, cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the calls, at all edges, for which a file's rule differs from the cells."""
     sizes = {2} | {near for cell in cells for near in (cell.size - 1, cell.size, cell.size + 1)}
-    for operation, number in NUMBERS.items():
+    for operation, number in OPERATION_NUMBERS.items():
         lines = [line.first for _, several in rules.get(number, ()) for line in several]
         there = [cell for cell in cells if cell.operation == operation]
         for size in sorted(sizes - {0, 1}):
             here = [cell for cell in there if cell.size == size]
-            for count in _edges(operation, there, lines, size):
-                line = fires(rules, operation, size, counted(operation, size, count))
+            for count in _edge_counts(operation, there, lines, size):
+                line = find_rule(rules, operation, size, library_bytes(operation, size, count))
                 cell = next((c for c in here if c.covers(count)), None)
-                if not _agree(line, cell, count):
+                if not _agrees(line, cell, count):
                     yield f"{operation} on {size} processes, {count} bytes: {line}"
 
 
-def _edges(operation: str, cells: Sequence[Cell], lines: Sequence[int], size: int) -> list[int]:
+def _edge_counts(
+    operation: str, cells: Sequence[Cell], lines: Sequence[int], size: int
+) -> list[int]:
     """Return byte counts, in a plan's measure, near the ends of cells and of a file's lines."""
-    scale = size if operation in MEAN else 1
-    over = size if operation in TIMES else 1
+    scale = size if operation in COUNTED_AS_MEAN else 1
+    over = size if operation in COUNTED_TIMES_SIZE else 1
     ends = {0, NO_END, *(end for cell in cells for end in (cell.first, cell.last))}
     ends |= {first * scale // over for first in lines}
     near = {end + step for end in ends for step in (-size, -1, 0, 1, size)}
     return sorted(count for count in near if 0 <= count <= NO_END)
 
 
-def _agree(line: Line, cell: Cell | None, count: int) -> bool:
+def _agrees(line: RuleLine, cell: Cell | None, count: int) -> bool:
     if cell is None:
         return line.algorithm == 0
     if line.algorithm == 0:
         # The library's resolution is one byte per process.
         near = (count - cell.size, count + cell.size)
-        edge = cell.operation in MEAN and not all(cell.covers(n) for n in near)
-        return edge or (cell.operation in TIMES and count == 0)
-    return (line.algorithm, line.segment) == (cell.own.number, cell.segment)
+        edge = cell.operation in COUNTED_AS_MEAN and not all(cell.covers(n) for n in near)
+        return edge or (cell.operation in COUNTED_TIMES_SIZE and count == 0)
+    return (line.algorithm, line.segment) == (cell.algorithm.number, cell.segment)

@@ -16,30 +16,38 @@ from mpiprof.libraries.table import INTEL, MPICH, OPENMPI
 from mpiprof.operations import OPERATIONS
 from mpiprof.trace.trace import Trace
 from mpiprof.tune.export_rules import callsites, intel, mpich, openmpi
-from mpiprof.tune.export_rules.cells import NO_END, Asked, Call, Cell, Refusal, Refusals, cells
-from mpiprof.tune.plan import entry_rules, file_rules
+from mpiprof.tune.export_rules.cells import (
+    NO_END,
+    Cell,
+    ExportRequest,
+    Refusal,
+    Refusals,
+    TraceCalls,
+    make_cells,
+)
+from mpiprof.tune.plan import make_entry_rules, read_file_rules
 from mpiprof.tune.plan_entries import Entry
 from mpiprof.tune.rules import Rule
 
-Handed = dict[str, Any]  # see `as_data`
+ExportData = dict[str, Any]  # see `as_data`
 
-HAN = (
+HAN_NOTE = (
     "Over several nodes Open MPI's component han decides before these rules are read. "
     "OMPI_MCA_coll=^han turns it off, for all operations."
 )
-IN_PLACE = (
+IN_PLACE_NOTE = (
     "For an allgather or alltoall in place Open MPI takes the size from arguments that MPI "
     "ignores: a rule by bytes may miss it."
 )
-COUNTED = (
+MONITORING_NOTE = (
     "A job with OMPI_MCA_pml_monitoring_enable=1 OMPI_MCA_pml_monitoring_enable_output=3 "
     "OMPI_MCA_pml_monitoring_filename=messages writes messages.RANK.prof: how many messages and "
     "bytes went to each rank."
 )
-SUMMARY = (
+SUMMARY_NOTE = (
     "A job with MPIR_CVAR_DEBUG_SUMMARY=1 prints when it begins which file its choices are from."
 )
-UNTESTED = (
+UNTESTED_NOTE = (
     "Untested: written by the reference of Intel MPI 2019 and 2020, as it can't be run here. "
     "I_MPI_DEBUG=4 prints the settings that the library has taken."
 )
@@ -55,7 +63,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Handover:
+class Export:
     """Result of an export.
 
     text: content of the file.
@@ -73,7 +81,7 @@ class Handover:
     check: str
 
 
-def hand_over(asked: Asked, path: Path, libmpi: Path | None = None) -> Handover:
+def export_rules(request: ExportRequest, path: Path, libmpi: Path | None = None) -> Export:
     """Return the export to a file at `path`.
 
     Raises MpiprofError if the file would do anything else.
@@ -81,35 +89,35 @@ def hand_over(asked: Asked, path: Path, libmpi: Path | None = None) -> Handover:
     libmpi: the MPICH with the original selection tree, by default that of this Python.
     """
     refusals = Refusals()
-    found = cells(asked, refusals)
-    if asked.library == INTEL:
-        return _to_intel(found, refusals)
-    if asked.library == MPICH:
-        return _to_mpich(found, refusals, path, libmpi or own_mpich())
-    return _to_openmpi(found, refusals, path)
+    found = make_cells(request, refusals)
+    if request.library == INTEL:
+        return _export_to_intel(found, refusals)
+    if request.library == MPICH:
+        return _export_to_mpich(found, refusals, path, libmpi or installed_mpich())
+    return _export_to_openmpi(found, refusals, path)
 
 
-def _to_intel(found: Sequence[Cell], refusals: Refusals) -> Handover:
-    kept = intel.possible(found, refusals)
-    variables = intel.environment(kept)
+def _export_to_intel(found: Sequence[Cell], refusals: Refusals) -> Export:
+    cells = intel.expressible_cells(found, refusals)
+    variables = intel.make_environment(cells)
     text = "".join(f'export {name}="{value}"\n' for name, value in variables.items())
-    return Handover(INTEL, kept, refusals.all(), text, variables, [], UNTESTED)
+    return Export(INTEL, cells, refusals.merged(), text, variables, [], UNTESTED_NOTE)
 
 
-def _to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path) -> Handover:
-    tree = mpich.own_tree(libmpi)
-    kept = mpich.possible(found, libmpi, refusals)
-    text = json.dumps(mpich.merged(tree, kept), indent=1) + "\n"
-    for difference in mpich.differences(tree, json.loads(text), kept):
+def _export_to_mpich(found: Sequence[Cell], refusals: Refusals, path: Path, libmpi: Path) -> Export:
+    tree = mpich.read_compiled_tree(libmpi)
+    cells = mpich.expressible_cells(found, libmpi, refusals)
+    text = json.dumps(mpich.merge_cells(tree, cells), indent=1) + "\n"
+    for difference in mpich.find_differences(tree, json.loads(text), cells):
         raise MpiprofError(
             f"{path} is not written, because its choice would differ for {difference}"
         )
     variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(path.absolute())}
     notes = [f"Valid only for this MPICH ({libmpi}): an MPICH with another tree may abort the job."]
-    return Handover(MPICH, kept, refusals.all(), text, variables, notes, SUMMARY)
+    return Export(MPICH, cells, refusals.merged(), text, variables, notes, SUMMARY_NOTE)
 
 
-def own_mpich() -> Path:
+def installed_mpich() -> Path:
     """Return the MPICH of this Python; raises UsageError if it has another MPI."""
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
     if mpi is None or mpi.abi != "mpich" or mpi.library is None:
@@ -121,10 +129,10 @@ def own_mpich() -> Path:
     return mpi.library
 
 
-def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handover:
-    kept = openmpi.possible(found, refusals)
-    text = openmpi.write(kept)
-    for difference in openmpi.differences(openmpi.read(text), kept):
+def _export_to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Export:
+    cells = openmpi.expressible_cells(found, refusals)
+    text = openmpi.format_rules(cells)
+    for difference in openmpi.find_differences(openmpi.parse_rules(text), cells):
         raise MpiprofError(
             f"{path} is not written, because its choice would differ for {difference}"
         )
@@ -132,46 +140,46 @@ def _to_openmpi(found: Sequence[Cell], refusals: Refusals, path: Path) -> Handov
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
     }
-    operations = {cell.operation for cell in kept}
-    notes = [HAN, *([IN_PLACE] if operations & {"allgather", "alltoall"} else [])]
-    for ruled in sorted(operations):
-        around = [name for name, inside in openmpi.INSIDE.items() if ruled in inside]
+    operations = {cell.operation for cell in cells}
+    notes = [HAN_NOTE, *([IN_PLACE_NOTE] if operations & {"allgather", "alltoall"} else [])]
+    for with_rules in sorted(operations):
+        around = [name for name, inside in openmpi.CALLED_INSIDE.items() if with_rules in inside]
         if around:
             notes.append(
                 f"Open MPI may run {' or '.join(around)} as several operations. If "
-                f"{ruled} is one of them, its rule applies there as well."
+                f"{with_rules} is one of them, its rule applies there as well."
             )
-    return Handover(OPENMPI, kept, refusals.all(), text, variables, notes, COUNTED)
+    return Export(OPENMPI, cells, refusals.merged(), text, variables, notes, MONITORING_NOTE)
 
 
-def of_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> Handed:
+def export_plan(plan: Path, target: Target, trace: Trace | None, ranks: int | None) -> ExportData:
     """Export a plan file; a trace supplies the calls at its call sites."""
     largest = ranks or (0 if trace is None else trace.ranks)
-    calls = None if trace is None else callsites.calls(trace)
-    return _written(file_rules(plan, None), target, largest, calls)
+    calls = None if trace is None else callsites.list_calls(trace)
+    return _write_export(read_file_rules(plan, None), target, largest, calls)
 
 
-def of_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> Handed:
+def export_entries(entries: Sequence[Entry], target: Target, trace: Trace) -> ExportData:
     """Export the entries that were found in a trace."""
     rules = [
         replace(rule, file="the plan", entry=number)
         for number, entry in enumerate(entries, 1)
-        for rule in entry_rules(f"entry {number}", entry)
+        for rule in make_entry_rules(f"entry {number}", entry)
     ]
-    return _written(rules, target, trace.ranks, callsites.calls(trace))
+    return _write_export(rules, target, trace.ranks, callsites.list_calls(trace))
 
 
-def _written(
-    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[Call] | None
-) -> Handed:
-    asked = Asked(rules, target.library, largest, calls, target.commutative)
-    done = hand_over(asked, target.path)
+def _write_export(
+    rules: Sequence[Rule], target: Target, largest: int, calls: Sequence[TraceCalls] | None
+) -> ExportData:
+    request = ExportRequest(rules, target.library, largest, calls, target.commutative)
+    done = export_rules(request, target.path)
     if done.cells:
         write_text(target.path, done.text)
     return as_data(done, target.path)
 
 
-def as_data(done: Handover, path: Path) -> Handed:
+def as_data(done: Export, path: Path) -> ExportData:
     """Return an export as plain values, with cells of several sizes merged.
 
     written: None if nothing could be exported. bytes: first and last byte, or None if no choice
@@ -179,7 +187,9 @@ def as_data(done: Handover, path: Path) -> Handed:
     """
     together: dict[tuple[Any, ...], list[int]] = {}
     for c in done.cells:
-        together.setdefault((c.operation, c.own, c.first, c.last, c.segment), []).append(c.size)
+        together.setdefault((c.operation, c.algorithm, c.first, c.last, c.segment), []).append(
+            c.size
+        )
     return {
         "to": done.library,
         "path": str(path),
@@ -188,7 +198,7 @@ def as_data(done: Handover, path: Path) -> Handed:
             {
                 "operation": operation,
                 "sizes": sizes,
-                "bytes": _span(operation, first, last),
+                "bytes": _format_span(operation, first, last),
                 "algorithm": chosen.name,
                 "number": chosen.number,
                 "segment": segment or None,
@@ -198,7 +208,7 @@ def as_data(done: Handover, path: Path) -> Handed:
             for (operation, chosen, first, last, segment), sizes in together.items()
         ],
         "refused": [
-            {"where": r.where, "what": r.what, "sizes": list(r.sizes), "why": r.why}
+            {"where": r.source, "what": r.request, "sizes": list(r.sizes), "why": r.reason}
             for r in done.refusals
         ],
         "environment": dict(done.environment),
@@ -207,7 +217,7 @@ def as_data(done: Handover, path: Path) -> Handed:
     }
 
 
-def _span(operation: str, first: int, last: int) -> list[int | None] | None:
+def _format_span(operation: str, first: int, last: int) -> list[int | None] | None:
     if not OPERATIONS[operation].sized:
         return None
     return [first, None if last == NO_END else last]

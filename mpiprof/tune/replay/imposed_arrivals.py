@@ -29,11 +29,11 @@ from mpiprof.model.schedule import Problem
 
 Int = NDArray[np.int64]
 NATIVE = "native"
-NEAR_NS = 50_000
-LEAST_LAPS = 4  # laps that must fit into the budget
-MOST_LAPS = 40
+MAX_ERROR_NS = 50_000
+MIN_LAPS = 4  # laps that must fit into the budget
+MAX_LAPS = 40
 HALVE_AFTER = (4, 8, 16)  # laps
-FACTOR = 1.5  # candidates with scores above this multiple of the best score are dropped
+NEAR_BEST_FACTOR = 1.5  # candidates with scores above this multiple of the best score are dropped
 PR_SET_TIMERSLACK = 29
 SPIN_NS = 100_000
 
@@ -53,21 +53,21 @@ class Task:
     ranks: tuple[int, ...]
 
     @property
-    def members(self) -> str:
+    def member_key(self) -> str:
         """Key of the task's communicator in `Ranks.made`."""
         p = self.problems[0]
         if p.remote_size:
             return f"{p.size}+{p.remote_size}"
         return "ranks " + ",".join(map(str, self.ranks))
 
-    def score(self, shot: Shot) -> float:
+    def score_shot(self, shot: Measurement) -> float:
         """Return the score of one instance in ns."""
         problem = self.problems[shot.pattern]
         return float(score_instances(self.operation, shot.arrivals, shot.exits, problem))
 
 
 @dataclass(frozen=True)
-class Shot:
+class Measurement:
     """One measured instance: its pattern, arrivals and exits (joint clock) by member.
 
     error_ns: largest deviation of an arrival from its target.
@@ -81,17 +81,17 @@ class Shot:
 
 
 @dataclass
-class Replayed:
-    """Measurements of a task; `alive`: the remaining choices, which ran correctly."""
+class ReplayedTask:
+    """Measurements of a task; `remaining`: the remaining choices, which ran correctly."""
 
     task: Task
-    shots: dict[str, list[Shot]] = field(default_factory=dict)
-    alive: list[str] = field(default_factory=list)
+    shots: dict[str, list[Measurement]] = field(default_factory=dict)
+    remaining: list[str] = field(default_factory=list)
     cost_s: float = 0.0
 
-    def score(self, choice: str) -> float:
+    def mean_score(self, choice: str) -> float:
         """Return the mean score of a choice in ns."""
-        found = [self.task.score(shot) for shot in self.shots.get(choice, [])]
+        found = [self.task.score_shot(shot) for shot in self.shots.get(choice, [])]
         return float(np.mean(found)) if found else float("inf")
 
 
@@ -99,14 +99,14 @@ class Replayed:
 class Outcome:
     """All measurements and their environment: for each task, its shots by choice."""
 
-    replayed: list[Replayed]
+    replayed: list[ReplayedTask]
     mpi: str
     hosts: list[str]
     ranks: int
     clock_error_ns: int
     laps: int
 
-    def errors(self) -> Int:
+    def arrival_errors(self) -> Int:
         """Return the arrival error of each instance in ns."""
         every = [s.error_ns for r in self.replayed for shots in r.shots.values() for s in shots]
         return np.array(every, np.int64)
@@ -115,21 +115,21 @@ class Outcome:
 # ---- on each rank
 
 
-def prepare(ranks: Ranks, tasks: Sequence[Task]) -> None:
+def prepare_ranks(ranks: Ranks, tasks: Sequence[Task]) -> None:
     """Create the communicators of all tasks, and set the timer slack of sleeping ranks to 1 ns."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     undefined = import_mpi().UNDEFINED
     for task in tasks:
         if task.problems[0].remote_size:
-            ranks.communicator(task.members)
-        elif task.members not in ranks.communicators:
+            ranks.communicator(task.member_key)
+        elif task.member_key not in ranks.communicators:
             inside = ranks.rank in task.ranks
             key = task.ranks.index(ranks.rank) if inside else 0
             made = ranks.world.Split(0 if inside else undefined, key)
-            ranks.communicators[task.members] = made if inside else None
+            ranks.communicators[task.member_key] = made if inside else None
 
 
-def spins(world: Any) -> int:
+def choose_spin_ns(world: Any) -> int:
     """Return how long before its target a rank starts spinning; 0 if ranks share processors."""
     beside = world.Split_type(import_mpi().COMM_TYPE_SHARED)
     crowded = int(
@@ -139,7 +139,7 @@ def spins(world: Any) -> int:
     return 0 if crowded else SPIN_NS
 
 
-def once(
+def run_once(
     ranks: Ranks, case: Case, call: Call | None, late_ns: int, spin_ns: int
 ) -> tuple[int, int, int]:
     """Run one case once, and return this rank's target arrival, arrival and exit.
@@ -151,41 +151,41 @@ def once(
     if call is None:
         ranks.choose("")
         return 0, 0, 0
-    wanted = start + late_ns
-    ranks.clock.wait_until(wanted - spin_ns)
-    while (arrival := ranks.clock.now_ns()) < wanted:
+    target = start + late_ns
+    ranks.clock.wait_until(target - spin_ns)
+    while (arrival := ranks.clock.now_ns()) < target:
         pass
     call.run()
     exit_ = ranks.clock.now_ns()
     call.switched += ranks.choose("")
-    return wanted, arrival, exit_
+    return target, arrival, exit_
 
 
-def run_one(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -> Int:
+def run_choice(ranks: Ranks, task: Task, choice: str, pattern: int, spin_ns: int) -> Int:
     """Run a choice under a pattern, and return this rank's target arrival, arrival and exit."""
-    case = Case({}, task.operation, choice, task.problems[pattern], task.members)
-    comm = ranks.communicator(task.members)
+    case = Case({}, task.operation, choice, task.problems[pattern], task.member_key)
+    comm = ranks.communicator(task.member_key)
     call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
-    late = int(task.arrivals[pattern][place(ranks, task)]) if call is not None else 0
-    return np.array(once(ranks, case, call, late, spin_ns), np.int64)
+    late = int(task.arrivals[pattern][member_index(ranks, task)]) if call is not None else 0
+    return np.array(run_once(ranks, case, call, late, spin_ns), np.int64)
 
 
-def place(ranks: Ranks, task: Task) -> int:
+def member_index(ranks: Ranks, task: Task) -> int:
     """Return this rank's index among the members."""
     return ranks.rank if task.problems[0].remote_size else task.ranks.index(ranks.rank)
 
 
-def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
+def run_first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[ReplayedTask]:
     """Run every choice once, untimed, and drop on all ranks each choice that runs incorrectly."""
     found = []
     for task in tasks:
         began = time.monotonic()
         right = np.zeros(len(task.choices), np.int64)
         for i, choice in enumerate(task.choices):
-            case = Case({}, task.operation, choice, task.problems[0], task.members)
-            comm = ranks.communicator(task.members)
+            case = Case({}, task.operation, choice, task.problems[0], task.member_key)
+            comm = ranks.communicator(task.member_key)
             call = None if comm is None else CALL_MAKERS[task.operation](case, comm)
-            once(ranks, case, call, 0, 0)
+            run_once(ranks, case, call, 0, 0)
             if call is not None:
                 check(case, call)
                 right[i] = call.switched > 0 or choice == NATIVE
@@ -194,7 +194,7 @@ def first_lap(ranks: Ranks, tasks: Sequence[Task]) -> list[Replayed]:
         alive = [c for c, ok in zip(task.choices, everybody.tolist(), strict=True) if ok]
         late = max(float(a.max()) for a in task.arrivals) / 1e9
         cost = (time.monotonic() - began) / len(task.choices) + late
-        found.append(Replayed(task, {c: [] for c in alive}, alive, cost))
+        found.append(ReplayedTask(task, {c: [] for c in alive}, alive, cost))
     return found
 
 
@@ -204,64 +204,64 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
     Raises MpiprofError if the budget is too small for any measurement.
     """
     end = time.monotonic() + budget_s
-    prepare(ranks, tasks)
+    prepare_ranks(ranks, tasks)
     ranks.clock.synchronise()
-    spin_ns = spins(ranks.world)
-    replayed = first_lap(ranks, tasks)
-    left = ranks.world.bcast(_fitting(replayed, end - time.monotonic()))
+    spin_ns = choose_spin_ns(ranks.world)
+    replayed = run_first_lap(ranks, tasks)
+    left = ranks.world.bcast(_tasks_within(replayed, end - time.monotonic()))
     if not left:
         raise MpiprofError(f"no call site can be replayed in {budget_s:.0f} s: increase --budget")
-    progress = Progress(MOST_LAPS * sum(len(replayed[i].alive) for i in left), ranks.rank == 0)
+    progress = Progress(MAX_LAPS * sum(len(replayed[i].remaining) for i in left), ranks.rank == 0)
     lap = 0
     while True:
-        todo = [(i, choice) for i in left for choice in replayed[i].alive]
-        _lap(ranks, replayed, todo, lap, spin_ns, progress)
+        todo = [(i, choice) for i in left for choice in replayed[i].remaining]
+        _run_lap(ranks, replayed, todo, lap, spin_ns, progress)
         lap += 1
         ranks.clock.synchronise()
         if ranks.rank == 0 and lap in HALVE_AFTER:
             for i in left:
-                halve(replayed[i])
-        alive = ranks.world.bcast([r.alive for r in replayed])
+                drop_slower_half(replayed[i])
+        alive = ranks.world.bcast([r.remaining for r in replayed])
         for r, names in zip(replayed, alive, strict=True):
-            r.alive = names
-        per_lap = sum(replayed[i].cost_s * len(replayed[i].alive) for i in left)
-        progress.steps = progress.done + (MOST_LAPS - lap) * sum(
-            len(replayed[i].alive) for i in left
+            r.remaining = names
+        per_lap = sum(replayed[i].cost_s * len(replayed[i].remaining) for i in left)
+        progress.steps = progress.done + (MAX_LAPS - lap) * sum(
+            len(replayed[i].remaining) for i in left
         )
-        more = lap < MOST_LAPS and time.monotonic() + per_lap < end
+        more = lap < MAX_LAPS and time.monotonic() + per_lap < end
         if not ranks.world.bcast(more):
             break
-    return _outcome(ranks, replayed, lap)
+    return _make_outcome(ranks, replayed, lap)
 
 
-def _fitting(replayed: Sequence[Replayed], left_s: float) -> list[int]:
+def _tasks_within(replayed: Sequence[ReplayedTask], left_s: float) -> list[int]:
     """Return the first tasks for which LEAST_LAPS fit into the remaining time."""
     found = []
     for i, r in enumerate(replayed):
-        left_s -= LEAST_LAPS * r.cost_s * len(r.alive)
+        left_s -= MIN_LAPS * r.cost_s * len(r.remaining)
         if left_s < 0:
             break
-        if len(r.alive) > 1:
+        if len(r.remaining) > 1:
             found.append(i)
     return found
 
 
-def _lap(
+def _run_lap(
     ranks: Ranks,
-    replayed: Sequence[Replayed],
+    replayed: Sequence[ReplayedTask],
     todo: Sequence[tuple[int, str]],
     lap: int,
     spin_ns: int,
     progress: Progress,
 ) -> None:
-    own = np.zeros((len(todo), 3), np.int64)
+    own_times = np.zeros((len(todo), 3), np.int64)
     for k in np.random.default_rng(lap).permutation(len(todo)).tolist():
         i, choice = todo[k]
         task = replayed[i].task
-        own[k] = run_one(ranks, task, choice, lap % len(task.problems), spin_ns)
+        own_times[k] = run_choice(ranks, task, choice, lap % len(task.problems), spin_ns)
         progress.advance()
-    every = np.zeros((ranks.world.size, *own.shape), np.int64) if ranks.rank == 0 else None
-    ranks.world.Gather(own, every, 0)
+    every = np.zeros((ranks.world.size, *own_times.shape), np.int64) if ranks.rank == 0 else None
+    ranks.world.Gather(own_times, every, 0)
     if every is None:
         return
     for k, (i, choice) in enumerate(todo):
@@ -270,23 +270,23 @@ def _lap(
         members = list(task.ranks) if not task.problems[0].remote_size else list(range(groups))
         wanted, arrivals, exits = every[members, k, :].T
         off = int(np.abs(arrivals - wanted).max())
-        shot = Shot(lap, lap % len(task.problems), arrivals, exits, off)
+        shot = Measurement(lap, lap % len(task.problems), arrivals, exits, off)
         replayed[i].shots[choice].append(shot)
 
 
-def halve(r: Replayed) -> None:
+def drop_slower_half(r: ReplayedTask) -> None:
     """Drop the slower half of the candidates, except candidates nearly as good as the best."""
-    others = sorted((c for c in r.alive if c != NATIVE), key=r.score)
+    others = sorted((c for c in r.remaining if c != NATIVE), key=r.mean_score)
     if len(others) < 2:
         return
-    best = r.score(others[0])
-    kept = others[: max(2, len(others) // 2)]
-    kept += [c for c in others if c not in kept and r.score(c) <= best * 1.1]
-    kept = [c for c in kept if r.score(c) <= FACTOR * best]
-    r.alive = [c for c in r.alive if c == NATIVE or c in kept]
+    best = r.mean_score(others[0])
+    remaining = others[: max(2, len(others) // 2)]
+    remaining += [c for c in others if c not in remaining and r.mean_score(c) <= best * 1.1]
+    remaining = [c for c in remaining if r.mean_score(c) <= NEAR_BEST_FACTOR * best]
+    r.remaining = [c for c in r.remaining if c == NATIVE or c in remaining]
 
 
-def _outcome(ranks: Ranks, replayed: list[Replayed], laps: int) -> Outcome | None:
+def _make_outcome(ranks: Ranks, replayed: list[ReplayedTask], laps: int) -> Outcome | None:
     world = ranks.world
     hosts = world.gather(os.uname().nodename)
     error = world.gather(ranks.clock.error_ns)

@@ -28,21 +28,24 @@ from mpiprof.model import machine
 from mpiprof.model.library_choice import identify_family
 from mpiprof.trace import Trace
 from mpiprof.trace.default_trace import choose_trace
-from mpiprof.tune.candidates import candidates
+from mpiprof.tune.candidates import list_candidates
 from mpiprof.tune.replay import imposed_arrivals
-from mpiprof.tune.replay.imposed_arrivals import LEAST_LAPS, NATIVE, NEAR_NS, Outcome, Task
+from mpiprof.tune.replay.imposed_arrivals import MAX_ERROR_NS, MIN_LAPS, NATIVE, Outcome, Task
 from mpiprof.tune.result import REPLAY, Result, Trial
 from mpiprof.tune.tasks import Work
-from mpiprof.tune.tasks import chosen as chosen_works
+from mpiprof.tune.tasks import choose_works as chosen_works
 
-MOST_PATTERNS = 12
-SEGMENTS = (8192, 65536)  # bytes of the messages into which a library's algorithms divide the data
-MOST_WORKS = 12
-WORKS = "MPIPROF_TUNE_WORKS"
+MAX_PATTERNS = 12
+SEGMENT_SIZES = (
+    8192,
+    65536,
+)  # bytes of the messages into which a library's algorithms divide the data
+MAX_WORKS = 12
+WORKS_VARIABLE = "MPIPROF_TUNE_WORKS"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplayRequest:
     """Options of the command line; `words` start one rank."""
 
     trace: Path | None
@@ -54,64 +57,64 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedTrace:
     """Results of a replayed trace, and the machine that they are from."""
 
     trace: Trace
     results: list[Result]
     outcome: Outcome
-    where: str
+    environment: str
 
 
-def run(asked: Asked) -> Replayed | int:
+def replay_trace(request: ReplayRequest) -> ReplayedTrace | int:
     """Replay on the ranks of this job, or start ranks.
 
     Returns the exit code on all processes but one.
     """
-    started = asked.ranks is not None or asked.cluster is not None
+    started = request.ranks is not None or request.cluster is not None
     if find_rank(os.environ) is not None:
         if started:
             raise UsageError(
                 "-n and --cluster start the ranks themselves: run this command without mpiexec"
             )
-        return take_part(asked)
+        return run_rank(request)
     if not started:
         raise UsageError(
             "no ranks for the replay: use `mpiexec -n 16 python -m mpiprof tune TRACE "
             "--replay`, -n 4, or --cluster 16x100mbit"
         )
-    return start(asked)
+    return start(request)
 
 
 # ---- tasks
 
 
-def prepared(asked: Asked, ranks: int | None) -> tuple[Trace, list[Work]]:
+def prepare_tasks(request: ReplayRequest, ranks: int | None) -> tuple[Trace, list[Work]]:
     """Return the trace and the tasks that fit on so many ranks; raises UsageError if none fits."""
     from mpiprof.store.cached_trace import (
         open_trace,  # imports pandas, which most ranks do not need
     )
 
-    folder = choose_trace(asked.trace)
+    folder = choose_trace(request.trace)
     with show_work(f"reading {folder}"):
         trace = open_trace(folder)
-    works = [w for w in chosen_works(trace, MOST_PATTERNS, asked.site) if w.instances > 2]
+    works = [w for w in chosen_works(trace, MAX_PATTERNS, request.site) if w.instances > 2]
     if not works:
         raise MpiprofError(f"{trace.path}: the trace has no blocking collective to replay")
     fitting = [w for w in works if ranks is None or w.members <= ranks]
     if not fitting:
         most = min(w.members for w in works)
         raise UsageError(f"--replay on {ranks} ranks: the trace requires at least {most}")
-    return trace, fitting[:MOST_WORKS]
+    return trace, fitting[:MAX_WORKS]
 
 
-def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
+def make_tasks(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     """Return the tasks of the ranks."""
     table = trace.machine
     known = machine.machine_of_table(table, "meta.json") if table else machine.DEFAULT
     made = []
     for work in works:
-        names = [c.name for c in candidates(work, known)] + own_names(trace, work)
+        names = [c.name for c in list_candidates(work, known)] + library_variants(trace, work)
         members = work.ranks if ranks >= trace.ranks else tuple(range(work.members))
         problems = tuple(
             replace(p.problem, alpha=known.alpha, beta=known.beta) for p in work.patterns
@@ -121,13 +124,13 @@ def tasks_of(trace: Trace, works: Sequence[Work], ranks: int) -> list[Task]:
     return made
 
 
-def own_names(trace: Trace, work: Work) -> list[str]:
+def library_variants(trace: Trace, work: Work) -> list[str]:
     """Return the library's algorithms that may run there; the first lap drops the others."""
     family = identify_family(trace.mpi)
     if family is None or work.remote_size:
         return []
     largest = max(p.problem.bytes for p in work.patterns)
-    sizes = [f":segment={size}" for size in SEGMENTS if size < largest]
+    sizes = [f":segment={size}" for size in SEGMENT_SIZES if size < largest]
     return [
         f"{NATIVE}:{one.name}{end}"
         for one in find_algorithms(family, work.operation)
@@ -136,31 +139,35 @@ def own_names(trace: Trace, work: Work) -> list[str]:
     ]
 
 
-def had_one_thread(trace: Trace) -> bool:
+def was_serialized(trace: Trace) -> bool:
     """Return True if the recorded program had at most one thread in MPI at a time."""
-    told = trace.meta.get("library")
-    return isinstance(told, dict) and told.get("multiple") is False
+    level = trace.meta.get("library")
+    return isinstance(level, dict) and level.get("multiple") is False
 
 
-def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
+def make_results(works: Sequence[Work], outcome: Outcome) -> list[Result]:
     """Return the measurements as results: scores by lap, from instances with correct arrivals."""
     found = []
     for work, r in zip(works, outcome.replayed, strict=True):
-        right = {n: {s.lap for s in shots if s.error_ns <= NEAR_NS} for n, shots in r.shots.items()}
-        own = right.get(NATIVE, set())
-        near = all(len(own & right[name]) >= LEAST_LAPS for name in r.alive)
+        right = {
+            n: {s.lap for s in shots if s.error_ns <= MAX_ERROR_NS} for n, shots in r.shots.items()
+        }
+        library_choice = right.get(NATIVE, set())
+        near = all(len(library_choice & right[name]) >= MIN_LAPS for name in r.remaining)
         scores = {name: np.full(outcome.laps, np.nan) for name in r.shots}
         for name, shots in r.shots.items():
             for s in shots:
-                if s.error_ns <= NEAR_NS or not near:
-                    scores[name][s.lap] = r.task.score(s)
+                if s.error_ns <= MAX_ERROR_NS or not near:
+                    scores[name][s.lap] = r.task.score_shot(s)
         base = scores.pop(NATIVE, np.full(outcome.laps, np.nan))
         trials = tuple(Trial(name, values) for name, values in scores.items())
         errors = [s.error_ns for shots in r.shots.values() for s in shots]
         note = "not within the --budget"
         if errors:
             note = f"arrivals imposed within {np.median(errors) / 1e3:.0f} us (median)"
-            note += "" if near else f", too far off to leave out what is beyond {NEAR_NS // 1000}"
+            note += (
+                "" if near else f", too far off to leave out what is beyond {MAX_ERROR_NS // 1000}"
+            )
         found.append(Result(work, REPLAY, base, np.ones(outcome.laps), trials, 1.0, note))
     return found
 
@@ -168,50 +175,52 @@ def results_of(works: Sequence[Work], outcome: Outcome) -> list[Result]:
 # ---- starting ranks
 
 
-def start(asked: Asked) -> Replayed | int:
+def start(request: ReplayRequest) -> ReplayedTrace | int:
     """Read the trace, start the ranks here or on an emulated cluster, and wait for them."""
     mpi = launched.mpi_of_this_python(os.environ)
-    shape = cluster.parse(asked.cluster) if asked.cluster else None
-    ranks = shape.ranks if shape is not None else asked.ranks or 0
-    trace, works = prepared(asked, ranks)
+    shape = cluster.parse(request.cluster) if request.cluster else None
+    ranks = shape.ranks if shape is not None else request.ranks or 0
+    trace, works = prepare_tasks(request, ranks)
     with cluster.raise_on_termination(), tempfile.TemporaryDirectory(prefix="mpiprof-tune-") as t:
         folder = Path(t)
         file = folder / "works"
-        file.write_bytes(pickle.dumps(tasks_of(trace, works, ranks)))
-        inside = launched.rank_environment(asked.words, mpi, folder / "trace") | {WORKS: str(file)}
-        if had_one_thread(trace):
+        file.write_bytes(pickle.dumps(make_tasks(trace, works, ranks)))
+        inside = launched.rank_environment(request.words, mpi, folder / "trace") | {
+            WORKS_VARIABLE: str(file)
+        }
+        if was_serialized(trace):
             inside |= launched.serialize_threads()
         if shape is not None:
             with cluster.Cluster(shape) as made:
-                code = made.run(mpi, ranks, asked.words, inside)
+                code = made.run(mpi, ranks, request.words, inside)
         else:
-            code = launched.start(mpi, ranks, asked.words, inside)
+            code = launched.start(mpi, ranks, request.words, inside)
         if code:
             return code
         outcome = pickle.loads(file.with_name("outcome").read_bytes())
     where = f"an emulated cluster of {shape}" if shape is not None else "this machine"
-    return Replayed(trace, results_of(works, outcome), outcome, where)
+    return ReplayedTrace(trace, make_results(works, outcome), outcome, where)
 
 
 # ---- one rank
 
 
-def take_part(asked: Asked) -> Replayed | int:
+def run_rank(request: ReplayRequest) -> ReplayedTrace | int:
     """Run as one rank.
 
     A rank of a bare mpiexec first restarts itself with the recorder preloaded.
     """
     if not launched.is_preloaded():
-        become_ready(asked)
+        restart_preloaded(request)
     tasks: list[Any] | MpiprofError
     try:
         ranks = timing.begin_study()
         rank = ranks.rank
-        file = os.environ.get(WORKS)
+        file = os.environ.get(WORKS_VARIABLE)
         tasks = ranks.world.bcast(pickle.loads(Path(file).read_bytes()) if file else None)
         outcome = None
         if not isinstance(tasks, MpiprofError):
-            outcome = imposed_arrivals.replay(ranks, tasks, asked.budget)
+            outcome = imposed_arrivals.replay(ranks, tasks, request.budget)
     except BaseException as error:
         timing.abort_on_error(error)
         raise
@@ -228,22 +237,24 @@ def take_part(asked: Asked) -> Replayed | int:
         Path(file).with_name("outcome").write_bytes(pickle.dumps(outcome))
         return 0
     Path(file).unlink()
-    trace, works = prepared(asked, outcome.ranks)
-    return Replayed(trace, results_of(works, outcome), outcome, "")
+    trace, works = prepare_tasks(request, outcome.ranks)
+    return ReplayedTrace(trace, make_results(works, outcome), outcome, "")
 
 
-def become_ready(asked: Asked) -> NoReturn:
+def restart_preloaded(request: ReplayRequest) -> NoReturn:
     """Read the trace on rank 0 while other ranks go on; restart with the recorder preloaded."""
     ranks = find_rank_count(os.environ)
     more = {}
     if find_rank(os.environ) == 0:
         found: list[Task] | MpiprofError
         try:
-            trace, works = prepared(asked, ranks)
-            found = tasks_of(trace, works, ranks or trace.ranks)
+            trace, works = prepare_tasks(request, ranks)
+            found = make_tasks(trace, works, ranks or trace.ranks)
         except MpiprofError as error:
             found = error  # passed to all ranks, so that none waits for this one
-        handle, more[WORKS] = tempfile.mkstemp(prefix="mpiprof-tune-")
+        handle, more[WORKS_VARIABLE] = tempfile.mkstemp(prefix="mpiprof-tune-")
         with os.fdopen(handle, "wb") as file:
             file.write(pickle.dumps(found))
-    launched.restart_preloaded(asked.words, launched.mpi_of_this_python(os.environ), variables=more)
+    launched.restart_preloaded(
+        request.words, launched.mpi_of_this_python(os.environ), variables=more
+    )
