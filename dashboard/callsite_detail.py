@@ -150,7 +150,10 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
                 parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
-        label = f"{format_count(shown)} of {format_count(len(values))} instances, ω from {format_time(band[0])} to "
+        label = (
+            f"{format_count(shown)} of {format_count(len(values))} instances, ω from "
+            f"{format_time(band[0])} to "
+        )
         parts.append(html.B(label + format_time(band[1])))
     return html.Nav(parts, className="steps")
 

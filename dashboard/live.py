@@ -148,7 +148,10 @@ def _pending_card(
 
 def _missing_line(data: TraceData, position: rank_state.Position, time_ns: int | None) -> Component:
     call = position.current
-    who = f"rank {position.rank} on {filtered_tables.shorten_text(data.describe_location(position.rank))} "
+    who = (
+        f"rank {position.rank} on "
+        f"{filtered_tables.shorten_text(data.describe_location(position.rank))} "
+    )
     if call is None:
         return html.Li(who + "has called no collective yet")
     if position.finished:

@@ -143,16 +143,9 @@ OPERATIONS: dict[str, Operation] = {
         sized=False,
         colour="ORANGE",
     ),
-    "barrier": Operation(
-        "comm",
-        wait_rule=WaitRule.ALL_FOR_ALL,
-        sized=False,
-        colour="GREY",
-    ),
+    "barrier": Operation("comm", wait_rule=WaitRule.ALL_FOR_ALL, sized=False, colour="GREY"),
     "bcast": Operation(
-        "buffer count datatype root comm",
-        wait_rule=WaitRule.ALL_FOR_ROOT,
-        colour="PINK",
+        "buffer count datatype root comm", wait_rule=WaitRule.ALL_FOR_ROOT, colour="PINK"
     ),
     "exscan": Operation(
         "sendbuf recvbuf count datatype op comm",

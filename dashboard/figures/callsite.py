@@ -396,7 +396,10 @@ def draw_shares(table: pd.DataFrame) -> go.Figure:
                 "arrayminus": [100 * (value - low)],
                 "thickness": 1.2,
             },
-            hovertemplate=f"{name}: {format_share(value)} ({format_share(low)} to {format_share(high)})<extra></extra>",
+            hovertemplate=(
+                f"{name}: {format_share(value)} ({format_share(low)} to "
+                f"{format_share(high)})<extra></extra>"
+            ),
         )
     figure.update_layout(
         height=50 + 34 * len(table),

@@ -49,7 +49,9 @@ def draw_time_bar(parts: pd.DataFrame) -> go.Figure:
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            hovertemplate=f"{TITLES[part]}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>",
+            hovertemplate=(
+                f"{TITLES[part]}<br>{format_share(of_all)} ({format_time(ns)})<extra></extra>"
+            ),
         )
     figure.update_layout(
         barmode="stack",

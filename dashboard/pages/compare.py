@@ -62,9 +62,13 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     ]
     spread = components.make_card(
         "Imbalance against the balanced limit",
-        components.make_graph(figures.draw_distributions((_factors_of_runs(first, state), _factors_of_runs(to, state)),
-                                               names), state),
-    )  # fmt: skip
+        components.make_graph(
+            figures.draw_distributions(
+                (_factors_of_runs(first, state), _factors_of_runs(to, state)), names
+            ),
+            state,
+        ),
+    )
     means = "Means over the runs, by" if several else "By"
     chance = "than these runs differ from each other" if several else "than by chance"
     grid = components.make_card(

@@ -114,7 +114,8 @@ def run_facts(data: TraceData) -> list[tuple[str, Any]]:
     facts = [
         (
             "ranks",
-            f"{format_count(trace.ranks)} on {trace.node_count} node{'s' * (trace.node_count != 1)}",
+            f"{format_count(trace.ranks)} on {trace.node_count} "
+            f"node{'s' * (trace.node_count != 1)}",
         ),
         ("hosts", filtered_tables.shorten_text(hosts)),
         ("MPI", mpi_name(trace.mpi)),

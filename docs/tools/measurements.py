@@ -175,14 +175,7 @@ MEASUREMENTS = (
     Measurement("auto-all-mpich", "auto", ADAPTIVE, 20, mpi="mpich", long=True, drawn=False),
     Measurement("auto-robust", "auto", SIZES, 30, long=True, drawn=False, patterns=ROBUST),
     Measurement(
-        "auto-robust-mpich",
-        "auto",
-        SIZES,
-        30,
-        mpi="mpich",
-        long=True,
-        drawn=False,
-        patterns=ROBUST,
+        "auto-robust-mpich", "auto", SIZES, 30, mpi="mpich", long=True, drawn=False, patterns=ROBUST
     ),
     Measurement("auto-grid", "auto", GRID, 60, long=True, drawn=False, patterns=ROBUST),
     Measurement(
@@ -211,20 +204,9 @@ MEASUREMENTS = (
             ("setting", "groups"), {"root gathering / this": ""}, {"algorithm": "kang"}
         ),
     ),
+    Measurement("arrival", "arrival", bench(f"arrival {CLUSTER} --quick"), 1, columns=ARRIVAL),
     Measurement(
-        "arrival",
-        "arrival",
-        bench(f"arrival {CLUSTER} --quick"),
-        1,
-        columns=ARRIVAL,
-    ),
-    Measurement(
-        "arrival-full",
-        "arrival",
-        bench(f"arrival {CLUSTER}"),
-        15,
-        long=True,
-        columns=ARRIVAL,
+        "arrival-full", "arrival", bench(f"arrival {CLUSTER}"), 15, long=True, columns=ARRIVAL
     ),
     Measurement(
         "replay",

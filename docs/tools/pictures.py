@@ -61,8 +61,8 @@ def write(folder: Path, ranks: int, nodes: int = 1, *, deal: bool = False) -> No
             now = now + 20 * US * random.uniform(0.5, 1.5, ranks)
     size = TILES // ranks * TILE_BYTES
     arrays = {name: np.array(rows).astype(np.int64) for name, rows in times.items()}
-    trace.add_collective("allgather", arrays["from"], arrays["to"], sent=size, received=size * ranks,
-                     site="tiles.py:48:main")  # fmt: skip
+    trace.add_collective("allgather", arrays["from"], arrays["to"], sent=size,
+                         received=size * ranks, site="tiles.py:48:main")  # fmt: skip
     trace.add_collective("allreduce", arrays["begin"], arrays["end"], site="tiles.py:49:main")
     trace.ended_ns = int(now.max() + 10 * MS)
     folder.mkdir()

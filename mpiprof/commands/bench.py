@@ -24,7 +24,7 @@ from pathlib import Path
 from mpiprof.bench.harness.figures import FORMATS, require_matplotlib
 from mpiprof.bench.harness.options import Options
 from mpiprof.errors import UsageError
-from mpiprof.interface import parse_units
+from mpiprof.interface.parse_units import parse_sizes
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.launch import ranks
 from mpiprof.launch.job import find_rank
@@ -100,18 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--sizes",
-        type=parse_units.parse_sizes,
+        type=parse_sizes,
         default=(),
         metavar="64K,1M",
         help="message sizes in place of the default, or c of allgatherv's distributions",
     )
-    add(
-        "--blocks",
-        type=parse_units.parse_sizes,
-        default=(),
-        metavar="8K,32K",
-        help="block sizes of pipelines",
-    )
+    add("--blocks", type=parse_sizes, default=(), metavar="8K,32K", help="block sizes of pipelines")
     add(
         "--processes",
         type=parse_numbers,

@@ -150,7 +150,8 @@ def output_ending(args: argparse.Namespace) -> str:
     ending = str(args.output.suffix.lower())
     if ending not in FILE_ENDINGS:
         raise UsageError(
-            f"-o {args.output}: unknown file type: end the name with one of {', '.join(FILE_ENDINGS)}"
+            f"-o {args.output}: unknown file type: end the name with one of "
+            f"{', '.join(FILE_ENDINGS)}"
         )
     if args.json and ending != ".json":
         raise UsageError(f"--json and -o {args.output} contradict each other: leave out --json")

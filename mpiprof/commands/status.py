@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mpiprof.interface import format_units
+from mpiprof.interface.format_units import format_ranks
 from mpiprof.interface.shell_hints import format_command
 
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if trace.lost_ranks:
         print(
-            f"Records of {format_units.format_ranks(sorted(trace.lost_ranks))} are missing (full disk "
+            f"Records of {format_ranks(sorted(trace.lost_ranks))} are missing (full disk "
             "or truncated logs), so later calls are unknown.\n"
         )
     if trace.tables.limits:

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.errors import UsageError
-from mpiprof.interface import parse_units
 from mpiprof.interface.output_files import check_output
+from mpiprof.interface.parse_units import number_parser, parse_budget
 from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
@@ -65,9 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --to: the program uses only commutative reduction operations",
     )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument(
-        "-n", "-np", dest="ranks", type=parse_units.number_parser(2, 1 << 20), metavar="N"
-    )
+    place.add_argument("-n", "-np", dest="ranks", type=number_parser(2, 1 << 20), metavar="N")
     place.add_argument(
         "--cluster",
         metavar="16x100mbit",
@@ -75,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--budget",
-        type=parse_units.parse_budget,
+        type=parse_budget,
         default=120.0,
         metavar="2m",
         help="limit the time of tuning (2m)",
@@ -84,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
     add(
         "--top",
-        type=parse_units.number_parser(1, 10**6),
+        type=number_parser(1, 10**6),
         default=TOP_WORKS,
         metavar="N",
         help=f"show at most N rows ({TOP_WORKS})",

@@ -47,10 +47,7 @@ def copy_trace_files(source: Path, folder: Path) -> None:
 
 
 def write(
-    folder: Path,
-    trace: Trace,
-    step: Callable[[int], None],
-    batches: Iterable[Batch] | None = None,
+    folder: Path, trace: Trace, step: Callable[[int], None], batches: Iterable[Batch] | None = None
 ) -> int:
     """Add the data set to a trace's folder and return its number of calls.
 

@@ -35,8 +35,8 @@ class Position:
     """State of one rank: its open calls, last closed call, and uncompleted operations.
 
     - recent: its newest calls including open ones, oldest first.
-    - between: class of the unrecorded call that all its threads are in (trace.layout.CALL_CLASSES), or
-      "".
+    - between: class of the unrecorded call that all its threads are in
+      (trace.layout.CALL_CLASSES), or "".
     - free: number of its threads in no open call, among threads that made calls and have not ended.
     - blind: its log lacks later calls, because records could not be written or calls are summed.
     - unlogged: its log contains no calls at all.

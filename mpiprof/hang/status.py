@@ -309,7 +309,8 @@ def _pending_sentence(
             since = (call.exit_ns or call.enter_ns) - int(trace.run_start_ns)
             when = _format_since(trace, [since], now)
             lines.append(
-                f"    rank {rank} {doing} {call.operation} at {format_site(site_as_data(trace, call.site))}, "
+                f"    rank {rank} {doing} {call.operation} at "
+                f"{format_site(site_as_data(trace, call.site))}, "
                 f"{entered}{when}"
             )
     return "\n".join(lines)

@@ -143,7 +143,8 @@ def format_verdict(
     if one.wait_rule:
         return f"{sentences} The job went on to its end all the same: check its results."
     others = "".join(
-        f" Besides, {_lower_first(_fault_sentences(trace, found, other, now))}{_advice_sentence(trace, other)}"
+        f" Besides, {_lower_first(_fault_sentences(trace, found, other, now))}"
+        f"{_advice_sentence(trace, other)}"
         for other in one.further[:MAX_FURTHER]
     )
     if len(one.further) > MAX_FURTHER:
@@ -171,7 +172,8 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
         )
     if one.reason == "unwritten":
         return (
-            f"It is not known how the job ended: records of {format_ranks(sorted(trace.unwritten_ranks))} could "
+            "It is not known how the job ended: records of "
+            f"{format_ranks(sorted(trace.unwritten_ranks))} could "
             "not be written, as on a full disk, and so perhaps their ends."
         )
     if one.pending is None:
@@ -204,7 +206,8 @@ def _unlogged_sentences(one: Verdict) -> str:
     verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
     be = "were" if one.ended else "are"
     return (
-        f"{_format_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for {be} in "
+        f"{_format_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for "
+        f"{be} in "
         "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
         "others: nothing tells for whom. Record all calls to see it."
     )
@@ -222,8 +225,10 @@ def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict,
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {_format_ranks(missing)} {verb} not arrived, last seen{last}. All that are waited for "
-        f"wait{'ed' * one.ended} in a collective themselves, but {format_ranks(list(one.may_still_arrive))} {have} "
+        f"{waits} {_format_ranks(missing)} {verb} not arrived, last seen{last}. All that are "
+        "waited for "
+        f"wait{'ed' * one.ended} in a collective themselves, but "
+        f"{format_ranks(list(one.may_still_arrive))} {have} "
         f"another thread, which {be} in none.{rest} Nothing tells {blame} the others{look}."
     )
 

@@ -22,7 +22,10 @@ def make_drawing(width: float, height: float, title: str, parts: Sequence[str]) 
 
 def make_label(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
     """Return a text at a position; `more`: attributes."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{_join_attributes(more)}>{escape(text)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" '
+        f'text-anchor="{anchor}"{_join_attributes(more)}>{escape(text)}</text>'
+    )
 
 
 def make_box(

@@ -20,11 +20,7 @@ from mpiprof.libraries.table import (
     WRONG_RESULTS,
 )
 
-FAMILIES = {
-    OPENMPI: "Open MPI",
-    MPICH: "MPICH",
-    INTEL: "Intel MPI",
-}  # as in traces and plans
+FAMILIES = {OPENMPI: "Open MPI", MPICH: "MPICH", INTEL: "Intel MPI"}  # as in traces and plans
 
 # Releases with algorithms that `--switch` can choose, because they were tested.
 SELECTABLE_OPENMPI_RELEASE = "5.0."

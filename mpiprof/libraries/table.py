@@ -99,10 +99,7 @@ ALGORITHM_ROWS = {
             ("linear_sync", "", "", ""),
             ("two_proc", "", "", "!two"),
         ),
-        "alltoallv": (
-            ("basic_linear", "simple", "", ""),
-            ("pairwise", "ring", TO_ITSELF, ""),
-        ),
+        "alltoallv": (("basic_linear", "simple", "", ""), ("pairwise", "ring", TO_ITSELF, "")),
         "barrier": (
             ("linear", "linear", "", ""),
             ("double_ring", "", "", ""),
@@ -250,18 +247,12 @@ ALGORITHM_ROWS = {
             ("recursive_doubling", "recursive_doubling", FOLDS_OTHERS, ""),
             ("rabenseifner", "halving_doubling", "", "commutes half_elements"),
         ),
-        "alltoall": (
-            ("bruck", "bruck", "", ""),
-            ("isend_irecv", "simple", "", ""),
-        ),
+        "alltoall": (("bruck", "bruck", "", ""), ("isend_irecv", "simple", "", "")),
         "alltoallv": (("isend_irecv", "simple", "", ""),),
         "barrier": (("dissemination", "dissemination", "", ""),),
         "bcast": (("binomial", "binomial", "", ""),),
         "gather": (("binomial", "binomial", "", ""),),
-        "reduce": (
-            ("shumilin", "", "", ""),
-            ("binomial", "binary_tree", "", ""),
-        ),
+        "reduce": (("shumilin", "", "", ""), ("binomial", "binary_tree", "", "")),
         "reduce_scatter": (
             ("recursive_halving", "recursive_halving", FAR_FIRST, "commutes"),
             ("pairwise", "pairwise", "", "commutes"),

@@ -80,10 +80,7 @@ class SeriesMaker:
         names = np.array([*algorithms, ""], object)
         table["number"] = number.astype(np.int64) + self.first
         frame: pd.DataFrame = pd.DataFrame(
-            {
-                **table,
-                "algorithm": pd.Categorical(names[table["algorithm"].astype(np.int64)]),
-            }
+            {**table, "algorithm": pd.Categorical(names[table["algorithm"].astype(np.int64)])}
         )
         return frame
 

@@ -19,16 +19,7 @@ from mpiprof.trace.layout import OUTSIDE_CLASSES
 from mpiprof.trace.metadata import Communicator
 from mpiprof.trace.rank_arrays import get_column
 from mpiprof.trace.trace import Trace
-from mpiprof.trace.types import (
-    CALL,
-    COMPLETION,
-    EXTENSION,
-    OUTSIDE,
-    Array,
-    Bool,
-    Float,
-    Int,
-)
+from mpiprof.trace.types import CALL, COMPLETION, EXTENSION, OUTSIDE, Array, Bool, Float, Int
 
 CHUNKS = 64  # chunks per read
 NEAR = 1 << 12  # records per read when searching for one record

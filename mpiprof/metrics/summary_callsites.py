@@ -225,11 +225,7 @@ def _add(into: dict[str, Any], row: dict[Any, Any]) -> None:
 
 SINGLE_RANK_SUMS = dict.fromkeys(
     ("elapsed_ns", "average_imbalance_ns", "worst_imbalance_ns", "wait_ns"), 0
-) | {
-    "worst_most_ns": 0,
-    "latest_rank": -1,
-    "latest_count": 0,
-}
+) | {"worst_most_ns": 0, "latest_rank": -1, "latest_count": 0}
 
 
 def _make_part(

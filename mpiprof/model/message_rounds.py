@@ -100,13 +100,7 @@ class Traffic:
         sends, receives, reduced, barriers = self._facts.T
         sources = np.repeat(self._numbers, sends)
         return Round(
-            sources,
-            self._peers[:begin],
-            self._lengths[:begin],
-            sends,
-            receives,
-            reduced,
-            barriers,
+            sources, self._peers[:begin], self._lengths[:begin], sends, receives, reduced, barriers
         )
 
     def _grow(self, kept: int, capacity: int) -> None:

@@ -39,7 +39,10 @@ def _where_to_look(trace: Trace, known: Mapping[str, Any], members: Sequence[int
     if doing is None or known["origin_rank"] not in members:
         return looked
     it = "it" if len(members) == 1 else f"rank {known['origin_rank']}"
-    return f"{looked} {format_share(doing['share'])} of that time {it} is in {label_site(doing)} (sampled)."
+    return (
+        f"{looked} {format_share(doing['share'])} of that time {it} is in {label_site(doing)} "
+        "(sampled)."
+    )
 
 
 def _calls_between(trace: Trace, known: Mapping[str, Any], members: Sequence[int]) -> str:
@@ -70,7 +73,10 @@ def _do_ranks(trace: Trace, found: Finding) -> str:
     known = {**known, "origin_how": "outside"}
     if known["origin_rank"] not in workers:
         known |= {"origin_rank": workers[0], "doing": None}
-    return f"{_where_to_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only wait for a message."
+    return (
+        f"{_where_to_look(trace, known, workers)} {capitalise(format_ranks(talkers))} may only "
+        "wait for a message."
+    )
 
 
 def split_ranks(found: Finding) -> tuple[Sequence[int], Sequence[int]]:
@@ -110,7 +116,10 @@ def _do_early(trace: Trace, found: Finding) -> str:
     if "let_go_early" in found.evidence:
         return "Look at whom the others wait for: that keeps them, and these wait for them in turn."
     it = "them" if len(found.ranks) > 1 else "it"
-    return f"Give {format_ranks(found.ranks)} more of the work, or the others less: nobody waits for {it}."
+    return (
+        f"Give {format_ranks(found.ranks)} more of the work, or the others less: nobody waits "
+        f"for {it}."
+    )
 
 
 def _do_periodic(trace: Trace, found: Finding) -> str:

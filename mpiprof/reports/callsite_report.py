@@ -158,5 +158,8 @@ def callsite_title(row: dict[str, Any]) -> str:
     total, recorded = row["total_instances"], row["instances"]
     where = routine_at(row)
     if recorded < total:
-        return f"{where}: about {format_count(total)} instances, of which {format_count(recorded)} recorded"
+        return (
+            f"{where}: about {format_count(total)} instances, of which {format_count(recorded)} "
+            "recorded"
+        )
     return f"{where}: {format_count(total)} instance{'s' * (total != 1)}"

@@ -60,13 +60,17 @@ def _name_summaries(sides: Sequence[tuple[str, Sequence[Trace]]], runs: int) -> 
 def _partial_traces(traces: Sequence[Trace], coverages: Sequence[Coverage | None]) -> str:
     """Return which traces are compared only in part, or "" if all are complete."""
     sentences = [
-        f"{trace.path.name} holds {coverage_time(one)} of {format_time(trace.run_ns)} ({one.reason})"
+        f"{trace.path.name} holds {coverage_time(one)} of {format_time(trace.run_ns)} "
+        f"({one.reason})"
         for trace, one in zip(traces, coverages, strict=True)
         if one is not None
     ]
     if not sentences:
         return ""
-    return f"{'; '.join(sentences)}. The rest is not compared, and may differ: record whole runs to tell."
+    return (
+        f"{'; '.join(sentences)}. The rest is not compared, and may differ: record whole runs to "
+        "tell."
+    )
 
 
 def _change_sentence(found: Difference, first: str, name: str) -> str:
@@ -108,7 +112,10 @@ def _untested_sentence(found: Difference) -> str:
         "of all ranks' time, and was called too seldom for a test."
     )
     for one in found.changed[:1]:
-        text += f" More than by chance differ the arrivals at {_format_site(one)}. {_difference_clause(one)}"
+        text += (
+            f" More than by chance differ the arrivals at {_format_site(one)}. "
+            f"{_difference_clause(one)}"
+        )
     return text
 
 
@@ -121,7 +128,8 @@ def _location_sentence(found: Difference, name: str) -> list[str]:
         part = share_in_words(one.effect_ns / sum(mine)) if len(mine) > 1 else "All"
         of = _side_callsite(one) if found.outcome == "mixed" else "it"
         lines.append(
-            f"{part} of {of}: {_format_site(one)}. {_difference_clause(one)}{_algorithm_clause(one, name)}"
+            f"{part} of {of}: {_format_site(one)}. "
+            f"{_difference_clause(one)}{_algorithm_clause(one, name)}"
         )
     return lines
 

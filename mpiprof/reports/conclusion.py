@@ -88,7 +88,8 @@ def _call_time_sentence(trace: Trace, found: Verdict) -> str:
     ):
         do = ""
     return (
-        f"The collectives themselves take more than the waiting, {format_share(rest)} of all ranks' time, "
+        f"The collectives themselves take more than the waiting, {format_share(rest)} of all "
+        "ranks' time, "
         f"{part} of it {format_callsite(trace, most)}{do}."
     )
 
@@ -122,7 +123,10 @@ def _summary_lines(trace: Trace, found: Verdict) -> Iterator[str]:
     share = share_in_words(float(worst["total_wait_ns"]) / (found.waiting * trace.process_time_ns))
     problem = f"{share} of it is at {format_callsite(trace, int(worst['callsite']))}"
     if pd.notna(worst["latest_rank"]) and worst["latest_share"] >= MAIN_SHARE:
-        problem += f", where rank {worst['latest_rank']} comes last in {format_share(worst['latest_share'])}"
+        problem += (
+            f", where rank {worst['latest_rank']} comes last in "
+            f"{format_share(worst['latest_share'])}"
+        )
         problem += " of the instances"
     yield f"{problem}."
     yield "A summary doesn't hold why ranks are late: record events to see it."

@@ -44,4 +44,7 @@ def _side_clause(trace: Trace, kind: str, side: Side) -> str:
     }.get(kind, f"{side.value}")
     verb = "says" if len(side.ranks) == 1 else "say"
     verb = {"operation": "calls" if len(side.ranks) == 1 else "call"}.get(kind, verb)
-    return f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {value_text} at {where}"
+    return (
+        f"rank{'s' * (len(side.ranks) > 1)} {format_runs(list(side.ranks))} {verb} {value_text} "
+        f"at {where}"
+    )

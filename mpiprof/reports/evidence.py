@@ -25,7 +25,10 @@ def evidence_text(trace: Trace, found: Finding) -> str:
     """Return the evidence for a finding."""
     known = found.evidence
     if found.cause == "algorithm":
-        return f"That is {known['how']} under the recorded arrivals, ± {format_time(known['error_ns'])}."
+        return (
+            f"That is {known['how']} under the recorded arrivals, ± "
+            f"{format_time(known['error_ns'])}."
+        )
     if found.cause == "barrier":
         earlier = format_time(found.cost_ns / known["size"])
         return f"Replayed without the barrier on the recorded times, the run ends {earlier} sooner."
@@ -59,7 +62,10 @@ def _instances_basis(found: Finding) -> str:
         return ""
     if found.cause in ("node", "gradient"):
         return f"That is the mean over {format_count(instances)} instances."
-    return f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} instances{_partial_note(known)}."
+    return (
+        f"It is so in {format_count(late)} of {format_count(known['taken_instances'])} "
+        f"instances{_partial_note(known)}."
+    )
 
 
 def _change_clause(known: Mapping[str, Any]) -> str:

@@ -166,10 +166,7 @@ class _Parser:
 
 
 def judge(
-    expression: str,
-    condition: Condition,
-    rows: Sequence[Mapping[str, Any]],
-    run: Mapping[str, Any],
+    expression: str, condition: Condition, rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> int:
     """Return 3 and report it if a call site or the run meets the condition, otherwise return 0."""
     _warn_of_unknown(expression, condition, rows, run)
@@ -186,10 +183,7 @@ def judge(
 
 
 def _warn_of_unknown(
-    expression: str,
-    condition: Condition,
-    rows: Sequence[Mapping[str, Any]],
-    run: Mapping[str, Any],
+    expression: str, condition: Condition, rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> None:
     """Warn about columns without any known value: no limit on them can be met."""
     for column in dict.fromkeys(condition.columns()):

@@ -17,15 +17,7 @@ from mpiprof.diagnosis.verdict import make_verdict
 from mpiprof.interface.format_units import format_count, format_share, format_time
 from mpiprof.metrics import columns, raster_data
 from mpiprof.metrics.aggregate import RANGE_NAMES
-from mpiprof.reports import (
-    callsite_table,
-    charts,
-    colours,
-    conclusion,
-    phrases,
-    sentences,
-    text,
-)
+from mpiprof.reports import callsite_table, charts, colours, conclusion, phrases, sentences, text
 from mpiprof.reports.site_labels import format_site, routine_at
 
 if TYPE_CHECKING:

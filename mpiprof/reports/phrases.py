@@ -101,9 +101,12 @@ def cause_sentences(found: Causes) -> list[str]:
     parts = []
     if not math.isnan(found.inherited.value):
         parts.append(
-            f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} came in "
-            f"with the exits from the collective before; {_format_estimate(found.outside)} arose since "
-            f"then outside MPI collectives and {_format_estimate(found.point_to_point)} in point-to-point "
+            f"Of the spread of the arrivals (its variance) {_format_estimate(found.inherited)} "
+            "came in "
+            f"with the exits from the collective before; {_format_estimate(found.outside)} arose "
+            "since "
+            f"then outside MPI collectives and {_format_estimate(found.point_to_point)} in "
+            "point-to-point "
             "messages."
         )
     if found.compensated.value >= NOTABLE:
@@ -113,7 +116,8 @@ def cause_sentences(found: Causes) -> list[str]:
     if not math.isnan(found.random.value):
         nodes = f", {_format_estimate(found.by_node)} by node" if len(found.nodes) > 1 else ""
         parts.append(
-            f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}, {_format_estimate(found.random)} "
+            f"{_format_estimate(found.by_rank)} is systematic by rank{nodes}, "
+            f"{_format_estimate(found.random)} "
             "changes from instance to instance."
         )
     if found.instances < found.complete_instances:
@@ -162,7 +166,8 @@ def incompleteness_lines(trace: Any) -> list[str]:
     lines = []
     if trace.dropped_records:
         lines.append(
-            f"{format_count(trace.dropped_records)} records were dropped: the figures lack these calls"
+            f"{format_count(trace.dropped_records)} records were dropped: the figures lack these "
+            "calls"
         )
     if not trace.is_sound:
         lines.append("INCOMPLETE: not every process ended in MPI_Finalize, or files are cut")

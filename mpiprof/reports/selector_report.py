@@ -104,7 +104,10 @@ def _key_text(number: int, row: dict[str, Any]) -> str:
     on = f" on {row['size']} ranks" if row["size"] else ""
     head = f"{number}. {row['operation']}{of} at {where}{on}: {row['algorithm']}."
     if row["instances"] is not None:
-        head += f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of them probes"
+        head += (
+            f" {format_count(row['instances'])} instances, {format_count(row['probes'] or 0)} of "
+            "them probes"
+        )
         head += f"; {_saving_clause(row)}." if row["saved_ns"] else "."
     lines = [wrap_paragraph(head, 2, 5)]
     lines += [wrap_paragraph(line, 5, 7) for phase in row["phases"] for line in _phase_text(phase)]

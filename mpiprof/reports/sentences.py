@@ -145,7 +145,8 @@ def _rank_clause(trace: Trace, found: Finding) -> str:
         it = "they do" if len(workers) > 1 else "it does"
         its = "their" if len(talkers) > 1 else "its"
         return (
-            f"{who} come{s} {late} later than the others to {here}{instances_clause(found)}, {format_ranks(workers)} "
+            f"{who} come{s} {late} later than the others to {here}{instances_clause(found)}, "
+            f"{format_ranks(workers)} "
             f"for what {it} before and {format_ranks(talkers)} for {its} messages"
         )
     verb = f"take{s} {late} longer than the others"
@@ -162,7 +163,10 @@ def _before_clause(trace: Trace, place: int, known: Mapping[str, Any]) -> str:
     collected = known.get("collected")
     if collected is None:
         return f"before {format_callsite(trace, place)}"
-    return f"over {format_count(collected['usual_instances'])} instances of {format_callsite(trace, place)}"
+    return (
+        f"over {format_count(collected['usual_instances'])} instances of "
+        f"{format_callsite(trace, place)}"
+    )
 
 
 def _early_clause(trace: Trace, found: Finding) -> str:
@@ -174,16 +178,21 @@ def _early_clause(trace: Trace, found: Finding) -> str:
     if "let_go_early" in found.evidence:
         s = "" if len(found.ranks) > 1 else "s"
         return (
-            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and {wait}, as the "
+            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
+            f"{wait}, as the "
             "call before kept the others longer"
         )
     if is_by_messages(found):
         s = "" if len(found.ranks) > 1 else "s"
         return (
-            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and {wait}: most of "
+            f"{who} come{s} {late} before the others to {here}{instances_clause(found)}, and "
+            f"{wait}: most of "
             "that the others spend in point-to-point messages"
         )
-    return f"{who} {have} {late} less to do than the others before {here}{instances_clause(found)}, and {wait}"
+    return (
+        f"{who} {have} {late} less to do than the others before {here}{instances_clause(found)}, "
+        f"and {wait}"
+    )
 
 
 def _periodic_clause(trace: Trace, found: Finding) -> str:
@@ -231,7 +240,10 @@ def _gradient_clause(trace: Trace, found: Finding) -> str:
     late, here = format_time(found.evidence["late_ns"]), format_callsite(trace, found.callsites[0])
     top = found.ranks[0]
     most = ", most of that in point-to-point messages" if is_by_messages(found) else ""
-    return f"Lateness grows along the ranks at {here}{instances_clause(found)}, up to {late} at rank {top}{most}"
+    return (
+        f"Lateness grows along the ranks at {here}{instances_clause(found)}, up to {late} at "
+        f"rank {top}{most}"
+    )
 
 
 def _outlier_clause(trace: Trace, found: Finding) -> str:
@@ -264,7 +276,10 @@ def _inside_clause(trace: Trace, found: Finding) -> str:
     if known["origin_callsite"] == found.callsites[0]:
         here = "its next call"
     if "collected" in known:
-        source = f"{source}, in {format_count(known['collected']['usual_instances'])} instances together,"
+        source = (
+            f"{source}, in {format_count(known['collected']['usual_instances'])} instances "
+            "together,"
+        )
     inside_longer = f"{capitalise(source)} keeps rank {kept} {late} longer than the others"
     return f"{inside_longer}, and {then} late to {here}{instances_clause(found)}"
 
@@ -284,7 +299,10 @@ def _noise_clause(trace: Trace, found: Finding) -> str:
         if known.get("ahead"):
             who, early = capitalise(format_ranks(known["ahead"])), format_time(spread)
             s = "" if len(known["ahead"]) > 1 else "s"
-            return f"{who} come{s} up to {early} before the others to {_has_one_instance(trace)} of {here}"
+            return (
+                f"{who} come{s} up to {early} before the others to {_has_one_instance(trace)} of "
+                f"{here}"
+            )
         return f"The ranks come {format_time(spread)} apart to {_has_one_instance(trace)} of {here}"
     if known["besides"]:
         whole: Any = trace.callsites.loc[found.callsites[0], "total_wait_ns"]

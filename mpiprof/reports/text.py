@@ -63,7 +63,8 @@ def fact_rows(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
         ("run time", f"{format_time(trace.run_ns)} from MPI_Init to {until}"),
         (
             "in collectives",
-            f"{time_and_share(collective, total)} of {whose}' time{_share_bounds(trace, 'elapsed')}",
+            f"{time_and_share(collective, total)} of {whose}' "
+            f"time{_share_bounds(trace, 'elapsed')}",
         ),
         (
             "of it waiting",
@@ -114,14 +115,18 @@ def coverage_text(coverage: Coverage) -> str:
     )
     but = {"--limit": ", but for what was summed up later", LOST_REASON: ""}
     return (
-        f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of this part"
+        f"{coverage_time(coverage)}, {of} instances ({coverage.reason}); all figures here are of "
+        "this part"
         f"{but.get(coverage.reason, ', but for the totals of all')}"
     )
 
 
 def coverage_time(coverage: Coverage) -> str:
     """Return how much of a run's time the trace contains, and from which end."""
-    return f"the {'last' if coverage.reason == '--record ring' else 'first'} {format_time(coverage.recorded_ns)}"
+    return (
+        f"the {'last' if coverage.reason == '--record ring' else 'first'} "
+        f"{format_time(coverage.recorded_ns)}"
+    )
 
 
 def summary_text(observed: int, instances: int) -> str:
@@ -131,7 +136,8 @@ def summary_text(observed: int, instances: int) -> str:
     if observed == instances:
         return "as summary: no single instances"
     return (
-        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} instances are known; "
+        f"as summary: arrivals of {format_count(observed)} of {format_count(instances)} "
+        "instances are known; "
         "waiting is of all, from these"
     )
 

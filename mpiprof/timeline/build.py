@@ -144,12 +144,7 @@ class _MatchingPass:
     """First pass: writes segments and instances in matching order, and sums over them."""
 
     def __init__(
-        self,
-        trace: Trace,
-        segments: _Scratch,
-        instances: _Scratch,
-        firsts: Int,
-        progress: Progress,
+        self, trace: Trace, segments: _Scratch, instances: _Scratch, firsts: Int, progress: Progress
     ) -> None:
         self.segments, self.firsts = segments, firsts
         self.used = np.zeros(trace.ranks, np.int64)

@@ -40,7 +40,7 @@ def add_checksum(line: bytes) -> bytes:
 def compute_checksum(chunk: bytes, offset: int) -> int:
     """Return the checksum of a chunk, which is never 0.
 
-    The four bytes of the checksum at offset `offset` count as 0. Each half of a word is added to half
+    The four bytes of the checksum at `offset` count as 0. Each half of a word is added to half
     of the word's key without carry; then the two sums are multiplied.
     """
     content = bytearray(chunk)

@@ -54,9 +54,15 @@ def _find_link_fault(name: str, link: Any) -> str:
         return f"large messages are not slower than small ones {LINK_NAMES[name]}"
     for one, both in zip(ones, boths, strict=False):
         if not one > 0 < both or one > MAX_FACTOR_ONE * both:
-            return f"one way takes {_times_larger(one, both)} times as long as both ways {LINK_NAMES[name]}"
+            return (
+                f"one way takes {_times_larger(one, both)} times as long as both ways "
+                f"{LINK_NAMES[name]}"
+            )
         if both > MAX_FACTOR_BOTH * one:
-            return f"both ways take {_times_larger(both, one)} times as long as one way {LINK_NAMES[name]}"
+            return (
+                f"both ways take {_times_larger(both, one)} times as long as one way "
+                f"{LINK_NAMES[name]}"
+            )
     return ""
 
 

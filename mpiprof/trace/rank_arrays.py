@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.trace.types import (
-    CALL,
-    Array,
-    Bool,
-    Int,
-)
+from mpiprof.trace.types import CALL, Array, Bool, Int
 
 
 @dataclass

@@ -252,8 +252,8 @@ class Records(Folder):
     ) -> RankStream:
         """Return the records of one rank, as a single-use stream.
 
-        before: add each record's previous record. `complete_only`: only from the time on when all ranks'
-        rings are complete.
+        `before`: add each record's previous record. `complete_only`: only from the time on when
+        all ranks' rings are complete.
         """
         since = None
         if complete_only:

@@ -69,8 +69,9 @@ def make_chunks(
 ) -> bytes:
     """Return records as chunks from a serial number on; the last is the live window if `window`.
 
-    inside: mark of the unrecorded call that the thread is in (index into trace.layout.CALL_CLASSES, from
-    1). signal: the signal that ended the process. spent: ns in the calls of trace.layout.OUTSIDE_CLASSES.
+    inside: mark of the unrecorded call that the thread is in (index into trace.layout.CALL_CLASSES,
+    from 1). signal: the signal that ended the process. spent: ns in the calls of
+    trace.layout.OUTSIDE_CLASSES.
     """
     count = max(-(-len(records) // RECORDS_PER_CHUNK), 1)
     out = np.zeros((count, CHUNK_BYTES), np.uint8)

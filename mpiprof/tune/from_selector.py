@@ -126,7 +126,8 @@ def format_reason(f: SelectorRun) -> str:
     parts = []
     if own is not None and native is not None:
         parts.append(
-            f"score {_trial_score(own, ' instances')} against {_trial_score(native)} of the library's own"
+            f"score {_trial_score(own, ' instances')} against {_trial_score(native)} of the "
+            "library's own"
         )
     if f.end is not None:
         parts.append(

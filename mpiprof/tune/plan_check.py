@@ -79,7 +79,10 @@ def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
         if (one.algorithm, one.parameters) != (other.algorithm, other.parameters):
             reported.add(pair)
             of = one.site or one.operation
-            yield f"{other.describe_source}: overlaps with entry {one.entry} ({of}), which takes precedence"
+            yield (
+                f"{other.describe_source}: overlaps with entry {one.entry} ({of}), which takes "
+                "precedence"
+            )
 
 
 def _overlap(one: Rule, other: Rule) -> bool:
@@ -102,8 +105,8 @@ def check_provenance(
 ) -> tuple[Plan, list[str]]:
     """Return the plan for use here, and messages on entries that were measured elsewhere.
 
-    `versions`: recorded MPI versions that match the MPI here, from selection_option.matches_mpi. Entries
-    with algorithms of another library are dropped.
+    `versions`: recorded MPI versions that match the MPI here, from selection_option.matches_mpi.
+    Entries with algorithms of another library are dropped.
     """
     reported: dict[tuple[str, Provenance], list[int]] = {}
     usable = []

@@ -118,8 +118,10 @@ def format_reason(v: Verdict) -> str:
     model = v.result.method == MODEL
     word = "predicted" if model else "measured"
     text = (
-        f"score {word} {_as_us(v.best_ns)} in place of {_as_us(v.base_ns)}: {_as_us(v.gain_ns)} saved "
-        f"({_as_us(v.low_ns)} to {_as_us(v.high_ns)}) an instance, of {v.result.work.instances}, over "
+        f"score {word} {_as_us(v.best_ns)} in place of {_as_us(v.base_ns)}: {_as_us(v.gain_ns)} "
+        "saved "
+        f"({_as_us(v.low_ns)} to {_as_us(v.high_ns)}) an instance, of {v.result.work.instances}, "
+        "over "
         f"{int((~np.isnan(v.result.base_scores)).sum())} recorded arrival patterns"
     )
     if model:

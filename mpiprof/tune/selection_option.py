@@ -19,10 +19,7 @@ from mpiprof.launch.program import Program
 if TYPE_CHECKING:
     from mpiprof.tune.plan import Plan
 
-AUTO_OPTIONS = (
-    ("reproducible", "--reproducible"),
-    ("learn", "--learn"),
-)
+AUTO_OPTIONS = (("reproducible", "--reproducible"), ("learn", "--learn"))
 
 # Options of earlier versions, with the command that replaces each.
 REPLACED = {

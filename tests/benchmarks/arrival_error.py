@@ -48,8 +48,7 @@ def record(folder: Path, repetitions: int) -> Trace:
 def main() -> None:
     """Run, and print for each delay what was reported."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.arrival_error",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.arrival_error", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--repetitions", type=int, default=50, help="of each delay")
     options = parser.parse_args()

@@ -151,10 +151,7 @@ def run(
     """Return how many of the traces came to what, and which were wrong; Ctrl-C ends it early."""
     found: Counter[str] = Counter()
     wrong: list[str] = []
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        tempfile.TemporaryDirectory() as scratch,
-    ):
+    with contextlib.suppress(KeyboardInterrupt), tempfile.TemporaryDirectory() as scratch:
         whole = write(Path(scratch) / "whole")
         sound, _ = numbers(whole)
         if packed:
@@ -177,8 +174,7 @@ def run(
 def main() -> int:
     """Print how many traces came to what."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.damage",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.damage", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--traces", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="S")

@@ -213,8 +213,7 @@ def promises(found: dict[int, list[Found]], events: int) -> Iterator[Row]:
 def command() -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.dataset",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.dataset", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--events", type=number, default=10_000_000, metavar="N", help="(10M)")
     parser.add_argument("--ranks", type=number, default=64, metavar="R", help="(64)")

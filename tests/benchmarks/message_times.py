@@ -57,8 +57,7 @@ def promises(tables: list[dict[str, Any]]) -> Iterator[Row]:
 def command() -> int:
     """Print the table; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.message_times",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.message_times", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--runs", type=int, default=10, metavar="N")
     args = parser.parse_args()

@@ -136,8 +136,7 @@ def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
 def main() -> None:
     """Compile the loop, run all kinds, and print the tables."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.overhead",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.overhead", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--batches", type=int, default=50, help=f"of {CALLS} calls each")
     parser.add_argument("--alternations", type=int, default=5, help="bare and recorded in turn")

@@ -227,8 +227,7 @@ def _is_begun(trace: Path) -> bool:
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.scale",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.scale", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--ranks", type=int, default=512, metavar="N")
     parser.add_argument("--rounds", type=int, default=20, metavar="N")

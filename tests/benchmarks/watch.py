@@ -232,8 +232,7 @@ def _sound(program: jobs.Program, folder: Path, seed: int, seconds: float, limit
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.watch",
-        description=(__doc__ or "").partition("\n")[0],
+        prog="python -m benchmarks.watch", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--faults", type=int, default=200, metavar="N")
     parser.add_argument(

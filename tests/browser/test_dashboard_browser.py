@@ -17,7 +17,13 @@ from support.dashboard_server import Browser, View, chromium, view
 from support.dashboard_traces import MS, SCRIPT, empty, hostile, of_size, plain
 from support.synthetic import Synthetic
 
-from mpiprof.interface import format_units
+from mpiprof.interface.format_units import (
+    format_count,
+    format_estimate,
+    format_share,
+    format_size,
+    format_time,
+)
 
 PAGES = ("/", "/callsites", "/timeline", "/algorithms", "/compare", "/live")
 TRACES = ("plain", "faster", "empty", "one-rank", "one-instance", "many-ranks", "hostile")
@@ -336,15 +342,13 @@ def test_pages_write_numbers_as_the_terminal_does(browser: Browser) -> None:
     shares = [0, 0.001, 0.004, 0.006, 0.094, 0.5, 1]
     counts = [0, 7, 999, 1000, 123_456, 1e9]
     for name, values, wanted in (
-        ("duration", times, format_units.format_time),
-        ("size", sizes, format_units.format_size),
-        ("share", shares, format_units.format_share),
-        ("count", counts, format_units.format_count),
+        ("duration", times, format_time),
+        ("size", sizes, format_size),
+        ("share", shares, format_share),
+        ("count", counts, format_count),
     ):
         script = f"values => values.map(window.dashAgGridFunctions.{name})"
         assert browser.page.evaluate(script, values) == [wanted(value) for value in values]
     script = "values => values.map((v) => window.dashAgGridFunctions.counted(v.value, v))"
     cells = [{"value": 3950, "data": {"instances": of}} for of in (39, 3950)]
-    assert browser.page.evaluate(script, cells) == [
-        format_units.format_estimate(3950, of) for of in (39, 3950)
-    ]
+    assert browser.page.evaluate(script, cells) == [format_estimate(3950, of) for of in (39, 3950)]

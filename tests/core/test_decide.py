@@ -129,9 +129,7 @@ def test_what_all_predictions_have_too_low_or_too_high_is_corrected(decide: Path
         assert share(outcomes(decide, f"100 {words}"), lambda o: o.last == 3) >= MOST
 
 
-def test_equal_candidates_replace_the_library_in_one_run_of_twenty(
-    decide: Path,
-) -> None:
+def test_equal_candidates_replace_the_library_in_one_run_of_twenty(decide: Path) -> None:
     """With 95 % confidence, noise alone does not replace the library's own choice.
 
     A choice must also be faster by 1 %, so fewer than 5 % are wrong; 100 runs with 10 % noise.

@@ -21,11 +21,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("begin", "size", "given"),
     [
         (0, 3 * PAGE, f"0 {3 * PAGE - 1}"),
-        (
-            1,
-            3 * PAGE,
-            f"{PAGE} {3 * PAGE - 1}",
-        ),  # the pages at both ends also contain other data
+        (1, 3 * PAGE, f"{PAGE} {3 * PAGE - 1}"),  # the pages at both ends also contain other data
         (PAGE - 1, 2 * PAGE + 1, f"{PAGE} {3 * PAGE - 1}"),
         (5, 2 * PAGE - 6, "none"),
         (100, 200, "none"),

@@ -17,7 +17,7 @@ FROM_ALL_TO_ALL = {
     *("allreduce", "reduce_scatter", "reduce_scatter_block"),
 }
 ALL_KNOW_THE_SIZES = REDUCTIONS | {
-    *("bcast", "gather", "scatter", "allgather", "allgatherv", "alltoall"),
+    *("bcast", "gather", "scatter", "allgather", "allgatherv", "alltoall")
 }
 
 

@@ -16,11 +16,7 @@ from support.jobs import run, run_mpi
 from support.mpis import Mpi
 from test_execute import used
 
-RUNTIMES = {
-    "CUDA": "libcuda.so.1",
-    "HIP": "libamdhip64.so.6",
-    "Level Zero": "libze_loader.so.1",
-}
+RUNTIMES = {"CUDA": "libcuda.so.1", "HIP": "libamdhip64.so.6", "Level Zero": "libze_loader.so.1"}
 FORCED = {
     "alltoall": "bruck",
     "allreduce": "ring",

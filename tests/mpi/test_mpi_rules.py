@@ -123,8 +123,7 @@ def test_pcontrol_pauses_records_only(mpi: Mpi, tmp_path: Path) -> None:
 def test_sample_has_the_same_instances_on_all_ranks(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: one instance in 4 is recorded, nonblocking ones with their completion."""
     program = script(
-        tmp_path,
-        "for i in range(600):\n    comm.Barrier()\n    comm.Ibarrier().Wait()\n",
+        tmp_path, "for i in range(600):\n    comm.Barrier()\n    comm.Ibarrier().Wait()\n"
     )
     words = recorded(mpi, tmp_path / "trace", "--sample", "4")
     run_mpi(mpi, 2, [*words, program], check=True)

@@ -30,7 +30,7 @@ def test_the_table_on_4_ranks(openmpi: Mpi) -> None:
     assert head.split() == ["what", "asked", "measured", "holds"]
     missed = [row[:32].strip() for row in rows if row.endswith(" NO")]
     assert {name.partition(": ")[2] for name in missed} <= {
-        *("added a rank", "logs", "files beside"),
+        *("added a rank", "logs", "files beside")
     }
     assert len(rows) == 13
     assert rows[-1].startswith("killed: a readable trace") and rows[-1].endswith("yes")

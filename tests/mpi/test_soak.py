@@ -27,12 +27,7 @@ def soak(mpi: Mpi, ranks: int, switch: str, seed: int, seconds: int, folder: Pat
 @pytest.mark.parametrize("switch", ["auto", "random:7"])
 @pytest.mark.parametrize(("name", "ranks"), [("openmpi", 3), ("mpich", 2)])
 def test_a_minute(
-    name: str,
-    ranks: int,
-    switch: str,
-    seconds: int,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
+    name: str, ranks: int, switch: str, seconds: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """On 3 ranks of Open MPI and 2 of MPICH: a short run has right results."""
     soak(request.getfixturevalue(name), ranks, switch, 7, seconds, tmp_path)

@@ -51,11 +51,7 @@ def allgather(name: str, p: int, q: int, k_a: int, k_b: int) -> Proof:
 def allgatherv(name: str, a: Sequence[int], b: Sequence[int], *, first: bool = True) -> Proof:
     algorithm = find("allgatherv", name, intercommunicator=True)
     problem = Problem(
-        len(a),
-        remote_size=len(b),
-        counts=tuple(a),
-        remote_counts=tuple(b),
-        first_group=first,
+        len(a), remote_size=len(b), counts=tuple(a), remote_counts=tuple(b), first_group=first
     )
     return verify(algorithm, problem)
 

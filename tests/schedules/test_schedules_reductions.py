@@ -7,12 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.rabenseifner import (
-    Machine,
-    largest_exponent_gap,
-    paper_time,
-    static_choice,
-)
+from support.rabenseifner import Machine, largest_exponent_gap, paper_time, static_choice
 
 from mpiprof.errors import MpiprofError
 from mpiprof.model.schedule import REDUCE, RIGHT, Algorithm, Problem, Schedule, find, load_catalogue

@@ -237,14 +237,7 @@ def test_sums_of_distributions(size: int) -> None:
             assert sum(counts) == total
     assert DISTRIBUTIONS["spike"](8000, 5) == (4000, 1000, 1000, 1000, 1000)
     assert DISTRIBUTIONS["geometric"](300, 4) == (600, 300, 300, 0)  # lg 4 levels
-    assert DISTRIBUTIONS["geometric"](70, 6) == (
-        153,
-        77,
-        76,
-        38,
-        38,
-        38,
-    )  # of 420
+    assert DISTRIBUTIONS["geometric"](70, 6) == (153, 77, 76, 38, 38, 38)  # of 420
 
 
 @pytest.mark.parametrize("spread", [0.0, 300.0, 1e5])

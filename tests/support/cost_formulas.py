@@ -211,9 +211,7 @@ def _late_last(
         early = others(replace(p, size=p.size - 1)) if p.size > 2 else Cost()
         late = after(p.size, p.bytes)
         return Cost(
-            early.startups + late.startups,
-            early.volume + late.volume,
-            early.reduced + late.reduced,
+            early.startups + late.startups, early.volume + late.volume, early.reduced + late.reduced
         )
 
     return formula

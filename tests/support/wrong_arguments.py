@@ -153,11 +153,9 @@ def right_value(function: Function, parameter: Parameter) -> str:
 
 def garbage(parameter: Parameter) -> str:
     """Return a value that must not be read."""
-    return {
-        "count": "-77",
-        "type": "GARBAGE_TYPE",
-        "op": "GARBAGE_OP",
-    }.get(parameter.kind, "GARBAGE")
+    return {"count": "-77", "type": "GARBAGE_TYPE", "op": "GARBAGE_OP"}.get(
+        parameter.kind, "GARBAGE"
+    )
 
 
 def conditional(condition: str, value: str, otherwise: str) -> str:

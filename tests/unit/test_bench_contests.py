@@ -126,13 +126,7 @@ def test_library_algorithms_are_rivals_if_mpiprof_lacks_them() -> None:
     ],
 )
 def test_requirements_of_a_robust_setting(
-    number: int,
-    ratio: float,
-    low: float,
-    whole: float,
-    probes: list[int],
-    laps: int,
-    expected: str,
+    number: int, ratio: float, low: float, whole: float, probes: list[int], laps: int, expected: str
 ) -> None:
     assert robust.judge_row(number, ratio, low, whole, probes, laps) == expected
 

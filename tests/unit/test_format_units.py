@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mpiprof.interface import format_units
+from mpiprof.interface.format_units import (
+    format_count,
+    format_factor,
+    format_runs,
+    format_share,
+    format_size,
+    format_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +24,7 @@ from mpiprof.interface import format_units
     ],
 )  # fmt: skip
 def test_durations(ns: float, text: str) -> None:
-    assert format_units.format_time(ns) == text
+    assert format_time(ns) == text
 
 
 @pytest.mark.parametrize(
@@ -28,14 +35,12 @@ def test_durations(ns: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_factors_as_in_the_paper(value: float, text: str) -> None:
-    assert format_units.format_factor(value) == text
+    assert format_factor(value) == text
 
 
 def test_small_units() -> None:
-    assert (
-        format_units.format_size(131076) == "128 KB" and format_units.format_size(4096) == "4096 B"
-    )
-    assert format_units.format_share(0.001) == "<1 %" and format_units.format_share(1) == "100 %"
-    assert format_units.format_count(48779) == "48 779"
-    assert format_units.format_runs([0, 1, 2, 3, 7]) == "0-3, 7"
-    assert format_units.format_runs(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"
+    assert format_size(131076) == "128 KB" and format_size(4096) == "4096 B"
+    assert format_share(0.001) == "<1 %" and format_share(1) == "100 %"
+    assert format_count(48779) == "48 779"
+    assert format_runs([0, 1, 2, 3, 7]) == "0-3, 7"
+    assert format_runs(list(range(0, 40, 2)), most=3) == "0, 2, 4 and 17 more"

@@ -59,7 +59,8 @@ def test_the_choice_of_mpich_is_that_of_its_tree(mpich: Mpi) -> None:
                     count = total // size
                     asking = TreeCall(operation, size, count, in_place)
                     call = LibraryCall(operation, size, count, 1, builtin=True, in_place=in_place)
-                    leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{predict_choice(library, call)}"
+                    name = predict_choice(library, call)
+                    leaf = f"algorithm=MPIR_{operation.capitalize()}_intra_{name}"
                     assert find_leaf(tree, asking) == leaf, call
                     compared += 1
     assert compared > 3000

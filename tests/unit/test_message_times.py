@@ -67,15 +67,9 @@ def rounds(undisturbed: list[Any], spread: list[float], where: str = "within") -
             rounds([0, 4, 12], [1.0, 1.0, 1.0]),
             "used the cores in all of the repetitions within a node",
         ),
-        (
-            rounds([12, 12, 12], [1.1, 7.2, 1.0]),
-            "1000 B differ by a factor of 7.2 within a node",
-        ),
+        (rounds([12, 12, 12], [1.1, 7.2, 1.0]), "1000 B differ by a factor of 7.2 within a node"),
         (rounds([0, 0, 0], [1.0, 1.2, 1.0], "between"), ""),  # a network's messages wait anyway
-        (
-            rounds([12, 12, 12], [1.0, 1.0, 8.0], "between"),
-            "by a factor of 8.0 between nodes",
-        ),
+        (rounds([12, 12, 12], [1.0, 1.0, 8.0], "between"), "by a factor of 8.0 between nodes"),
         (rounds(["x"], [1.0]), "the table within a node is damaged"),
     ],
 )

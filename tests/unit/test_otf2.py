@@ -12,13 +12,7 @@ import numpy as np
 import otf2
 import pandas as pd
 import pytest
-from otf2.enums import (
-    CollectiveOp,
-    GroupType,
-    LocationGroupType,
-    Paradigm,
-    RegionRole,
-)
+from otf2.enums import CollectiveOp, GroupType, LocationGroupType, Paradigm, RegionRole
 from support.export_trace import export, mixed
 from support.synthetic import Synthetic
 

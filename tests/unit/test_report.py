@@ -13,7 +13,7 @@ from support.synthetic import Synthetic
 
 from mpiprof.__main__ import main
 from mpiprof.errors import UsageError
-from mpiprof.interface import format_units
+from mpiprof.interface.format_units import format_factor
 from mpiprof.metrics import columns
 from mpiprof.reports import fail_on
 from mpiprof.reports.table import Column, render
@@ -144,9 +144,8 @@ def test_message_sizes_are_those_of_table_3(
     assert rows["allgatherv"] == ["200", "B*"]
     assert rows["allreduce"] == ["800", "B"]
     printed = out(capsys, "report", path, "--site", "app.py:1")
-    assert (
-        f"the time of {format_units.format_factor(10**6 / (10_000 + 65536))} messages of 64.0 KB"
-        in " ".join(printed.split())
+    assert f"the time of {format_factor(10**6 / (10_000 + 65536))} messages of 64.0 KB" in " ".join(
+        printed.split()
     )
 
 

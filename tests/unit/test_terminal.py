@@ -106,10 +106,7 @@ def test_every_symbol_has_a_word() -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_narrow_terminals_lose_columns_but_no_file_names(
-    columns: int,
-    trace: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    columns: int, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["report", str(trace)]) == 0

@@ -201,7 +201,8 @@ class Cluster:
         self._ip_batch(
             None,
             [
-                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address {_hardware_address(number)} "
+                f"link add eth0 netns {self.prefix}{name} mtu {MTU} address "
+                f"{_hardware_address(number)} "
                 f"type veth peer name {port} netns {self.prefix}switch mtu {MTU}"
             ],
         )

@@ -1,7 +1,8 @@
 """Measures the message times of a study's ranks, while all ranks shift messages around a ring.
 
 The result is a machine table in the recorder's format. It includes the evidence by which
-`mpiprof.trace.machine.find_fault` refuses times that would not repeat (see core/timing/repetitions.c).
+`mpiprof.trace.machine.find_fault` refuses times that would not repeat (see
+core/timing/repetitions.c).
 """
 
 from __future__ import annotations

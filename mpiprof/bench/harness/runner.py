@@ -215,7 +215,8 @@ def simulate_study(name: str, options: Options, processes: int) -> None:
     print(
         f"{study.TITLE}: {len(cases)} cases, {processes} processes, "
         f"{_describe_machine(machine, per_node)}.\n"
-        f"This will take about {format_rough_time(simulated_cases.estimate_seconds(cases, setup))}.",
+        "This will take about "
+        f"{format_rough_time(simulated_cases.estimate_seconds(cases, setup))}.",
         flush=True,
     )
     progress = Progress(len(cases), shown=True)

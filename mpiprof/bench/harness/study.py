@@ -64,7 +64,8 @@ class Setup:
         if not self.fault:
             return ""
         return (
-            f"Message times are not usable: {self.fault}. {self.describe_message_times} are assumed for "
+            f"Message times are not usable: {self.fault}. {self.describe_message_times} are "
+            "assumed for "
             "block sizes and for how late ranks come, and there are no factors. Measure with "
             "`calibrate -o FILE` on a quiet machine, and repeat with --machine FILE."
         )

@@ -18,13 +18,7 @@ from mpiprof.bench.harness.case import Case
 from mpiprof.bench.harness.figures import Lines, Series
 from mpiprof.bench.harness.loop import Loop, LoopTimes, elapsed_ns
 from mpiprof.bench.harness.selector import Behaviour
-from mpiprof.bench.harness.study import (
-    Report,
-    Row,
-    Setup,
-    Values,
-    mean_interval,
-)
+from mpiprof.bench.harness.study import Report, Row, Setup, Values, mean_interval
 from mpiprof.bench.harness.timing import Int
 from mpiprof.interface.format_units import format_round_size, format_time
 from mpiprof.metrics.imbalance import compute_arrival_metrics

@@ -153,12 +153,7 @@ class Contest:
         return self._beside(AUTO, measure)[which]
 
     def rival(
-        self,
-        choice: str,
-        measure: Measure,
-        which: slice = slice(None),
-        *,
-        only_after: bool = False,
+        self, choice: str, measure: Measure, which: slice = slice(None), *, only_after: bool = False
     ) -> Values:
         """Return the values to compare auto with: alternating instances if any, else all."""
         if self._takes_turns(choice):

@@ -46,11 +46,7 @@ _TYPES: dict[str, tuple[str, str, str]] = {
     "types": ("const MPI_Datatype {}[]", "const MPI_Datatype {}[]", _HANDLE),
     "op": ("MPI_Op {}", "MPI_Op {}", _HANDLE),
     "op*": ("MPI_Op *{}", "MPI_Op *{}", _HANDLE),
-    "user_function": (
-        "MPI_User_function *{}",
-        "MPI_User_function_c *{}",
-        "void (*{})(void)",
-    ),
+    "user_function": ("MPI_User_function *{}", "MPI_User_function_c *{}", "void (*{})(void)"),
     "comm": ("MPI_Comm {}", "MPI_Comm {}", _HANDLE),
     "comm*": ("MPI_Comm *{}", "MPI_Comm *{}", _HANDLE),
     "group": ("MPI_Group {}", "MPI_Group {}", _HANDLE),

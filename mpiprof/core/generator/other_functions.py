@@ -164,10 +164,7 @@ COMMUNICATORS: dict[str, str] = {
 }
 
 # The program's own reductions (operator.c).
-OPERATORS: dict[str, str] = {
-    "Op_create*": "user_fn commute out_op",
-    "Op_free": "op_pointer",
-}
+OPERATORS: dict[str, str] = {"Op_create*": "user_fn commute out_op", "Op_free": "op_pointer"}
 
 LIFECYCLE: dict[str, str] = {
     "Init": "argc argv_pointer",
@@ -180,6 +177,4 @@ LIFECYCLE: dict[str, str] = {
 
 # Functions that create error handlers: the recorder's function runs before the program's
 # (record/error_handler.c).
-HANDLERS: dict[str, str] = {
-    "Comm_create_errhandler": "comm_errhandler_fn out_errhandler",
-}
+HANDLERS: dict[str, str] = {"Comm_create_errhandler": "comm_errhandler_fn out_errhandler"}

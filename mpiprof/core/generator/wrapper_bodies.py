@@ -227,10 +227,7 @@ def spawn_lines(function: Function, fortran: bool) -> list[str]:
     command = "NULL, NULL" if fortran or "multiple" in function.name else "command, argv"
     root = "*root" if fortran else "root"
     error = "*ierror" if fortran else "error"
-    return [
-        f"if ({error} == MPI_SUCCESS)",
-        f"    spawn_report(&creation, {root}, {command});",
-    ]
+    return [f"if ({error} == MPI_SUCCESS)", f"    spawn_report(&creation, {root}, {command});"]
 
 
 def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
@@ -270,11 +267,7 @@ def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.name != "MPI_Op_free":
         return [call, f"operator_created({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
     given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
-    return [
-        f"const MPI_Op freed = {given};",
-        call,
-        f"operator_freed({error}, freed);",
-    ]
+    return [f"const MPI_Op freed = {given};", call, f"operator_freed({error}, freed);"]
 
 
 INIT_LINES = [

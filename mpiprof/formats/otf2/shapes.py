@@ -15,16 +15,7 @@ from mpiprof.formats.otf2.library import NEVER, ROOT_NOBODY, ROOT_SELF, UNDEFINE
 from mpiprof.formats.otf2.regions import OPERATION_NUMBERS, Regions
 from mpiprof.formats.otf2.times import ArchiveClock
 from mpiprof.operations import OPERATIONS, base_operation
-from mpiprof.trace.types import (
-    EXTENSION,
-    NTH_START,
-    OUTSIDE,
-    RECEIVED,
-    SENT,
-    Array,
-    Bool,
-    Int,
-)
+from mpiprof.trace.types import EXTENSION, NTH_START, OUTSIDE, RECEIVED, SENT, Array, Bool, Int
 from mpiprof.trace.writer import RECORD_TYPE
 
 MAX_SHAPES = 1 << 12  # per rank; beyond, varying sizes are stored with the records
