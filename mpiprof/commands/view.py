@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_browser and has_browser():
             webbrowser.open(address)
         app, data = import_dashboard("app"), import_dashboard("trace_data")
-        context = data.Context(paths, allowed, args.workers, machine)
+        context = data.TraceContext(paths, allowed, args.workers, machine)
         for name in context.names:
             threading.Thread(target=read, args=(context, name), daemon=True).start()
-        server = app.server(app.make(context, token, [args.host]), listener)
+        server = app.make_server(app.make(context, token, [args.host]), listener)
         try:
             server.run()
         finally:
@@ -104,12 +104,12 @@ def require_modules(modules: tuple[str, ...]) -> None:
 def read(context: Any, name: str) -> None:
     """Read a trace before the first request, and report an unreadable trace."""
     try:
-        data = context.data(name)
+        data = context.latest_data(name)
     except MpiprofError as error:
         print(f"mpiprof: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     else:
         if name == context.names[0]:
-            data.prepare()
+            data.start_preparation()
 
 
 def trace_folders(named: list[Path]) -> list[Path]:

@@ -53,7 +53,7 @@ def _counts_by_block(trace: Trace, callsites: Sequence[int]) -> dict[int, Int] |
     placed = trace.aggregate[0].placed
     if placed is None:
         return None
-    found = {callsite: placed.of(callsite) for callsite in callsites}
+    found = {callsite: placed.counts_of(callsite) for callsite in callsites}
     known = {callsite: of for callsite, of in found.items() if of is not None}
     return known if len(known) == len(found) else None
 

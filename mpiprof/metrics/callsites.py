@@ -33,7 +33,7 @@ def make_callsites(trace: Trace) -> pd.DataFrame:
         list(keys),
         {name: vector[:n] for name, vector in aggregate.sums.vectors.items()},
         aggregate.late,
-        aggregate.quantiles.table(n),
+        aggregate.quantiles.make_table(n),
         _count_algorithms(aggregate, n),
     )
     table: dict[str, Any] = {"callsite": np.arange(n)}

@@ -18,7 +18,7 @@ LOST_REASON = "later records could not be written"
 class Coverage:
     """The recorded stretch of a run: `recorded_ns` from `since_ns` after its start.
 
-    - why: the option that limits it, "--record ring" (the last calls) or "--limit" (the first
+    - reason: the option that limits it, "--record ring" (the last calls) or "--limit" (the first
       calls), or LOST (the first calls, because later ones could not be written).
     - instances: recorded instances. total: all instances. None if unknown, because totals exclude
       starts of persistent operations, and records past a limit count calls.

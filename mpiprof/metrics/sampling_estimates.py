@@ -185,7 +185,7 @@ def callsite_scales(trace: Trace) -> Float:
     sums, keys = trace.aggregate
     if sums.sampled is None:
         return np.ones(len(keys))
-    found: Float = sums.sampled.scales(len(keys), float(trace.process_time_ns))
+    found: Float = sums.sampled.estimate_scales(len(keys), float(trace.process_time_ns))
     return found
 
 
@@ -197,7 +197,8 @@ def interval_columns(trace: Trace, totals: Mapping[str, Float]) -> dict[str, Int
         if sampled is not None:
             most = float(trace.process_time_ns)
             pairs = [
-                sampled.interval(name, value, [i], most) for i, value in enumerate(values.tolist())
+                sampled.estimate_interval(name, value, [i], most)
+                for i, value in enumerate(values.tolist())
             ]
             low, high = np.array(pairs).reshape(-1, 2).T
         found[f"total_{name}_low_ns"] = low.astype(np.int64)
@@ -214,6 +215,6 @@ def estimate_totals(trace: Trace) -> dict[str, Estimate]:
         if trace.sampling_interval > 1 and trace.record != "summary":
             sampled, keys = trace.aggregate
             most = float(trace.process_time_ns)
-            low, high = sampled.sampled.interval(name, value, range(len(keys)), most)
+            low, high = sampled.sampled.estimate_interval(name, value, range(len(keys)), most)
         found[name] = Estimate(value, low, high)
     return found

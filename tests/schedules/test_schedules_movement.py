@@ -300,7 +300,7 @@ def test_a_barrier_that_somebody_leaves_early_is_named(monkeypatch: pytest.Monke
         return retained
 
     monkeypatch.setattr(Schedule, "read_steps", steps)
-    with pytest.raises(BrokenScheduleError, match=r"leaves before rank \d has entered \(rank 0"):
+    with pytest.raises(BrokenScheduleError, match=r"exits before rank \d has arrived \(rank 0"):
         verify(find("barrier", "dissemination"), Problem(8))
 
 

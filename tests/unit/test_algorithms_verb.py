@@ -47,7 +47,7 @@ def test_what_libraries_have_themselves_is_listed(capsys: pytest.CaptureFixture[
 def test_one_operation_and_one_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     text = output_of(capsys, "alltoall")
     assert "bruck" in text
-    assert "requires a power of two of processes" in text
+    assert "needs a power of two of processes" in text
     assert "chain" not in text
     text = output_of(capsys, "allgatherv", "pipelined_ring")
     assert "block_size=BYTES" in text

@@ -23,7 +23,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(MpiprofError, match=r"plan\.json can't be written: No space left"):
+    with pytest.raises(MpiprofError, match=r"plan\.json cannot be written: No space left"):
         output_files.write_text(path, "new")
     monkeypatch.undo()
     assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]

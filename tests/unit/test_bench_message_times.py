@@ -67,7 +67,7 @@ def test_the_recorder_s_gate_judges_a_study_s_times(
     times: np.ndarray, clean: np.ndarray, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = {"within": fit_link(times, clean)}
-    monkeypatch.setattr("mpiprof.bench.harness.runner.message_table", lambda _: table)
+    monkeypatch.setattr("mpiprof.bench.harness.runner.measure_message_times", lambda _: table)
     machine, found = find_machine(Ranks.__new__(Ranks), None)
     assert why in found and bool(why) == bool(found)
     assert (machine == DEFAULT) == bool(why)

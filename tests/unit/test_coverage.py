@@ -45,7 +45,7 @@ def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
         assert trace.totals["wait"].value / trace.process_time_ns == 0.25
     assert whole.derive("held") is None
     held = cut.derive("held")
-    assert (held.why, held.since_ns, held.held_ns) == ("--limit", 0, 40 * MS)
+    assert (held.reason, held.since_ns, held.recorded_ns) == ("--limit", 0, 40 * MS)
     assert (held.instances, held.total, held.first) == (20, None, (0,))
     code, text, _ = run_verb("report", tmp_path / "cut")
     assert code == 0
@@ -62,7 +62,7 @@ def test_shares_are_of_the_time_until_the_disk_was_full(tmp_path: Path) -> None:
     trace = mpiprof.open(tmp_path / "t")
     last = 38 * MS + MS  # both ranks leave the last logged allreduce
     assert trace.dropped_records == 160 and trace.duration_ns == last
-    assert trace.derive("held").why == LOST_REASON
+    assert trace.derive("held").reason == LOST_REASON
     code, text, _ = run_verb("report", tmp_path / "t")
     assert code == 0 and "26 % of all ranks' time is waiting" in text
     assert "the first 39.0 ms, 20 instances (later records could not be written)" in text

@@ -151,7 +151,7 @@ def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
         (b"\x7fELF" + bytes(100), "not an mpiprof log"),
         (b'{"format": "other"}\n', "not an mpiprof log"),
         (b'{"format": "mpiprof log", "version": 9}\n', "newer mpiprof"),
-        (b'{"format": "mpiprof log"', "cut off"),
+        (b'{"format": "mpiprof log"', "truncated"),
         (b'{"format": "mpiprof log", "version": 1}\n', "damaged"),
     ],
 )

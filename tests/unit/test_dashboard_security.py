@@ -307,7 +307,7 @@ def test_a_port_in_use_is_reported_on_one_line(served: Any, tmp_path: Path) -> N
     words = [sys.executable, "-m", "mpiprof", "view", str(plain(tmp_path / "t", 2)), "--port", port]
     done = subprocess.run(words, capture_output=True, text=True, env=clean_environment())
     assert done.returncode == 1
-    assert done.stderr.startswith(f"mpiprof: can't listen on 127.0.0.1 port {port}: ")
+    assert done.stderr.startswith(f"mpiprof: cannot listen on 127.0.0.1 port {port}: ")
     assert done.stderr.count("\n") == 1
 
 

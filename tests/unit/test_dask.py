@@ -214,8 +214,8 @@ def test_pages_are_made_with_workers(cluster: Any, folders: dict[str, Path]) -> 
     data = pytest.importorskip("mpiprof.dashboard.trace_data")
     shutil.rmtree(folders["several"] / "cache", ignore_errors=True)
     with client(cluster) as connected:
-        context = data.Context([folders["several"]], [], dask_workers.Workers(connected))
-        found = context.data("job")
+        context = data.TraceContext([folders["several"]], [], dask_workers.Workers(connected))
+        found = context.latest_data("job")
         assert found.trace.workers is not None
         pd.testing.assert_frame_equal(found.callsites, mpiprof.open(folders["several"]).callsites)
 

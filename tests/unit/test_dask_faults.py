@@ -116,7 +116,7 @@ def test_a_lost_scheduler_is_reported(folder: Path) -> None:
     made = started()
     with distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)
-        assert next(found).found == 1
+        assert next(found).value == 1
         made.close()
         with pytest.raises(MpiprofError, match="the scheduler has ended"):
             list(found)
@@ -134,7 +134,7 @@ def test_the_loss_of_all_workers_is_reported(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT_S", 0.3)
     with started() as made, distributed.Client(made, set_as_default=False) as client:
         found = passing(folder, client)
-        assert next(found).found == 1
+        assert next(found).value == 1
         made.scale(0)
         with pytest.raises(MpiprofError, match="all workers have ended"):
             list(found)

@@ -251,9 +251,9 @@ def test_names_and_next_commands(
         (["TRACE", "--to", "pdf"], 2, "pdf"),
         (["nowhere", "--to", "csv"], 2, "no such trace folder"),
         (["TRACE", "--to", "csv", "-o", "/"], 2, "is a folder"),
-        (["TRACE", "--to", "csv", "-o", "/no/such/file"], 2, "there is no folder /no/such"),
+        (["TRACE", "--to", "csv", "-o", "/no/such/file"], 2, "no such folder /no/such"),
         (["EMPTY", "--to", "html"], 1, "no mpiprof trace in it"),
-        (["TRACE", "--to", "html", "-o", "/proc/none.html"], 1, "none.html can't be written"),
+        (["TRACE", "--to", "html", "-o", "/proc/none.html"], 1, "none.html cannot be written"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -42,7 +42,7 @@ def handed(
     if library == "mpich":
         return mpich.expressible_cells(found, MPICH, refusals), refusals.merged()
     module = {"openmpi": openmpi, "intel": intel}[library]
-    return module.possible(found, refusals), refusals.merged()
+    return module.expressible_cells(found, refusals), refusals.merged()
 
 
 def whys(entries: list[dict[str, Any]], **words: Any) -> list[str]:

@@ -69,7 +69,7 @@ def test_known_answers(expression: str, met: bool) -> None:
         ("size = 8", "no comparison at 'size = 8'"),
         ("total_wayt > 1s", "the nearest: total_wait,"),
         ("worst_facter > 1", "the nearest: worst_factor,"),
-        ("speed > 1", "the nearest: .*there are: .*worst_factor"),
+        ("speed > 1", "the nearest: .*known: .*worst_factor"),
         ("total_wait > 30%", "total_wait_ns is a time, such as"),
         ("latest_share > 3s", "latest_share is a share, such as"),
         ("worst_factor > 3s", "worst_factor is a number"),

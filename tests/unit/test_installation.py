@@ -106,7 +106,7 @@ def test_every_extra_that_is_named_exists() -> None:
     used = set()
     for path in [*(ROOT / "mpiprof").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")]:
         used |= set(re.findall(r"install_command\(\s*['\"](\w+)['\"]", path.read_text()))
-    assert {"dashboard", "dask", "export", "otf2", "pack", "perfetto"} == used <= extras
+    assert {"bench", "dashboard", "dask", "export", "otf2", "pack", "perfetto"} == used <= extras
 
 
 SOURCES = [

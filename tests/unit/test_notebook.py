@@ -45,9 +45,11 @@ def test_call_sites_by_name(trace: mpiprof.Trace, site: str) -> None:
 
 
 def test_an_unknown_name_lists_the_names(trace: mpiprof.Trace) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; there are: md\.py:93"):
+    with pytest.raises(UsageError, match=r"nowhere\.py: no such call site; known: md\.py:93"):
         trace.plot.arrivals("nowhere.py")
-    with pytest.raises(MpiprofError, match="instance 30: there are 30, from 0"):
+    with pytest.raises(
+        MpiprofError, match="instance 30: the call site has 30 instances, counted from 0"
+    ):
         trace.plot.instance("md.py:93", 30)
 
 

@@ -117,7 +117,7 @@ def test_the_time_of_a_job_never_runs_backwards(
     seen = []
     for second, state in ((1, "running"), (60, "hung"), (61, "")):
         for where in (one_line, summary_writer):
-            monkeypatch.setattr(where, "now_ns", lambda _, at=second: 1_000 + at * 10**9)
+            monkeypatch.setattr(where, "trace_now_ns", lambda _, at=second: 1_000 + at * 10**9)
         to.write(state)
         seen.append(json.loads((tmp_path / "s.json").read_text()))
     assert [one["state"] for one in seen] == ["running", "hung", "killed"]

@@ -240,7 +240,7 @@ def test_phases_in_the_last_events_of_a_ring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last of 200 instances in the trace is not number 199 if 4000 earlier ones are lost."""
-    monkeypatch.setattr("mpiprof.diagnosis.sampling.first_number", lambda *_: 4000)
+    monkeypatch.setattr("mpiprof.diagnosis.sampling.first_recorded", lambda *_: 4000)
     late = noise(200, 4, 0.02)
     late[:140, 1] += 2
     late[140:, 2] += 6

@@ -146,7 +146,7 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
                      "mean_elapsed_ns", "last_rank"):  # fmt: skip
             values = rows[name].to_numpy(np.float64)[number]
             assert values.tobytes() == sample.series[name].to_numpy(np.float64).tobytes(), name
-        first = np.sort(np.concatenate([part.arrival.min(0) for part in sample.parts]))
+        first = np.sort(np.concatenate([part.arrival_ns.min(0) for part in sample.parts]))
         assert np.isin(first, sample.series["first_arrival_ns"]).all()
         assert len(first) == len(number)
         assert 16 <= sample.walked <= 2 * 16

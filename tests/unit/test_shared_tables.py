@@ -60,7 +60,7 @@ def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Pa
     assert notes == dict.fromkeys(range(RANKS - 1), written) | last
     assert found.truncated
     printed = [line.partition(": ")[2] for line in problems]
-    assert printed == ["lines begun and not written to their end: 1"]
+    assert printed == ["incomplete lines: 1"]
 
 
 def test_an_unfinished_log_of_an_ended_creator_blocks_no_rank(

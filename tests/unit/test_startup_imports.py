@@ -44,7 +44,7 @@ def words_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], d
     def become(argv: Any, environment: Any) -> None:
         raise BecomeError(list(argv), dict(environment))
 
-    monkeypatch.setattr("mpiprof.commands.run.become", become)
+    monkeypatch.setattr("mpiprof.commands.run.replace_process", become)
     with pytest.raises(BecomeError) as raised:
         main(["run", *words])
     argv, environment = raised.value.args

@@ -189,7 +189,9 @@ def test_too_many_rules_are_refused() -> None:
 
 
 def test_launcher_needs_no_numpy() -> None:
-    loaded = modules_after("from mpiprof.tune import plan; plan.read('md.py:8=ring').text()")
+    loaded = modules_after(
+        "from mpiprof.tune import plan; plan.read('md.py:8=ring').format_for_recorder()"
+    )
     assert not loaded & {"numpy", "pandas", "subprocess"}
 
 

@@ -110,7 +110,7 @@ def test_a_job_with_one_stopped_rank_is_stopped(
     assert mine is not None
     found = [(state, 0) for state in states] + [None]  # one process has ended
     node = Node(mine, dict.fromkeys(range(len(found)), mine), {}, 4)
-    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: found.pop(0))
+    monkeypatch.setattr("mpiprof.hang.node_processes.read_stat", lambda _: found.pop(0))
     assert node.is_stopped() == stopped
 
 
@@ -125,7 +125,7 @@ def test_a_debugger_in_a_reported_hang_causes_no_new_report(
     watch = Watch(started, HangRequest(1.0), tmp_path, Node(mine, {0: mine}, {0: "a"}, 1))
     watch.since -= 3600
     watch.hangs.told = reported
-    monkeypatch.setattr("mpiprof.hang.node_processes.stat", lambda _: ("t", 0))
+    monkeypatch.setattr("mpiprof.hang.node_processes.read_stat", lambda _: ("t", 0))
     watch.check_calls()
     assert watch.hangs.told == reported
     assert (time.monotonic() - watch.since < 1800) == (not reported)

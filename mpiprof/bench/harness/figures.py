@@ -113,7 +113,7 @@ Figure = Lines | Bars | Map
 def require_matplotlib() -> None:
     """Raise MpiprofError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise MpiprofError(f"figures need matplotlib: {install_command('bench')}")
+        raise MpiprofError(f"figures require matplotlib: {install_command('bench')}")
 
 
 def draw(figure: Figure, file: Path | io.BytesIO, form: str) -> None:
