@@ -27,7 +27,7 @@ from mpiprof.tune import result
 from . import components, filtered_tables, predictions, selection_history
 from . import url_state as states
 from .figures import algorithms as pictures
-from .figures import callsite as figures
+from .figures.distribution import draw_shares
 from .trace_data import TraceContext, TraceData
 
 MAX_RANKS, MAX_ORIGINS, MAX_TRIED = 8, 6, 12
@@ -59,7 +59,7 @@ def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Comp
     for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
-            components.make_graph(figures.draw_shares(share_table(found, names)), state),
+            components.make_graph(draw_shares(share_table(found, names)), state),
         ]
     ranks = found.ranks[found.ranks["late_ns"] > 0].head(MAX_RANKS)
     ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])

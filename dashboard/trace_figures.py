@@ -22,7 +22,7 @@ from mpiprof.trace.types import Float, Int
 
 from . import filtered_tables, predictions, theme
 from .figures import algorithms as races
-from .figures import axes, histogram, overview
+from .figures import axes, distribution, histogram, overview
 from .figures import callsite as figures
 from .figures import compare as pairs
 from .figures import timeline as timelines
@@ -152,7 +152,7 @@ def draw_spread(data: TraceData, state: PageState, callsite: int) -> go.Figure:
 def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Figure:
     """Return how many instances of a call site are balanced (Faraj et al. 2008, Figure 2)."""
     instances = filtered_tables.filtered_instances(data, callsite, state)
-    return figures.draw_distribution(instances["worst_factor"].to_numpy(np.float64))
+    return distribution.draw_distribution(instances["worst_factor"].to_numpy(np.float64))
 
 
 def draw_instance(

@@ -12,7 +12,7 @@ from mpiprof.reports import colours
 from mpiprof.trace.types import Float
 
 from . import axes
-from .callsite import count_in_ranges
+from .distribution import count_in_ranges
 from .overview import COLOURS, TITLES
 
 FIRST_COLOUR, OTHER_COLOUR = colours.GREY, colours.BLUE

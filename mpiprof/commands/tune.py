@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 from mpiprof.errors import UsageError
 from mpiprof.interface.output_files import check_output
 from mpiprof.interface.parse_units import number_parser, parse_budget
-from mpiprof.interface.shell_hints import format_command
 from mpiprof.store import dask_workers
 
 if TYPE_CHECKING:
@@ -47,37 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trace", nargs="?", type=Path, metavar="TRACE", help="the trace folder")
     add("-o", dest="output", type=Path, metavar="PLAN", help="write a plan for `run --switch`")
-    add(
-        "--summary", action="store_true", help="print the possible gain of the program by operation"
-    )
+    add("--summary", action="store_true", help="print the possible gain by operation")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--replay", action="store_true", help="measure with the ranks of a job")
     way.add_argument("--found", action="store_true", help="the choices of `run --switch auto`")
     way.add_argument("--plan", type=Path, metavar="PLAN", help="of this plan, with --to")
-    add(
-        "--to",
-        choices=LIBRARIES,
-        help="write a configuration file of the library in place of a plan",
-    )
-    add(
-        "--commutative",
-        action="store_true",
-        help="with --to: the program uses only commutative reduction operations",
-    )
+    add("--to", choices=LIBRARIES, help="write the configuration of a library")
+    add("--commutative", action="store_true", help="with --to: all reductions commute")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("-n", "-np", dest="ranks", type=number_parser(2, 1 << 20), metavar="N")
     place.add_argument(
-        "--cluster",
-        metavar="16x100mbit",
-        help="replay on an emulated cluster: nodes x rate [x ranks per node]",
+        "--cluster", metavar="16x100mbit", help="emulate nodes x rate [x ranks each]"
     )
-    add(
-        "--budget",
-        type=parse_budget,
-        default=120.0,
-        metavar="2m",
-        help="limit the time of tuning (2m)",
-    )
+    add("--budget", type=parse_budget, default=120.0, metavar="2m", help="limit the time (2m)")
     add("--site", metavar="PATTERN", help="only call sites whose location contains this text")
     add("--machine", type=Path, metavar="FILE", help="simulate this machine table of `calibrate`")
     add(
@@ -284,7 +265,7 @@ def print_results(
         parts.append(tuning_report.works_table(found, args.top))
     else:
         parts.append(tuning_report.nothing_to_tune(trace))
-    parts.append(closing_lines(args, trace, name, verdicts, plan, export))
+    parts.append(closing_text(args, trace, name, verdicts, plan, export))
     print("\n\n".join(parts))
     return exit_code(export)
 
@@ -333,7 +314,7 @@ def replace_nan(value: Any) -> Any:
     return [replace_nan(one) for one in value] if isinstance(value, list) else value
 
 
-def closing_lines(
+def closing_text(
     args: argparse.Namespace,
     trace: Trace,
     name: str,
@@ -342,34 +323,14 @@ def closing_lines(
     export: Mapping[str, Any] | None,
 ) -> str:
     """Return the files written, and the next useful command."""
-    from mpiprof.reports import export_rules
+    from mpiprof.reports import export_rules, tuning_report
     from mpiprof.tune.result import DOUBTFUL
 
     if export is not None:
         return export_rules.export_text(export)
-    lines = []
-    if args.output is not None:
-        many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
-        lines.append(
-            f"{args.output}: {many}" + ("" if plan else ", because no change is certain to gain")
-        )
-    if any("reduce" in one["operation"] for one in plan):
-        lines.append("Floating-point reductions may round differently.")
-    again = ["tune", Path(name), *(["--replay"] if args.replay else [])]
-    doubtful = any(v.worth == DOUBTFUL for v in verdicts)
-    if args.output is not None and plan:
-        program = trace.program if trace.program != "?" else "app.py"
-        words = ("run", "--switch", args.output, Path(program))
-        lines.append(f"next: {format_command(*words, ranks=trace.ranks)}")
-    elif doubtful and not args.replay:
-        line = format_command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
-        lines.append(f"next: {line}   (measure the prediction)")
-    elif plan:
-        lines.append(f"next: {format_command(*again, '-o', 'plan.json')}")
-    else:
-        line = format_command("report", Path(name))
-        lines.append(f"next: {line}   (which ranks are late)")
-    return "\n".join(lines)
+    doubtful = not args.replay and any(v.worth == DOUBTFUL for v in verdicts)
+    command = ["tune", name, *(["--replay"] if args.replay else [])]
+    return tuning_report.closing_text(trace, command, args.output, plan, measure=doubtful)
 
 
 def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int:
@@ -388,7 +349,7 @@ def plan_from_selector(args: argparse.Namespace, trace: Trace, name: str) -> int
     for one in plan:
         where = ", ".join(one.get("call_sites", [])) or "at all call sites"
         print(f"  {one['operation']} at {where}: {one['algorithm']}; {one['why']}")
-    print(closing_lines(args, trace, name, [], plan, export))
+    print(closing_text(args, trace, name, [], plan, export))
     return exit_code(export)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix
 from mpiprof.diagnosis.delay_chain import Walk
-from mpiprof.diagnosis.patterns import MAX_P, Pattern
+from mpiprof.diagnosis.pattern import Pattern
+from mpiprof.diagnosis.patterns import MAX_P
 from mpiprof.diagnosis.presite_samples import find_location
 from mpiprof.diagnosis.significance import persistence_ratio
 from mpiprof.trace.trace import Trace

@@ -22,6 +22,7 @@ from mpiprof.diagnosis.onsets import (
     refine_span,
     rows_lateness,
 )
+from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.diagnosis.phases import MAX_PERIODIC_P, find_period
 from mpiprof.diagnosis.rank_sets import RankSet
 from mpiprof.diagnosis.rotation import find_rotation
@@ -38,42 +39,6 @@ MIN_RANK_GAIN = 0.02  # minimum share of the set's wait that each of its ranks m
 MIN_EVENTS = 3  # minimum number of late instances for a rank to be blamed
 MAX_GAP = 4  # instances
 MIN_SPORADIC_SHARE = 0.2  # minimum share of the wait that a sporadic rank explains beyond chance
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A pattern: its late ranks, instances and amount of lateness; times in ns.
-
-    - cause: an entry of findings.CAUSES. ranks: world ranks, the latest first.
-    - late_ns: usual lateness, or for an outlier, lateness in the worst of its instances.
-    - instances: columns of the arrival matrix in which the pattern holds.
-    - period, offsets: the pattern affects instances with number % period in offsets.
-    - step: number of ranks by which lateness moves on each time.
-    - gain_ns: wait in the sample that the pattern explains. p: p-value of the pattern.
-    - once: index of the earlier pattern that must be removed before this one costs wait, or None.
-    - each: True if all ranks differ and `ranks` are the latest.
-    - shows: number of instances in which the rank due is late by half of late_ns, or None if the
-      pattern is no rotation.
-    - levels: if the lateness differs between phases, first column, last column and lateness of
-      each.
-    - grows: first and last lateness if it changes steadily.
-    """
-
-    cause: str
-    ranks: tuple[int, ...]
-    late_ns: float
-    instances: Int
-    gain_ns: float
-    p: float
-    period: int | None = None
-    offsets: tuple[int, ...] = ()
-    step: int | None = None
-    node: str | None = None
-    once: int | None = None
-    each: bool = False
-    shows: int | None = None
-    levels: tuple[tuple[int, int, float], ...] = ()
-    grows: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

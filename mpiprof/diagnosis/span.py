@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mpiprof.diagnosis.arrival_matrix import ArrivalMatrix, column_medians
-from mpiprof.diagnosis.patterns import Pattern
+from mpiprof.diagnosis.pattern import Pattern
 from mpiprof.trace.types import Int
 
 MIN_SPANS = 1  # minimum distance of separate spans, in instances

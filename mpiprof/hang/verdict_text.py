@@ -11,11 +11,11 @@ from mpiprof.hang.hang_threshold import HangThreshold, find_suspects
 from mpiprof.hang.job_verdict import NO_FAULT, Verdict
 from mpiprof.hang.processes import sample_processes, trace_now_ns
 from mpiprof.hang.rank_state import Pending, Position
+from mpiprof.hang.verdict_phrases import describe_site, last_seen, name_ranks, open_calls
 from mpiprof.hang.wait_graph import is_started_only, is_waiting_in
-from mpiprof.interface.format_units import format_ranks, format_runs, format_time
+from mpiprof.interface.format_units import format_ranks, format_time
 from mpiprof.reports import disagreement_sentences
-from mpiprof.reports.site_labels import communicator_name, format_site, site_as_data
-from mpiprof.trace.call import Call
+from mpiprof.reports.site_labels import communicator_name, site_as_data
 
 if TYPE_CHECKING:
     from mpiprof.trace import Trace
@@ -33,7 +33,6 @@ __all__ = [
     "verdict_title",
 ]
 MAX_RANKS = 1 << 16
-MAX_LOCATIONS = 4
 MAX_FURTHER = 3
 SITE_KEYS = ("file", "line", "function")
 # Heading of each verdict, and the state of a job that still runs with it.
@@ -168,7 +167,7 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.kind == "point_to_point" and one.pending is None:
         return (
             f"{_stuck_clause(one)}: a message is missing. Compare who sends with who receives"
-            f"{_last_seen(trace, found, one.odd_ranks)}."
+            f"{last_seen(trace, found, one.odd_ranks)}."
         )
     if one.reason == "unwritten":
         return (
@@ -184,8 +183,8 @@ def _fault_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now:
     if one.reason == "unlogged":
         return f"{waits} {_unlogged_sentences(one)}"
     if one.kind == "undecided" and one.ended:
-        who, many = _format_ranks(one.pending.missing), len(one.pending.missing) > 1
-        last = _last_seen(trace, found, one.pending.missing, one.pending)
+        who, many = name_ranks(one.pending.missing), len(one.pending.missing) > 1
+        last = last_seen(trace, found, one.pending.missing, one.pending)
         return (
             f"{waits} {who} had not arrived, last seen{last or ' before any collective'}: nothing "
             f"tells whether {'they' if many else 'it'} died, or all were ended."
@@ -206,7 +205,7 @@ def _unlogged_sentences(one: Verdict) -> str:
     verb = "had" if one.ended else "have" if len(one.pending.missing) > 1 else "has"
     be = "were" if one.ended else "are"
     return (
-        f"{_format_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for "
+        f"{name_ranks(one.pending.missing)} {verb} not arrived. Those that are waited for "
         f"{be} in "
         "collectives that are not in the log (--sample, or MPI_Pcontrol), and may wait there for "
         "others: nothing tells for whom. Record all calls to see it."
@@ -218,14 +217,14 @@ def _open_cycle_sentences(trace: Trace, found: Sequence[Position], one: Verdict,
     assert one.pending is not None
     missing, many = one.pending.missing, len(one.may_still_arrive) > 1
     verb = "had" if one.ended else "have" if len(missing) > 1 else "has"
-    last = _last_seen(trace, found, missing, one.pending) or " before any collective"
+    last = last_seen(trace, found, missing, one.pending) or " before any collective"
     have, be = ("had", "was") if one.ended else ("have" if many else "has", "is")
     rest = " None of these threads computes." if one.reason == "resting" else ""
     keeps = "kept" if one.ended else "keeps"
     blame = f"which of them {keeps}" if many else f"whether it {keeps}"
     look = "" if one.ended else ": look at all threads there"
     return (
-        f"{waits} {_format_ranks(missing)} {verb} not arrived, last seen{last}. All that are "
+        f"{waits} {name_ranks(missing)} {verb} not arrived, last seen{last}. All that are "
         "waited for "
         f"wait{'ed' * one.ended} in a collective themselves, but "
         f"{format_ranks(list(one.may_still_arrive))} {have} "
@@ -238,8 +237,8 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     many = len(one.odd_ranks) > 1
     it, s = ("they", "") if many else ("it", "s")
     verb = "had" if one.ended else "have" if many else "has"
-    who = f"{_format_ranks(one.odd_ranks)} {verb} not arrived"
-    last = _last_seen(trace, found, one.odd_ranks, one.pending)
+    who = f"{name_ranks(one.odd_ranks)} {verb} not arrived"
+    last = last_seen(trace, found, one.odd_ranks, one.pending)
     if one.kind == "point_to_point":
         wait = "waited" if one.ended else f"wait{s}"
         return (
@@ -255,7 +254,7 @@ def _missing_sentences(trace: Trace, found: Sequence[Position], one: Verdict) ->
     if one.pending is not None and not one.pending.missing:
         out = "was" if one.ended and not many else "were" if one.ended else "are" if many else "is"
         seen = (
-            f"{_format_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
+            f"{name_ranks(one.odd_ranks)} {verb} started it, too, and {out} outside MPI, last "
             f"seen{last}: MPI may go on with it only while {it} call{s} MPI."
         )
     if one.reason == "still":
@@ -284,7 +283,7 @@ def _doubt_sentence(one: Verdict) -> str:
 
 def _stuck_clause(one: Verdict) -> str:
     """Return a clause saying that ranks wait for messages; no other ranks are left."""
-    who, many = _format_ranks(one.odd_ranks), len(one.odd_ranks) > 1
+    who, many = name_ranks(one.odd_ranks), len(one.odd_ranks) > 1
     if one.ended:
         return f"{who}{' all' * many} waited in {CALL_CLASSES[one.reason]}"
     if many:
@@ -306,41 +305,6 @@ def _advice_sentence(trace: Trace, one: Verdict) -> str:
     return f" See {stack}: process {pid} on {host} (`gdb -p {pid}`, `py-spy dump -p {pid}`)."
 
 
-def _format_ranks(chosen: Sequence[int]) -> str:
-    return f"Rank{'s' * (len(chosen) > 1)} {format_runs(list(chosen))}"
-
-
-def _format_site(trace: Trace, site: int) -> str:
-    return format_site(site_as_data(trace, site))
-
-
-def _last_seen(
-    trace: Trace, found: Sequence[Position], chosen: Sequence[int], lacks: Pending | None = None
-) -> str:
-    """Return where ranks were last seen (" after barrier at app.py:3 main"), or "" if never.
-
-    An open call gives " in barrier at ...". If locations differ, each location has its ranks in
-    brackets. If a rank has several threads, the thread that called on the communicator of `lacks`
-    counts.
-    """
-    seen: dict[str, list[int]] = {}
-    for rank in chosen:
-        on = lacks.communicator if lacks is not None and rank in lacks.missing else None
-        call = None if found[rank].state == "unknown" else found[rank].last_seen(on)
-        how = "after" if call is None or call.exit_ns else "in"
-        after = (
-            "" if call is None else f"{how} {call.operation} at {_format_site(trace, call.site)}"
-        )
-        seen.setdefault(after, []).append(rank)
-    if len(seen) < 2:
-        return "".join(f" {after}" for after in seen if after)
-    told = [
-        f"{after or 'before any collective'} ({format_ranks(who)})" for after, who in seen.items()
-    ]
-    more = len(told) - MAX_LOCATIONS
-    return f" {', '.join(told[:MAX_LOCATIONS])}{f' and at {more} more places' if more > 0 else ''}"
-
-
 def _waiting_sentence(
     trace: Trace, found: Sequence[Position], verdict: Verdict, now: int | None
 ) -> str:
@@ -348,30 +312,25 @@ def _waiting_sentence(
     one = verdict.pending
     assert one is not None
     waiting = [r for r in one.arrived if is_waiting_in(found[r], one)]
-    inside = [r for r in waiting if _open_calls(found[r], one)] or waiting or one.arrived
-    calls = _open_calls(found[inside[0]], one) if inside else []
+    inside = [r for r in waiting if open_calls(found[r], one)] or waiting or one.arrived
+    calls = open_calls(found[inside[0]], one) if inside else []
     operation = calls[0].operation if calls else one.operations[0]
     site = calls[0].site if calls else next(iter(one.sites), -1)
     many, on = len(inside) > 1, communicator_name(trace, one.communicator)
     wait = "waited" if verdict.ended else "wait" if many else "waits"
     if waiting and is_started_only(one, found):  # the start of the wait is unknown
         wait = f"{wait} in {CALL_CLASSES['completion']} for {operation}"
-        return f"{_format_ranks(inside)} {wait} at {_format_site(trace, site)} on {on}."
+        return f"{name_ranks(inside)} {wait} at {describe_site(trace, site)} on {on}."
     if now is not None and not verdict.ended:
         lasting = format_time(float(now - one.since_ns))
         wait = f"{'have' if many else 'has'} waited for {lasting}"
-    return f"{_format_ranks(inside)} {wait} in {operation} at {_format_site(trace, site)} on {on}."
-
-
-def _open_calls(position: Position, one: Pending) -> list[Call]:
-    """Return the calls in which a rank waits in an instance, MPI_Finalize excluded."""
-    return [c for c in position.open if c.key == one.key and c.operation != "finalize"]
+    return f"{name_ranks(inside)} {wait} in {operation} at {describe_site(trace, site)} on {on}."
 
 
 def _order_sentences(trace: Trace, one: Verdict) -> str:
     links = "; ".join(
         f"rank {link.rank} waits in {link.call.operation} on "
-        f"{communicator_name(trace, link.call.key[0])} at {_format_site(trace, link.call.site)} "
+        f"{communicator_name(trace, link.call.key[0])} at {describe_site(trace, link.call.site)} "
         f"for rank {link.waits_for}"
         for link in one.cycle[:8]
     )
@@ -388,7 +347,7 @@ def _left_early_sentence(found: Sequence[Position], one: Verdict, waits: str) ->
     through = [r for r in (*one.pending.missing, *one.pending.arrived) if _has_finished(found[r])]
     verb = "have" if len(through) > 1 else "has"
     return (
-        f"{waits} {_format_ranks(through)} will never come: it {verb} called MPI_Finalize. "
+        f"{waits} {name_ranks(through)} will never come: it {verb} called MPI_Finalize. "
         "A collective is missing there, or is one too many here."
     ).replace("it have", "they have")
 
@@ -405,7 +364,7 @@ def _dead_sentences(trace: Trace, found: Sequence[Position], one: Verdict, now: 
         )
     if not one.odd_ranks:
         return "The job ended before MPI_Finalize; where its ranks were does not tell why."
-    who, last = _format_ranks(one.odd_ranks), _last_seen(trace, found, one.odd_ranks, one.pending)
+    who, last = name_ranks(one.odd_ranks), last_seen(trace, found, one.odd_ranks, one.pending)
     if one.reason == "abort":
         sentences = f"{who} called MPI_Abort{last}."
     else:

@@ -16,8 +16,9 @@ from typing import Any
 
 from mpiprof.model import buffer_contract
 from mpiprof.model.catalogue import Algorithm, applies_to_size, parse_parameters
+from mpiprof.model.proof import BrokenScheduleError
 from mpiprof.model.schedule import Problem
-from mpiprof.model.verify import BrokenScheduleError, verify
+from mpiprof.model.verify import verify
 from mpiprof.operations import OPERATIONS
 
 PROVED_SIZES = (*range(1, 18), 24, 31, 32, 33)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpiprof.interface.format_units import format_count, format_share, format_size, format_time
+from mpiprof.interface.shell_hints import format_command
 from mpiprof.reports.phrases import lacks_complete_instances
 from mpiprof.reports.table import Column, render, wrap_paragraph
 
@@ -15,6 +17,41 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 MARKS = {"yes": "use it", "doubtful": "measure it"}
 WIDTH = 30
+
+
+def closing_text(
+    trace: Trace,
+    command: Sequence[str],
+    output: Path | None,
+    plan: Sequence[Mapping[str, Any]],
+    *,
+    measure: bool,
+) -> str:
+    """Return the plan that was written, and the next useful command.
+
+    command: verb, trace and options of this run. measure: measuring the prediction comes next.
+    """
+    lines = []
+    if output is not None:
+        many = "1 entry" if len(plan) == 1 else f"{len(plan)} entries"
+        lines.append(
+            f"{output}: {many}" + ("" if plan else ", because no change is certain to gain")
+        )
+    if any("reduce" in one["operation"] for one in plan):
+        lines.append("Floating-point reductions may round differently.")
+    verb, name, *options = command
+    again = [verb, Path(name), *options]
+    if output is not None and plan:
+        program = trace.program if trace.program != "?" else "app.py"
+        line = format_command("run", "--switch", output, Path(program), ranks=trace.ranks)
+    elif measure:
+        line = format_command(*again, "--replay", "-o", "plan.json", ranks=trace.ranks)
+        line += "   (measure the prediction)"
+    elif plan:
+        line = format_command(*again, "-o", "plan.json")
+    else:
+        line = format_command("report", Path(name)) + "   (which ranks are late)"
+    return "\n".join([*lines, f"next: {line}"])
 
 
 def works_table(rows: Rows, top: int) -> str:

@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpiprof.dashboard import theme
-from mpiprof.dashboard.figures import algorithms, axes, callsite, compare, histogram, overview
+from mpiprof.dashboard.figures import (
+    algorithms,
+    axes,
+    callsite,
+    compare,
+    distribution,
+    histogram,
+    overview,
+)
 
 from mpiprof.interface.format_units import unit_of
 from mpiprof.model import problem_spec
@@ -132,14 +140,14 @@ def test_of_very_many_ranks_the_last_is_drawn() -> None:
 
 def test_the_distribution_has_the_papers_ranges() -> None:
     factors = np.array([0.5, 0.9, 1.0, 7.0, 40.0, 5000.0, np.nan])
-    balanced, imbalanced = callsite.draw_distribution(factors).data
+    balanced, imbalanced = distribution.draw_distribution(factors).data
     assert balanced.y[0] == pytest.approx(100 * 2 / 6)
     assert imbalanced.customdata.tolist() == [2, 0, 1, 0, 1]
 
 
 def test_shares_carry_their_confidence() -> None:
     table = pd.DataFrame({"name": ["a"], "value": [0.5], "low": [0.4], "high": [0.7]})
-    bar = callsite.draw_shares(table).data[0]
+    bar = distribution.draw_shares(table).data[0]
     assert bar.x[0] == 50
     assert (bar.error_x.arrayminus[0], bar.error_x.array[0]) == pytest.approx((10, 20))
 
@@ -197,7 +205,7 @@ def test_distributions_state_missing_factors() -> None:
 def test_empty_tables_give_a_figure_with_a_message() -> None:
     nothing = pd.DataFrame(columns=["rank", "where", "total_wait_ns", "caused_ns"])
     assert overview.draw_ranks(nothing).layout.annotations[0].text
-    assert callsite.draw_distribution(np.array([np.nan])).layout.annotations[0].text
+    assert distribution.draw_distribution(np.array([np.nan])).layout.annotations[0].text
     assert callsite.draw_heat_map(np.zeros((0, 0)), np.zeros(0), np.zeros(0)).layout.annotations
 
 

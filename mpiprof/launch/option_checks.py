@@ -1,0 +1,66 @@
+"""Checks of the options of `run`, before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+
+from mpiprof.errors import UsageError
+from mpiprof.interface.output_files import check_output
+from mpiprof.launch.job import find_rank
+from mpiprof.launch.options import ABORT_ACTION, Recording
+
+
+def check_ring(args: argparse.Namespace) -> None:
+    """Raise UsageError if an option contradicts a ring, which has the totals of all calls."""
+    if args.sample > 1:
+        raise UsageError("--record ring counts all calls: leave out --sample")
+    if args.limit != Recording().limit:
+        raise UsageError("--record ring:SIZE already limits the log: leave out --limit")
+
+
+def check_hang_options(args: argparse.Namespace) -> None:
+    """Raise UsageError if the trace could not show that the job hangs."""
+    if args.on_hang is not None and args.watch is None:
+        raise UsageError(
+            "--on-hang requires --watch: pass a time without any call, such as --watch 60s"
+        )
+    check_summary_path(args)
+    if args.on_hang is not None and not find_rank(os.environ):  # runs on rank 0's node
+        check_command(args.on_hang)
+    if args.watch is None:
+        return
+    if args.record in ("summary", "off"):
+        raise UsageError(
+            f"--watch requires records of single calls: use --record ring in place of {args.record}"
+        )
+    if args.sample > 1:
+        raise UsageError("--watch requires records of all calls: leave out --sample")
+
+
+def check_command(text: str) -> None:
+    """Raise UsageError if the shell cannot parse --on-hang, or does not find its first word."""
+    if text == ABORT_ACTION:
+        return
+    import subprocess
+
+    shell, first = "/bin/sh", text.split()[0]
+    if subprocess.run([shell, "-n", "-c", text], capture_output=True, check=False).returncode:
+        raise UsageError(f"--on-hang {text!r}: {shell} reports a syntax error")
+    action = [shell, "-c", 'command -v "$1"', shell, first]
+    plain = re.fullmatch(r"[\w./+-]+", first) is not None
+    if plain and subprocess.run(action, capture_output=True, check=False).returncode:
+        raise UsageError(f"--on-hang {text!r}: {first} was not found on this node: pass its path")
+
+
+def check_summary_path(args: argparse.Namespace) -> None:
+    """Raise UsageError if a job's summary cannot be computed or written."""
+    path = args.summary_to
+    if path is None:
+        return
+    if args.record == "off":
+        raise UsageError("--summary-to requires a recording: leave out --record off")
+    if args.sample > 1:
+        raise UsageError("--summary-to summarises all calls: leave out --sample")
+    check_output("--summary-to", path, "summary.json", replaced=True)
