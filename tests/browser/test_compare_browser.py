@@ -76,7 +76,7 @@ def test_runs_are_chosen_on_the_page(tmp_path: Path) -> None:
         assert "means over 2 and 2 runs" in page.locator(".verdict").inner_text()
         browser.open("/compare?and=elsewhere")
         printed = page.locator("#page").inner_text()
-        assert "elsewhere: not among the traces that this view was started with" in printed
+        assert "elsewhere: not one of the traces of this view" in printed
 
 
 def test_the_verdict_is_that_of_the_terminal(

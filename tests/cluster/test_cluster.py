@@ -28,13 +28,13 @@ OWN_PLACE = """
 import os, sys
 from pathlib import Path
 from mpiprof.bench.cluster import network as c
-c.STATE, c.PREFIX = Path(os.environ["STATE"]), os.environ["PREFIX"]
+c.STATE_FOLDER, c.PREFIX = Path(os.environ["STATE"]), os.environ["PREFIX"]
 """
 MAIN = OWN_PLACE + "from mpiprof.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
 MAKE = (
     OWN_PLACE
     + """
-with c.endings_as_exceptions(), c.Cluster(c.parse("3x100mbit")) as made:
+with c.raise_on_termination(), c.Cluster(c.parse("3x100mbit")) as made:
 """
 )
 # A shell starts background commands (`&`) and their children with SIGINT ignored.
@@ -45,9 +45,9 @@ USE = (
     MAKE
     + """    from mpiprof.launch import library
     mpi = library.mpi_of_python(library.this_interpreter(), os.environ)
-    before = made.sent_bytes()
+    before = made.count_sent_bytes()
     code = made.run(mpi, 3, [sys.executable, "-c", sys.argv[1]], {"FOUND": "here"})
-    print("code", code, "sent", [b - a for a, b in zip(before, made.sent_bytes())])
+    print("code", code, "sent", [b - a for a, b in zip(before, made.count_sent_bytes())])
 """
 )
 PROGRAM = """
