@@ -43,7 +43,7 @@ DIED = ("segv", "kill")
 GO_ON = {"openmpi": ["--runtime-options", "recoverable"], "mpich": ["-disable-auto-cleanup"]}
 # A rank that computes for ever does not hang, and MPI_Abort ends the job.
 KINDS = tuple(kind for kind in faults.KINDS if kind not in ("compute", "abort"))
-WORD = "mpiprof: nothing has been entered or left for"
+WORD = "mpiprof: no call has begun or ended for"
 THRESHOLD_MET = 3
 
 

@@ -207,7 +207,7 @@ def test_an_exception_takes_the_cluster_down() -> None:
 def test_more_ranks_than_slots_are_refused(mpich: Mpi) -> None:
     program = USE.replace("made.run(mpi, 3", "made.run(mpi, 4")
     done = run([mpich.python, "-c", program, "pass"])
-    assert done.returncode and "there is room for 3" in done.stderr
+    assert done.returncode and "the cluster has 3" in done.stderr
 
 
 # ---- missing requirements, in one line

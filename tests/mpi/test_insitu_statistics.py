@@ -224,7 +224,7 @@ def test_a_summary_is_of_every_call_whatever_the_sample(mpich: Mpi, tmp_path: Pa
     rows = found.callsites[~found.callsites["operation"].isin(MANAGEMENT_COLLECTIVES)]
     assert rows["instances"].tolist() == [400] * 5
     assert found.sampling_interval == 1
-    assert "ranks 0-1: --sample: --record summary sums up every call, not one in 10" in found.notes
+    assert "ranks 0-1: --sample: --record summary counts every call, not one in 10" in found.notes
 
 
 def test_a_summary_does_not_grow_with_the_instances(mpich: Mpi, tmp_path: Path) -> None:

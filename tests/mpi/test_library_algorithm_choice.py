@@ -237,7 +237,7 @@ def test_several_threads(mpich: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "printed"),
     [
-        ("allgather=native:sparbit", "Open MPI can't be told to run 'sparbit'"),
+        ("allgather=native:sparbit", "Open MPI cannot select 'sparbit'"),
         ("allreduce=native:recexch", "Open MPI has no 'recexch'"),
     ],
 )

@@ -99,4 +99,4 @@ def test_a_summary_states_that_it_has_no_samples(mpich: Mpi, tmp_path: Path) -> 
     ]
     run_mpi(mpich, 2, words)
     notes = dict(mpiprof.open(tmp_path / "trace").tables.notes)
-    assert notes[0] == "--where: no samples: --record summary keeps none"
+    assert notes[0] == "--where: no samples: --record summary stores no samples"

@@ -73,7 +73,7 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
     ("words", "wrong"),
     [
         (["--explain"], "`run` has no option --explain: `report TRACE` shows"),
-        (["--reproducible"], "--reproducible needs --switch auto"),
+        (["--reproducible"], "--reproducible requires --switch auto"),
         (["--plan-out", "x.json"], "`tune TRACE --found -o plan.json` writes"),
         (["--strict-plan"], "--strict-plan requires --switch PLAN.json"),
         (["--switch", "alltoall=ring", "--reproducible"], "--switch alltoall=ring,auto"),
@@ -81,11 +81,11 @@ def test_recorder_gets_auto_and_its_options(mpich: Mpi, folder: Path) -> None:
         (["--switch", "random:1,auto"], "cannot be combined with other items"),
         (["--switch", "auto", "--partial"], "--partial forbids"),
         (["--switch", "auto", "--record", "off"], "requires the recorder"),
-        (["--learn", "x.jsonl"], "--learn needs --switch auto"),
+        (["--learn", "x.jsonl"], "--learn requires --switch auto"),
         (["--switch", "auto", "--learn", "."], "is a folder: pass a file"),
         (["--switch", "auto", "--learn", "none/x.jsonl"], "no such folder none"),
         (["--switch", "auto", "--learn", "app.py"], "holds nothing that was learned"),
-        (["--switch", "app.py:2=ring"], "nothing is called in that line of app.py; the nearest: "),
+        (["--switch", "app.py:2=ring"], "that line of app.py contains no call; the nearest: "),
     ],
 )
 def test_wrong_options_start_nothing(
@@ -97,8 +97,8 @@ def test_wrong_options_start_nothing(
 
 MISFITS = [
     (GOOD | {"operation": "alltoal"}, "unknown operation 'alltoal'; the nearest: alltoall"),
-    (GOOD | {"algorithm": "pair", "size": [6, 12]}, "pair can't run on 6, 12 processes: it needs"),
-    (GOOD | {"size": {"from": 32}}, "is for communicators of 32 to "),
+    (GOOD | {"algorithm": "pair", "size": [6, 12]}, "pair cannot run on 6, 12 processes: it"),
+    (GOOD | {"size": {"from": 32}}, "applies to communicators of 32 to "),
     ({"call_sites": ["app.py:2"], "algorithm": "ring"}, "the nearest: 3, 5, 6"),
     ({"call_sites": ["app.py:400"], "algorithm": "ring"}, "the nearest: 3, 5, 6"),
 ]
@@ -177,7 +177,9 @@ def test_overlapping_entries(tmp_path: Path) -> None:
         assert {rule.entry for rule in made.rules} == {1, 2}
         return made.remarks
 
-    assert "entry 2: overlaps with entry 1 (alltoall), which goes first" in messages({}, {})[0]
+    assert (
+        "entry 2: overlaps with entry 1 (alltoall), which takes precedence" in messages({}, {})[0]
+    )
     assert messages({"bytes": {"to": 99}}, {"bytes": {"from": 99}})
     assert messages({"size": [4]}, {"size": {"from": 2, "to": 9}})
     assert messages({"call_sites": ["a.py:1", "a.py:2"]}, {"call_sites": ["a.py:2"]})

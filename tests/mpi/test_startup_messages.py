@@ -159,6 +159,6 @@ def test_a_rank_is_missed_in_the_tree(openmpi: Mpi, tmp_path: Path) -> None:
     program = "from mpi4py import MPI; MPI.COMM_WORLD.Barrier()"
     words = ["sh", str(script), str(openmpi.python), "-c", program]
     done = run_mpi(openmpi, 8, words, check=True)
-    printed = "2 of 8 ranks have not answered for 10 s (6; the others answer through them)"
+    printed = "2 of 8 ranks have not answered for 10 s (6; other ranks answer through them)"
     assert printed in done.stderr
     assert len(list((tmp_path / "trace").glob("*.tables"))) == 7

@@ -94,7 +94,7 @@ def test_it_is_rewritten_while_the_job_runs(openmpi: Mpi, tmp_path: Path) -> Non
     [
         (["--summary-to", ""], "an empty name"),
         (["--summary-to", "."], "is a folder"),
-        (["--summary-to", "no/s.json"], "there is no folder no"),
+        (["--summary-to", "no/s.json"], "no such folder no"),
         (["--summary-to", "s", "--record", "off"], "leave out --record off"),
         (["--summary-to", "s", "--sample", "2"], "leave out --sample"),
     ],
