@@ -97,7 +97,7 @@ class LibraryAlgorithm:
         return equal_name or known.get(self.name, "")
 
     @property
-    def describe_restrictions(self) -> str:
+    def restrictions_text(self) -> str:
         """Its requirements in words."""
         return ", ".join(NEEDS[need] for need in self.requirements)
 

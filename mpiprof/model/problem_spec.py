@@ -108,7 +108,7 @@ def library_rows(operation: str) -> list[dict[str, Any]]:
             "operation": one.operation,
             "name": one.name,
             "intercommunicator": False,
-            "restrictions": one.describe_restrictions,
+            "restrictions": one.restrictions_text,
             "cost": None,
             "parameters": None,
             "source": None,

@@ -35,7 +35,7 @@ def check_plan(plan: Plan, ranks: int | None, *, strict: bool) -> Plan:
             usable.append(rule)
             continue
         with collect_remarks(remarks):
-            raise UsageError(f"{rule.describe_source}: {problem}")
+            raise UsageError(f"{rule.source_text}: {problem}")
     for text in find_overlaps(usable):
         if remarks is None:
             raise UsageError(text)
@@ -80,7 +80,7 @@ def find_overlaps(rules: Sequence[Rule]) -> Iterator[str]:
             reported.add(pair)
             of = one.site or one.operation
             yield (
-                f"{other.describe_source}: overlaps with entry {one.entry} ({of}), which takes "
+                f"{other.source_text}: overlaps with entry {one.entry} ({of}), which takes "
                 "precedence"
             )
 
@@ -152,7 +152,7 @@ def drop_unsupported(plan: Plan, family: str) -> tuple[Plan, list[str]]:
         has = any(one.name == name for one in possible)
         why = "cannot select" if has else "has no"
         request = f"{rule.site or rule.operation}={rule.variant}"
-        where = rule.describe_source if rule.file else f"--switch {request}"
+        where = rule.source_text if rule.file else f"--switch {request}"
         texts.append(f"{where}: {family} {why} {name!r}; {suggest_names(name, can)} (left out)")
     return replace(plan, rules=tuple(supported)), texts
 

@@ -66,7 +66,7 @@ class Rule:
         return Variant(self.algorithm, self.parameters)
 
     @property
-    def describe_source(self) -> str:
+    def source_text(self) -> str:
         """Name of the rule in messages."""
         return f"{self.file}, entry {self.entry}" if self.file else f"--switch {self.site or ''}"
 

@@ -115,8 +115,8 @@ def locate_sites(args: argparse.Namespace, plan: Plan, program: Program) -> Plan
     remarks, left = list(plan.remarks), []
     for rule, text in plan_check.find_missing_sites(plan, Path(program.command[0])):
         if args.strict_plan or not rule.file:
-            raise UsageError(f"{rule.describe_source}: {text}" if rule.file else f"--switch {text}")
-        remarks.append(f"{rule.describe_source}: {text} (left out)")
+            raise UsageError(f"{rule.source_text}: {text}" if rule.file else f"--switch {text}")
+        remarks.append(f"{rule.source_text}: {text} (left out)")
         left.append(rule)
     rules = tuple(rule for rule in plan.rules if not any(rule is one for one in left))
     return replace(plan, rules=rules, remarks=tuple(remarks))

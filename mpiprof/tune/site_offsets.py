@@ -47,9 +47,7 @@ def locate_sites(plan: Plan, program: Path, *, strict: bool = True) -> Plan:
         else:
             with collect_remarks(remarks if rule.file and not strict else None):
                 text = _missing_site_error(site, program, lines[site], files)
-                raise UsageError(
-                    f"{rule.describe_source}{f': {site}' if rule.file else ''}: {text}"
-                )
+                raise UsageError(f"{rule.source_text}{f': {site}' if rule.file else ''}: {text}")
     return replace(plan, rules=tuple(rules), remarks=tuple(remarks))
 
 

@@ -103,7 +103,7 @@ def _make_result(s: timing.Sample) -> Result:
 
 
 def _announce(title: str, setup: Setup, what: str, seconds: float) -> None:
-    times = f"; messages take {setup.describe_message_times}" if not setup.fault else ""
+    times = f"; messages take {setup.message_times_text}" if not setup.fault else ""
     lines = [f"{title}: {what}, {setup.ranks} ranks{times}."]
     lines += [setup.warning] * bool(setup.fault)
     print("\n".join([*lines, f"This will take about {format_rough_time(seconds)}."]), flush=True)

@@ -54,7 +54,7 @@ class Setup:
     fault: str = ""
 
     @property
-    def describe_message_times(self) -> str:
+    def message_times_text(self) -> str:
         """Return the message times in words, such as "2.00 µs and 0.1 ns a byte"."""
         return f"{format_time(self.machine.alpha)} and {self.machine.beta:.3g} ns a byte"
 
@@ -64,7 +64,7 @@ class Setup:
         if not self.fault:
             return ""
         return (
-            f"Message times are not usable: {self.fault}. {self.describe_message_times} are "
+            f"Message times are not usable: {self.fault}. {self.message_times_text} are "
             "assumed for "
             "block sizes and for how late ranks come, and there are no factors. Measure with "
             "`calibrate -o FILE` on a quiet machine, and repeat with --machine FILE."

@@ -111,7 +111,7 @@ def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
         span = (rule.first_byte, NO_END if rule.last_byte is None else rule.last_byte)
         if rule.algorithm != NATIVE and not _is_known(request, rule):
             why = f"names a call site at which the trace has no {rule.operation}"
-            refusals.add(rule.describe_source, _describe(rule), why)
+            refusals.add(rule.source_text, _describe(rule), why)
             continue
         for size in _rule_sizes(request, rule, refusals):
             spans = taken.setdefault((str(rule.operation), size), [])
@@ -120,7 +120,7 @@ def make_cells(request: ExportRequest, refusals: Refusals) -> list[Cell]:
                 try:
                     found += _make_cell(request, rule, size, part, refusals)
                 except RefusedError as error:
-                    refusals.add(rule.describe_source, _describe(rule), str(error), size)
+                    refusals.add(rule.source_text, _describe(rule), str(error), size)
     return sorted(found, key=lambda cell: (cell.operation, cell.size, cell.first))
 
 
@@ -166,7 +166,7 @@ def _rule_sizes(request: ExportRequest, rule: Rule, refusals: Refusals) -> list[
         end = last if last <= MAX_SIZE else request.largest
         if not end:
             why = "has no largest communicator: pass the number of ranks with -n"
-            refusals.add(rule.describe_source, _describe(rule), why)
+            refusals.add(rule.source_text, _describe(rule), why)
         sizes |= set(range(max(first, 2), min(end, MAX_SIZE) + 1))
     return sorted(sizes)
 
@@ -184,7 +184,7 @@ def _make_cell(
         return []  # as in `run`
     chosen = _library_algorithm(request, rule, size)
     if not chosen.runs_on(size):
-        raise RefusedError(f"needs {chosen.describe_restrictions}")
+        raise RefusedError(f"needs {chosen.restrictions_text}")
     if "commutes" in chosen.unchecked and not request.commutative:
         raise RefusedError(
             f"{FAMILIES[request.library]} does not check whether the reduction commutes, so "
@@ -197,15 +197,15 @@ def _make_cell(
         *part,
         chosen,
         _segment_bytes(rule, chosen),
-        rule.describe_source,
+        rule.source_text,
         _describe(rule),
     )
     if part[0] >= least:
         return [cell]
     refusals.add(
-        rule.describe_source,
+        rule.source_text,
         cell.request,
-        f"requires {chosen.describe_restrictions}, which may not hold below {least} bytes",
+        f"requires {chosen.restrictions_text}, which may not hold below {least} bytes",
         size,
     )
     return [replace(cell, first=least)] if least <= part[1] else []
