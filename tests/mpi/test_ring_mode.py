@@ -247,13 +247,15 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         events: Any = trace.events
         assert set(events.loc[events["operation"] == "bcast", "rank"]) == {2}
         for rank in (0, 1):
-            assert trace.passed[rank, world] == before[1]
+            assert trace.last_sequences[rank, world] == before[1]
             assert rank_state.LogTail(trace, rank).has_entered(before)
         assert not verdict_text.find_verdict(trace, found, pending).is_bad
-        window = trace.threads_of(0)[0][-1]
-        then = window.log.head(window.index)
+        window = trace.thread_chunks(0)[0][-1]
+        then = window.log.read_header(window.index)
         wait_until(  # reads the file, not the copy
-            lambda: window.log.head(window.index)["serial"] != then["serial"], "rank 0 goes on", job
+            lambda: window.log.read_header(window.index)["serial"] != then["serial"],
+            "rank 0 goes on",
+            job,
         )
         for _ in range(10):  # records and totals differ in time by any amount
             check_held(mpiprof.open(folder), None, most=math.inf)

@@ -119,13 +119,13 @@ def test_a_mistake_inside_a_job_is_not_the_jobs(mpich: Mpi, app: Path) -> None:
 
 
 def test_or_bare_goes_on(mpi: Mpi, app: Path) -> None:
-    """On 2 ranks: the job runs unrecorded and unswitched, each reported once."""
+    """On 2 ranks: the job runs unrecorded and without selection, each reported once."""
     (app.parent / "file").touch()
     words = verb(mpi, "run", "-o", "file/below", "--switch", "no.json", "--or-bare", "app.py")
     done = run_mpi(mpi, 2, words, cwd=app.parent, check=True)
     assert done.stdout.replace("\n", "") == "ranran"
     switched, recorded = our_lines(done.stderr)
-    assert "unswitched" in switched and "unrecorded" in recorded
+    assert "without selection" in switched and "unrecorded" in recorded
     done = run(verb(mpi, "run", "-n", "2", *words[4:]), cwd=app.parent, check=True)
     assert done.stdout.replace("\n", "") == "ranran" and len(our_lines(done.stderr)) == 2
 
