@@ -129,7 +129,7 @@ def test_files_that_are_no_plan_are_refused(mpich: Mpi, folder: Path) -> None:
     path.write_text('[{"operation":\n]')
     code, out, err = outcome(mpich, folder, "--switch", f"{path},alltoall=ring")
     assert (code, out) == (2, "") and err.count("\n") == 1
-    assert err.startswith(f"mpiprof: {path}, line 2, column 1: no JSON: ")
+    assert err.startswith(f"mpiprof: {path}, line 2, column 1: invalid JSON: ")
     code, out, err = outcome(mpich, folder, "--switch", f"{path}", "--or-bare", n=2)
     assert code == 0 and variables(out)["SWITCH"] == "None"
     assert err.count("the program runs without selection") == err.count("\n") == 1
@@ -152,7 +152,7 @@ def test_a_plan_measured_on_another_machine_is_reported(mpich: Mpi, folder: Path
     assert used == [["alltoall", "ring"], ["bcast", "chain"], ["barrier", "linear"]]
     first, second = err.splitlines()
     assert "plan.json, entries 2, 4: measured under Open MPI 5.0.11 on " in first
-    assert "and this is MPICH" in first and "entry 3: measured under MPICH" in second
+    assert "but this is MPICH" in first and "entry 3: measured under MPICH" in second
     code, out, err = outcome(mpich, folder, "--switch", str(path), "--strict-plan")
     assert (code, out) == (2, "") and "entries 2, 4" in err
 
