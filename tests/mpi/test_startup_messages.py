@@ -116,13 +116,13 @@ def test_measuring_messages(openmpi: Mpi, tmp_path: Path) -> None:
 
 
 def test_choosing_automatically(openmpi: Mpi, tmp_path: Path) -> None:
-    """On 32 ranks: the start shares a clock, and the end collects nothing."""
+    """On 32 ranks: the start shares a clock; at the end a window's reduction may be active."""
     words = ["--switch", "auto", "--learn", str(tmp_path / "learned.jsonl")]
     start, end = count(openmpi, 32, tmp_path / "a", words, calls=50)
     assert start.most() == messages.start(32, auto=True).messages
     assert start.most() <= MESSAGES_A_LEVEL * 5
-    assert start.most_bytes() <= BYTES_A_LEVEL * 5
-    assert end.most() == 0
+    assert end.most() <= MESSAGES_A_LEVEL * 5
+    assert max(start.most_bytes(), end.most_bytes()) <= BYTES_A_LEVEL * 5
 
 
 @pytest.mark.parametrize("options", [[], ["--switch", "auto"]], ids=["recorded", "auto"])

@@ -212,7 +212,10 @@ def test_nobody_stays_where_the_leader_dies(ended: str, openmpi: Mpi, tmp_path: 
     [
         (["--on-hang", "abort"], "--watch 60s"),
         (["--watch", "60s", "--on-hang", " "], "empty command"),
-        (["--watch", "60s", "--on-hang", "no-such-debugger -p 1"], "no-such-debugger was not found"),
+        (
+            ["--watch", "60s", "--on-hang", "no-such-debugger -p 1"],
+            "no-such-debugger was not found",
+        ),
         (
             ["--watch", "60s", "--on-hang", "for p in $HANG_PIDS; do"],
             "/bin/sh reports a syntax error",

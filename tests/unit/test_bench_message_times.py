@@ -106,12 +106,12 @@ def test_all_ranks_measure_one_table(mpich: Mpi) -> None:
     """On 2 ranks: all receive the same table, with each size's evidence."""
     text = (
         "from types import SimpleNamespace; from mpi4py import MPI\n"
-        f"from {message_times.__name__} import SIZES, message_table\n"
+        f"from {message_times.__name__} import MESSAGE_SIZES, measure_message_times\n"
         "world = MPI.COMM_WORLD\n"
-        "table = message_table(SimpleNamespace(world=world))\n"
+        "table = measure_message_times(SimpleNamespace(world=world))\n"
         "assert all(table == other for other in world.allgather(table))\n"
         "link = table['within']\n"
         "assert link['alpha_ns'] > 0 and min(link['spread']) >= 1\n"
-        "assert len(link['undisturbed_rounds']) == len(SIZES) == len(link['sizes'])\n"
+        "assert len(link['undisturbed_rounds']) == len(MESSAGE_SIZES) == len(link['sizes'])\n"
     )
     run_mpi(mpich, 2, [mpich.python, "-c", text], check=True)
