@@ -27,7 +27,7 @@ class ScriptCache:
         return self._of.get(key)
 
     def set(self, key: str, content: bytes) -> None:
-        """Store the content if the key is that of a file (see file_of)."""
+        """Store the content if the key is that of a file (see package_file)."""
         if not key.endswith(";"):
             self._of[key] = content
 

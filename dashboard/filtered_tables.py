@@ -143,7 +143,7 @@ def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.D
 
 
 def make_sparklines(data: TraceData) -> dict[int, list[float | None]]:
-    """Return each call site's worst imbalance (ns) over the run, as means of SPARKS equal parts."""
+    """Return each call site's worst imbalance (ns) as means of SPARKLINE_PARTS parts of the run."""
 
     def make() -> dict[int, list[float | None]]:
         table = data.instances

@@ -20,10 +20,8 @@ from . import filtered_tables
 from .trace_data import TraceData
 from .url_state import PageState
 
-MAX_ROWS, LOW_GRID_ROWS = (
-    5000,
-    9,
-)  # limit of rows sent; limit of rows that the grid shows unscrolled
+# Limit of rows sent; limit of rows that the grid shows unscrolled.
+MAX_ROWS, LOW_GRID_ROWS = 5000, 9
 
 
 def shown() -> list[Column]:

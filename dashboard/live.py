@@ -29,7 +29,7 @@ def find_positions(data: TraceData) -> tuple[list[rank_state.Position], list[ran
 
 
 def cached_verdict(data: TraceData) -> Verdict:
-    """Return the verdict of `status` on the job, cached for FRESH_NS as it changes with time."""
+    """Return the verdict of `status`, cached for VERDICT_LIFETIME_NS, as it changes with time."""
     moment = (trace_now_ns(data.trace) or 0) // VERDICT_LIFETIME_NS
     return data.compute_once(
         ("hang", moment), lambda: verdict_text.status_verdict(data.trace, *find_positions(data))

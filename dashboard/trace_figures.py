@@ -158,7 +158,7 @@ def draw_distribution(data: TraceData, state: PageState, callsite: int) -> go.Fi
 def draw_instance(
     data: TraceData, state: PageState, callsite: int, row: dict[str, Any]
 ) -> go.Figure:
-    """Return one instance in full, given its row of `tables.instances_of`."""
+    """Return one instance in full, given its row of `tables.filtered_instances`."""
 
     def read() -> Instance:
         return read_instance(

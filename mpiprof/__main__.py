@@ -133,7 +133,7 @@ def described(module: ModuleType) -> dict[str, Any]:
 def parser() -> CommandParser:
     """Return a parser of all verbs, for shell completion (shtab) and man pages.
 
-    `dispatch` builds the parser of one verb instead, because importing all verbs is slow.
+    `run_verb` builds the parser of one verb instead, because importing all verbs is slow.
     """
     try:
         from shtab import FILE

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mpiprof.model.simulate import Timing
 
 TEXT_LIMIT, PAGE_LIMIT = 64, 512
-PROBLEM_OPTIONS = ("processes", "draw", "simulate")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

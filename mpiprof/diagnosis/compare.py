@@ -50,11 +50,11 @@ def compare(traces: Sequence[Trace], to: Sequence[Trace] = ()) -> pd.DataFrame:
     other (1..: which trace), operation, sites (of the first trace where it is there), callsite and
     other_callsite (-1: not there), matched ("line": same file, line and function; "function": same
     but for lines that moved; "": only in one); of the first trace and, with `other_` before it, of
-    the other: TOTALS (over all ranks and instances), mean_elapsed_ns, wait_ns (over ranks) and
-    worst_imbalance_ns (means an instance), COUNTS, algorithm; of each mean `..._change` (other /
-    first - 1) and `..._p` (Welch's test; NaN with fewer than FEWEST instances, or FEWEST_RUNS runs
-    where there are several); significant: one of these differs, by Holm's correction over all tests
-    of the table.
+    the other: TOTAL_COLUMNS (over all ranks and instances), mean_elapsed_ns, wait_ns (over ranks)
+    and worst_imbalance_ns (means an instance), COUNT_COLUMNS, algorithm; of each mean `..._change`
+    (other / first - 1) and `..._p` (Welch's test; NaN with fewer than MIN_STRETCHES instances,
+    or MIN_RUNS runs where there are several); significant: one of these differs, by Holm's
+    correction over all tests of the table.
     """
     groups = [traces, to] if to else [[trace] for trace in traces]
     first, *others = (_RunGroup(group) for group in groups)
@@ -221,7 +221,7 @@ def _welch_p(a: Float, b: Float) -> float:
 
 
 def _holm_significant(p: Float) -> Any:
-    """Return the rows with a significant p at LEVEL for the whole table; NaN is ignored."""
+    """Return the rows that are significant at SIGNIFICANCE_LEVEL for the whole table."""
     order = np.argsort(p, axis=None)
     known = int((~np.isnan(p)).sum())
     limits = SIGNIFICANCE_LEVEL / (known - np.arange(known))

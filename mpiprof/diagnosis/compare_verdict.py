@@ -22,10 +22,10 @@ COMPONENT_SHARE = 0.25  # minimum ratio of opposite effects for a mixed verdict
 class ChangedCallsite:
     """A call site that differs significantly.
 
-    row: row of the table, by column. measure: first of MEANS that differs. effect_ns: time added
-    (negative if saved) for all ranks over the instances of the first trace. It is 0 if only the
-    spread of arrivals differs. waiting: True if most of the effect is waiting, None if the time in
-    the call does not differ.
+    row: row of the table, by column. measure: first of MEAN_COLUMNS that differs. effect_ns: time
+    added (negative if saved) for all ranks over the instances of the first trace. It is 0 if only
+    the spread of arrivals differs. waiting: True if most of the effect is waiting, None if the time
+    in the call does not differ.
     """
 
     row: Mapping[str, Any]

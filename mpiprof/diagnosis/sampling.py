@@ -1,7 +1,7 @@
 """Sampling of call sites, in one pass over the trace.
 
 Memory is bounded for any length of trace. It contains per call site the series, arrivals of all
-ranks in some instances, and at most WALKS walks. Arrivals are at most CELLS values of MOST
+ranks in some instances, and at most MAX_WALKS walks. Arrivals are at most MAX_CELLS values of MOST
 instances, evenly spread over the series. Work beyond counting is bounded, too. Only instances of
 the series are measured. From a data set only the blocks with such instances are read, and the
 blocks that a walk reaches.

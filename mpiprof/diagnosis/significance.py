@@ -80,7 +80,7 @@ def _p_of_correlated_means(means: Float, alike: Float | float) -> Float:
 
 
 def neighbour_correlation(means: Float) -> Float:
-    """Return the correlation of neighbouring stretches of each row, 0 to MOST_CORRELATED.
+    """Return the correlation of neighbouring stretches of each row, 0 to MAX_CORRELATION.
 
     Half of it is the common value of all rows, because one row of 20 values is uncertain. The bias
     from estimating the mean is corrected (Kendall 1954).

@@ -61,7 +61,7 @@ def check_removable(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that `refuse_others` has accepted; raises MpiprofError if that fails.
+    """Remove a folder that `check_removable` has accepted; raises MpiprofError if that fails.
 
     The folder is renamed first, so that a crash leaves either the whole trace, or a part under a
     hidden name.

@@ -14,7 +14,7 @@ from mpiprof.interface.format_units import format_rough_time
 DELAY_S = 1.0
 UPDATE_INTERVAL_S = 0.2
 PROGRESS_VARIABLE = "MPIPROF_PROGRESS"
-_bars: list[Progress] = []  # active bars, during which `working` is silent
+_bars: list[Progress] = []  # active bars, during which `show_work` is silent
 
 
 @contextmanager
@@ -48,8 +48,8 @@ def show_work(what: str) -> Iterator[None]:
 class Progress:
     """A progress bar on standard error after the first second, if it is a terminal.
 
-    `label` precedes the bar. Ranks have no terminal, so the process that starts them sets WATCHED
-    if it has one.
+    `label` precedes the bar. Ranks have no terminal, so the process that starts them sets
+    PROGRESS_VARIABLE if it has one.
     """
 
     def __init__(self, steps: int, shown: bool = True, label: str = "") -> None:

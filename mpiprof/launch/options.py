@@ -25,7 +25,8 @@ DEFAULT_RING_BYTES, MIN_RING_BYTES, MAX_RING_BYTES = 1 << 20, 1 << 17, 1 << 36  
 SANITIZER = re.compile(r"libasan\.so|libclang_rt\.asan")
 ASAN_OPTIONS = "ASAN_OPTIONS"
 ABORT_ACTION = "abort"  # value of --on-hang besides a command
-JOB_VARIABLES = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")  # variables of `place_in_job`
+# Variables of `job_environment`.
+JOB_VARIABLES = ("TRACE", "PARTS", "MARKS", "RANK", "ALONE", "JOB")
 
 
 def parse_path(text: str) -> Path:
@@ -246,13 +247,10 @@ class Recording:
     or_bare: bool = option_field(
         False,
         "--or-bare",
-        help="run the program without recording or selection if that is impossible",
+        help="run the program without recording or selection if they are impossible",
     )
     yes: bool = option_field(
-        False,
-        "--yes",
-        passed=False,
-        help="with -n: start more ranks than processors without a question",
+        False, "--yes", passed=False, help="with -n: permit more than 64 ranks per processor"
     )
     quiet: bool = option_field(False, "-q", variable="QUIET", help="print nothing at the end")
     # Set by `run -n` for its ranks, because the folder is already named and checked.

@@ -1,8 +1,8 @@
 """Starts ranks that run a mpiprof verb with the recorder preloaded.
 
 `bench` and `tune --replay` start ranks with an mpiexec, here or on an emulated cluster. Under a
-bare mpiexec, each rank restarts itself with the recorder in its environment. READY records which of
-the two applies.
+bare mpiexec, each rank restarts itself with the recorder in its environment. STUDY_FOLDER_VARIABLE
+records which of the two applies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, replace_process
 
 STUDY_FOLDER_VARIABLE = (
-    "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or ITSELF if the rank restarted itself
+    "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or RESTARTED if the rank restarted itself
 )
 RESTARTED = "remove"
 FOLDER_PREFIX = "mpiprof-bench-"  # of folders for the recorder's output, which is not read

@@ -136,7 +136,7 @@ def _add(
 
 
 def unrecorded_time(trace: Trace) -> pd.DataFrame:
-    """Return one row per rank: rank, and ns in unrecorded calls, one column for each of SPENT.
+    """Return one row per rank: rank, and a column (ns) for each of OUTSIDE_CLASSES.
 
     point_to_point (blocking calls), completion (Wait, Test etc.), one_sided, files (calls of a
     single process). NaN if the log has no such sums, as in older versions.

@@ -42,7 +42,7 @@ class SampleCount:
 class SampledInstances:
     """Sampled instances of each population, and sums of each call site by population.
 
-    - parts: instances, then sums and sums of squares of each of SUMMED.
+    - parts: instances, then sums and sums of squares of each of ESTIMATED_SUMS.
     - always: sums of SUMMED by call site, of calls that are recorded in any case (MPI_*_init of
       persistent operations and MPI_Finalize).
     - made: number of MPI_*_init calls by communicator.
@@ -136,7 +136,7 @@ class SampledInstances:
     def estimate_interval(
         self, name: str, value: float, callsites: Sequence[int], most_ns: float
     ) -> tuple[float, float]:
-        """Return the confidence interval of the sum of one of SUMMED over some call sites.
+        """Return the confidence interval of the sum of one of ESTIMATED_SUMS over some call sites.
 
         value: estimate of the sum. most_ns: upper bound of the sum.
         """

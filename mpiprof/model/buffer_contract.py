@@ -170,7 +170,7 @@ def make_buffers(
 def find_in_place_block(operation: str, problem: Problem, rank: int) -> tuple[int, int] | None:
     """Return offset and length of IN's block in OUT with MPI_IN_PLACE; None if not applicable.
 
-    For operations in FROM_IN it is the reverse: offset and length of OUT's block in IN.
+    For operations in IN_PLACE_FROM_IN it is the reverse: offset and length of OUT's block in IN.
     """
     if problem.remote_size:
         return None

@@ -117,7 +117,7 @@ class _Simulation:
         self.parked: defaultdict[int | Pair, list[Offer]] = defaultdict(list)
         self.posted: defaultdict[Pair, int] = defaultdict(int)
         self.ready: list[tuple[float, int, int | Pair | None]] = []
-        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `happen`
+        self.agenda: list[tuple[float, int, int]] = []  # time, process, event: see `handle_event`
         self.finish = np.zeros(size)
 
     def run(self, begin: Times) -> Times:

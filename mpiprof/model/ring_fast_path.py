@@ -26,8 +26,8 @@ from mpiprof.model.schedule import Algorithm, Problem
 
 RINGS = (("allgather", "ring"), ("allgatherv", "linear_ring"), ("allgatherv", "pipelined_ring"))
 NO_MESSAGE = -np.inf
-# Cost model of `finish`. ROUND: fixed cost of a round, in processes. SKIPPING: factor for rounds in
-# which processes without data wait. Both were measured with 256 to 8192 processes.
+# Cost model of `finish`. ROUND_WORK: fixed cost of a round, in processes. SKIPPING_FACTOR: factor
+# for rounds in which processes without data wait. Both were measured with 256 to 8192 processes.
 ROUND_WORK, SKIPPING_FACTOR = 3000, 2
 
 

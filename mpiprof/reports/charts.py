@@ -189,7 +189,7 @@ def timeline_chart(
 
     shares: rows x columns x operations, as shares of the cell's time. The unfilled rest is outside
     collectives. waiting: the waiting part of `shares`, drawn pale above the rest of its operation.
-    span: the total time in ns. Tooltips show the shares at SPOTS positions.
+    span: the total time in ns. Tooltips show the shares at TOOLTIP_CELLS positions.
     """
     left, width, height = 56, 1000, max(40.0, min(420.0, 18.0 * len(shares)))
     colours = [operation_colour(name) for name in operations]

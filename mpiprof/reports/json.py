@@ -66,7 +66,7 @@ def run_as_data(trace: Trace) -> dict[str, Any]:
 
 
 def totals_as_data(trace: Trace) -> dict[str, Any]:
-    """Return TOTALS of a trace: sums over all ranks and call sites, shares of all ranks' time."""
+    """Return TOTAL_NAMES of a trace: sums over ranks and call sites, shares of all time."""
     inside, waiting, whole = phrases.run_times(trace)
     values = (trace.run_ns, inside, inside / (whole or NAN), waiting, waiting / (whole or NAN))
     return dict(zip(TOTAL_NAMES, map(plain_number, values), strict=True))

@@ -28,7 +28,7 @@ LEGEND = (
 
 
 def make_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Return a row per rank with `rank` and the columns of HEADS; unknown values are NaN."""
+    """Return a row per rank with `rank` and the columns of COLUMN_HEADS; unknown values are NaN."""
     table = trace.spent.rename(columns=lambda name: f"{name}_ns").set_index("rank_ns")
     if (
         trace.record == "summary" or trace.wrapped_chunks

@@ -155,10 +155,6 @@ class Entry:
         """Return the number of elements of an array."""
         return int(self._description_of(name)["count"])
 
-    def array_names(self) -> list[str]:
-        """Return the names of the arrays."""
-        return list(self._arrays)
-
     def _description_of(self, name: str) -> dict[str, Any]:
         try:
             return self._arrays[name]

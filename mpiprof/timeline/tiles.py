@@ -23,7 +23,6 @@ MAX_ROWS = 128  # maximum number of rows; more ranks are joined to groups
 MAX_CLASSES = 64
 DIRECT_SEGMENTS = 1 << 17  # tiles in which fewer segments begin are not stored
 SUM = np.dtype([("key", "<u4"), ("count", "<u4"), ("inside", "<f4"), ("wait", "<f4")])
-TILE = np.dtype([("level", "<i8"), ("index", "<i8"), ("at", "<i8"), ("n", "<i8")])
 
 
 @dataclass

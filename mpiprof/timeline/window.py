@@ -196,7 +196,7 @@ class Timeline:
     def render_cells(
         self, request: Request, shown: ResolvedRequest
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return a window as rows x bins with the dominant state of each cell; see `dominating`."""
+        """Return a window as rows x bins with the state of each cell; see `dominant_states`."""
         begin, end = self.clip_request(request)
         level = choose_level(end - begin, request.pixels)
         first, last = begin >> level, -(-end >> level)

@@ -74,7 +74,7 @@ class Bounds:
 
 
 def _select_tightest(local_ns: Int, value: Int, lower: bool) -> Bounds:
-    """Return the tightest of many bounds on one side, for each of BUCKETS intervals of time."""
+    """Return the tightest of many bounds on one side, for each of TIME_BUCKETS intervals."""
     first, last = int(local_ns.min()), int(local_ns.max())
     bucket = ((local_ns - first) * TIME_BUCKETS // max(last - first + 1, 1)).astype(np.int64)
     order = np.lexsort((-value if lower else value, bucket))

@@ -205,7 +205,7 @@ class Chunk:
 class Logs:
     """All logs of a trace: chunks in order per (rank, thread), and each thread's dropped records.
 
-    spent: ns of each thread in the calls of SPENT, from logs with these fields.
+    spent: ns of each thread in the calls of OUTSIDE_CLASSES, from logs with these fields.
     inside: index into INSIDE of the unrecorded call that a thread is in, or -1.
     signals: the signal that ended a rank, if recorded.
     tasks: the system's id of each thread, 0 if it has ended; from logs with this field.

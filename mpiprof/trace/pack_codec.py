@@ -45,7 +45,7 @@ def split_columns(bodies: Array, record: np.dtype[Any]) -> list[bytes]:
 
 
 def join_columns(content: bytes | memoryview, record: np.dtype[Any], chunks: int) -> Array:
-    """Return the bodies (uint8, chunks x bytes) from the joined result of `planes`."""
+    """Return the bodies (uint8, chunks x bytes) from the joined result of `split_columns`."""
     out: Array = np.empty((chunks, len(content) // chunks), np.uint8)
     columns, at = _column_views(record, out), 0
     each = out.shape[1] // record.itemsize * chunks

@@ -24,16 +24,12 @@ from mpiprof.trace.checksum import is_line_intact
 from mpiprof.trace.sites import Site, describe_sites, is_program, label_site
 
 FILE = "selection.jsonl"
-MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = (
-    64 << 20,
-    1 << 16,
-    200_000,
-)  # maximum bytes, bytes of a line, lines
+MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_LINES = 64 << 20, 1 << 16, 200_000
 MAX_TEXT = 300  # maximum characters of a value; the rest is cut off
 MOST_SITES = 64  # of a key
 PLACE = re.compile(r"[^:]+:[1-9][0-9]*")  # a call site as a plan names it
 # Required fields of each kind of line.
-TEXT_KEYS: dict[str, dict[str, type]] = {
+REQUIRED_FIELDS: dict[str, dict[str, type]] = {
     "key": {"key": str, "communicator": str, "operation": str},
     "phase": {"key": str, "phase": int, "instance": int, "why": str},
     "trial": {"key": str, "phase": int, "algorithm": str, "instances": int, "score_ns": float},
@@ -41,7 +37,7 @@ TEXT_KEYS: dict[str, dict[str, type]] = {
     "end": {"key": str, "instances": int, "algorithm": str},
 }
 # Optional numbers of each kind of line, NaN if missing.
-NUMBER_KEYS: dict[str, tuple[str, ...]] = {
+OPTIONAL_NUMBERS: dict[str, tuple[str, ...]] = {
     "key": ("bytes", "root", "size"),
     "phase": ("imbalance_ns", "score_ns"),
     "trial": ("error_ns", "predicted_ns"),
@@ -56,7 +52,7 @@ def exists(folder: Path) -> bool:
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines in order, each with its kind and the values of KINDS and NUMBERS.
+    """Yield the lines in order, each with its kind, REQUIRED_FIELDS and OPTIONAL_NUMBERS.
 
     A key also has its `sites`, a list of texts, and their `places`: each site's file and line, or
     None for a site that a plan cannot name.
@@ -65,7 +61,7 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
     keys: dict[str, dict[str, Any]] = {}
     for line in _read_lines(folder / FILE):
         kind = line.get("kind")
-        row = _parse_row(kind, line) if isinstance(kind, str) and kind in TEXT_KEYS else None
+        row = _parse_row(kind, line) if isinstance(kind, str) and kind in REQUIRED_FIELDS else None
         if row is None:
             continue
         if kind == "key" and row["key"] in keys:  # repeated with call sites that came later
@@ -162,12 +158,12 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _parse_row(kind: str, line: dict[str, Any]) -> dict[str, Any] | None:
     row: dict[str, Any] = {"kind": kind}
-    for name, wanted in TEXT_KEYS[kind].items():
+    for name, wanted in REQUIRED_FIELDS[kind].items():
         value = line.get(name)
         if not (isinstance(value, str) if wanted is str else _is_number(value)):
             return None
         row[name] = value[:MAX_TEXT] if isinstance(value, str) else wanted(value)
-    for name in NUMBER_KEYS[kind]:
+    for name in OPTIONAL_NUMBERS[kind]:
         value = line.get(name)
         row[name] = float(value) if value is not None and _is_number(value) else float("nan")
     if kind == "key":

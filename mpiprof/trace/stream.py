@@ -317,11 +317,6 @@ class RankStream:
         self.threads = [ThreadStream(source, chunks, problems) for chunks in threads]
         self.held: list[Block | None] = [None] * len(self.threads)
 
-    @property
-    def at_end(self) -> bool:
-        """True if all records have been read."""
-        return all(t.end for t in self.threads) and all(h is None for h in self.held)
-
     def skip_to(self, time_ns: int) -> None:
         """Skip calls that were entered well before a time of the joint clock."""
         for thread in self.threads:

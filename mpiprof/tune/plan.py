@@ -6,7 +6,7 @@ The recorder receives a text in its environment (core/selection/rules/rules.c).
     operation=algorithm[:parameter=value...]    all calls of an operation
     app.py:88=algorithm[:parameter=value...]    a call site, as the communicator's rank 0 sees it;
                                                 %2c, %3d and %25 are a comma, = and % in its file
-    PLAN.json                                   a list of entries, see `entry_rules`
+    PLAN.json                                   a list of entries, see `make_entry_rules`
     auto                                        online selection, starting with these rules if any
     random:SEED                                 for tests: a valid algorithm at every call;
                                                 random:SEED:own: the library's algorithms too

@@ -62,7 +62,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
 
 def test_without_notes_the_tables_are_empty(tmp_path: Path) -> None:
     tables = mpiprof.open(folder(tmp_path / "t", None)).selection
-    assert list(tables) == list(selector_log.TEXT_KEYS)
+    assert list(tables) == list(selector_log.REQUIRED_FIELDS)
     assert all(len(table) == 0 and "key" in table for table in tables.values())
 
 

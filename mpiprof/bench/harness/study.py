@@ -130,7 +130,7 @@ class Study(Protocol):
 
 
 class LoopStudy(Protocol):
-    """A module of a loop study (bench/harness/loop.py); LEAST_LAPS: minimum under a time limit."""
+    """A module of a loop study (bench/harness/loop.py); MIN_LAPS: minimum under a time limit."""
 
     TITLE: str
     LAPS: int
@@ -172,7 +172,7 @@ def ratio_interval(
 
 
 def _draw_indices(random: np.random.Generator, count: int, row: int) -> Int:
-    """Return RESAMPLES times `count` indices, drawn in rows; the last index is followed by 0."""
+    """Return RESAMPLE_COUNT times `count` indices, drawn in circular rows."""
     starts = random.integers(0, count, (RESAMPLE_COUNT, -(-count // row), 1))
     indices: Int = (starts + np.arange(row)).reshape(RESAMPLE_COUNT, -1)[:, :count] % count
     return indices

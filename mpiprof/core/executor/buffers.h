@@ -41,7 +41,6 @@ void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole
 
 /* ---- the user's buffers in the layout that a schedule requires (pack_buffers.c) */
 
-void pack_buffer_start(void);
 int64_t pack_buffer_scratch_bytes(const struct algorithm *a, const struct execution *e);
 bool pack_buffer_has_memory(struct execution *e);
 void pack_buffer_begin(struct execution *e);

@@ -248,7 +248,7 @@ static void silent_report(const struct meeting *m)
     if (all->begun) {
         if (!atomic_load(&rank_is_silent))
             recorder_print("%lld of %d ranks of a communicator have not answered for 2 s (%s): no "
-                           "algorithm is selected on it, or on communicators with the same history",
+                           "algorithm is selected on it, or on others with silent ranks",
                            missing, m->size, ranks);
     } else {
         recorder_print("%lld of %d ranks have not answered for 10 s (%s), so clocks are not "

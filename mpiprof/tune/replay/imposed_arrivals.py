@@ -3,8 +3,8 @@
 Runs inside MPI with the recorder preloaded, as the studies do (bench/harness/timing.py). A lap
 takes one pattern of each task and runs all remaining candidates in a random order, so that drift
 affects all equally. After some laps the slower half of a task's candidates is dropped; the choice
-without a plan always remains. Instances with arrival errors above NEAR_NS are excluded, unless too
-few instances are left.
+without a plan always remains. Instances with arrival errors above MAX_ERROR_NS are excluded,
+unless too few instances are left.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def replay(ranks: Ranks, tasks: Sequence[Task], budget_s: float) -> Outcome | No
 
 
 def _tasks_within(replayed: Sequence[ReplayedTask], left_s: float) -> list[int]:
-    """Return the first tasks for which LEAST_LAPS fit into the remaining time."""
+    """Return the first tasks for which MIN_LAPS fit into the remaining time."""
     found = []
     for i, r in enumerate(replayed):
         left_s -= MIN_LAPS * r.cost_s * len(r.remaining)

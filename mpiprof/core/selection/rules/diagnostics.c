@@ -161,8 +161,7 @@ static void say_rule(struct rule *r)
             left > 1 ? "them" : "it", why != NULL ? " (it requires " : "", why != NULL ? why : "",
             why != NULL ? ")" : "");
     else if (atomic_load(&r->applied) == 0 && r->site != NULL && recorder.rank == 0)
-        say("%s=%s: no applicable call by rank 0 of a communicator that it leads came from that "
-            "call site",
+        say("%s=%s was not used: it applies to no call that rank 0 of a communicator made there",
             what, r->variant.label);
     text_free(&needs);
 }
@@ -178,11 +177,11 @@ static void say_obstacle(enum obstacle why)
         [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
         [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is "
                               "set: leave them at their defaults",
-        [OBSTACLE_NOT_ASKED] = "not all members have the same --switch",
+        [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
         [OBSTACLE_FIXED] =
             "the library reads this setting only at its start, or has no such setting",
-        [OBSTACLE_DUPLICATE] = "no private communicator was available: a process has at most 64 of "
-                               "them at a time, and MPI_Comm_idup makes none",
+        [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the "
+                               "64 that a process may have, or MPI_Comm_idup was called",
         [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
 
     if (calls > 0)
@@ -233,7 +232,7 @@ static void say_scratch(void)
              n.algorithm->operation, n.algorithm->name, (unsigned long long)n.times,
              n.times > 1 ? "s" : "");
     if (n.bytes > n.limit)
-        say("%s: they require %.1f MB for each process, but the limit is --scratch %s", what, mb,
+        say("%s: they require %.1f MB for each process, which --scratch %s permits", what, mb,
             size_of(n.bytes, size));
     else
         say("%s: a process could not allocate another %.1f MB, within --scratch %s for all "
@@ -251,7 +250,7 @@ void diagnostics_end(void)
     for (int i = 0; i < OBSTACLES; i++)
         say_obstacle((enum obstacle)i);
     if (memory_is_short())
-        say("memory is exhausted: after that the library's algorithms ran, where all members could "
+        say("memory is short: after that the library's algorithms ran, where all members could "
             "be informed");
     say_scratch();
     for (int i = 0; i < sharing_count; i++)
