@@ -25,9 +25,8 @@ from .trace_data import TraceContext, TraceData
 
 MAX_SOURCE_SITES = 4
 TITLE = ("operation", "sites", "algorithm")  # columns that the title or a longer column replaces
-MAX_WINDOW_FACTOR = (
-    1.2  # limit of a band's instances over its nominal number, if many have equal values
-)
+# Limit of a band's instances over its nominal number, if many have equal values.
+MAX_WINDOW_FACTOR = 1.2
 WINDOW_MARGIN = 0.3  # margin around an instance in the timeline, as a fraction of its length
 
 

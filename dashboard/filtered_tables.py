@@ -54,7 +54,7 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
 
 
 def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return one row per passing rank: rank, where (host, processors), SUMS, point_to_point_ns."""
+    """Return rank, where (host, processors), SUM_COLUMNS and point_to_point_ns of each passing rank."""
     ranks = data.filtered_ranks(state)
     sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
@@ -65,7 +65,7 @@ def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
 
 
 def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return the composition of the passing ranks' time: part (of PARTS), ns; sums to their time.
+    """Return the composition of the passing ranks' time: part (of TIME_PARTS), ns; sums to their time.
 
     Collectives that the filters by operation or communicator exclude are a part of their own.
     Point-to-point time is limited to the time outside collectives.

@@ -22,7 +22,7 @@ VERDICT_LIFETIME_NS = 3 * 10**9
 
 
 def find_positions(data: TraceData) -> tuple[list[rank_state.Position], list[rank_state.Pending]]:
-    """Return each rank's state and the pending instances; TraceError above MOST_RANKS ranks."""
+    """Return each rank's state and the pending instances; TraceError above MAX_RANKS ranks."""
     if data.trace.ranks > MAX_RANKS:
         raise TraceError(f"{data.trace.ranks} ranks are too many to show one by one")
     return data.compute_once("positions", lambda: rank_state.find(data.trace))

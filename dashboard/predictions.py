@@ -29,12 +29,10 @@ from .trace_data import TraceData
 
 MAX_PATTERNS = 8  # simulated instances
 BUDGET_S, SIZES_BUDGET_S = 3.0, 4.0
-MAX_AUTOMATIC = (
-    512  # processes in simulations that no user requested; above, one pattern takes long
-)
-MAX_PROCESSES = (
-    4096  # processes: 6 s of processor time; with 65536, a single candidate takes a minute
-)
+# Processes in simulations that no user requested; above, one pattern takes long.
+MAX_AUTOMATIC = 512
+# Processes: 6 s of processor time; with 65536, a single candidate takes a minute.
+MAX_PROCESSES = 4096
 MAX_LARGER_SIZE = 1024  # processes in the predictions for larger jobs
 SEED = 20080601
 
@@ -57,7 +55,7 @@ def work_at_callsite(data: TraceData, callsite: int) -> Work | None:
 
 
 def simulate_work(data: TraceData, work: Work) -> result.Result:
-    """Return the simulated result of all candidates; raises UsageError above MOST processes."""
+    """Return the simulated result of all candidates; raises UsageError above MAX_PROCESSES."""
     _refuse_large(data, work)
 
     def race() -> result.Result:
@@ -117,7 +115,7 @@ def predict_sizes(data: TraceData, work: Work) -> pd.DataFrame:
 
     Columns: processes, algorithm, score_ns. Arrivals are drawn from the recorded arrivals. Further
     ranks repeat the data of the recorded ranks cyclically. The time limit determines the number of
-    sizes. Raises UsageError above MOST processes.
+    sizes. Raises UsageError above MAX_PROCESSES.
     """
 
     def race() -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """DataFrames of a trace for the figures, each derived once per version of the trace.
 
-A trace folder can grow while the dashboard shows it. A Data is a snapshot of the trace, and
-Context.data returns the latest snapshot.
+A trace folder can grow while the dashboard shows it. A TraceData is a snapshot of the trace, and
+TraceContext.latest_data returns the latest snapshot.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from mpiprof.trace.types import Bool, Int
 from .url_state import PageState, parse_ranks
 
 MAX_RANKS = 1 << 16  # limit of ranks that are shown individually
-CACHED_RESULTS = (
-    32  # derived tables besides the tables of the whole trace; the oldest are dropped first
-)
+# Derived tables besides the tables of the whole trace; the oldest are dropped first.
+CACHED_RESULTS = 32
 RELOAD_FACTOR = 5  # lower limit of the time between two readings, as a multiple of the reading time
 Result = TypeVar("Result")
 
@@ -68,7 +67,7 @@ class TraceData:
         )
 
     def compute_once(self, key: Any, make: Callable[[], Result]) -> Result:
-        """Return `make()`, computed once per key while the key is among the last KEPT."""
+        """Return `make()`, computed once per key while the key is among the last CACHED_RESULTS."""
         with self._lock_of(key):
             with self._lock:
                 if key in self._kept:
@@ -148,7 +147,7 @@ class TraceData:
 
     @property
     def _all_ranks(self) -> Sequence[int]:
-        """All ranks; above MOST_RANKS (probably damage), only ranks that wrote data."""
+        """All ranks; above MAX_RANKS (probably damage), only ranks that wrote data."""
         if self.trace.ranks <= MAX_RANKS:
             return range(self.trace.ranks)
         return sorted(
@@ -204,7 +203,7 @@ class TraceContext:
         return list(self._paths)
 
     def latest_data(self, state: PageState | str) -> TraceData:
-        """Return the latest Data of the trace given by a state or a name.
+        """Return the latest TraceData of the trace given by a state or a name.
 
         Raises TraceError if the name is not a trace of this server or the trace is unreadable.
         """

@@ -20,7 +20,7 @@ RUNS = ("and", "with")
 class PageState:
     """The trace and the filters, which all pages share, and the keys of the current page.
 
-    `trace` is a name of Context.names, or empty for the first trace. `communicators` are
+    `trace` is a name of TraceContext.names, or empty for the first trace. `communicators` are
     identities, `ranks` is text such as "0-3, 7". An empty filter passes everything. `also` names
     further runs that are compared together with `trace` (side A); `to` names the runs of side B.
     `dark` is the theme, a choice of the user that is not in the URL.

@@ -16,9 +16,8 @@ from .. import theme
 from . import axes
 
 MAX_MESSAGES = 4000
-FAR_FACTOR = (
-    3.0  # a measured score above this multiple of the slowest candidate is drawn at the edge
-)
+# A measured score above this multiple of the slowest candidate is drawn at the edge.
+FAR_FACTOR = 3.0
 
 
 def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:

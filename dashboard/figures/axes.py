@@ -38,15 +38,6 @@ def run_peaks(values: Float, max_runs: int) -> Int:
     return found
 
 
-def reduce_to_runs(values: Float, max_runs: int, axis: int = 0) -> Float:
-    """Return the maximum of each of at most `max_runs` runs along an axis; NaN if all are NaN."""
-    count = values.shape[axis]
-    if count <= max_runs:
-        return values
-    found: Float = np.fmax.reduceat(values, run_starts(count, max_runs), axis=axis)
-    return found
-
-
 def label_runs(names: Array, max_runs: int) -> list[str]:
     """Return a label per run: "7" or "8-15"."""
     starts = run_starts(len(names), max_runs).tolist()

@@ -126,9 +126,8 @@ def _draw_probes(figure: go.Figure, instances: pd.DataFrame, column: str) -> Non
     )
 
 
-CLIPPING_QUANTILE = (
-    0.995  # quantile at which the colour scale ends, so that outliers do not flatten it
-)
+# Quantile at which the colour scale ends, so that outliers do not flatten it.
+CLIPPING_QUANTILE = 0.995
 
 
 def draw_heat_map(

@@ -51,45 +51,45 @@ class Run:
 # ---- measuring
 
 
-def measure(wanted: Measurement) -> Run:
+def measure(measurement: Measurement) -> Run:
     """Run the commands of a measurement; raises RuntimeError if a command fails."""
-    python = ROOT / ".venv" / wanted.mpi / "bin" / "python"
-    machine = machine_text(python, wanted.mpi)
+    python = ROOT / ".venv" / measurement.mpi / "bin" / "python"
+    machine = machine_text(python, measurement.mpi)
     with tempfile.TemporaryDirectory(prefix="mpiprof-results-") as name:
         out = Path(name)
         environment = os.environ | {"PYTHONPATH": str(ROOT / "tests"), FILE: str(out / "rows")}
         if os.geteuid() == 0:
             environment |= dict.fromkeys(AS_ROOT, "1")
         output = ""
-        for command in wanted.commands:
+        for command in measurement.commands:
             words = shlex.split(command.format(out=out, samples=ROOT / "samples"))
-            print(f"{wanted.name}: {' '.join(words)}", flush=True)
+            print(f"{measurement.name}: {' '.join(words)}", flush=True)
             done = subprocess.run(
                 [str(python), "-m", *words],
                 env=environment,
                 cwd=out,
                 stdout=subprocess.PIPE,
                 text=True,
-                timeout=wanted.minutes * 60 * SLACK + 60,
+                timeout=measurement.minutes * 60 * SLACK + 60,
                 check=False,
             )
             print(done.stdout, flush=True)
             if done.returncode not in (0, MISSED):
-                raise RuntimeError(f"{wanted.name}: {words[0]} ended with {done.returncode}")
+                raise RuntimeError(f"{measurement.name}: {words[0]} ended with {done.returncode}")
             output += done.stdout
-        rows = [*stored(out / "rows"), *studied(out / "study.csv", wanted.columns)]
-        rows += matched(output, wanted.patterns)
+        rows = [*read_rows(out / "rows"), *read_study(out / "study.csv", measurement.columns)]
+        rows += match_patterns(output, measurement.patterns)
     if not rows:
-        raise RuntimeError(f"{wanted.name}: no result in the output")
-    return Run(wanted.name, shown(wanted), commit(), machine, rows)
+        raise RuntimeError(f"{measurement.name}: no result in the output")
+    return Run(measurement.name, format_command(measurement), find_commit(), machine, rows)
 
 
-def stored(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[Row]:
     """Return the rows that a benchmark stored."""
     return [Row(**json.loads(line)) for line in path.open()] if path.exists() else []
 
 
-def studied(path: Path, columns: Columns | None) -> Iterable[Row]:
+def read_study(path: Path, columns: Columns | None) -> Iterable[Row]:
     """Yield the rows of a study's CSV: its requirements, or the chosen columns."""
     if not path.exists():
         return
@@ -97,7 +97,7 @@ def studied(path: Path, columns: Columns | None) -> Iterable[Row]:
         for line in csv.DictReader(file):
             if columns is None and line.get("asked"):
                 first, second, *_ = line.values()
-                value = rounded(line.get("measured") or line["native / auto"])
+                value = round_number(line.get("measured") or line["native / auto"])
                 more = f" ({line['95 %']})" if line.get("95 %") else ""
                 missed = line["holds"] == "NO"
                 yield Row(f"{first}: {second}", line["asked"], value + more, not missed)
@@ -105,11 +105,11 @@ def studied(path: Path, columns: Columns | None) -> Iterable[Row]:
                 what = ", ".join(f"{name} {line[name]}" for name in columns.what)
                 known = {n: a for n, a in columns.measured.items() if line[n] not in ("", "nan")}
                 for name, asked in known.items():
-                    row = Row(f"{what}: {name}", asked, rounded(line[name]))
+                    row = Row(f"{what}: {name}", asked, round_number(line[name]))
                     yield replace(row, holds=is_met(row))
 
 
-def rounded(text: str) -> str:
+def round_number(text: str) -> str:
     """Return a number of a CSV with three digits."""
     try:
         return f"{float(text):.3g}"
@@ -117,27 +117,27 @@ def rounded(text: str) -> str:
         return text
 
 
-def matched(output: str, patterns: Sequence[Pattern]) -> Iterable[Row]:
+def match_patterns(output: str, patterns: Sequence[Pattern]) -> Iterable[Row]:
     """Yield a row for each pattern in the output; raises RuntimeError if one is not there."""
-    for one in patterns:
-        found = re.search(one.expression, output)
-        if found is None:
-            raise RuntimeError(f"no {one.what!r} in the output")
-        row = Row(one.what, one.asked, found[1])
+    for pattern in patterns:
+        match = re.search(pattern.expression, output)
+        if match is None:
+            raise RuntimeError(f"no {pattern.what!r} in the output")
+        row = Row(pattern.what, pattern.asked, match[1])
         yield replace(row, holds=is_met(row))
 
 
-def shown(wanted: Measurement) -> str:
+def format_command(measurement: Measurement) -> str:
     """Return the commands as a user types them."""
     parts = []
-    for command in wanted.commands:
+    for command in measurement.commands:
         before = "PYTHONPATH=tests " if command.startswith("benchmarks.") else ""
         words = command.removesuffix(" -o {out}/study").replace("{out}/", "")
         parts.append(f"{before}python -m {words.replace('{samples}', 'samples')}")
     return "; ".join(parts)
 
 
-def commit() -> str:
+def find_commit() -> str:
     """Return the commit of this checkout, marked if files other than the results differ from it."""
 
     def git(*words: str) -> str:
@@ -166,7 +166,7 @@ def machine_text(python: Path, mpi: str) -> str:
 # ---- data and pages
 
 
-def load(page: str) -> list[Run]:
+def load_runs(page: str) -> list[Run]:
     """Return the stored runs of a page."""
     path = DATA / f"{page}.json"
     if not path.exists():
@@ -177,39 +177,39 @@ def load(page: str) -> list[Run]:
     ]
 
 
-def save(page: str, runs: Iterable[Run]) -> None:
+def save_runs(page: str, runs: Iterable[Run]) -> None:
     """Store the runs of a page, in the order of the table of measurements."""
-    order = [one.name for one in MEASUREMENTS]
+    order = [measurement.name for measurement in MEASUREMENTS]
     content = [asdict(run) for run in sorted(runs, key=lambda run: order.index(run.name))]
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (DATA / f"{page}.json").write_text(text + "\n", "utf-8")
 
 
-def render(page: str) -> None:
+def render_page(page: str) -> None:
     """Write the table of a page between its markers, and its picture."""
-    runs = load(page)
+    runs = load_runs(page)
     path = RESULTS / f"{page}.md"
     text = path.read_text("utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"results.py: {path} has no markers")
-    parts = [BEGIN, table(runs)]
-    drawn = {one.name for one in MEASUREMENTS if one.drawn}
+    parts = [BEGIN, format_table(runs)]
+    drawn = {measurement.name for measurement in MEASUREMENTS if measurement.drawn}
     rows = [row for run in runs if run.name in drawn for row in run.rows]
-    if draw(rows, PICTURES / f"{page}.svg"):
+    if draw_rows(rows, PICTURES / f"{page}.svg"):
         parts.append(f"![Results compared with their goals](pictures/{page}.svg)")
     path.write_text(before + "\n\n".join([*parts, END]) + after, "utf-8")
 
 
-def table(runs: Sequence[Run]) -> str:
+def format_table(runs: Sequence[Run]) -> str:
     """Return the rows of all runs as Markdown, followed by the runs."""
     if not runs:
         return "This promise has not been measured yet."
     lines = ["| | goal | measured | met | run |", "|---|---|---|---|---|"]
     for number, run in enumerate(runs, 1):
         for row in run.rows:
-            met = ("yes" if row.holds else "**no**") if judged(row) else ""
+            met = ("yes" if row.holds else "**no**") if has_requirement(row) else ""
             cells = (row.what, row.asked, row.measured, met, str(number))
             lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     lines.append("")
@@ -221,13 +221,13 @@ def table(runs: Sequence[Run]) -> str:
 def is_met(row: Row) -> bool:
     """Return whether a result meets its requirement: a limit, or all of a number of cases."""
     if row.asked == "all":
-        found, _, number = row.measured.partition(" of ")
-        return found == number
-    found_margin = margin(row)
-    return found_margin is None or found_margin >= 1
+        passed, _, number = row.measured.partition(" of ")
+        return passed == number
+    ratio = goal_ratio(row)
+    return ratio is None or ratio >= 1
 
 
-def judged(row: Row) -> bool:
+def has_requirement(row: Row) -> bool:
     """Return whether the requirement of a row applies; in parentheses it does not."""
     return bool(row.asked) and not row.asked.startswith("(")
 
@@ -236,22 +236,22 @@ def judged(row: Row) -> bool:
 
 GOAL = re.compile(r"(<=?|>=?|at most|at least|in >)\s*([\d.,]+)\s*(\S*)")
 VALUE = re.compile(r"(-?[\d.,]*\d)\s*([^\s(,;]*)")
-MOST = 10.0  # times better or worse than the goal
+MAX_RATIO = 10.0  # times better or worse than the goal
 MET, FAILED = "#0072b2", "#d55e00"
 
 
-def margin(row: Row) -> float | None:
+def goal_ratio(row: Row) -> float | None:
     """Return how many times better than its goal a result is; None without comparable numbers."""
     goal, value = GOAL.fullmatch(row.asked), VALUE.match(row.measured)
     if goal is None or value is None or goal[3] != value[2]:
         return None
-    limit, found = (float(text.replace(",", "")) for text in (goal[2], value[1]))
+    limit, measured = (float(text.replace(",", "")) for text in (goal[2], value[1]))
     if goal[1] in ("<", "<=", "at most"):
-        return MOST if found <= 0 else limit / found
-    return found / limit
+        return MAX_RATIO if measured <= 0 else limit / measured
+    return measured / limit
 
 
-def draw(rows: Sequence[Row], path: Path) -> bool:
+def draw_rows(rows: Sequence[Row], path: Path) -> bool:
     """Draw the rows as a picture; returns False if no row has a number to draw."""
     import matplotlib as mpl
 
@@ -259,15 +259,15 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "results", "font.size": 9}
     import matplotlib.pyplot as plt
 
-    known = [(row, found) for row in rows if (found := margin(row)) is not None]
-    plain = [(row, amount(row)) for row in rows if math.isfinite(amount(row))]
+    known = [(row, ratio) for row in rows if (ratio := goal_ratio(row)) is not None]
+    plain = [(row, first_number(row)) for row in rows if math.isfinite(first_number(row))]
     if not (known or plain):
         return False
     chosen = list(reversed(known or plain))
     figure, axes = plt.subplots(figsize=(9, 0.7 + 0.24 * len(chosen)), layout="constrained")
     for y, (row, value) in enumerate(chosen):
         text = f"{row.measured.partition(' (')[0]}" + (f", goal {row.asked}" if known else "")
-        where = min(max(value, 1 / MOST), MOST) if known else value
+        where = min(max(value, 1 / MAX_RATIO), MAX_RATIO) if known else value
         axes.plot(where, y, "o", color=MET if row.holds else FAILED)
         axes.annotate(text, (1.01, y), xycoords=("axes fraction", "data"), va="center")
     axes.set_yticks(range(len(chosen)), [row.what.replace("`", "") for row, _ in chosen])
@@ -275,7 +275,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     axes.set_ylim(-0.6, len(chosen) - 0.4)
     if known:
         axes.set_xscale("log")
-        axes.set_xlim(0.9 / MOST, 1.1 * MOST)
+        axes.set_xlim(0.9 / MAX_RATIO, 1.1 * MAX_RATIO)
         ticks = (0.1, 0.2, 0.5, 1, 2, 5, 10)
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
@@ -289,12 +289,12 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     return True
 
 
-def amount(row: Row) -> float:
+def first_number(row: Row) -> float:
     """Return the first number of a measured value, a share in per cent, NaN without a number."""
     if share := re.match(r"(\d+) of (\d+)", row.measured):
         return 100 * int(share[1]) / int(share[2])
-    found = VALUE.match(row.measured)
-    return float(found[1].replace(",", "")) if found else math.nan
+    number = VALUE.match(row.measured)
+    return float(number[1].replace(",", "")) if number else math.nan
 
 
 # ---- the command
@@ -303,32 +303,39 @@ def amount(row: Row) -> float:
 def main() -> int:
     """Measure and render; returns 1 if a measurement failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    known = {one.name: one for one in MEASUREMENTS}
+    known = {measurement.name: measurement for measurement in MEASUREMENTS}
     parser.add_argument("names", nargs="*", metavar="NAME", help="measurements (all but long ones)")
     parser.add_argument("--list", action="store_true", help="list the measurements")
     parser.add_argument("--render", action="store_true", help="only write tables and pictures")
     args = parser.parse_args()
     if args.list:
-        for one in MEASUREMENTS:
-            mark = "long" if one.long else ""
-            print(f"{one.name:16} {one.page:16} {one.minutes:5g} min {mark}".rstrip())
+        for measurement in MEASUREMENTS:
+            mark = "long" if measurement.long else ""
+            print(
+                f"{measurement.name:16} {measurement.page:16} {measurement.minutes:5g} min {mark}".rstrip()
+            )
         return 0
     if unknown := set(args.names) - set(known):
         parser.error(f"no measurement {', '.join(sorted(unknown))}; see --list")
-    wanted = [known[n] for n in args.names] or [one for one in MEASUREMENTS if not one.long]
+    wanted = [known[n] for n in args.names] or [
+        measurement for measurement in MEASUREMENTS if not measurement.long
+    ]
     DATA.mkdir(exist_ok=True)
     failed: list[str] = []
-    for one in [] if args.render else wanted:
+    for measurement in [] if args.render else wanted:
         try:
-            run = measure(one)
+            run = measure(measurement)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             failed.append(str(error))
             continue
-        save(one.page, [r for r in load(one.page) if r.name != one.name] + [run])
-        render(one.page)
+        save_runs(
+            measurement.page,
+            [r for r in load_runs(measurement.page) if r.name != measurement.name] + [run],
+        )
+        render_page(measurement.page)
     if args.render:
-        for page in dict.fromkeys(one.page for one in MEASUREMENTS):
-            render(page)
+        for page in dict.fromkeys(measurement.page for measurement in MEASUREMENTS):
+            render_page(page)
     print("\n".join(failed), file=sys.stderr, end="\n" * bool(failed))
     return int(bool(failed))
 

@@ -19,8 +19,8 @@ PAGES = sorted({one.page for one in MEASUREMENTS})
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_the_stored_rows(page: str) -> None:
     text = (results.RESULTS / f"{page}.md").read_text("utf-8")
-    assert results.table(results.load(page)) in text
-    assert {run.name for run in results.load(page)} <= {
+    assert results.format_table(results.load_runs(page)) in text
+    assert {run.name for run in results.load_runs(page)} <= {
         one.name for one in MEASUREMENTS if one.page == page
     }
 
@@ -46,7 +46,7 @@ def test_names_are_unique_and_short_measurements_take_25_minutes() -> None:
 def test_the_margin_is_the_ratio_to_the_goal(
     asked: str, measured: str, expected: float | None
 ) -> None:
-    assert results.margin(Row("", asked, measured)) == expected
+    assert results.goal_ratio(Row("", asked, measured)) == expected
 
 
 def test_rows_of_benchmarks_and_studies_are_read(
@@ -55,17 +55,19 @@ def test_rows_of_benchmarks_and_studies_are_read(
     monkeypatch.setenv(FILE, str(tmp_path / "rows"))
     row = Row("a", "1", "2", False)
     store(row)
-    assert results.stored(tmp_path / "rows") == [row]
+    assert results.read_rows(tmp_path / "rows") == [row]
     study = tmp_path / "study.csv"
     study.write_text("case,compared,measured,95 %,asked,holds\nx,y,3.14159,3 to 4,at least 4,NO\n")
-    assert list(results.studied(study, None)) == [Row("x: y", "at least 4", "3.14 (3 to 4)", False)]
+    assert list(results.read_study(study, None)) == [
+        Row("x: y", "at least 4", "3.14 (3 to 4)", False)
+    ]
     columns = Columns(("case",), {"measured": "at least 3"}, {"compared": "y"})
-    assert list(results.studied(study, columns)) == [
+    assert list(results.read_study(study, columns)) == [
         Row("case x: measured", "at least 3", "3.14", True)
     ]
     pattern = Pattern("cases", "all", r"(\d of \d)")
-    assert list(results.matched("1 of 2 cases", [pattern])) == [
+    assert list(results.match_patterns("1 of 2 cases", [pattern])) == [
         Row("cases", "all", "1 of 2", False)
     ]
     with pytest.raises(RuntimeError, match="no 'cases'"):
-        list(results.matched("", [pattern]))
+        list(results.match_patterns("", [pattern]))
