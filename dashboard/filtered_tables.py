@@ -54,7 +54,7 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
 
 
 def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return rank, where (host, processors), SUM_COLUMNS and point_to_point_ns of each passing rank."""
+    """Return SUM_COLUMNS and point_to_point_ns of each passing rank, and `where` (host, processors)."""
     ranks = data.filtered_ranks(state)
     sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
@@ -65,7 +65,7 @@ def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
 
 
 def time_composition(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return the composition of the passing ranks' time: part (of TIME_PARTS), ns; sums to their time.
+    """Return the passing ranks' time (ns) by part (of TIME_PARTS); the parts sum to the whole.
 
     Collectives that the filters by operation or communicator exclude are a part of their own.
     Point-to-point time is limited to the time outside collectives.

@@ -311,9 +311,8 @@ def main() -> int:
     if args.list:
         for measurement in MEASUREMENTS:
             mark = "long" if measurement.long else ""
-            print(
-                f"{measurement.name:16} {measurement.page:16} {measurement.minutes:5g} min {mark}".rstrip()
-            )
+            minutes = f"{measurement.minutes:5g} min"
+            print(f"{measurement.name:16} {measurement.page:16} {minutes} {mark}".rstrip())
         return 0
     if unknown := set(args.names) - set(known):
         parser.error(f"no measurement {', '.join(sorted(unknown))}; see --list")
