@@ -54,7 +54,7 @@ def _summary_totals(data: TraceData) -> pd.DataFrame:
 
 
 def totals_by_rank(data: TraceData, state: PageState) -> pd.DataFrame:
-    """Return SUM_COLUMNS and point_to_point_ns of each passing rank, and `where` (host, processors)."""
+    """Return rank, where (host, processors), SUM_COLUMNS and point_to_point_ns per passing rank."""
     ranks = data.filtered_ranks(state)
     sums = filtered_totals(data, state).groupby("rank")[SUM_COLUMNS].sum()
     table = sums.reindex(ranks, fill_value=0).reset_index(names="rank")
