@@ -104,18 +104,18 @@ def make_entry(state: states.PageState) -> list[Component]:
             ("source", a.source),
         ]
     )
-    found = _simulate_timing(a, shown)
-    if isinstance(found, str):
-        return [facts, html.P(found, className="note")]
+    timing = _simulate_timing(a, shown)
+    if isinstance(timing, str):
+        return [facts, html.P(timing, className="note")]
     remote = shown["p"] // 2 if a.intercommunicator else 0
     names = draw.name_processes(shown["p"], remote)
-    details = f"The last process ends at {format_time(float(found.finish.max()))}"
+    details = f"The last process ends at {format_time(float(timing.finish.max()))}"
     if shown["late"]:
-        details += f", {format_time(found.after_last)} after the last arrival"
+        details += f", {format_time(timing.after_last)} after the last arrival"
     return [
         facts,
         html.P(details + "."),
-        components.make_graph(figures.draw_space_time(found, names), state),
+        components.make_graph(figures.draw_space_time(timing, names), state),
     ]
 
 
@@ -167,5 +167,5 @@ def register_callbacks(app: dash.Dash) -> None:
         """Show the algorithm that the URL names."""
         state = states.parse(search, dark=scheme == "dark")
         shown = view_state(state)
-        made = components.make_or_message("an algorithm", lambda: make_entry(state))
-        return made, _algorithm_names(shown["of"]), shown["name"]
+        content = components.make_or_message("an algorithm", lambda: make_entry(state))
+        return content, _algorithm_names(shown["of"]), shown["name"]

@@ -45,9 +45,9 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
         if not is_same_site(request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")):
             return refuse_request("the request comes from another site")
         cookie = cookie_name(request.host)
-        given = request.args.get("token")
-        if given is not None:
-            if not is_correct_token(given, token):
+        sent_token = request.args.get("token")
+        if sent_token is not None:
+            if not is_correct_token(sent_token, token):
                 return refuse_request("wrong token: use the address that `view` printed")
             return set_cookie_and_redirect(cookie, token)
         if not is_correct_token(request.cookies.get(cookie, ""), token):
@@ -62,9 +62,9 @@ def protect(server: Flask, token: str, hosts: Iterable[str], script_hashes: Iter
         return response
 
 
-def is_correct_token(given: str, token: str) -> bool:
+def is_correct_token(sent_token: str, token: str) -> bool:
     """Return whether a token is correct, compared in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+    return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode())
 
 
 def refuse_request(why: str) -> Answer:
@@ -74,9 +74,9 @@ def refuse_request(why: str) -> Answer:
 
 def set_cookie_and_redirect(cookie: str, token: str) -> Answer:
     """Return a redirect that sets the cookie and leads to the same URL without the token."""
-    rest = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
+    arguments = [(k, v) for k, values in request.args.lists() for v in values if k != "token"]
     path = "/" + quote(request.path.lstrip("/\\"))
-    answer = redirect(path + ("?" + urlencode(rest) if rest else ""), 303)
+    answer = redirect(path + ("?" + urlencode(arguments) if arguments else ""), 303)
     answer.set_cookie(cookie, token, httponly=True, samesite="Strict", path="/")
     return answer
 

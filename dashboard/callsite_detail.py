@@ -39,10 +39,10 @@ def view_key(state: states.PageState) -> str:
 def make_layout(context: TraceContext, state: states.PageState, callsite: int) -> Component:
     """Return the detail view of a call site; callbacks fill in the slow parts."""
     data = context.latest_data(state)
-    found = data.callsites[data.callsites["callsite"] == callsite]
-    if not len(found):
+    rows = data.callsites[data.callsites["callsite"] == callsite]
+    if not len(rows):
         raise UsageError(f"no call site {callsite} in this trace")
-    row = filtered_tables.table_records(found)[0]
+    row = filtered_tables.table_records(rows)[0]
     head = [
         html.H1(
             [
@@ -103,11 +103,11 @@ def source_card(context: TraceContext, row: dict[str, Any]) -> Component:
         for frame in [site, *site.get("stack", [])[:MAX_SOURCE_SITES]]:
             parts.append(html.H3(filtered_tables.shorten_text(format_site(frame))))
             file, line = frame.get("file"), frame.get("line")
-            found = (
+            excerpt = (
                 source_excerpt.read_excerpt(str(file), int(line), context.sources) if line else None
             )
-            if found is not None:
-                parts.append(components.source_lines(found))
+            if excerpt is not None:
+                parts.append(components.source_lines(excerpt))
             elif line:
                 parts.append(
                     html.P(["not below --source: ", html.Code(filtered_tables.shorten_text(file))])
@@ -144,8 +144,8 @@ def _band_links(data: TraceData, state: states.PageState, callsite: int) -> Comp
             ("the largest tenth", ordered[-tenth], ordered[-1] + 1, tenth),
             ("the smaller half", ordered[0], ordered[half - 1] + 1, half),
         ):
-            held = int(((values >= low) & (values < high)).sum())
-            if held <= MAX_WINDOW_FACTOR * wanted:  # many equal values make the band too large
+            count = int(((values >= low) & (values < high)).sum())
+            if count <= MAX_WINDOW_FACTOR * wanted:  # many equal values make the band too large
                 parts.append(dcc.Link(name, href=_set_band(state, f"{low}-{high}")))
     if (band := filtered_tables.parse_band(state)) is not None:
         shown = int(((values >= band[0]) & (values < band[1])).sum())
@@ -256,13 +256,13 @@ def _neighbour_links(
     margin = int(WINDOW_MARGIN * length) + 1
     named = f"{row['communicator']}:{row['sequence']}:{row['start']}"
     window = {"from": max(begin - margin, 0), "to": begin + length + margin}
-    there = state.without_page_keys().set_keys(callsite=row["callsite"], instance=named, **window)
+    target = state.without_page_keys().set_keys(callsite=row["callsite"], instance=named, **window)
     return html.Nav(
         [
             to("‹ previous", at - 1),
             to("next ›", at + 1),
             to("the worst", trace_figures.find_worst(table)),
-            dcc.Link("in the timeline", href="/timeline" + there.format_query()),
+            dcc.Link("in the timeline", href="/timeline" + target.format_query()),
         ],
         className="steps",
     )
@@ -309,13 +309,13 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def choose_instance(one: Any, other: Any, search: str) -> str:
+    def choose_instance(factors_click: Any, heat_click: Any, search: str) -> str:
         """Write the clicked instance into the URL, and its ranks if the row is a run of ranks."""
-        clicked = one if dash.ctx.triggered_id == "callsite-factors" else other
+        clicked = factors_click if dash.ctx.triggered_id == "callsite-factors" else heat_click
         try:
             point = clicked["points"][0]
             number = round(float(point["x"]))
-            band = str(point["y"]) if clicked is other else ""
+            band = str(point["y"]) if clicked is heat_click else ""
         except (TypeError, KeyError, IndexError, ValueError):
             raise PreventUpdate from None
         state = states.parse(search)

@@ -123,21 +123,21 @@ def make_bar_link(
     return dcc.Link([html.Div(words, className="words"), bar], href=href, className="bar-link")
 
 
-def finding_card(data: TraceData, found: Any, state: PageState) -> Component:
+def finding_card(data: TraceData, finding: Any, state: PageState) -> Component:
     """Return the card of a finding, as a link to the finding's first call site."""
-    first = found.callsites[0] if found.callsites else None
+    first = finding.callsites[0] if finding.callsites else None
     href = "/callsites" + state.without_page_keys().set_keys(callsite=first).format_query()
     head = html.Div(
-        [html.B(format_time(float(found.cost_ns))), html.Span(format_share(found.share))]
+        [html.B(format_time(float(finding.cost_ns))), html.Span(format_share(finding.share))]
     )
     return dcc.Link(
         [
             head,
-            html.H3(sentences.finding_title(data.trace, found)),
-            html.P(sentences.finding_text(data.trace, found)),
+            html.H3(sentences.finding_title(data.trace, finding)),
+            html.P(sentences.finding_text(data.trace, finding)),
         ],
         href=href,
-        className=f"finding {found.cause}",
+        className=f"finding {finding.cause}",
     )
 
 
@@ -162,14 +162,14 @@ def format_value(name: str, value: Any) -> str:
     return str(value)[:300]
 
 
-def source_lines(found: Excerpt) -> Component:
+def source_lines(excerpt: Excerpt) -> Component:
     """Return source lines with their numbers, and mark the line of the call."""
     lines = [
         html.Div(
             [html.Span(str(number), className="number"), html.Code(line or " ")],
-            className="line meant" if number == found.line else "line",
+            className="line meant" if number == excerpt.line else "line",
         )
-        for number, line in enumerate(found.lines, found.first)
+        for number, line in enumerate(excerpt.lines, excerpt.first)
     ]
     return html.Pre(lines, className="source", tabIndex=0)
 

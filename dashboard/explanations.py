@@ -46,39 +46,39 @@ WHO = ("by_rank", "by_node", "random")
 
 def causes_card(data: TraceData, state: states.PageState, callsite: int) -> Component:
     """Return the card on the causes of a call site's arrival pattern."""
-    found: Causes = data.derive("causes", callsite)
-    if not found.instances:
+    causes: Causes = data.derive("causes", callsite)
+    if not causes.instances:
         return components.make_card("Why they are late", note="No complete instance.")
     row = dict(data.trace.callsites.loc[callsite])
     parts: list[Component] = [
         html.P(line) for line in conclusion.callsite_problems(data.trace, row)
     ]
     parts.append(
-        html.Ul([html.Li(line) for line in phrases.cause_sentences(found)], className="told")
+        html.Ul([html.Li(line) for line in phrases.cause_sentences(causes)], className="told")
     )
     for title, names in (("Origin of the spread of arrivals", WHERE), ("Who it is", WHO)):
         parts += [
             html.H3(title),
-            components.make_graph(draw_shares(share_table(found, names)), state),
+            components.make_graph(draw_shares(share_table(causes, names)), state),
         ]
-    ranks = found.ranks[found.ranks["late_ns"] > 0].head(MAX_RANKS)
+    ranks = causes.ranks[causes.ranks["late_ns"] > 0].head(MAX_RANKS)
     ranks = ranks.assign(where=[data.describe_location(int(rank)) for rank in ranks["rank"]])
     columns = [("rank", "rank"), ("where", "on"), ("late_ns", "mean"), ("late_share", "late in")]
     parts += [
         html.H3("Ranks that arrive after the median of the others"),
         components.make_table(ranks, columns),
     ]
-    if len(found.chain):
-        parts += [html.H3("Origin of their lateness"), origin_list(found.chain, state)]
-    looked = f"From {found.instances} of {found.complete_instances} complete instances."
+    if len(causes.chain):
+        parts += [html.H3("Origin of their lateness"), origin_list(causes.chain, state)]
+    looked = f"From {causes.instances} of {causes.complete_instances} complete instances."
     return components.make_card("Why they are late", *parts, note=looked)
 
 
-def share_table(found: Causes, names: tuple[str, ...]) -> pd.DataFrame:
+def share_table(causes: Causes, names: tuple[str, ...]) -> pd.DataFrame:
     """Return the named shares with their confidence intervals, for the figure."""
     rows = []
     for name in names:
-        estimate = getattr(found, name)
+        estimate = getattr(causes, name)
         rows.append((SHARE_NAMES[name], estimate.value, estimate.low, estimate.high))
     return pd.DataFrame(rows, columns=["name", "value", "low", "high"])
 
@@ -90,8 +90,8 @@ def origin_list(table: pd.DataFrame, state: states.PageState) -> Component:
         text = f"rank {row['rank']} at {filtered_tables.shorten_text(row['site'])}"
         where: Any = text
         if row["callsite"] >= 0:
-            there = state.without_page_keys().set_keys(callsite=row["callsite"])
-            where = dcc.Link(text, href="/callsites" + there.format_query())
+            target = state.without_page_keys().set_keys(callsite=row["callsite"])
+            where = dcc.Link(text, href="/callsites" + target.format_query())
         after = (
             f" after {filtered_tables.shorten_text(row['after_site'])}" if row["after"] >= 0 else ""
         )
@@ -122,14 +122,14 @@ def algorithms_card(data: TraceData, state: states.PageState, callsite: int) -> 
         note = "There is no other algorithm for this operation, or its sizes are unknown."
         return components.make_card(title, *parts, note=note)
     try:
-        found = predictions.simulate_work(data, work)
+        predicted = predictions.simulate_work(data, work)
     except UsageError as error:
         return components.make_card(title, *parts, note=f"{error}.")
-    table = predictions.prediction_table(found)
+    table = predictions.prediction_table(predicted)
     parts += [
         html.H3("Simulated under the recorded arrivals"),
         components.make_graph(pictures.draw_scores(table.head(MAX_TRIED)), state),
-        html.P(expectation_text(predictions.judge_prediction(data, found)), className="note"),
+        html.P(expectation_text(predictions.judge_prediction(data, predicted)), className="note"),
         dcc.Link(
             "the whole comparison, also on more processes",
             href="/algorithms"
@@ -158,28 +158,32 @@ def expectation_text(verdict: result.Verdict) -> Any:
 
 def findings_cards(data: TraceData, state: states.PageState, max_findings: int) -> Component:
     """Return the verdict and the cards of the `max_findings` costliest findings."""
-    found = data.derive("findings")
-    lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, found))
+    findings = data.derive("findings")
+    lines = conclusion.verdict_lines(data.trace, make_verdict(data.trace, findings))
     sentence = html.Div([html.P(line) for line in lines], className="verdict")
-    return html.Div([sentence, _finding_cards(data, state, found, max_findings)], className="stack")
+    return html.Div(
+        [sentence, _finding_cards(data, state, findings, max_findings)], className="stack"
+    )
 
 
 def gain_cards(data: TraceData, state: states.PageState, max_gains: int) -> Component | None:
     """Return cards of call sites where the simulator predicts a gain. Takes seconds."""
-    found = data.derive("findings", tuple(predictions.find_gains(data)))
+    findings = data.derive("findings", tuple(predictions.find_gains(data)))
     return _finding_cards(
-        data, state, [one for one in found if one.cause == "algorithm"], max_gains
+        data, state, [finding for finding in findings if finding.cause == "algorithm"], max_gains
     )
 
 
 def _finding_cards(
-    data: TraceData, state: states.PageState, found: Sequence[Finding], most: int
+    data: TraceData, state: states.PageState, findings: Sequence[Finding], most: int
 ) -> Component | None:
     ranks = {int(rank) for rank in data.filtered_ranks(state)}
-    shown = [one for one in found if not one.ranks or ranks & set(one.ranks)]
+    shown = [finding for finding in findings if not finding.ranks or ranks & set(finding.ranks)]
     sites = set(filtered_tables.filtered_callsites(data, state)["callsite"])
-    shown = [one for one in shown if not one.callsites or sites & set(one.callsites)]
-    cards = [components.finding_card(data, one, state) for one in shown[:most]]
+    shown = [
+        finding for finding in shown if not finding.callsites or sites & set(finding.callsites)
+    ]
+    cards = [components.finding_card(data, finding, state) for finding in shown[:most]]
     return components.side_by_side(*cards, min_width="320px") if cards else None
 
 

@@ -130,16 +130,16 @@ def filtered_instances(data: TraceData, callsite: int, state: PageState) -> pd.D
 
     def make() -> pd.DataFrame:
         table = data.instances
-        found = table[table["callsite"] == callsite].reset_index(drop=True)
-        found["number"] = np.arange(len(found))
-        return found
+        instances = table[table["callsite"] == callsite].reset_index(drop=True)
+        instances["number"] = np.arange(len(instances))
+        return instances
 
-    found = data.compute_once(("instances", callsite), make)
-    passing = data.filter_instances(found, state)
+    instances = data.compute_once(("instances", callsite), make)
+    passing = data.filter_instances(instances, state)
     if (band := parse_band(state)) is not None:
-        spread = found["worst_imbalance_ns"].to_numpy(np.float64)
+        spread = instances["worst_imbalance_ns"].to_numpy(np.float64)
         passing = passing & (spread >= band[0]) & (spread < band[1])
-    return found[passing]
+    return instances[passing]
 
 
 def make_sparklines(data: TraceData) -> dict[int, list[float | None]]:
@@ -197,5 +197,5 @@ def algorithm_changes(instances: pd.DataFrame) -> pd.DataFrame:
         without_probes = instances[(instances["choice"] != "probe").to_numpy()]
     names = without_probes["algorithm"].astype(str).to_numpy()
     changed = np.flatnonzero(names[1:] != names[:-1]) + 1
-    found: pd.DataFrame = without_probes.iloc[changed][["number", "algorithm"]]
-    return found
+    changes: pd.DataFrame = without_probes.iloc[changed][["number", "algorithm"]]
+    return changes

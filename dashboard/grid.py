@@ -83,15 +83,15 @@ def filter_model(state: PageState) -> dict[str, dict[str, Any]]:
         requested = json.loads(state.get("where", "{}"))
     except (ValueError, RecursionError):
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    model: dict[str, dict[str, Any]] = {}
     for column in shown():
         value = requested.get(column.name) if isinstance(requested, dict) else None
         if _as_text(column) and isinstance(value, str):
-            found[column.name] = {"filterType": "text", "type": "contains", "filter": value}
+            model[column.name] = {"filterType": "text", "type": "contains", "filter": value}
         elif _as_number(column) and isinstance(value, int | float) and abs(value) < 1e18:
             least = {"filterType": "number", "type": "greaterThanOrEqual"}
-            found[column.name] = least | {"filter": value}
-    return found
+            model[column.name] = least | {"filter": value}
+    return model
 
 
 def _as_text(column: Column) -> bool:

@@ -66,8 +66,8 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
     sizes = (groups[0], groups[1] if communicator.is_inter else 0)
     root = communicator.find_column(max(s.root for s in shapes))
     try:
-        asked = _make_model(timeline, shapes[0].operation, name, sizes, root, sent, received)
-        scale, found = fit_scale(asked, arrivals - base, exits - base)
+        model = _make_model(timeline, shapes[0].operation, name, sizes, root, sent, received)
+        scale, messages = fit_scale(model, arrivals - base, exits - base)
     except MpiprofError as error:
         raise NotModelledError(str(error)) from None
     members = communicator.ranks.tolist()
@@ -76,10 +76,10 @@ def model_messages(timeline: Timeline, number: int) -> dict[str, Any]:
         "number": number,
         "algorithm": name,
         "scale": scale,
-        "end": float(found.finish.max()) + shift,
+        "end": float(messages.finish.max()) + shift,
         "messages": [
             [members[m.source], members[m.target], m.start + shift, m.end + shift, m.bytes, m.round]
-            for m in found.messages
+            for m in messages.messages
         ],
     }
 
@@ -94,18 +94,18 @@ def fit_scale(model: InstanceModel, arrivals: Float, exits: Float) -> tuple[floa
     NotModelledError if no scale fits, because a rank left before the ranks that forward its data
     had arrived.
     """
-    found = model(arrivals, 1.0)
-    if _lies_within(found, exits):
-        return 1.0, found
+    modelled = model(arrivals, 1.0)
+    if _lies_within(modelled, exits):
+        return 1.0, modelled
     low, best = 0.0, model(arrivals, 0.0)
     if not _lies_within(best, exits):
         raise NotModelledError("ranks left before the model can have their messages there")
     high = 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = model(arrivals, middle)
-        if _lies_within(found, exits):
-            low, best = middle, found
+        modelled = model(arrivals, middle)
+        if _lies_within(modelled, exits):
+            low, best = middle, modelled
         else:
             high = middle
     return low, best
@@ -141,12 +141,12 @@ def _make_model(
     nodes = [0] * sum(sizes) if len(known) < 2 else None
 
     def run(arrivals: Float, scale: float) -> Timing:
-        found = simulate(
+        simulated = simulate(
             chosen, problem, scale_machine(machine, scale), arrivals, nodes or (), trace=True
         )
-        if len(found.messages) > MAX_MESSAGES:
+        if len(simulated.messages) > MAX_MESSAGES:
             raise NotModelledError("its schedule has too many messages to draw")
-        return found
+        return simulated
 
     return run
 

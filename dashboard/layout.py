@@ -87,11 +87,11 @@ def _make_filters() -> list[Component]:
 
 def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     """Add the callbacks of the frame."""
-    found = list_pages()
-    _register_filters(app, context, found)
-    _register_page(app, context, {page.PATH: page for page in found})
+    pages = list_pages()
+    _register_filters(app, context, pages)
+    _register_page(app, context, {page.PATH: page for page in pages})
     _register_growth(app, context)
-    for page in found:
+    for page in pages:
         page.register_callbacks(app, context)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         dash.ClientsideFunction("mpiprof", "scheme"),
@@ -104,7 +104,7 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
     )
 
 
-def _register_filters(app: dash.Dash, context: TraceContext, found: list[ModuleType]) -> None:
+def _register_filters(app: dash.Dash, context: TraceContext, pages: list[ModuleType]) -> None:
     @app.callback(
         Output("url", "search"),
         Output("trace", "value"),
@@ -127,10 +127,10 @@ def _register_filters(app: dash.Dash, context: TraceContext, found: list[ModuleT
         elif "url" not in changed:
             # Take only the changed filters: the others may not show the URL's state yet.
             named = zip((*FILTERS, "ranks"), values, strict=True)
-            given = {name: value for name, value in named if f"filter-{name}" in changed}
-            state = states.change_filters(state, given)
+            filters = {name: value for name, value in named if f"filter-{name}" in changed}
+            state = states.change_filters(state, filters)
         new = state.format_query()
-        links = _make_navigation(found, path, state)
+        links = _make_navigation(pages, path, state)
         lists: list[Any] = []
         for values_now, data in _filter_choices(context, state):
             lists += [list(values_now), data]
@@ -161,9 +161,9 @@ def _register_page(app: dash.Dash, context: TraceContext, by_path: dict[str, Mod
         state = states.parse(search, dark=scheme == "dark")
         if page is None:
             return components.empty_state("No such page", "Choose one above."), None
-        own: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
-        kept = state.set_keys(**dict.fromkeys(own)).format_query()
-        now = [path, kept, scheme, None if getattr(page, "FOLLOWS", False) else version]
+        page_keys: frozenset[str] = getattr(page, "PAGE_KEYS", frozenset())
+        query = state.set_keys(**dict.fromkeys(page_keys)).format_query()
+        now = [path, query, scheme, None if getattr(page, "FOLLOWS", False) else version]
         if now == shown:
             raise PreventUpdate
         return components.make_or_message(page.TITLE, lambda: page.make_layout(context, state)), now
@@ -190,7 +190,7 @@ def _register_growth(app: dash.Dash, context: TraceContext) -> None:
 
 
 def _make_navigation(
-    found: list[ModuleType], path: str, state: states.PageState
+    pages: list[ModuleType], path: str, state: states.PageState
 ) -> list[Component]:
     query = state.without_page_keys().format_query()
     return [
@@ -199,7 +199,7 @@ def _make_navigation(
             className="here" if path == page.PATH else "",
             **(components.aria_attributes(current="page") if path == page.PATH else {}),
         )
-        for page in found
+        for page in pages
     ]
 
 

@@ -40,18 +40,18 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
     """Return a one-line summary of a running job for all pages, or None if no job is running."""
     if data.ended or data.trace.ranks > MAX_RANKS:
         return None
-    found, pending = find_positions(data)
-    if not status.is_running(data.trace, found):
+    positions, pending = find_positions(data)
+    if not status.is_running(data.trace, positions):
         return None
     time_ns = trace_now_ns(data.trace)
     verdict = cached_verdict(data)
     if verdict.is_bad:
         sentences = f"{verdict_text.verdict_title(verdict).capitalize()}: "
-        sentences += verdict_text.format_verdict(data.trace, found, verdict, time_ns)
+        sentences += verdict_text.format_verdict(data.trace, positions, verdict, time_ns)
         link = "/live" + state.without_page_keys().format_query()
         return dcc.Link(filtered_tables.shorten_text(sentences), href=link, className="state dead")
     sentences = f"running, {format_time(float(data.trace.run_ns))} recorded"
-    stuck = next((one for one in pending if one.missing), None)
+    stuck = next((instance for instance in pending if instance.missing), None)
     if stuck is not None:
         where = ", ".join(format_site(site_as_data(data.trace, site)) for site in stuck.sites[:1])
         sentences += f"; {stuck.operations[0]} at {where or 'unknown place'} waits for rank "
@@ -67,12 +67,12 @@ def make_strip(data: TraceData, state: PageState) -> Component | None:
 def make_view(data: TraceData, state: PageState) -> list[Component]:
     """Return the current state of the job."""
     trace = data.trace
-    found, pending = find_positions(data)
-    running = status.is_running(trace, found)
+    positions, pending = find_positions(data)
+    running = status.is_running(trace, positions)
     time_ns = trace_now_ns(trace) if running else None
-    left = [p for p in found if not p.finished]
+    unfinished = [p for p in positions if not p.finished]
     verdict = cached_verdict(data)
-    if not left:
+    if not unfinished:
         sentences, kind = "The job has ended.", "ended"
     elif running and verdict.is_bad:
         sentences, kind = f"The job is {status.state_word(verdict)}.", "dead"
@@ -87,16 +87,19 @@ def make_view(data: TraceData, state: PageState) -> list[Component]:
         ("job", filtered_tables.shorten_text(trace.program)),
         ("state", html.Span(sentences, className=f"state {kind}")),
         ("ranks", format_count(trace.ranks)),
-        ("ended", format_count(trace.ranks - len(left))),
+        ("ended", format_count(trace.ranks - len(unfinished))),
         ("recorded", format_time(float(trace.run_ns))),
     ]
     chosen = set(data.filtered_ranks(state).tolist())
-    shown = [one for one in pending if chosen & {*one.arrived, *one.missing}]
-    cards = [_pending_card(data, one, found, time_ns, verdict) for one in shown[:MAX_PENDING]]
+    shown = [instance for instance in pending if chosen & {*instance.arrived, *instance.missing}]
+    cards = [
+        _pending_card(data, instance, positions, time_ns, verdict)
+        for instance in shown[:MAX_PENDING]
+    ]
     if not cards:
         cards = [html.P("No collective is pending.", className="note")]
-    table = _rank_table(data, [p for p in found if p.rank in chosen], time_ns)
-    cause = verdict_text.format_verdict(trace, found, verdict, time_ns)
+    table = _rank_table(data, [p for p in positions if p.rank in chosen], time_ns)
+    cause = verdict_text.format_verdict(trace, positions, verdict, time_ns)
     top = [_verdict_card(verdict, cause)] if verdict.is_bad else []
     return [
         html.Div(
@@ -120,26 +123,36 @@ def _verdict_card(verdict: Verdict, text: str) -> Component:
 
 def _pending_card(
     data: TraceData,
-    one: rank_state.Pending,
-    found: list[rank_state.Position],
+    instance: rank_state.Pending,
+    positions: list[rank_state.Position],
     time_ns: int | None,
     verdict: Verdict,
 ) -> Component:
-    locations = ", ".join(format_site(site_as_data(data.trace, site)) for site in one.sites[:4])
-    since = _format_since(data, one.since_ns, time_ns)
-    head = f"{one.operations[0]} at {filtered_tables.shorten_text(locations) or 'unknown place'}"
-    about = f"sequence {one.sequence} on {communicator_name(data.trace, one.communicator)}"
+    locations = ", ".join(
+        format_site(site_as_data(data.trace, site)) for site in instance.sites[:4]
+    )
+    since = _format_since(data, instance.since_ns, time_ns)
+    head = (
+        f"{instance.operations[0]} at {filtered_tables.shorten_text(locations) or 'unknown place'}"
+    )
+    about = (
+        f"sequence {instance.sequence} on {communicator_name(data.trace, instance.communicator)}"
+    )
     lines: list[Component] = [
         html.P(f"{filtered_tables.shorten_text(about)}, first entered {since}", className="note"),
-        html.P(["arrived: ", ranks_of(one.arrived) or "nobody"]),
+        html.P(["arrived: ", ranks_of(instance.arrived) or "nobody"]),
     ]
-    if len(one.operations) > 1:
-        mismatch = f"Ranks call different operations here: {', '.join(one.operations[:8])}"
+    if len(instance.operations) > 1:
+        mismatch = f"Ranks call different operations here: {', '.join(instance.operations[:8])}"
         lines.append(components.warning_line(mismatch))
-    if one.missing:
-        lines.append(html.P(["not arrived: ", html.B(ranks_of(one.missing))], className="missing"))
+    if instance.missing:
         lines.append(
-            html.Ul([_missing_line(data, found[r], time_ns) for r in one.missing[:MAX_MISSING]])
+            html.P(["not arrived: ", html.B(ranks_of(instance.missing))], className="missing")
+        )
+        lines.append(
+            html.Ul(
+                [_missing_line(data, positions[r], time_ns) for r in instance.missing[:MAX_MISSING]]
+            )
         )
     else:
         lines.append(html.P(f"{status.arrived_state(verdict).capitalize()}."))
@@ -169,11 +182,11 @@ def _format_since(data: TraceData, at_ns: int, time_ns: int | None) -> str:
 
 
 def _rank_table(
-    data: TraceData, found: list[rank_state.Position], time_ns: int | None
+    data: TraceData, positions: list[rank_state.Position], time_ns: int | None
 ) -> Component:
     """Return a table of ranks; ranks in the same state, call and location share a row."""
     groups: dict[tuple[str, str, str], list[rank_state.Position]] = {}
-    for position in found:
+    for position in positions:
         call = position.current
         doing = "no collective yet" if call is None else call.operation
         doing = f"after {doing}" if call is not None and not position.open else doing

@@ -72,30 +72,30 @@ def _refuse_large(data: TraceData, work: Work) -> None:
         )
 
 
-def prediction_table(found: result.Result) -> pd.DataFrame:
+def prediction_table(predicted: result.Result) -> pd.DataFrame:
     """Return one row per candidate, fastest first: algorithm, score_ns, gain, is_now.
 
     gain is relative to the recorded algorithm. This algorithm is the row with is_now, and its
     score is the measured score.
     """
-    base = result.weighted_mean(found.base_scores, found.weights)
+    base = result.weighted_mean(predicted.base_scores, predicted.weights)
     rows: list[dict[str, Any]] = [
         {
             "algorithm": t.name,
-            "score_ns": result.weighted_mean(t.scores, found.weights),
+            "score_ns": result.weighted_mean(t.scores, predicted.weights),
             "is_now": False,
         }
-        for t in found.trials
+        for t in predicted.trials
     ]
-    rows.append({"algorithm": found.work.algorithm, "score_ns": base, "is_now": True})
-    made = pd.DataFrame(rows)
-    made["gain"] = 1 - made["score_ns"] / base if base > 0 else np.nan
-    return made.sort_values("score_ns", kind="stable", ignore_index=True)
+    rows.append({"algorithm": predicted.work.algorithm, "score_ns": base, "is_now": True})
+    table = pd.DataFrame(rows)
+    table["gain"] = 1 - table["score_ns"] / base if base > 0 else np.nan
+    return table.sort_values("score_ns", kind="stable", ignore_index=True)
 
 
-def judge_prediction(data: TraceData, found: result.Result) -> result.Verdict:
+def judge_prediction(data: TraceData, predicted: result.Result) -> result.Verdict:
     """Return the verdict on a result."""
-    return result.judge(found, float(data.callsites["total_elapsed_ns"].sum()))
+    return result.judge(predicted, float(data.callsites["total_elapsed_ns"].sum()))
 
 
 def find_gains(data: TraceData) -> list[Gain]:

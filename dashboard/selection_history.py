@@ -11,17 +11,17 @@ from .trace_data import TraceData
 
 def selector_tables(data: TraceData) -> dict[str, pd.DataFrame]:
     """Return one table per record type (metrics/selector_log.py); empty without `auto`."""
-    found: dict[str, pd.DataFrame] = data.trace.selection
-    return found
+    tables: dict[str, pd.DataFrame] = data.trace.selection
+    return tables
 
 
 def callsite_keys(data: TraceData, callsite: int) -> list[str]:
     """Return the selector's keys of a call site, matched by operation and source location."""
-    found = data.callsites[data.callsites["callsite"] == callsite]
+    rows = data.callsites[data.callsites["callsite"] == callsite]
     keys = selector_tables(data)["key"]
-    if not len(found) or not len(keys):
+    if not len(rows) or not len(keys):
         return []
-    row = found.iloc[0]
+    row = rows.iloc[0]
     labels = {label_site(site) for site in row["sites"]}
     labels |= {label.partition(" ")[0] for label in labels}
     chosen = [
@@ -36,5 +36,5 @@ def callsite_keys(data: TraceData, callsite: int) -> list[str]:
 def callsite_trials(data: TraceData, callsite: int) -> pd.DataFrame:
     """Return the selector's trials at a call site by phase and score: columns of "trial"."""
     trials = selector_tables(data)["trial"]
-    here = trials[trials["key"].isin(callsite_keys(data, callsite))]
-    return here.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)
+    selected = trials[trials["key"].isin(callsite_keys(data, callsite))]
+    return selected.sort_values(["phase", "score_ns"], kind="stable", ignore_index=True)

@@ -15,14 +15,14 @@ from types import ModuleType
 
 def make_outline(pages: Sequence[ModuleType], path: str) -> str:
     """Return the outline of the page at a path."""
-    here = next((page for page in pages if path == page.PATH), None)
+    current = next((page for page in pages if path == page.PATH), None)
     names = "".join(
         f'<span class="here">{escape(page.TITLE)}</span>'
-        if page is here
+        if page is current
         else f"<span>{escape(page.TITLE)}</span>"
         for page in pages
     )
-    cards = "".join(f'<i style="height:{high}px"></i>' for high in getattr(here, "SKELETON", ()))
+    cards = "".join(f'<i style="height:{high}px"></i>' for high in getattr(current, "SKELETON", ()))
     return (
         f"<style>{_style()}</style>"
         '<div id="skeleton" role="status" aria-label="The page is being made">'

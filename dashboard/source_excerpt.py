@@ -46,7 +46,8 @@ def read_excerpt(file: str, line: int, allowed: Sequence[Path]) -> Excerpt | Non
         if len(lines) >= line:
             first = max(line - LINES_AROUND, 1)
             shown = tuple(
-                one.rstrip("\r").expandtabs(4)[:MAX_COLUMNS] for one in lines[first - 1 :]
+                line_text.rstrip("\r").expandtabs(4)[:MAX_COLUMNS]
+                for line_text in lines[first - 1 :]
             )
             return Excerpt(path, first, shown, line)
     return None

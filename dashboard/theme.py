@@ -36,10 +36,10 @@ def state_colours(kind: str, names: Sequence[str]) -> list[str]:
 def distinct_colours(wanted: Sequence[str]) -> list[str]:
     """Return the colours, with repeated colours replaced by unused colours while any remain."""
     free = [c for c in CYCLE if c not in wanted]
-    found: list[str] = []
+    chosen: list[str] = []
     for colour in wanted:
-        found.append(free.pop(0) if colour in found and free else colour)
-    return found
+        chosen.append(free.pop(0) if colour in chosen and free else colour)
+    return chosen
 
 
 def make_template(*, dark: bool) -> go.layout.Template:

@@ -44,8 +44,8 @@ log = logging.getLogger(__name__)
 class Computation:
     """A computation in its own thread."""
 
-    def __init__(self, what: str, make: Callable[[Progress], Any]) -> None:
-        self.what, self.progress = what, 0.0
+    def __init__(self, description: str, make: Callable[[Progress], Any]) -> None:
+        self.what, self.progress = description, 0.0
         self.result: Any = None
         self.error: Exception | None = None
         self.began = time.monotonic()
@@ -110,18 +110,18 @@ class TimelineStore:
                 if known is not None:
                     return known[1]
                 raise making.error
-            made: Timeline = making.result
+            timeline: Timeline = making.result
             again = time.monotonic() + PAUSE_FACTOR * making.took
-            self._ready[data.name] = (data.version, made, again)
-        return made
+            self._ready[data.name] = (data.version, timeline, again)
+        return timeline
 
     def resolve_window(
         self, data: TraceData, timeline: Timeline, wanted: Request
     ) -> ResolvedRequest:
         """Return the content of a requested window; raises BusyError while its tiles are built."""
-        found = timeline.resolve(wanted)
-        if isinstance(found, MissingTiles):
-            need, entry_path = found, (data.name, found.name)
+        resolved = timeline.resolve(wanted)
+        if isinstance(resolved, MissingTiles):
+            need, entry_path = resolved, (data.name, resolved.name)
             with self._lock:
                 making = self._start(
                     entry_path, "summing it up", lambda p: timeline.build_tiles(need, p)
@@ -132,18 +132,18 @@ class TimelineStore:
                 self._making.pop(entry_path, None)
             if making.error is not None:
                 raise making.error
-            found = timeline.resolve(wanted)
-        if isinstance(found, MissingTiles):
+            resolved = timeline.resolve(wanted)
+        if isinstance(resolved, MissingTiles):
             raise MpiprofError(
                 "the cache of the trace cannot be written: check the free disk space"
             )
-        return found
+        return resolved
 
     def _start(
-        self, entry_path: tuple[str, str], what: str, make: Callable[[Progress], Any]
+        self, entry_path: tuple[str, str], description: str, make: Callable[[Progress], Any]
     ) -> Computation:
         if entry_path not in self._making:
-            self._making[entry_path] = Computation(what, make)
+            self._making[entry_path] = Computation(description, make)
         return self._making[entry_path]
 
     def drop_timeline(self, data: TraceData) -> None:
@@ -287,7 +287,7 @@ def _record_layout(dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return the layout of a record: its size, and each field's name, type and offset."""
     if dtype.fields is None:
         return {}
-    fields = [[name, one.str[1:], at] for name, (one, at, *_) in dtype.fields.items()]
+    fields = [[name, field_type.str[1:], at] for name, (field_type, at, *_) in dtype.fields.items()]
     return {"each": dtype.itemsize, "fields": fields}
 
 

@@ -73,12 +73,12 @@ class TraceData:
                 if key in self._kept:
                     self._kept.move_to_end(key)
                     return self._kept[key]
-            made = make()
+            result = make()
             with self._lock:
-                self._kept[key] = made
+                self._kept[key] = result
                 while len(self._kept) > CACHED_RESULTS:
                     self._kept.popitem(last=False)
-            return made
+            return result
 
     def _lock_of(self, key: Any) -> threading.RLock:
         """Return the lock of a key, so that a slow computation blocks only requests for its key."""

@@ -116,8 +116,8 @@ def draw_late_ranks(data: TraceData, state: PageState, callsite: int) -> go.Figu
     if filtered_tables.parse_band(state) is not None:
         return figures.draw_late_ranks(*_late_in_band(data, state, callsite))
     totals = filtered_tables.filtered_totals(data, state)
-    here = totals[totals["callsite"] == callsite]
-    table = here.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
+    rows = totals[totals["callsite"] == callsite]
+    table = rows.groupby("rank")[["last", "lateness_ns"]].sum().reset_index()
     table["where"] = [data.describe_location(rank) for rank in table["rank"].tolist()]
     complete = int(filtered_tables.filtered_instances(data, callsite, state)["complete"].sum())
     return figures.draw_late_ranks(table, complete)
@@ -169,15 +169,15 @@ def draw_instance(
             int(row["first_arrival_ns"]),
         )
 
-    found = data.compute_once(("instance", callsite, int(row["number"])), read)
-    chosen = np.isin(found.ranks, data.filtered_ranks(state))
+    instance = data.compute_once(("instance", callsite, int(row["number"])), read)
+    chosen = np.isin(instance.ranks, data.filtered_ranks(state))
     members = pd.DataFrame(
         {
-            "rank": found.ranks[chosen],
-            "where": [data.describe_location(rank) for rank in found.ranks[chosen].tolist()],
-            "arrival_ns": found.arrival[chosen],
-            "exit_ns": found.finish[chosen],
-            "wait_ns": found.wait[chosen],
+            "rank": instance.ranks[chosen],
+            "where": [data.describe_location(rank) for rank in instance.ranks[chosen].tolist()],
+            "arrival_ns": instance.arrival[chosen],
+            "exit_ns": instance.finish[chosen],
+            "wait_ns": instance.wait[chosen],
         }
     )
     return figures.draw_instance(members, message_ns=float(row["message_time_ns"]))
@@ -197,9 +197,11 @@ def compare_callsites(
     first: Sequence[TraceData], to: Sequence[TraceData], state: PageState
 ) -> pd.DataFrame:
     """Return the call sites of two sets of runs compared by operation, with `place`."""
-    key = ("compare", len(first), *((one.name, one.version) for one in (*first, *to)))
-    made = functools.partial(compared, [one.trace for one in first], [one.trace for one in to])
-    table = first[0].compute_once(key, made)
+    key = ("compare", len(first), *((data.name, data.version) for data in (*first, *to)))
+    compare_runs = functools.partial(
+        compared, [data.trace for data in first], [data.trace for data in to]
+    )
+    table = first[0].compute_once(key, compare_runs)
     if state.operations:
         table = table[table["operation"].isin(state.operations)]
     place = [text if isinstance(text, str) else places(text) for text in table["sites"]]
@@ -219,10 +221,10 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
         key = cached_trace.cache_key(data.trace)
         return Timeline(data.trace, open_or_build(data.trace, key), key)
 
-    found = data.compute_once("timeline", make)
+    timeline = data.compute_once("timeline", make)
     wanted = Request(
         begin,
-        end or found.length_ns,
+        end or timeline.length_ns,
         axes.MAX_COLUMNS,
         "operation",
         "rank",
@@ -231,12 +233,12 @@ def draw_timeline(data: TraceData, state: PageState, begin: int, end: int) -> go
         state.communicators,
         state.operations,
     )
-    shown = found.resolve(wanted)
+    shown = timeline.resolve(wanted)
     if isinstance(shown, MissingTiles):
-        found.build_tiles(shown, lambda _: None)
-        shown = found.resolve(wanted)
+        timeline.build_tiles(shown, lambda _: None)
+        shown = timeline.resolve(wanted)
     assert not isinstance(shown, MissingTiles)
-    head, cells = found.render_cells(wanted, shown)
+    head, cells = timeline.render_cells(wanted, shown)
     names = head["states"]
     rows = [label_ranks(ranks) for ranks in shown.rows.ranks]
     return timelines.draw_cells(head, cells, rows, theme.state_colours("operation", names))

@@ -116,11 +116,11 @@ def parse_ranks(text: str, size: int) -> list[int] | None:
 
     Unreadable words are ignored.
     """
-    found: set[int] = set()
+    ranks: set[int] = set()
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words[:1000]:
         first, _, last = word.partition("-")
         if first.strip().isdecimal() and (last or first).strip().isdecimal():
             low, high = int(first), min(int(last or first), size - 1)
-            found |= set(range(low, high + 1))
-    return sorted(found) if found else None
+            ranks |= set(range(low, high + 1))
+    return sorted(ranks) if ranks else None

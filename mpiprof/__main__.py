@@ -51,8 +51,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the parsed words; raises UsageError for unknown options and surplus traces."""
-        args, left = self.parse_known_args(words)
-        for word in left:
+        args, surplus = self.parse_known_args(words)
+        for word in surplus:
             if word.startswith("-"):
                 from mpiprof.interface.nearest_name import (
                     suggest_names,  # every rank of a job imports this module
@@ -64,17 +64,17 @@ class CommandParser(argparse.ArgumentParser):
                 raise UsageError(
                     f"no option {name}; {suggest_names(name, options)}; see `{self.prog} --help`"
                 )
-        if left:
-            raise UsageError(self._surplus_message(args, left))
+        if surplus:
+            raise UsageError(self._surplus_message(args, surplus))
         return args
 
-    def _surplus_message(self, args: argparse.Namespace, left: Sequence[str]) -> str:
+    def _surplus_message(self, args: argparse.Namespace, surplus: Sequence[str]) -> str:
         """Return the message for words that a verb does not accept, such as a second trace."""
         if getattr(args, "trace", None) is None:
-            return f"{' '.join(left)}: not understood; see `{self.prog} --help`"
-        line = shell_hints.format_command("compare", args.trace, *map(Path, left))
-        one = f"`{self.prog}` takes one trace, not {1 + len(left)}"
-        return f"{one}; `{line}` shows what changed between them"
+            return f"{' '.join(surplus)}: not understood; see `{self.prog} --help`"
+        line = shell_hints.format_command("compare", args.trace, *map(Path, surplus))
+        fact = f"`{self.prog}` takes one trace, not {1 + len(surplus)}"
+        return f"{fact}; `{line}` shows what changed between them"
 
 
 def import_command(verb: str) -> ModuleType:
@@ -107,11 +107,11 @@ def run_verb(words: Sequence[str]) -> int:
         print(f"mpiprof {__version__}")
         return 0
     reject_misspelt(words[0])
-    verb, rest = (words[0], words[1:]) if words[0] in VERBS else ("run", words)
+    verb, arguments = (words[0], words[1:]) if words[0] in VERBS else ("run", words)
     module = import_command(verb)
     verb_parser = CommandParser(prog=f"{PROGRAM} {verb}", **described(module))
     module.add_arguments(verb_parser)
-    args = verb_parser.parse(rest)
+    args = verb_parser.parse(arguments)
     args.workers = None
     if getattr(args, "dask", None) is None:
         return int(module.run(args))
@@ -188,8 +188,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
     except OSError as error:
         discard_output()
-        what = error.filename or "standard output"
-        print(f"mpiprof: {what}: {error.strerror or error}", file=sys.stderr)
+        subject = error.filename or "standard output"
+        print(f"mpiprof: {subject}: {error.strerror or error}", file=sys.stderr)
         return MpiprofError.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -114,13 +114,13 @@ REDUCTIONS: dict[str, Reduction] = {
 }
 
 
-def may_agree(one: str, other: str) -> bool:
+def may_agree(first: str, second: str) -> bool:
     """Return True if data of one predefined datatype may be received as the other.
 
     This is more than the standard allows. Working programs mix signed and unsigned types, C and
     Fortran types, characters and bytes. An unknown name may be mixed with every other one.
     """
-    a, b = DATATYPES.get(one), DATATYPES.get(other)
-    if one == other or a is None or b is None or "raw" in (a.kind, b.kind):
+    a, b = DATATYPES.get(first), DATATYPES.get(second)
+    if first == second or a is None or b is None or "raw" in (a.kind, b.kind):
         return True
     return a.kind == b.kind and (a.size == b.size or a.default != b.default)

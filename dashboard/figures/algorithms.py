@@ -52,7 +52,7 @@ def draw_space_time(timing: Timing, names: Sequence[str]) -> go.Figure:
         figure.add_scatter(
             x=x, y=y, mode="lines", showlegend=False, hoverinfo="text",
             line={"color": colours.CYCLE[colour], "width": 1.4},
-            text=[t for one in hover_text for t in (one, one, "")],
+            text=[t for text in hover_text for t in (text, text, "")],
         )  # fmt: skip
     figure.update_layout(
         height=int(min(max(120 + 26 * len(names), 200), 620)),

@@ -34,8 +34,8 @@ def run_peaks(values: Float, max_runs: int) -> Int:
     """Return the index of the maximum of each of at most `max_runs` runs; NaN counts as -inf."""
     starts = run_starts(len(values), max_runs)
     parts = np.split(np.nan_to_num(values, nan=-np.inf), starts[1:])
-    found: Int = starts + np.array([int(run.argmax()) for run in parts if len(run)], np.int64)
-    return found
+    peaks: Int = starts + np.array([int(run.argmax()) for run in parts if len(run)], np.int64)
+    return peaks
 
 
 def label_runs(names: Array, max_runs: int) -> list[str]:

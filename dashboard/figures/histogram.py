@@ -19,8 +19,8 @@ def choose_bins(values: Float) -> Float:
     """Return the edges of at most BINS bins in whole ns, equally wide on a logarithmic axis."""
     known = np.maximum(values, MIN_NS)
     low, high = float(np.floor(known.min())), float(np.ceil(known.max())) + 1
-    found: Float = np.unique(np.rint(np.geomspace(low, high, BINS + 1)))
-    return found
+    edges: Float = np.unique(np.rint(np.geomspace(low, high, BINS + 1)))
+    return edges
 
 
 def draw_spread(imbalance_ns: Float, band: tuple[int, int] | None) -> go.Figure:

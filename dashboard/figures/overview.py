@@ -103,15 +103,15 @@ def draw_ranks(table: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def draw_wait_matrix(found: WaitMatrix) -> go.Figure:
+def draw_wait_matrix(matrix: WaitMatrix) -> go.Figure:
     """Draw the matrix of wait times: waiting ranks (down) by awaited ranks (across)."""
-    if not found.total_wait_ns.any():
+    if not matrix.total_wait_ns.any():
         return axes.empty_figure("nobody waits")
-    names = [str(a) if a == b else f"{a}-{b}" for a, b in found.ranks]
-    largest = float(found.total_wait_ns.max())
+    names = [str(a) if a == b else f"{a}-{b}" for a, b in matrix.ranks]
+    largest = float(matrix.total_wait_ns.max())
     unit, scale = unit_of(largest)
-    shown = np.where(found.total_wait_ns > 0, found.total_wait_ns, np.nan)
-    hover_text = np.vectorize(format_time)(found.total_wait_ns)
+    shown = np.where(matrix.total_wait_ns > 0, matrix.total_wait_ns, np.nan)
+    hover_text = np.vectorize(format_time)(matrix.total_wait_ns)
     figure = go.Figure(
         go.Heatmap(
             z=(shown / scale).astype(np.float32),

@@ -76,15 +76,15 @@ def prediction_card(data: TraceData, state: states.PageState, callsite: int) -> 
     work = predictions.work_at_callsite(data, callsite)
     if work is None:
         return html.P("No algorithm of the catalogue applies here.", className="note")
-    found = predictions.simulate_work(data, work)
+    predicted = predictions.simulate_work(data, work)
     sizes = "" if work.bytes is None else f", {format_size(work.bytes[1])}"
     about = f"{format_count(work.instances)} instances on {work.members} ranks{sizes}; "
-    about += f"{len(found.base_scores)} of them simulated with their recorded arrivals."
+    about += f"{len(predicted.base_scores)} of them simulated with their recorded arrivals."
     return html.Div(
         [
             html.P(about, className="note"),
             components.make_graph(trace_figures.draw_algorithms(data, callsite), state),
-            html.P(explanations.expectation_text(predictions.judge_prediction(data, found))),
+            html.P(explanations.expectation_text(predictions.judge_prediction(data, predicted))),
         ]
     )
 

@@ -76,9 +76,9 @@ def register_callbacks(app: dash.Dash, context: TraceContext) -> None:
             raise PreventUpdate
         if chosen < 0:
             return None, now
-        made = components.make_or_message(
+        content = components.make_or_message(
             "a call site", lambda: callsite_detail.make_layout(context, state, chosen)
         )
-        return made, now
+        return content, now
 
     callsite_detail.register_callbacks(app, context)

@@ -48,8 +48,8 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
     table = trace_figures.compare_callsites(first, to, state)
     runs = dict(zip(_run_labels(first, to) if several else names, (*first, *to), strict=True))
     parts = [
-        filtered_tables.time_composition(one, _valid_filters(one, state)).assign(trace=name)
-        for name, one in runs.items()
+        filtered_tables.time_composition(run, _valid_filters(run, state)).assign(trace=name)
+        for name, run in runs.items()
     ]
     times = components.make_card(
         "Time of all ranks", components.make_graph(figures.draw_times(pd.concat(parts)), state)
@@ -78,7 +78,7 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
         "ranks in an instance; ω: last minus first arrival. "
         f"Bold: differs by more {chance}.",
     )
-    said = components.make_card(
+    verdict = components.make_card(
         "Verdict",
         *form,
         html.Div(
@@ -88,13 +88,15 @@ def make_layout(context: TraceContext, state: states.PageState) -> Component:
             ]
         ),
         *(
-            [components.fact_list([(name, one.name) for name, one in runs.items()])]
+            [components.fact_list([(name, run.name) for name, run in runs.items()])]
             if several
             else []
         ),
         className="card verdict",
     )
-    return html.Div([said, times, components.side_by_side(*bars), spread, grid], className="stack")
+    return html.Div(
+        [verdict, times, components.side_by_side(*bars), spread, grid], className="stack"
+    )
 
 
 def side_names(context: TraceContext, state: states.PageState) -> tuple[list[str], list[str]]:
@@ -111,7 +113,7 @@ def _make_form(
     context: TraceContext, first: Sequence[TraceData], to: Sequence[TraceData]
 ) -> Iterator[Component]:
     """Yield the inputs of both sides; a run of one side is not an option of the other."""
-    mine, others = [one.name for one in first], [one.name for one in to]
+    mine, others = [run.name for run in first], [run.name for run in to]
     name, *also = mine
     further = [n for n in context.names if n != name and n not in others]
     if further or also:
@@ -146,7 +148,7 @@ def verdict_sentences(
     first: Sequence[TraceData], to: Sequence[TraceData], table: pd.DataFrame
 ) -> list[str]:
     """Return the sentences of `compare` on the change, its call site, certainty and advice."""
-    before, other = ([one.trace for one in side] for side in (first, to))
+    before, other = ([run.trace for run in side] for side in (first, to))
     return in_words(judge_difference(table), other, len(first), before=before)
 
 
@@ -161,10 +163,10 @@ def _valid_filters(data: TraceData, state: states.PageState) -> states.PageState
 def _factors_of_runs(runs: Sequence[TraceData], state: states.PageState) -> Any:
     return np.concatenate(
         [
-            one.instances["worst_factor"].to_numpy(np.float64)[
-                one.filter_instances(one.instances, state)
+            run.instances["worst_factor"].to_numpy(np.float64)[
+                run.filter_instances(run.instances, state)
             ]
-            for one in runs
+            for run in runs
         ]
     )
 
@@ -176,8 +178,8 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
     for row in filtered_tables.table_records(table):
         name: Any = row["place"]
         if row["callsite"] >= 0:
-            there = state.without_page_keys().set_keys(callsite=row["callsite"])
-            name = dcc.Link(name, href="/callsites" + there.format_query())
+            target = state.without_page_keys().set_keys(callsite=row["callsite"])
+            name = dcc.Link(name, href="/callsites" + target.format_query())
         cells = [
             [name, html.Span(_only_in(row), className="faint")],
             row["operation"],
@@ -185,7 +187,7 @@ def comparison_table(table: pd.DataFrame, state: states.PageState) -> Component:
             *[_change_cell(row, c) for c in ("mean_elapsed_ns", "wait_ns", "worst_imbalance_ns")],
             _algorithms_cell(row),
         ]
-        rows.append(html.Tr([_make_cell(*one) for one in zip(heads, cells, strict=True)]))
+        rows.append(html.Tr([_make_cell(*pair) for pair in zip(heads, cells, strict=True)]))
     head = html.Thead(html.Tr([html.Th(text, scope="col") for text in heads]))
     return html.Table([head, html.Tbody(rows)], className="table unfolding")
 
@@ -233,9 +235,9 @@ def _register_side(app: dash.Dash, context: TraceContext, side: str) -> None:
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def choose(chosen: list[str] | None, made: list[str], search: str) -> str:
+    def choose(chosen: list[str] | None, existing: list[str], search: str) -> str:
         """Write the runs selected for a side into the URL."""
-        query = comparison_query(context, side, chosen or (), made, search)
+        query = comparison_query(context, side, chosen or (), existing, search)
         if query is None:
             raise PreventUpdate
         return query
