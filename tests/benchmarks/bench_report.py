@@ -14,13 +14,15 @@ from mpiprof.testing.synthetic import Synthetic
 
 def long_trace(folder: Path, instances: int) -> Path:
     """Write four call sites of two ranks with a spread of some microseconds."""
-    random, made = np.random.default_rng(1), Synthetic(2)
+    random, synthetic = np.random.default_rng(1), Synthetic(2)
     begins = 10_000 + 100_000 * np.arange(instances)[:, None]
     arrivals = begins + random.integers(0, 20_000, (instances, 2))
     exits = arrivals.max(1, keepdims=True) + 5_000 + random.integers(0, 500, (instances, 2))
     for line, rows in enumerate(np.array_split(np.arange(instances), 4), 10):
-        made.add_collective("allreduce", arrivals[rows], exits[rows], site=f"app.py:{line}:main")
-    return made.write(folder)
+        synthetic.add_collective(
+            "allreduce", arrivals[rows], exits[rows], site=f"app.py:{line}:main"
+        )
+    return synthetic.write(folder)
 
 
 def report_s(trace: Path) -> float:

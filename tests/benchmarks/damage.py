@@ -137,12 +137,12 @@ def numbers(folder: Path) -> tuple[pd.DataFrame, bool]:
 def outcome(folder: Path, sound: pd.DataFrame) -> str:
     """Return what reading a damaged trace came to."""
     try:
-        found, marked = numbers(folder)
+        figures, marked = numbers(folder)
     except TraceError:
         return ERROR
     if marked:
         return MARKED
-    return SOUND if found.equals(sound) else WRONG
+    return SOUND if figures.equals(sound) else WRONG
 
 
 def run(
@@ -183,15 +183,15 @@ def main() -> int:
     args = parser.parse_args()
     with show_progress("damaging", args.traces) as step:
         traces = range(args.first, args.first + args.traces)
-        found, wrong = run(traces, args.seed, step, args.packed)
-    if found.total() < args.traces:
-        print(f"interrupted: go on with --first {args.first + found.total()} --seed {args.seed}")
+        counts, wrong = run(traces, args.seed, step, args.packed)
+    if counts.total() < args.traces:
+        print(f"interrupted: go on with --first {args.first + counts.total()} --seed {args.seed}")
     for name, meaning in OUTCOMES.items():
-        print(f"{name:8} {found[name]:7}")
-        asked = "0" if name == WRONG else ""
-        what = f"{'packed' if args.packed else 'unpacked'}: {meaning}"
-        measured = f"{found[name]} of {found.total()}"
-        store(Row(what, asked, measured, not asked or not found[name]))
+        print(f"{name:8} {counts[name]:7}")
+        goal = "0" if name == WRONG else ""
+        title = f"{'packed' if args.packed else 'unpacked'}: {meaning}"
+        measured = f"{counts[name]} of {counts.total()}"
+        store(Row(title, goal, measured, not goal or not counts[name]))
     print("\n".join(wrong[:20]))
     return int(bool(wrong))
 

@@ -64,17 +64,17 @@ class Case:
 def cases(number: int, seed: int, most_ranks: int = 8) -> list[Case]:
     """Return so many cases, all kinds in turn, a sound program after every fifth of them."""
     chance = random.Random(seed)
-    made: list[Case] = []
+    case_list: list[Case] = []
     kinds = list(KINDS)
-    while len(made) < number:
-        if len(made) % 6 == 5:
-            made.append(Case("none", "allreduce", chance.randint(2, most_ranks), 0))
+    while len(case_list) < number:
+        if len(case_list) % 6 == 5:
+            case_list.append(Case("none", "allreduce", chance.randint(2, most_ranks), 0))
             continue
-        kind = kinds[(len(made) - len(made) // 6) % len(kinds)]
+        kind = kinds[(len(case_list) - len(case_list) // 6) % len(kinds)]
         ranks = chance.randint(3 if kind == "extra" else 2, most_ranks)
         # The root keeps its own ways: it is a rank like any other, but the size is as others give.
         odd = chance.randrange(ranks)
-        made.append(
+        case_list.append(
             Case(
                 kind,
                 chance.choice(KINDS[kind][1]),
@@ -84,4 +84,4 @@ def cases(number: int, seed: int, most_ranks: int = 8) -> list[Case]:
                 chance.choice((0, 0, 1)) if KINDS[kind][0] not in ("order", "missing") else 0,
             )
         )
-    return made
+    return case_list

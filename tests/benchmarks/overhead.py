@@ -117,8 +117,8 @@ def show(kind: str, operation: str, mode: str, bare: Cost, wrapped: Cost, clock:
         f"{wrapped.worst / 1e3:9.0f}   {verdict} {GOALS_NS[kind]} ns"
     )
     goal = GOALS_NS[kind]
-    what = f"{'C' if kind == 'native' else kind} {operation}, {mode}: added to a call"
-    store(Row(what, f"<= {goal} ns", f"{beyond:.0f} ns", beyond <= goal))
+    title = f"{'C' if kind == 'native' else kind} {operation}, {mode}: added to a call"
+    store(Row(title, f"<= {goal} ns", f"{beyond:.0f} ns", beyond <= goal))
 
 
 def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
@@ -129,8 +129,8 @@ def show_auto(operation: str, plain: Cost, auto: Cost, held: str) -> None:
         f"{operation:<10} {plain.fastest:9.0f} {auto.fastest:7.0f} {added:7.0f} {held:>20}   "
         f"{verdict} {AUTO_GOAL_NS} ns"
     )
-    what = f"C {operation}, `--switch auto`: added to a recorded call"
-    store(Row(what, f"<= {AUTO_GOAL_NS} ns", f"{added:.0f} ns", added <= AUTO_GOAL_NS))
+    title = f"C {operation}, `--switch auto`: added to a recorded call"
+    store(Row(title, f"<= {AUTO_GOAL_NS} ns", f"{added:.0f} ns", added <= AUTO_GOAL_NS))
 
 
 def main() -> None:

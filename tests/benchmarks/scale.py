@@ -109,8 +109,8 @@ def pairs(bench: Bench, laps: int) -> Iterator[Row]:
             for wrapped, alone_ in zip(found[mode], bare, strict=True)
         ]
         middle = median(added)
-        told = f"{middle:.1f} ms ({min(added):.1f} to {max(added):.1f})"
-        yield Row(f"{mode}: added a rank", f"< {bound:.1f} ms", told, middle < bound)
+        text = f"{middle:.1f} ms ({min(added):.1f} to {max(added):.1f})"
+        yield Row(f"{mode}: added a rank", f"< {bound:.1f} ms", text, middle < bound)
         yield from contents(bench, mode)
 
 
@@ -145,21 +145,21 @@ def memory(bench: Bench) -> Iterator[Row]:
     for mode in bench.modes:
         found = _private(bench, mode)
         added = sorted(kept.library + kept.others - alone for kept in found)
-        told = f"{median(added):.0f} KB ({added[0]:.0f} to {added[-1]:.0f})"
-        yield Row(f"{mode}: memory a rank", f"<= {KEPT_KB} KB", told, median(added) <= KEPT_KB)
+        text = f"{median(added):.0f} KB ({added[0]:.0f} to {added[-1]:.0f})"
+        yield Row(f"{mode}: memory a rank", f"<= {KEPT_KB} KB", text, median(added) <= KEPT_KB)
         pages = sorted(kept.trace for kept in found)
-        told = f"{median(pages):.0f} KB ({pages[0]} to {pages[-1]})"
-        yield Row(f"{mode}: pages of its log", "", told)
+        text = f"{median(pages):.0f} KB ({pages[0]} to {pages[-1]})"
+        yield Row(f"{mode}: pages of its log", "", text)
 
 
 def _private(bench: Bench, mode: str | None) -> list[Kept]:
     folder, trace = bench.folder / f"memory-{mode}", bench.folder / f"memory-of-{mode}"
     folder.mkdir()
     bench.run(mode, trace, str(folder))
-    found = [kept(path.read_text(), trace) for path in folder.iterdir()]
-    if len(found) != bench.ranks:
-        raise MpiprofError(f"{len(found)} of {bench.ranks} ranks told of their memory")
-    return found
+    measured = [kept(path.read_text(), trace) for path in folder.iterdir()]
+    if len(measured) != bench.ranks:
+        raise MpiprofError(f"{len(measured)} of {bench.ranks} ranks told of their memory")
+    return measured
 
 
 # ---- killed
@@ -190,10 +190,10 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
             step(1)
             if begun == count:
                 break
-    told = f"{begun - len(unreadable)} of {begun}, {partial} incomplete"
-    told += "".join(f"; {why}" for why in unreadable[:1])
-    held = begun == count and not unreadable
-    return Row("killed: a readable trace", f"{count} of {count}", told, held)
+    text = f"{begun - len(unreadable)} of {begun}, {partial} incomplete"
+    text += "".join(f"; {why}" for why in unreadable[:1])
+    met = begun == count and not unreadable
+    return Row("killed: a readable trace", f"{count} of {count}", text, met)
 
 
 def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
@@ -258,11 +258,11 @@ def command() -> int:
         with tempfile.TemporaryDirectory(prefix="mpiprof-scale-") as name:
             bench = Bench(Path(name), args)
             print(f"{args.ranks} ranks, {args.rounds} rounds, {bench.launcher.path}")
-            held = printed(_rows(bench, args))
+            met = printed(_rows(bench, args))
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code
-    return 0 if held else THRESHOLD_MET
+    return 0 if met else THRESHOLD_MET
 
 
 def _rows(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:

@@ -76,11 +76,11 @@ class Served:
         """Return the seconds from the start until the overview was there, and its pictures."""
         for path in ("/", "/_dash-layout"):
             self.get(path)
-        found = []
+        links = []
         for output in ("page.children", "overview-time.children"):
             self._callback(output)
-            found.append(time.perf_counter() - self.began)
-        return found[0], found[1]
+            links.append(time.perf_counter() - self.began)
+        return links[0], links[1]
 
     def _callback(self, output: str) -> None:
         """Have Dash fill a part of the page, as its script in the browser asks for it."""
@@ -167,8 +167,8 @@ def report(title: str, found: Measured, events: int) -> None:
     for name, value, unit, limit in rows:
         judged = f"   limit {limit:g}{'' if value < limit else ': MISSED'}" if limit else ""
         print(f"  {name:30}{value:10.2f} {unit:3}{judged}")
-        asked = f"< {limit:g} {unit}" if limit else ""
-        store(Row(f"{title}: {name}", asked, f"{value:.3g} {unit}", not limit or value < limit))
+        goal = f"< {limit:g} {unit}" if limit else ""
+        store(Row(f"{title}: {name}", goal, f"{value:.3g} {unit}", not limit or value < limit))
 
 
 def number(text: str) -> int:

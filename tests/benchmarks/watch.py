@@ -151,8 +151,8 @@ def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> 
     yield Row("others that MPI ended before", "", others or "none")
 
 
-def _judged(found: list[Told], count: int) -> Iterator[Row]:
-    late = sorted(told.after_s for told in found if told.after_s is not None)
+def _judged(verdict: list[Told], count: int) -> Iterator[Row]:
+    late = sorted(told.after_s for told in verdict if told.after_s is not None)
     yield Row(
         "told after the limit", f"{count} of {count}", f"{len(late)} of {count}", len(late) == count
     )
@@ -160,14 +160,14 @@ def _judged(found: list[Told], count: int) -> Iterator[Row]:
         measured = f"{late[-1]:.2f} s ({late[0]:.2f} to {late[-1]:.2f}, median {median(late):.2f})"
         in_time = 0 <= late[0] <= late[-1] < WITHIN_S
         yield Row("slowest after the limit", f"< {WITHIN_S:g} s", measured, in_time)
-    right = sum(told.is_right for told in found)
-    undecided = sum(told.verdict == "undecided" for told in found)
+    right = sum(told.is_right for told in verdict)
+    undecided = sum(told.verdict == "undecided" for told in verdict)
     wrong = len(late) - right - undecided
     yield Row(
         *("class and ranks", "none wrong", f"{right} right, {undecided} undecided, {wrong} wrong"),
         wrong == 0,
     )
-    for told in found:
+    for told in verdict:
         if told.after_s is None or not (told.is_right and 0 <= told.after_s < WITHIN_S):
             after = "never" if told.after_s is None else f"{told.after_s:.2f} s"
             print(f"  {told.case}: {told.verdict or 'nothing'}, {after}", file=sys.stderr)
@@ -260,11 +260,11 @@ def command() -> int:
         parts.append(lambda at: alarms(at, args.minutes, args.limit, args.seed, args.programs))
     try:
         with tempfile.TemporaryDirectory(prefix="mpiprof-watch-", ignore_cleanup_errors=True) as at:
-            held = printed(row for part in parts for row in part(Path(at)))
+            met = printed(row for part in parts for row in part(Path(at)))
     except MpiprofError as error:
         print(f"mpiprof: {error}", file=sys.stderr)
         return error.exit_code
-    return 0 if held else THRESHOLD_MET
+    return 0 if met else THRESHOLD_MET
 
 
 if __name__ == "__main__":

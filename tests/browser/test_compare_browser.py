@@ -18,13 +18,13 @@ MS = 1_000_000
 
 def recorded(folder: Path, late_ms: int) -> Path:
     """Record 40 instances of an allreduce on 8 ranks in which rank 3 is late by `late_ms`."""
-    made, random = Synthetic(8), np.random.default_rng(late_ms)
+    synthetic, random = Synthetic(8), np.random.default_rng(late_ms)
     late = random.integers(0, MS // 10, (40, 8)) + late_ms * MS * (np.arange(8) == 3)
     arrivals = np.arange(1, 41)[:, None] * 20 * MS + late
     exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-    made.add_collective("allreduce", arrivals, exits, site="solver.py:93:force")
-    made.started_ns, made.ended_ns = 0, 900 * MS
-    return made.write(folder)
+    synthetic.add_collective("allreduce", arrivals, exits, site="solver.py:93:force")
+    synthetic.started_ns, synthetic.ended_ns = 0, 900 * MS
+    return synthetic.write(folder)
 
 
 def runs(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -38,8 +38,8 @@ def test_several_runs_are_compared_as_the_command_does(
 ) -> None:
     before, after = runs(tmp_path)
     assert main(["compare", *map(str, before), "--to", *map(str, after), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    (verdict,), (row,) = found["verdicts"], found["callsites"]
+    output = json.loads(capsys.readouterr().out)
+    (verdict,), (row,) = output["verdicts"], output["callsites"]
     assert "means over 3 and 2 runs" in " ".join(verdict["text"])
     with view([*before, *after]) as running, chromium() as started:
         query = "trace=before-0&and=before-1&and=before-2&with=after-0&with=after-1"

@@ -33,12 +33,12 @@ def trace(folder: Path) -> Trace:
 
 def test_shares_of_time_equal_the_planted_shares(tmp_path: Path) -> None:
     """Two ranks, ten columns: one barrier in half a column and one unfinished barrier."""
-    made = Synthetic(2)
-    made.started_ns, made.ended_ns = 0, 1_000
+    synthetic = Synthetic(2)
+    synthetic.started_ns, synthetic.ended_ns = 0, 1_000
     for rank, times in ((0, (550, 875)), (1, (725, 0))):
-        made.add(rank, made.add_shape(rank, "barrier", "world"), 0, *times)
-    made.add(0, made.add_shape(0, "bcast", "world", root=0), 1, 900, 925)
-    trace = mpiprof.open(made.write(tmp_path / "trace"))
+        synthetic.add(rank, synthetic.add_shape(rank, "barrier", "world"), 0, *times)
+    synthetic.add(0, synthetic.add_shape(0, "bcast", "world", root=0), 1, 900, 925)
+    trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
     shares = raster_data.compute_time_shares(trace, 10, 8, lambda _: None)
     assert shares.operations == ("barrier", "bcast")
     barrier = [[0, 0, 0, 0, 0, 0.5, 1, 1, 0.75, 0], [0, 0, 0, 0, 0, 0, 0, 0.75, 1, 1]]
@@ -138,14 +138,14 @@ def test_the_page_stands_alone_and_runs_nothing(folder: Path, tmp_path: Path) ->
 def test_the_page_stays_small(tmp_path: Path) -> None:
     """Many ranks, more call sites than are listed, names of 300 and of 100 000 characters."""
     random, ranks, calls = np.random.default_rng(0), 100, html.MAX_LISTED + 10
-    made = Synthetic(ranks)
+    synthetic = Synthetic(ranks)
     for i in range(calls):
         arrivals = 1_000_000 * i + random.integers(10_000, 500_000, (1, ranks))
         name = "x" * (100_000 if i % 20 == 0 else 300)
         exits = np.full_like(arrivals, 900_000 + 1_000_000 * i)
-        made.add_collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
-    made.ended_ns = 1_000_000 * (calls + 1)
-    page = html.make_page(mpiprof.open(made.write(tmp_path / "trace")), "", lambda _: None)
+        synthetic.add_collective("barrier", arrivals, exits, site=f"a:{i}:{name}")
+    synthetic.ended_ns = 1_000_000 * (calls + 1)
+    page = html.make_page(mpiprof.open(synthetic.write(tmp_path / "trace")), "", lambda _: None)
     assert len(page) < 1_000_000
 
 
@@ -161,9 +161,9 @@ def test_pictures_of_noise_stay_small() -> None:
 
 
 def test_a_summary_has_a_page(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
-    folder = made.write(tmp_path / "trace")
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
+    folder = synthetic.write(tmp_path / "trace")
     assert export(folder, "--to", "html", "-o", tmp_path / "t").returncode == 0
     done = export(folder, "--to", "csv", "-o", tmp_path / "t")
     assert done.returncode == 1

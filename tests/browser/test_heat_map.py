@@ -21,8 +21,8 @@ def test_a_click_on_the_first_row_opens_its_ranks(tmp_path: Path, ranks: int) ->
     planted = ranks * 2 // 3
     random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (8, ranks)) + 2 * MS * (np.arange(ranks) == planted)
-    made = lateness(late)
-    with view([made.write(tmp_path / "late")]) as running, chromium() as started:
+    synthetic = lateness(late)
+    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         # The overview would first compute the findings of all call sites.
         browser = Browser(page, running, "/callsites?callsite=0")

@@ -17,8 +17,8 @@ def test_a_band_filters_the_pictures(tmp_path: Path) -> None:
     late = np.zeros((40, 4), np.int64)
     late[:, 1] = MS // 10 + 100 * np.arange(40)
     late[SLOW, 2] = 5 * MS
-    made = lateness(late)
-    with view([made.write(tmp_path / "late")]) as running, chromium() as started:
+    synthetic = lateness(late)
+    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         browser = Browser(page, running, "/callsites?callsite=0")
         page.wait_for_selector("#callsite-spread .js-plotly-plot")

@@ -35,9 +35,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 def context(shown: View) -> Iterator[Any]:
     """Return a logged-in browser context."""
     with chromium() as chrome:
-        made = chrome.new_context(viewport={"width": 1280, "height": 900})
-        Browser(made.new_page(), shown)
-        yield made
+        browser_context = chrome.new_context(viewport={"width": 1280, "height": 900})
+        Browser(browser_context.new_page(), shown)
+        yield browser_context
 
 
 class Held:

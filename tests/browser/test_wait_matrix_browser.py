@@ -14,9 +14,9 @@ MS = 1_000_000
 def test_a_late_rank_is_found_and_shown_on_the_timeline(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     late = random.integers(0, MS // 10, (40, 16)) + 2 * MS * (np.arange(16) == 5)
-    made = lateness(late)
-    made.started_ns, made.ended_ns = 0, 420 * MS
-    with view([made.write(tmp_path / "late")]) as running, chromium() as started:
+    synthetic = lateness(late)
+    synthetic.started_ns, synthetic.ended_ns = 0, 420 * MS
+    with view([synthetic.write(tmp_path / "late")]) as running, chromium() as started:
         page = started.new_context(viewport={"width": 1280, "height": 900}).new_page()
         browser = Browser(page, running)
         page.wait_for_selector("#whom .js-plotly-plot")

@@ -16,8 +16,8 @@ FULL = (0, *(1 << i for i in range(22)))
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's fit into a separate program."""
-    made = tmp_path_factory.mktemp("line") / "line"
-    return of_the_core(made, ["timing/alpha_beta_fit"], source="timing_alpha_beta_fit.c")
+    executable = tmp_path_factory.mktemp("line") / "line"
+    return of_the_core(executable, ["timing/alpha_beta_fit"], source="timing_alpha_beta_fit.c")
 
 
 def link(

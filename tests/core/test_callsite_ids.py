@@ -22,8 +22,10 @@ PARTS = (
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's call sites into a separate program."""
-    made = tmp_path_factory.mktemp("sites") / "site_ids"
-    return of_the_core(made, [*PARTS, "base/hash"], "-Wl,--wrap=calloc", source="callsite_ids.c")
+    executable = tmp_path_factory.mktemp("sites") / "site_ids"
+    return of_the_core(
+        executable, [*PARTS, "base/hash"], "-Wl,--wrap=calloc", source="callsite_ids.c"
+    )
 
 
 @pytest.mark.parametrize("plan", ["....", ".m.", "m..", ".w.", ".mw.m."])

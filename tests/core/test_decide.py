@@ -87,31 +87,31 @@ def share(found: list[Outcome], holds: Callable[[Outcome], bool]) -> float:
 
 
 def test_the_fastest_is_found(decide: Path) -> None:
-    found = outcomes(decide, "100 50 40 90 120")
-    assert share(found, lambda o: o.last == 2 and o.time < 0.5) >= MOST
-    assert share(found, lambda o: o.choices[0][1] <= 40) >= 0.75
+    outcome_list = outcomes(decide, "100 50 40 90 120")
+    assert share(outcome_list, lambda o: o.last == 2 and o.time < 0.5) >= MOST
+    assert share(outcome_list, lambda o: o.choices[0][1] <= 40) >= 0.75
 
 
 def test_block_sizes_are_climbed_to_the_best_one(decide: Path) -> None:
     """8 KB is the best listed size of 2, 4 and 8 KB. Unlisted 16 KB is better, 32 KB is not."""
     sizes = "90:90:90:2 70:70:70:4 60:60:60:8 50:50:-1:16 58:58:-1:32 20:20:-1:64"
-    found = outcomes(decide, f"100 {sizes}", instances=600)
-    assert share(found, lambda o: o.last == 4) >= MOST
-    assert max(o.probes for o in found) <= 40
-    assert share(found, lambda o: len(o.phases) == 1) >= MOST
+    outcome_list = outcomes(decide, f"100 {sizes}", instances=600)
+    assert share(outcome_list, lambda o: o.last == 4) >= MOST
+    assert max(o.probes for o in outcome_list) <= 40
+    assert share(outcome_list, lambda o: len(o.phases) == 1) >= MOST
 
 
 def test_block_sizes_are_climbed_beside_a_better_algorithm(decide: Path) -> None:
     """4 KB is 10 % slower than candidate 1, and 16 KB is 15 % faster."""
-    found = outcomes(decide, "100 60 66:66:66:4 57:57:-1:8 51:51:-1:16 56:56:-1:32")
-    assert share(found, lambda o: o.last == 4) >= MOST
+    outcome_list = outcomes(decide, "100 60 66:66:66:4 57:57:-1:8 51:51:-1:16 56:56:-1:32")
+    assert share(outcome_list, lambda o: o.last == 4) >= MOST
 
 
 def test_where_nothing_is_faster_little_is_lost(decide: Path) -> None:
     times = "100 102 104 106 108 110 115 120"
-    found = outcomes(decide, times)
-    assert share(found, lambda o: o.last == 0) >= MOST
-    assert max(o.probes for o in found) <= 40
+    outcome_list = outcomes(decide, times)
+    assert share(outcome_list, lambda o: o.last == 0) >= MOST
+    assert max(o.probes for o in outcome_list) <= 40
     assert outcome(decide, times, seed=1, noise=0).time <= 1.01
 
 
@@ -134,15 +134,15 @@ def test_equal_candidates_replace_the_library_in_one_run_of_twenty(decide: Path)
 
     A choice must also be faster by 1 %, so fewer than 5 % are wrong; 100 runs with 10 % noise.
     """
-    found = outcomes(decide, "100 100 100 100", range(100), noise=10)
-    assert share(found, lambda o: o.last > 0) <= 0.12
+    outcome_list = outcomes(decide, "100 100 100 100", range(100), noise=10)
+    assert share(outcome_list, lambda o: o.last > 0) <= 0.12
 
 
 def test_a_change_is_noticed_and_the_new_best_is_found(decide: Path) -> None:
-    found = outcomes(decide, "100 50:200 120:60 90 95", change=150)
-    assert share(found, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
-    assert share(found, lambda o: len(o.phases) == 2) >= MOST
-    for one in found:
+    outcome_list = outcomes(decide, "100 50:200 120:60 90 95", change=150)
+    assert share(outcome_list, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
+    assert share(outcome_list, lambda o: len(o.phases) == 2) >= MOST
+    for one in outcome_list:
         at, why = one.phases[1]
         assert why in ("score", "imbalance")
         # Two windows of four after the change, plus the window in transit.
@@ -163,25 +163,25 @@ def test_a_change_around_a_phase_s_end_is_noticed_too(change: int, decide: Path)
 
 
 def test_a_phase_ends_if_the_library_is_too_slow_to_run_again(decide: Path) -> None:
-    found = outcomes(decide, "1000:4000 50:100 120:60 90", change=150)
-    assert share(found, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
-    assert share(found, lambda o: o.choices[-1][1] <= 230) >= MOST
+    outcome_list = outcomes(decide, "1000:4000 50:100 120:60 90", change=150)
+    assert share(outcome_list, lambda o: o.choices[0][0] == 1 and o.last == 2) >= MOST
+    assert share(outcome_list, lambda o: o.choices[-1][1] <= 230) >= MOST
 
 
 def test_slower_candidates_extend_no_phase(decide: Path) -> None:
     """Measured times of 16 emulated nodes for an all-to-all, and their predictions."""
     times = "700 693 991:991:769 1610:1610:769 816:816:733 815:815:733 792:792:819 795:795:819"
-    found = outcomes(decide, times, noise=1)
-    assert share(found, lambda o: o.choices[-1][1] <= 130) >= 0.85
+    outcome_list = outcomes(decide, times, noise=1)
+    assert share(outcome_list, lambda o: o.choices[-1][1] <= 130) >= 0.85
     # Disturbed instances alone make the two compared sums differ by 2 %.
-    assert statistics.mean(o.time for o in found) <= 1.015
+    assert statistics.mean(o.time for o in outcome_list) <= 1.015
 
 
 def test_after_a_change_block_sizes_are_climbed_as_well(decide: Path) -> None:
     """8 KB was best; from instance 150 on it is 32 KB, which was never measured before."""
     sizes = "70:90:70:4 50:70:50:8 60:60:60:16 80:40:-1:32 90:95:-1:64"
-    found = outcomes(decide, f"100:130 {sizes}", instances=400, change=150)
-    assert share(found, lambda o: o.choices[0][0] == 2 and o.last == 4) >= MOST
+    outcome_list = outcomes(decide, f"100:130 {sizes}", instances=400, change=150)
+    assert share(outcome_list, lambda o: o.choices[0][0] == 2 and o.last == 4) >= MOST
 
 
 def test_a_restless_program_is_not_probed_for_ever(decide: Path) -> None:
@@ -200,17 +200,17 @@ def test_a_program_that_soon_changes_again_is_left_alone(turns: int, decide: Pat
 
     Candidate 1 alone would take 1.13 times as long as the library's own choice.
     """
-    found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
-    assert share(found, lambda o: o.time <= 1.03) >= MOST
-    assert max(len(o.phases) for o in found) <= 10
-    assert max(o.probes for o in found) <= 150
+    outcome_list = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
+    assert share(outcome_list, lambda o: o.time <= 1.03) >= MOST
+    assert max(len(o.phases) for o in outcome_list) <= 10
+    assert max(o.probes for o in outcome_list) <= 150
 
 
 @pytest.mark.parametrize("turns", [150, 300])
 def test_phases_that_last_are_worth_probing_each_time(turns: int, decide: Path) -> None:
     """The best possible ratio is 0.67: 80 and 120 instead of 100 and 200."""
-    found = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
-    assert share(found, lambda o: len(o.phases) == 6000 // turns and o.time <= 0.8) >= MOST
+    outcome_list = outcomes(decide, ALTERNATES, instances=6000, change=-turns)
+    assert share(outcome_list, lambda o: len(o.phases) == 6000 // turns and o.time <= 0.8) >= MOST
 
 
 @pytest.mark.parametrize("change", [36, 40, 44, 50, 60])
@@ -221,8 +221,8 @@ def test_a_choice_that_a_change_made_wrong_does_not_stay(change: int, decide: Pa
         right = one.last == 1 or (one.last == 0 and one.later >= 10)
         return right and one.choices[-1][1] <= change + 70
 
-    found = outcomes(decide, "100 110:50 60:140 90", instances=400, change=change)
-    assert share(found, is_corrected) >= 0.94
+    outcome_list = outcomes(decide, "100 110:50 60:140 90", instances=400, change=change)
+    assert share(outcome_list, is_corrected) >= 0.94
 
 
 def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
@@ -233,10 +233,10 @@ def test_a_key_without_candidates_is_left_alone(decide: Path) -> None:
 
 def test_the_last_rank_is_passed_to_late_last_algorithms(decide: Path) -> None:
     """Candidate 2 is for rank 0; 3 is added for late rank 2, and later 4 for rank 5."""
-    found = outcomes(decide, "100 90 50:50:50:-1", instances=600, change=300)
-    before = [[one for one, at in o.choices if at < 300][-1] for o in found]
-    assert before.count(3) >= MOST * len(found)
-    assert share(found, lambda o: o.last == 4) >= MOST
+    outcome_list = outcomes(decide, "100 90 50:50:50:-1", instances=600, change=300)
+    before = [[one for one, at in o.choices if at < 300][-1] for o in outcome_list]
+    assert before.count(3) >= MOST * len(outcome_list)
+    assert share(outcome_list, lambda o: o.last == 4) >= MOST
 
 
 def test_a_hardly_late_rank_does_not_join_last(decide: Path) -> None:
@@ -245,23 +245,23 @@ def test_a_hardly_late_rank_does_not_join_last(decide: Path) -> None:
 
 def test_who_is_waited_for_in_the_scores_comes_last_as_well(decide: Path) -> None:
     """A reduce of 16 emulated nodes: each score of the library includes 35 ms of waiting."""
-    found = outcomes(decide, "38 45:45:16 50:50:16 160:160:22 11:11:3:-3")
-    assert share(found, lambda o: o.last == 5) >= MOST
+    outcome_list = outcomes(decide, "38 45:45:16 50:50:16 160:160:22 11:11:3:-3")
+    assert share(outcome_list, lambda o: o.last == 5) >= MOST
 
 
 def test_a_library_algorithm_is_tried_after_the_similar_mpiprof_algorithm(decide: Path) -> None:
     """Candidate 5 resembles 1, mpiprof's best, and is better; 6 resembles 4, which is slow."""
-    found = outcomes(decide, "100 60 80 90 300:300:95 50:50:0:-11 40:40:0:-14")
-    assert share(found, lambda o: o.last == 5) >= MOST
-    assert share(found, lambda o: o.own == 1) >= MOST
+    outcome_list = outcomes(decide, "100 60 80 90 300:300:95 50:50:0:-11 40:40:0:-14")
+    assert share(outcome_list, lambda o: o.last == 5) >= MOST
+    assert share(outcome_list, lambda o: o.own == 1) >= MOST
 
 
 def test_only_four_library_algorithms_are_tried(decide: Path) -> None:
-    found = outcomes(
+    outcome_list = outcomes(
         decide, "100 60 62 64 " + " ".join(f"61:61:0:-1{i}" for i in (1, 1, 2, 2, 3, 3))
     )
-    assert all(o.own <= 4 for o in found)
-    assert share(found, lambda o: o.own >= 3) >= MOST
+    assert all(o.own <= 4 for o in outcome_list)
+    assert share(outcome_list, lambda o: o.own >= 3) >= MOST
 
 
 def test_no_phase_waits_for_a_communicator_that_costs_too_much(decide: Path) -> None:

@@ -21,8 +21,8 @@ WAYS = ("shared", "append")  # ways that open an existing file
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's folder code into a separate program."""
-    made = tmp_path_factory.mktemp("folder") / "folder_files"
-    return of_the_core(made, PARTS, source="tracefile_folder.c")
+    executable = tmp_path_factory.mktemp("folder") / "folder_files"
+    return of_the_core(executable, PARTS, source="tracefile_folder.c")
 
 
 def output_of(program: Path, *words: str | Path) -> str:

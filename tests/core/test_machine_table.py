@@ -23,9 +23,9 @@ FAST = dict.fromkeys(SLOW, 1.0) | {"sizes": [0]}
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's reader into a separate program."""
-    made = tmp_path_factory.mktemp("slowest") / "slowest"
+    executable = tmp_path_factory.mktemp("slowest") / "slowest"
     return of_the_core(
-        made, ["timing/table", "base/text", "base/memory"], source="timing_slowest_link.c"
+        executable, ["timing/table", "base/text", "base/memory"], source="timing_slowest_link.c"
     )
 
 

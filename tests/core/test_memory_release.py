@@ -13,8 +13,8 @@ from support.jobs import run
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's memory code into a separate program."""
-    made = tmp_path_factory.mktemp("memory") / "give_back"
-    return of_the_core(made, ["base/memory"], source="memory_release.c")
+    executable = tmp_path_factory.mktemp("memory") / "give_back"
+    return of_the_core(executable, ["base/memory"], source="memory_release.c")
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ class Layout(ctypes.Structure):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the table of layouts into a separate library."""
-    made = tmp_path_factory.mktemp("layout") / "layout.so"
-    of_the_core(made, ["callsite/python_layout"], "-shared", "-fPIC")
-    found = ctypes.CDLL(str(made))
+    shared_object = tmp_path_factory.mktemp("layout") / "layout.so"
+    of_the_core(shared_object, ["callsite/python_layout"], "-shared", "-fPIC")
+    found = ctypes.CDLL(str(shared_object))
     found.python_layout_find.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
     found.python_layout_find.restype = ctypes.c_bool
     return found

@@ -15,11 +15,11 @@ BYTES = (0, 8, 32, 33, 1024, 1025, 16383, 16384, 32767, 32768, 65536, 65537, 1 <
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the choice into a separate library."""
-    core, made = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
+    core, shared_object = ROOT / "mpiprof" / "core", tmp_path_factory.mktemp("paper") / "paper.so"
     options = ["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{core}"]
     source = core / "selection" / "rules" / "rabenseifner_protocol.c"
-    run(["cc", *options, "-o", made, source], check=True)
-    library = ctypes.CDLL(str(made))
+    run(["cc", *options, "-o", shared_object, source], check=True)
+    library = ctypes.CDLL(str(shared_object))
     library.rabenseifner_protocol.restype = ctypes.c_char_p
     library.rabenseifner_protocol.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int64]
     return library

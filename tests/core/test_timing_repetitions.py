@@ -23,8 +23,8 @@ NEAR, FAR = 125.0, 335.0  # time in ns of an empty message between near and dist
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's evaluation of repetitions into a separate program."""
-    made = tmp_path_factory.mktemp("rounds") / "message_rounds"
-    return of_the_core(made, ["timing/repetitions"], source="timing_repetitions.c")
+    executable = tmp_path_factory.mktemp("rounds") / "message_rounds"
+    return of_the_core(executable, ["timing/repetitions"], source="timing_repetitions.c")
 
 
 def judged(program: Path, runs: Float) -> tuple[Float, Float]:

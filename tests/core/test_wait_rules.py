@@ -110,31 +110,33 @@ def test_the_generated_c_differs_in_the_changed_entries_only(
 
 
 def test_wait_states_follow(is_changed: bool, tmp_path: Path) -> None:
-    made = Synthetic(4)
-    made.add_collective("scan", 1000 + ARRIVALS.T, 1000 + EXITS.T)
-    row = mpiprof.open(made.write(tmp_path / "t")).instances.iloc[0]
+    synthetic = Synthetic(4)
+    synthetic.add_collective("scan", 1000 + ARRIVALS.T, 1000 + EXITS.T)
+    row = mpiprof.open(synthetic.write(tmp_path / "t")).instances.iloc[0]
     expected = (0, 50 + 80 + 70) if is_changed else (30 + 20, 0)
     assert (row["wait_early_scan_ns"], row["wait_nxn_ns"]) == expected
 
 
 def test_dependences_of_schedules_follow(is_changed: bool, tmp_path: Path) -> None:
     """In a binary tree, rank 4 waits for rank 6; if all ranks wait for all, the tree is ignored."""
-    made = Synthetic(8)
+    synthetic = Synthetic(8)
     arrivals = np.full((1, 8), 1000)
     arrivals[0, 6] = 1100
-    made.add_collective("reduce", arrivals, arrivals * 0 + 1200, root=0, algorithm="binary_tree")
-    totals = mpiprof.open(made.write(tmp_path / "t")).rank_totals.set_index("rank")
+    synthetic.add_collective(
+        "reduce", arrivals, arrivals * 0 + 1200, root=0, algorithm="binary_tree"
+    )
+    totals = mpiprof.open(synthetic.write(tmp_path / "t")).rank_totals.set_index("rank")
     waiting = totals["total_wait_ns"][totals["total_wait_ns"] > 0].to_dict()
     assert waiting == dict.fromkeys(set(range(8)) - {6} if is_changed else {0, 4}, 100)
 
 
 def test_the_wait_graph_of_a_hang_follows(is_changed: bool, tmp_path: Path) -> None:
     """Rank 0 has no lower rank to wait for; if all ranks wait for all, it is part of a circle."""
-    made = job(2)
-    made.add_communicator("other", [0, 1])
-    call(made, 0, "scan", communicator="other", sequence=0)
-    call(made, 1, "barrier")
-    verdict, _ = conclude(made, tmp_path, now(0, 1))
+    synthetic = job(2)
+    synthetic.add_communicator("other", [0, 1])
+    call(synthetic, 0, "scan", communicator="other", sequence=0)
+    call(synthetic, 1, "barrier")
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1))
     assert verdict.kind == ("order" if is_changed else "none")
 
 
@@ -152,10 +154,10 @@ def test_reports_and_columns_follow(is_changed: bool, tmp_path: Path) -> None:
 
 def test_bounds_of_clocks_follow(is_changed: bool, tmp_path: Path) -> None:
     """Only operations in which all ranks wait for all bound the clocks of two nodes."""
-    made = Synthetic(2, nodes=[0, 1], offsets=[0, 0], drifts=[0.0, 0.0])
+    synthetic = Synthetic(2, nodes=[0, 1], offsets=[0, 0], drifts=[0.0, 0.0])
     begins = np.arange(1, 51)[:, None] * 100_000_000
-    made.ended_ns = 5_100_000_000
+    synthetic.ended_ns = 5_100_000_000
     arrivals = begins + np.array([0, 1000])
-    made.add_collective("scan", arrivals, arrivals + 2000)
-    error_ns = mpiprof.open(made.write(tmp_path / "t")).clock_error_ns
+    synthetic.add_collective("scan", arrivals, arrivals + 2000)
+    error_ns = mpiprof.open(synthetic.write(tmp_path / "t")).clock_error_ns
     assert (error_ns < 1_000_000) is is_changed

@@ -271,20 +271,22 @@ def test_a_killed_job_has_its_statistics(
 # Synthetic traces: damage, and statistics from several ranks
 
 
-def add_statistics(made: Synthetic, rank: int, shape: int, sums: list[int], latest: int) -> None:
+def add_statistics(
+    synthetic: Synthetic, rank: int, shape: int, sums: list[int], latest: int
+) -> None:
     """Add a group of records: elapsed, instances, then the values of the extensions."""
     group = np.zeros(8, RECORD_TYPE)
     group["kind"], group["shape"], group["sequence"] = 4, shape, np.arange(5, 13)
     group["kind"][0], group["sequence"][0] = 6, 0
     group["enter_ns"][0], group["exit_ns"] = sums[0], sums[1:]
     group["enter_ns"][-1] = latest
-    made.records[rank].append(group)
+    synthetic.records[rank].append(group)
 
 
-def summarised(made: Synthetic, rank: int, shape: int, calls: int) -> None:
-    made.add(rank, shape, 0, 1000 * calls, calls, kind=5)
+def summarised(synthetic: Synthetic, rank: int, shape: int, calls: int) -> None:
+    synthetic.add(rank, shape, 0, 1000 * calls, calls, kind=5)
     for which, value in ((3, 8 * calls), (4, 8 * calls), (5, 1000)):
-        made.add_extension(rank, which, value)
+        synthetic.add_extension(rank, which, value)
 
 
 SUMS = [5000, 5, 100, 500, 700, 50, 2, 200, 3]
@@ -292,16 +294,16 @@ SUMS = [5000, 5, 100, 500, 700, 50, 2, 200, 3]
 
 def test_members_of_two_groups_are_counted_from_the_lowest_rank(tmp_path: Path) -> None:
     """Each group calls at its own call site: one row, with the statistics of the leader."""
-    made = Synthetic(4)
-    made.meta["record"] = "summary"
-    made.add_communicator("bridge", [2, 1], [3, 0])
+    synthetic = Synthetic(4)
+    synthetic.meta["record"] = "summary"
+    synthetic.add_communicator("bridge", [2, 1], [3, 0])
     for rank in range(4):
         site = "app.py:7:right" if rank in (0, 3) else "app.py:9:left"
-        shape = made.add_shape(rank, "allgather", "bridge", site=site)
-        summarised(made, rank, shape, 10)
+        shape = synthetic.add_shape(rank, "allgather", "bridge", site=site)
+        summarised(synthetic, rank, shape, 10)
         if rank == 3:  # rank 0 of the group with the lowest world rank
-            add_statistics(made, rank, shape, SUMS, latest=2)
-    (row,) = mpiprof.open(made.write(tmp_path / "t")).callsites.to_dict("records")
+            add_statistics(synthetic, rank, shape, SUMS, latest=2)
+    (row,) = mpiprof.open(synthetic.write(tmp_path / "t")).callsites.to_dict("records")
     assert len(row["sites"]) == 2
     assert (row["instances"], row["complete_instances"]) == (10, 5)
     assert (row["worst_imbalance_ns"], row["wait_ns"]) == (100, 140)
@@ -312,26 +314,26 @@ def test_members_of_two_groups_are_counted_from_the_lowest_rank(tmp_path: Path) 
 
 @pytest.mark.parametrize("field", [0, 2, 6, 8])
 def test_damaged_statistics_are_left_out(tmp_path: Path, field: int) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
     for rank in (0, 1):
-        shape = made.add_shape(rank, "allreduce", "world")
-        summarised(made, rank, shape, 10)
+        shape = synthetic.add_shape(rank, "allreduce", "world")
+        summarised(synthetic, rank, shape, 10)
     damaged = list(SUMS)
     damaged[field] = -1 if field < 6 else 10**12
-    add_statistics(made, 0, 0, damaged, latest=0)
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    add_statistics(synthetic, 0, 0, damaged, latest=0)
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     assert trace.statistics.empty and np.isnan(trace.callsites["wait_ns"].iloc[0])
     assert any("damaged statistics" in problem for problem in trace.problems)
 
 
 def test_statistics_among_events_change_nothing(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.add_collective("allreduce", [[10, 20], [40, 45]], [[30, 30], [50, 50]])
-    alone = mpiprof.open(made.write(tmp_path / "alone"))
-    add_statistics(made, 0, 0, SUMS, latest=1)
-    made.add_collective("allreduce", [[60, 61]], [[70, 70]])
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic = Synthetic(2)
+    synthetic.add_collective("allreduce", [[10, 20], [40, 45]], [[30, 30], [50, 50]])
+    alone = mpiprof.open(synthetic.write(tmp_path / "alone"))
+    add_statistics(synthetic, 0, 0, SUMS, latest=1)
+    synthetic.add_collective("allreduce", [[60, 61]], [[70, 70]])
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     assert trace.problems == [] and trace.statistics["latest_rank"].tolist() == [1]
     pd.testing.assert_frame_equal(trace.instances.head(2), alone.instances)
     assert len(trace.events) == 6

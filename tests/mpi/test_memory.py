@@ -35,10 +35,18 @@ def calls() -> Callable[[Mpi], Path]:
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the library that refuses memory."""
-    made = tmp_path_factory.mktemp("failing") / "libfailing.so"
-    words: list[str | Path] = ["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", made]
+    shared_object = tmp_path_factory.mktemp("failing") / "libfailing.so"
+    words: list[str | Path] = [
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-o",
+        shared_object,
+    ]
     run(["cc", *words, PROGRAMS / "memory_refusal.c", "-ldl"], check=True)
-    return made
+    return shared_object
 
 
 def recorder(mpi: Mpi, folder: Path, options: list[str]) -> list[str | Path]:

@@ -73,15 +73,15 @@ def test_a_bare_part_receives_only_program_messages(
     parts: str, name: str, mpi: Mpi, tmp_path: Path
 ) -> None:
     """On 3 ranks: the bare part receives the program's messages only."""
-    printed, found = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
-    assert found == recorded_ranks(parts)
+    printed, operations = launch(mpi, parts, tmp_path, *(["-o", name] if name else []))
+    assert operations == recorded_ranks(parts)
     check_partial(tmp_path, printed)
 
 
 def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: the same under a system MPI."""
-    printed, found = launch(system_mpi, ORDERS[0], tmp_path)
-    assert found == recorded_ranks(ORDERS[0])
+    printed, operations = launch(system_mpi, ORDERS[0], tmp_path)
+    assert operations == recorded_ranks(ORDERS[0])
     check_partial(tmp_path, printed)
 
 
@@ -89,8 +89,8 @@ def test_a_bare_part_under_a_system_mpi(system_mpi: Mpi, tmp_path: Path) -> None
 def test_parts_that_all_record_do_it_together(option: str, mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks: parts that all record write one complete trace, and no link remains."""
     parts = "run 1, run 1, run 1"
-    printed, found = launch(mpi, parts, tmp_path, *([option] if option else []))
-    assert found == recorded_ranks(parts)
+    printed, operations = launch(mpi, parts, tmp_path, *([option] if option else []))
+    assert operations == recorded_ranks(parts)
     assert BY_ITSELF not in printed
     (folder,) = [path.parent for path in tmp_path.glob("*/meta.json")]
     meta = json.loads((folder / "meta.json").read_text())
@@ -138,8 +138,8 @@ def test_two_jobs_never_share_a_folder(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
     """On 3 ranks, one of them bare: all recording ranks write into one folder, silently."""
-    printed, found = launch(mpi, ORDERS[0], tmp_path, "--partial")
-    assert found == recorded_ranks(ORDERS[0])
+    printed, operations = launch(mpi, ORDERS[0], tmp_path, "--partial")
+    assert operations == recorded_ranks(ORDERS[0])
     assert BY_ITSELF not in printed
     (folder,) = tmp_path.glob("mpiprof-*")
     assert folder.name in printed
@@ -147,8 +147,8 @@ def test_partial_needs_no_folders_name(mpi: Mpi, tmp_path: Path) -> None:
 
 def test_one_part_is_no_launch_of_parts(mpi: Mpi, tmp_path: Path) -> None:
     """On 2 ranks: the recording is complete, and the folder has its date."""
-    printed, found = launch(mpi, "run 2", tmp_path)
-    assert found == recorded_ranks("run 2") and BY_ITSELF not in printed
+    printed, operations = launch(mpi, "run 2", tmp_path)
+    assert operations == recorded_ranks("run 2") and BY_ITSELF not in printed
     assert len(list(tmp_path.glob("mpiprof-mpmd_server-2*-*"))) == 1
 
 

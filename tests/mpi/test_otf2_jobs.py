@@ -25,35 +25,35 @@ def there_and_back(trace: Path, folder: Path) -> tuple[Trace, Trace]:
     return mpiprof.open(trace), mpiprof.open(folder / "traces.otf2")
 
 
-def check_same(known: Trace, found: Trace) -> None:
+def check_same(known: Trace, trace: Trace) -> None:
     """Fail if two traces differ, apart from the row order of `rank_totals`.
 
     That order follows the communicators' numbers, which vary if several threads create them.
     """
     for name in TABLES:
-        ours, theirs = getattr(known, name), getattr(found, name)
+        ours, theirs = getattr(known, name), getattr(trace, name)
         if name == "rank_totals":
             rows = ["callsite", "communicator", "rank"]
             ours, theirs = (one.sort_values(rows, ignore_index=True) for one in (ours, theirs))
         pd.testing.assert_frame_equal(theirs, ours, check_categorical=False)
-    np.testing.assert_array_equal(found.point_to_point, known.point_to_point)
-    assert found.is_complete == known.is_complete
-    assert (found.calls_start_ns, found.duration_ns) == (known.calls_start_ns, known.duration_ns)
-    assert found.machine == known.machine
+    np.testing.assert_array_equal(trace.point_to_point, known.point_to_point)
+    assert trace.is_complete == known.is_complete
+    assert (trace.calls_start_ns, trace.duration_ns) == (known.calls_start_ns, known.duration_ns)
+    assert trace.machine == known.machine
 
 
 def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     run_mpi(openmpi, 3, [*words, str(ROOT / "samples" / "md.py")], check=True)
-    known, found = there_and_back(tmp_path / "trace", tmp_path / "archive")
+    known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
     assert known.is_complete and len(known.events) > 100
-    check_same(known, found)
+    check_same(known, converted)
 
 
 def test_many_threads_on_2_ranks(openmpi: Mpi, tmp_path: Path) -> None:
     words = [str(openmpi.python), "-m", "mpiprof", "run", "-q", "-o", str(tmp_path / "trace")]
     program = compiled(openmpi, "threads_collectives.c", "-pthread")
     run_mpi(openmpi, 2, [*words, "--", str(program), "4", "50"], check=True)
-    known, found = there_and_back(tmp_path / "trace", tmp_path / "archive")
+    known, converted = there_and_back(tmp_path / "trace", tmp_path / "archive")
     assert known.events["thread"].nunique() > 2
-    check_same(known, found)
+    check_same(known, converted)

@@ -31,11 +31,11 @@ def packed(mpi: Mpi, folder: Path) -> tuple[mpiprof.Trace, float]:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert not list(folder.glob("*.log")) and not list(folder.glob("*.tables"))
-    found = mpiprof.open(folder)
+    trace = mpiprof.open(folder)
     for name, table in before.items():
-        pd.testing.assert_frame_equal(getattr(found, name), table)
-    assert (found.is_complete, found.problems) == (known.is_complete, known.problems)
-    return found, (folder / "trace.pack").stat().st_size / max(len(found.events), 1)
+        pd.testing.assert_frame_equal(getattr(trace, name), table)
+    assert (trace.is_complete, trace.problems) == (known.is_complete, known.problems)
+    return trace, (folder / "trace.pack").stat().st_size / max(len(trace.events), 1)
 
 
 def test_a_python_program_on_3_ranks(openmpi: Mpi, tmp_path: Path) -> None:

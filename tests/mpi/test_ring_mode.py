@@ -237,10 +237,10 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
 
         def waiting() -> Any:
             trace = mpiprof.open(folder)
-            found, pending = rank_state.find(trace)
-            return [(trace, found, pending, p) for p in pending if p.operations == ["barrier"]]
+            states, pending = rank_state.find(trace)
+            return [(trace, states, pending, p) for p in pending if p.operations == ["barrier"]]
 
-        ((trace, found, pending, one),) = wait_until(waiting, "rank 2 waits in a barrier", job)
+        ((trace, states, pending, one),) = wait_until(waiting, "rank 2 waits in a barrier", job)
         assert (one.arrived, one.missing, one.sequence) == ([2], [0, 1], 4)
         world, before = one.communicator, (one.communicator, one.sequence - 1, 0)
         # For ranks 0 and 1 only the sums show the calls before it.
@@ -249,7 +249,7 @@ def test_who_came_long_ago_is_not_missing(openmpi: Mpi, tmp_path: Path) -> None:
         for rank in (0, 1):
             assert trace.last_sequences[rank, world] == before[1]
             assert rank_state.LogTail(trace, rank).has_entered(before)
-        assert not verdict_text.find_verdict(trace, found, pending).is_bad
+        assert not verdict_text.find_verdict(trace, states, pending).is_bad
         window = trace.thread_chunks(0)[0][-1]
         then = window.log.read_header(window.index)
         wait_until(  # reads the file, not the copy

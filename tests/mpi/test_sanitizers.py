@@ -36,8 +36,8 @@ def preloaded(library: Path) -> str:
     names = []
     for name in ("libasan.so", "libubsan.so"):
         words = ["gcc", f"-print-file-name={name}"]
-        found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-        names.append(str(Path(found).resolve()))
+        done = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        names.append(str(Path(done).resolve()))
     return ":".join([*names, str(library)])
 
 

@@ -29,12 +29,12 @@ PUT_BACK = {"nested": 15, "signal-back": 15, "sigaction-back": 15, "later": 15}
 @pytest.fixture(scope="module")
 def debugger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the program that reports the signal by which a program ends."""
-    made = tmp_path_factory.mktemp("debugger") / "last_signal"
+    executable = tmp_path_factory.mktemp("debugger") / "last_signal"
     run(
-        ["cc", "-Wall", "-Wextra", "-Werror", "-o", made, PROGRAMS / "signals_debugger.c"],
+        ["cc", "-Wall", "-Wextra", "-Werror", "-o", executable, PROGRAMS / "signals_debugger.c"],
         check=True,
     )
-    return made
+    return executable
 
 
 def program(mpi: Mpi) -> Path:

@@ -28,6 +28,6 @@ def test_user_defined_operations_are_still_switched(mpich: Mpi, tmp_path: Path) 
     """On 3 ranks: an operation from MPI_Op_create runs on the selected algorithm."""
     program = compiled(mpich, "reductions_unknown_operation.c")
     trace, _ = switched(mpich, 3, tmp_path, "allreduce=ring", "--", program)
-    found = trace.instances[trace.instances["operation"] == "allreduce"]
-    assert (found["algorithm"] == "ring").sum() == 5
-    assert len(found) == 10
+    instances = trace.instances[trace.instances["operation"] == "allreduce"]
+    assert (instances["algorithm"] == "ring").sum() == 5
+    assert len(instances) == 10

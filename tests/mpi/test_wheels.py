@@ -54,8 +54,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(folder)]
     words += ["-C", "cmake.build-type=Debug", "-C", f"build-dir={folder}/build", str(ROOT)]
     run([sys.executable, *words], cwd=folder, timeout=BUILDING, check=True)
-    (made,) = folder.glob("*.whl")
-    return made
+    (wheel_path,) = folder.glob("*.whl")
+    return wheel_path
 
 
 @pytest.mark.slow

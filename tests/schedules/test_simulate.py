@@ -153,14 +153,14 @@ def test_all_ways_agree_and_none_beats_the_bound(a: Algorithm) -> None:
                 random = np.random.default_rng(seed)
                 arrivals = random.random(size + remote) * (0, 3000, 30000)[seed]
                 setting = (CLUSTER, arrivals, nodes)
-                found = simulate(a, problem, *setting)
+                simulated = simulate(a, problem, *setting)
                 one_by_one = simulate(a, problem, *setting, method="events")
-                assert (found.finish == one_by_one.finish).all()
+                assert (simulated.finish == one_by_one.finish).all()
                 bound = lower_bound(a.operation, problem, CLUSTER, arrivals)
-                assert found.finish.max() >= bound * (1 - 1e-12)
+                assert simulated.finish.max() >= bound * (1 - 1e-12)
                 if ring_fast_path.applies_to(a, problem, CLUSTER, np.array(nodes)):
                     ring = simulate(a, problem, *setting, method="ring")
-                    assert (found.finish == ring.finish).all()
+                    assert (simulated.finish == ring.finish).all()
 
 
 @pytest.mark.parametrize("base", [2, 300])

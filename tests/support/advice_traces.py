@@ -39,19 +39,19 @@ def _arrivals(random: Random, i: int, size: int, late_ns: float) -> Any:
 def unrelated(folder: Path, random: Random, sites: int) -> Path:
     """Write call sites with random times, independent of their sizes."""
     operation, size = str(random.choice(OPERATIONS)), int(random.choice(PROCESSES))
-    made = Synthetic(size)
+    synthetic = Synthetic(size)
     for i in range(sites):
         contribution = 8 * int(2 ** random.uniform(3, 17))
         came = _arrivals(random, i, size, 10 ** random.uniform(3, 6))
         took = 10 ** random.uniform(4.5, 8.5)
         noise = random.lognormal(0, random.uniform(0, 0.5), (INSTANCES, 1))
         ranks = random.lognormal(0, random.uniform(0, 0.2), (INSTANCES, size))
-        left = came.max(1)[:, None] + (took * noise * ranks).astype(np.int64)
+        exits = came.max(1)[:, None] + (took * noise * ranks).astype(np.int64)
         sent, received = _bytes(operation, size, contribution)
-        made.add_collective(
-            operation, came, left, sent=sent, received=received, root=0, site=f"app.py:{10 + i}:f"
+        synthetic.add_collective(
+            operation, came, exits, sent=sent, received=received, root=0, site=f"app.py:{10 + i}:f"
         )
-    return made.write(folder)
+    return synthetic.write(folder)
 
 
 def related(folder: Path, random: Random, sites: int, machine: Machine) -> Path:

@@ -66,11 +66,11 @@ def written(operation: str, rank: int, in_place: bool) -> dict[int, list[int]]:
     # In place, the contribution of rank r is at its position in the result.
     at = (lambda place: place) if in_place else (lambda _: 0)
     if plain in ("allgather", "gather"):
-        own = {0: S[0][:3], 3: S[1][at(3) : at(3) + 3]}
-        return own if root or plain == "allgather" else {}
+        contributions = {0: S[0][:3], 3: S[1][at(3) : at(3) + 3]}
+        return contributions if root or plain == "allgather" else {}
     if plain in ("allgatherv", "gatherv"):
-        own = {0: S[0][:1], 2: S[1][at(2) : at(2) + 2]}
-        return own if root or plain == "allgatherv" else {}
+        contributions = {0: S[0][:1], 2: S[1][at(2) : at(2) + 2]}
+        return contributions if root or plain == "allgatherv" else {}
     if plain == "alltoall":
         return {2 * j: S[j][2 * rank : 2 * rank + 2] for j in (0, 1)}
     if plain in ("alltoallv", "alltoallw"):
@@ -178,8 +178,8 @@ def cases(level: str, *, without: Callable[[Function], bool] = lambda _: False) 
 
 def marked_lines(source: str) -> dict[int, set[int]]:
     """Return the source lines of each call, by the call's number."""
-    found: dict[int, set[int]] = {}
+    lines_by_mark: dict[int, set[int]] = {}
     for number, line in enumerate(source.splitlines(), 1):
         if "@" in line and (words := line.split("@"))[-2].isdigit():
-            found.setdefault(int(words[-2]), set()).add(number)
-    return found
+            lines_by_mark.setdefault(int(words[-2]), set()).add(number)
+    return lines_by_mark

@@ -30,21 +30,21 @@ def compiled(mpi: Mpi, source: str | Path, *flags: str | Path, compiler: str | N
     with alone_with("compiler"):
         if not program.exists():
             program.parent.mkdir(parents=True, exist_ok=True)
-            made = program.with_name(f"{path.stem}.part")
-            run([*words, "-o", made], check=True)
-            made.rename(program)
+            partial = program.with_name(f"{path.stem}.part")
+            run([*words, "-o", partial], check=True)
+            partial.rename(program)
     return program
 
 
 def digest(words: list[str]) -> str:
     """Return a hash of a command line, its compiler, its files, and the headers in PROGRAMS."""
-    found = hashlib.sha256("\0".join(words).encode())
+    digest_state = hashlib.sha256("\0".join(words).encode())
     compiler = Path(shutil.which(words[0]) or words[0]).stat()
-    found.update(f"{compiler.st_mtime_ns} {compiler.st_size}".encode())
+    digest_state.update(f"{compiler.st_mtime_ns} {compiler.st_size}".encode())
     for path in [*map(Path, words[1:]), *sorted(PROGRAMS.glob("*.h"))]:
         if path.is_absolute() and path.is_file():
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            digest_state.update(path.read_bytes())
+    return digest_state.hexdigest()[:16]
 
 
 def of_the_core(

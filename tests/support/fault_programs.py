@@ -62,9 +62,9 @@ def verdict(folder: Path) -> dict[str, Any] | None:
         trace = mpiprof.open(folder)
         if len(trace.tables.processes) < trace.ranks or not trace.meta:
             return None
-        found, pending = rank_state.find(trace)
+        states, pending = rank_state.find(trace)
     except MpiprofError:
         return None
-    concluded = verdict_text.find_verdict(trace, found, pending)
-    reported: dict[str, Any] = status.as_json(trace, found, pending, concluded)["verdict"]
+    concluded = verdict_text.find_verdict(trace, states, pending)
+    reported: dict[str, Any] = status.as_json(trace, states, pending, concluded)["verdict"]
     return reported

@@ -21,11 +21,11 @@ HERE, THERE = "app.py:5:main", "app.py:9:step"
 
 def job(ranks: int, rounds: int = 3) -> Synthetic:
     """Return a trace with some completed barriers of 100 ns."""
-    made = Synthetic(ranks)
+    synthetic = Synthetic(ranks)
     times = 2000 + 1000 * (1 + np.arange(rounds)[:, None])
     arrivals = times + np.zeros((1, ranks), np.int64)
-    made.add_collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
-    return made
+    synthetic.add_collective("barrier", arrivals, arrivals + 100, sent=0, received=0)
+    return synthetic
 
 
 def now(*ranks: int, after: int = 0, **more: Any) -> JobProcesses:
@@ -34,23 +34,25 @@ def now(*ranks: int, after: int = 0, **more: Any) -> JobProcesses:
 
 
 def conclude(
-    made: Synthetic, folder: Path, processes: JobProcesses, finished: Any = False
+    synthetic: Synthetic, folder: Path, processes: JobProcesses, finished: Any = False
 ) -> tuple[Verdict, str]:
     """Return the verdict on a trace, and its text."""
-    for rank in range(made.ranks):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    trace = mpiprof.open(made.write(folder / "t", finished=finished))
-    found, pending = rank_state.find(trace)
-    verdict = job_verdict.conclude(trace, found, pending, processes)
-    return verdict, words.format_verdict(trace, found, verdict)
+    for rank in range(synthetic.ranks):
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    trace = mpiprof.open(synthetic.write(folder / "t", finished=finished))
+    states, pending = rank_state.find(trace)
+    verdict = job_verdict.conclude(trace, states, pending, processes)
+    return verdict, words.format_verdict(trace, states, verdict)
 
 
-def call(made: Synthetic, rank: int, operation: str, **more: Any) -> None:
+def call(synthetic: Synthetic, rank: int, operation: str, **more: Any) -> None:
     """Add the next call on the world to one rank, open by default."""
     sequence = more.pop("sequence", 3)
     communicator = more.pop("communicator", "world")
     ends = more.pop("ends", 0)
-    made.add(rank, made.add_shape(rank, operation, communicator, **more), sequence, 9_000, ends)
+    synthetic.add(
+        rank, synthetic.add_shape(rank, operation, communicator, **more), sequence, 9_000, ends
+    )
 
 
 def places(verdict: Verdict, folder: Path) -> list[int]:

@@ -37,18 +37,18 @@ class Planted:
     def write(self, folder: Path) -> Path:
         """Write the trace."""
         count, ranks = self.late.shape
-        made = Synthetic(ranks, nodes=self.nodes or None, offsets=(0,) * 8, drifts=(0.0,) * 8)
+        synthetic = Synthetic(ranks, nodes=self.nodes or None, offsets=(0,) * 8, drifts=(0.0,) * 8)
         start = (np.arange(count)[:, None] + 1) * STEP
         arrivals = np.rint(start + self.late * MS).astype(np.int64)
         exits = np.repeat(arrivals.max(1, keepdims=True) + 50_000, ranks, 1)
-        made.ended_ns = (count + 2) * STEP
+        synthetic.ended_ns = (count + 2) * STEP
         for leader in range(1, len(set(self.nodes))):
-            for at in (2_000, made.ended_ns):
-                made.add_clock(self.nodes.index(leader), 0, at, error=500)
+            for at in (2_000, synthetic.ended_ns):
+                synthetic.add_clock(self.nodes.index(leader), 0, at, error=500)
         more: dict[str, Any] = {"root": 0} if self.operation in ("bcast", "reduce") else {}
         more["algorithm"] = self.algorithm
-        made.add_collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
-        return made.write(folder)
+        synthetic.add_collective(self.operation, arrivals, exits, site="md.py:93:exchange", **more)
+        return synthetic.write(folder)
 
 
 def planted() -> Iterator[Planted]:

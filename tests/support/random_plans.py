@@ -21,25 +21,27 @@ def random_plan(random_: random.Random, library: str, largest: int) -> list[Entr
 
 
 def _entry(random_: random.Random, library: str, largest: int) -> Entry:
-    operation = random_.choice(sorted({one.operation for one in find_algorithms(library)}))
+    operation = random_.choice(
+        sorted({algorithm.operation for algorithm in find_algorithms(library)})
+    )
     names = [
         a.name for a in load_catalogue() if a.operation == operation and not a.intercommunicator
     ]
     names += [
-        f"native:{one.name}"
-        for one in find_algorithms(library, operation)
-        if one.name.isidentifier()
+        f"native:{algorithm.name}"
+        for algorithm in find_algorithms(library, operation)
+        if algorithm.name.isidentifier()
     ]
-    made: Entry = {"operation": operation, "algorithm": random_.choice([*names, "native"])}
-    if made["algorithm"] == "chain":
-        made["parameters"] = {"block_size": 1 << random_.randint(9, 14)}
+    entry: Entry = {"operation": operation, "algorithm": random_.choice([*names, "native"])}
+    if entry["algorithm"] == "chain":
+        entry["parameters"] = {"block_size": 1 << random_.randint(9, 14)}
     first, last = sorted(random_.randint(1, largest) for _ in range(2))
-    made |= random_.choice([{}, {"size": first}, {"size": {"from": first, "to": last}}])
+    entry |= random_.choice([{}, {"size": first}, {"size": {"from": first, "to": last}}])
     if OPERATIONS[operation].sized:
         least, most = sorted(random_.choice([0, 1, 8, 100, 1 << 10, 5000, 1 << 16]) for _ in "12")
         ends = {"from": least, "to": most + 7}
-        made |= random_.choice([{}, {"bytes": ends}, {"bytes": {"from": least}}])
-    return made
+        entry |= random_.choice([{}, {"bytes": ends}, {"bytes": {"from": least}}])
+    return entry
 
 
 def rules_of(entries: Sequence[Entry]) -> list[Rule]:

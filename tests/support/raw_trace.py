@@ -112,22 +112,22 @@ def _records(path: Path, lines: list[dict[str, Any]]) -> list[Record]:
         if h["magic"] == MAGIC and not (h["window"] and key in chunks and not chunks[key][0]):
             chunks[key] = int(h["window"]), at
     count = (chunk_bytes - header_bytes) // record.itemsize
-    found = []
+    records = []
     for (rank, _, _), (_, at) in sorted(chunks.items()):
         rows = np.frombuffer(data, record, count, at + header_bytes)
-        found += _resolve(rows, rank, head["kinds"], lines)
-    return found
+        records += _resolve(rows, rank, head["kinds"], lines)
+    return records
 
 
 def _resolve(
     rows: np.ndarray[Any, Any], rank: int, kinds: list[str], lines: list[dict[str, Any]]
 ) -> list[Record]:
-    own = [line for line in lines if line["rank"] == rank]
-    shapes = {line["shape"]: line for line in own if "shape" in line}
-    sites = {line["site"]: line for line in own if "frames" in line}
-    communicators = {line["communicator"]: line for line in own if "identity" in line}
+    rank_lines = [line for line in lines if line["rank"] == rank]
+    shapes = {line["shape"]: line for line in rank_lines if "shape" in line}
+    sites = {line["site"]: line for line in rank_lines if "frames" in line}
+    communicators = {line["communicator"]: line for line in rank_lines if "identity" in line}
     replaced: dict[str, int] = {}
-    found = []
+    resolved = []
     for row in rows:
         kind = kinds[int(row["kind"])]
         if kind == "extension" and int(row["sequence"]) in REPLACED:
@@ -138,7 +138,7 @@ def _resolve(
         values: dict[str, Any] = {name: shape[name] for name in ("root", "sent", "received")}
         values |= {"outside_ns": int(row["outside_ns"]), "start": 0} | replaced
         replaced = {}
-        found.append(
+        resolved.append(
             Record(
                 rank=rank,
                 thread=int(row["thread"]),
@@ -155,7 +155,7 @@ def _resolve(
                 **values,
             )
         )
-    return found
+    return resolved
 
 
 def native_line(program: Path) -> Callable[[Record], int]:

@@ -40,11 +40,11 @@ def switched(
 
 def algorithms_run(trace: mpiprof.Trace, line: int = 0) -> list[str]:
     """Return the algorithms of the instances at a source line, or of all instances, in order."""
-    found = table_rows(trace.instances)
-    found = found.sort_values(["communicator", "sequence"], kind="stable")
+    rows = table_rows(trace.instances)
+    rows = rows.sort_values(["communicator", "sequence"], kind="stable")
     place = f":{line} " if line else ""
-    at = found["sites"].astype(str).str.contains(place, regex=False)
-    return [unnamed(str(name)) for name in found.loc[at, "algorithm"]]
+    at = rows["sites"].astype(str).str.contains(place, regex=False)
+    return [unnamed(str(name)) for name in rows.loc[at, "algorithm"]]
 
 
 def unnamed(algorithm: str) -> str:

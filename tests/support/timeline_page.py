@@ -12,8 +12,8 @@ from support.dashboard_server import Browser
 def _painted(name: str) -> int:
     """Return a constant of the painting script."""
     script = (ROOT / "dashboard" / "assets" / "timeline-paint.mjs").read_text()
-    (found,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
-    return int(found)
+    (matches,) = re.findall(rf"^export const .*\b{name} = (\d+)", script, re.MULTILINE)
+    return int(matches)
 
 
 GUTTER, AXIS = _painted("GUTTER"), _painted("AXIS")

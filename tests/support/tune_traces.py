@@ -19,9 +19,9 @@ HOP = ALPHA + MILLION * BETA
 
 def arrivals(instances: int, late: int = 3, late_ns: int = LATE_NS) -> NDArray[np.int64]:
     """Return arrivals of instances x ranks, with one rank late."""
-    found = np.repeat(np.arange(1, instances + 1)[:, None] * GAP_NS, RANKS, axis=1)
-    found[:, late] += late_ns
-    return found
+    arrivals_ns = np.repeat(np.arange(1, instances + 1)[:, None] * GAP_NS, RANKS, axis=1)
+    arrivals_ns[:, late] += late_ns
+    return arrivals_ns
 
 
 def one_sender(folder: Path, site: str = "app.py:12:step", instances: int = 20) -> Path:
@@ -31,13 +31,15 @@ def one_sender(folder: Path, site: str = "app.py:12:step", instances: int = 20) 
     it after p - 1. allreduce of 8 bytes: lg p (alpha + 8 beta + 8 gamma) after the last arrival,
     which no algorithm beats.
     """
-    made = Synthetic(RANKS)
+    synthetic = Synthetic(RANKS)
     came = arrivals(instances)
     hops = np.minimum(np.arange(RANKS) + 1, RANKS - 1)
-    left = came.min(1, keepdims=True) + (hops * int(HOP))[None, :]
+    exits = came.min(1, keepdims=True) + (hops * int(HOP))[None, :]
     counts = {rank: MILLION if rank == 0 else 0 for rank in range(RANKS)}
-    made.add_collective("allgatherv", came, left, sent=counts, received=MILLION, site=site)
+    synthetic.add_collective("allgatherv", came, exits, sent=counts, received=MILLION, site=site)
     came = came + GAP_NS // 2
-    left = came.max(1, keepdims=True) + round(3 * (ALPHA + 8 * BETA + 8 * GAMMA))
-    made.add_collective("allreduce", came, np.repeat(left, RANKS, axis=1), site="app.py:13:step")
-    return made.write(folder)
+    exits = came.max(1, keepdims=True) + round(3 * (ALPHA + 8 * BETA + 8 * GAMMA))
+    synthetic.add_collective(
+        "allreduce", came, np.repeat(exits, RANKS, axis=1), site="app.py:13:step"
+    )
+    return synthetic.write(folder)

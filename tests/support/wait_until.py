@@ -32,9 +32,9 @@ def wait_until(
     while True:
         # Before the condition is checked for the last time.
         ended = job is not None and job.poll() is not None
-        found = condition()
-        if found:
-            return found
+        value = condition()
+        if value:
+            return value
         if ended:
             assert job is not None
             pytest.fail(f"the job ended with {job.returncode} before {what}")

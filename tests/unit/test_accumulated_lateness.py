@@ -24,15 +24,15 @@ def unwaited(folder: Path, longer: Float, rounds: int = 1) -> Trace:
     0 is the root, and comes last.
     """
     ranks = longer.shape[1]
-    made, now = Synthetic(ranks), np.full(ranks, 10 * MS)
+    synthetic, now = Synthetic(ranks), np.full(ranks, 10 * MS)
     for _ in range(rounds):
         came = now + np.cumsum(np.rint((1 + longer) * MS).astype(np.int64) + 10_000, 0)
-        made.add_collective("reduce", came, came + 10_000, root=0, site="md.py:6:loop")
+        synthetic.add_collective("reduce", came, came + 10_000, root=0, site="md.py:6:loop")
         last = came[-1] + 20_000
         now = np.full(ranks, last.max() + 50_000)
-        made.add_collective("barrier", last, now, site="md.py:9:end")
-    made.ended_ns = int(now.max()) + MS
-    return mpiprof.open(made.write(folder / "t"))
+        synthetic.add_collective("barrier", last, now, site="md.py:9:end")
+    synthetic.ended_ns = int(now.max()) + MS
+    return mpiprof.open(synthetic.write(folder / "t"))
 
 
 def test_lateness_that_is_collected_is_no_accident(tmp_path: Path) -> None:
@@ -105,22 +105,22 @@ def test_lateness_of_each_round_is_reported_for_each_round(tmp_path: Path) -> No
 
 def test_who_waits_shortly_each_time_is_not_to_blame(tmp_path: Path) -> None:
     """In pairs, rank 0 waits 3 ms for rank 1 in each of 100 calls, and comes last at the end."""
-    made, random, now = Synthetic(4), np.random.default_rng(6), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(6), np.full(4, 10 * MS)
     for first in (0, 2):
-        made.add_communicator(f"pair{first}", [first, first + 1])
+        synthetic.add_communicator(f"pair{first}", [first, first + 1])
     for _ in range(100):
         came = now + MS + random.integers(0, 20_000, 4)
         came[1] += 3 * MS
         for first in (0, 2):
             mine = came[first : first + 2]
             now[first : first + 2] = mine.max() + 10_000
-            made.add_collective(
+            synthetic.add_collective(
                 "allreduce", mine, now[first : first + 2], f"pair{first}", site="md.py:6:pair"
             )
     came = now + np.array([9_000, 5_000, 3_000, 1_000])
-    made.add_collective("barrier", came, np.full(4, came.max() + 10_000), site="md.py:9:end")
-    made.ended_ns = int(came.max()) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.add_collective("barrier", came, np.full(4, came.max() + 10_000), site="md.py:9:end")
+    synthetic.ended_ns = int(came.max()) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     barrier = trace.callsites["operation"].tolist().index("barrier")
     (one,) = trace.conclusions(barrier)
     assert (one.cause, one.ranks, one.evidence["origin_rank"]) == ("rank", (1,), 1)

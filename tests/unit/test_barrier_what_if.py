@@ -18,15 +18,15 @@ def test_what_a_barrier_costs_is_the_second_waiting(tmp_path: Path) -> None:
     trace = steps(tmp_path)
     (row,) = trace.causes(2).followers.to_dict("records")
     assert (row["callsite"], row["share"]) == (3, 1)
-    found = next(one for one in trace.findings() if one.cause == "barrier")
-    assert found.callsites == (2, 3)
+    finding = next(one for one in trace.findings() if one.cause == "barrier")
+    assert finding.callsites == (2, 3)
     # By hand: without the barrier, the ranks would reach the alltoall when both stretches of work
     # and the barrier's own time are over.
     barriers, left = trace.matrix(2)
     arrivals, _ = trace.matrix(3)
     own = left - barriers.max(1, keepdims=True)
     without = (barriers + own + arrivals - left).max(1)
-    assert found.cost_ns == 6 * (arrivals.max(1) - without).sum()
+    assert finding.cost_ns == 6 * (arrivals.max(1) - without).sum()
 
 
 def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
@@ -35,19 +35,21 @@ def loop_of_barriers(tmp_path: Path, late: Float, alone: int = 0) -> Any:
     late: lateness after the previous broadcast. alone: number of barriers that rank 3 calls alone
     at the same call site at the end.
     """
-    made, now = Synthetic(4), np.full(4, 10 * MS)
+    synthetic, now = Synthetic(4), np.full(4, 10 * MS)
     for row in late:
         came = now + row.astype(np.int64)
-        made.add_collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        synthetic.add_collective(
+            "barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync"
+        )
         now = np.full(4, came.max() + 2000)
-        made.add_collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
+        synthetic.add_collective("bcast", now - 500, now, root=0, site="md.py:11:spread")
     if alone:
         came = now[:1] + 1000 * np.arange(1, alone + 1)[:, None]
-        made.add_communicator("alone", [3])
-        made.add_collective("barrier", came, came + 500, "alone", site="md.py:10:sync")
+        synthetic.add_communicator("alone", [3])
+        synthetic.add_collective("barrier", came, came + 500, "alone", site="md.py:10:sync")
         now = came[-1]
-    made.ended_ns = int(now.max()) + MS
-    return mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = int(now.max()) + MS
+    return mpiprof.open(synthetic.write(tmp_path / "t"))
 
 
 def test_no_barrier_is_blamed_where_the_same_rank_is_late_again(tmp_path: Path) -> None:
@@ -69,9 +71,9 @@ def test_a_barrier_costs_the_sum_of_moving_lateness(tmp_path: Path) -> None:
     for i in range(100):
         late[i, 1 + i % 3] += 3 * MS
     trace = loop_of_barriers(tmp_path, late)
-    found = trace.causes(0)
+    causes = trace.causes(0)
     with_it, without = late.max(1).sum(), late.sum(0).max()
-    assert found.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
+    assert causes.saved_ns == pytest.approx(4 * (with_it - without), rel=0.1)
 
 
 def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
@@ -79,9 +81,9 @@ def test_barriers_of_one_rank_save_nothing(tmp_path: Path) -> None:
     late = np.full((100, 4), 0.1 * MS)
     for i in range(100):
         late[i, 1 + i % 3] += 3 * MS
-    known = loop_of_barriers(tmp_path / "without", late).causes(0).saved_ns
-    found = loop_of_barriers(tmp_path / "with", late, alone=900).causes(0).saved_ns
-    assert found == known > 0
+    expected = loop_of_barriers(tmp_path / "without", late).causes(0).saved_ns
+    saved_ns = loop_of_barriers(tmp_path / "with", late, alone=900).causes(0).saved_ns
+    assert saved_ns == expected > 0
 
 
 def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> None:
@@ -89,37 +91,39 @@ def test_barriers_that_cannot_be_replayed_promise_nothing(tmp_path: Path) -> Non
 
     The gain of the first 10, with alternating lateness as above, is at most a tenth of all waits.
     """
-    made, now = Synthetic(4), 10 * MS
-    made.add_communicator("other", [0, 1, 2, 3])
+    synthetic, now = Synthetic(4), 10 * MS
+    synthetic.add_communicator("other", [0, 1, 2, 3])
     for i in range(100):
         came = now + np.full(4, MS // 10)
         came[1 + i % 3] += 3 * MS
-        made.add_collective("barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync")
+        synthetic.add_collective(
+            "barrier", came, np.full(4, came.max() + 1000), site="md.py:10:sync"
+        )
         now = int(came.max()) + 2000
         where = "world" if i < 10 else "other"
-        made.add_collective(
+        synthetic.add_collective(
             "bcast", np.full(4, now - 500), np.full(4, now), where, root=0, site="md.py:11:spread"
         )
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     waited = trace.callsites["total_wait_ns"][0]
     assert 0 <= trace.causes(0).saved_ns <= 0.1 * waited * 1.1
 
 
 def test_a_barrier_is_judged_by_all_that_follows_it(tmp_path: Path) -> None:
     """The following call may be the program's first: 20 broadcasts with a barrier, then the end."""
-    made, random = Synthetic(4), np.random.default_rng(8)
+    synthetic, random = Synthetic(4), np.random.default_rng(8)
     now = 10 * MS
     for number in range(21):
         for name in ("bcast", "barrier") if number < 20 else ("finalize",):
             came = now + random.integers(0, 3 * MS, (1, 4))
             now = int(came.max()) + 50_000
             more: dict[str, Any] = {"root": 0} if name == "bcast" else {}
-            made.add_collective(
+            synthetic.add_collective(
                 name, came, np.full((1, 4), now), site=f"md.py:{len(name)}:f", **more
             )
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     rows = trace.causes(1).followers.set_index("callsite")["share"].to_dict()
     assert rows == {0: 19 / 20, 2: 1 / 20}
     waited = trace.callsites["total_wait_ns"]

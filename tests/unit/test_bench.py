@@ -109,10 +109,10 @@ def test_intervals_are_over_patterns() -> None:
     laps = (call[:, None] + pattern).reshape(-1)
     assert impact.by_pattern(laps).tolist() == pattern.tolist()
     assert impact.by_pattern(laps[:5]).tolist() == laps[:5].tolist()
-    made = [c for c in impact.make_cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"][
-        :1
-    ]
-    (row,) = impact.make_report([result(made[0], *laps)], Setup(16, Options(), laps=3200)).rows
+    cases = [
+        c for c in impact.make_cases(SETUP) if c.labels["MAX_IF"] == 9 and c.choice == "bruck"
+    ][:1]
+    (row,) = impact.make_report([result(cases[0], *laps)], Setup(16, Options(), laps=3200)).rows
     mean, half = study.mean_interval(pattern)
     assert (row["mean ms"], row["± ms"]) == pytest.approx((mean, half))
 
@@ -311,9 +311,9 @@ def test_a_simulation_of_rings_is_announced_with_the_time_of_the_fast_path(
     )
     monkeypatch.setattr(simulated_cases, "_simulation_cost", lambda *_: pytest.fail("the long way"))
     setup = Setup(65536, Options(), simulated=True)
-    made = [allgatherv.make_case("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
+    cases = [allgatherv.make_case("regular", 1 << 16, 65536, "linear_ring", "world")] * 10
     rounds = 10 * 65535 * (65536 + ring_fast_path.ROUND_WORK)
-    assert simulated_cases.estimate_seconds(made, setup) == pytest.approx(rounds * 1.5e-9)
+    assert simulated_cases.estimate_seconds(cases, setup) == pytest.approx(rounds * 1.5e-9)
 
 
 @SLOW_WITH_MPICH

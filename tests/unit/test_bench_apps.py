@@ -96,9 +96,9 @@ def simulated_ranks(started: list[list[str]]) -> apps.Start:
         table = MACHINE | {"within": LINK | {"spread": [9.0, 9.0, 9.0]}}
         if "--machine" in words:
             table = json.loads(Path(words[words.index("--machine") + 1]).read_text())
-        made = Synthetic(2, machine=table)
-        made.add_collective("alltoall", [[1000, 401_000]], [[500_000, 500_000]], sent=180_000)
-        made.write(output)
+        synthetic = Synthetic(2, machine=table)
+        synthetic.add_collective("alltoall", [[1000, 401_000]], [[500_000, 500_000]], sent=180_000)
+        synthetic.write(output)
         return 0
 
     return start

@@ -71,10 +71,10 @@ def test_runs_that_alternate_with_auto_are_compared_in_pairs() -> None:
 
 
 def test_choices_before_a_change_do_not_count_after_it() -> None:
-    found = a_contest(81)
-    assert found.selection.chosen_instances(300) == slice(40, 300)
+    contest = a_contest(81)
+    assert contest.selection.chosen_instances(300) == slice(40, 300)
     # The arrivals of `looped` change after half of the instances.
-    assert found.held == slice(150, 300)
+    assert contest.held == slice(150, 300)
 
 
 def test_the_line_of_a_robust_setting() -> None:

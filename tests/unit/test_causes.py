@@ -27,31 +27,31 @@ NODES = [0, 0, 0, 0, 1, 1, 1, 1]
 
 def two_nodes() -> Synthetic:
     """Return a trace of 8 ranks on two nodes whose clocks were compared to within 1 µs."""
-    made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
-    made.ended_ns = 1000 * STEP
-    for at in (2_000, made.ended_ns):
-        made.add_clock(4, 0, at, error=500)
-    return made
+    synthetic = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    synthetic.ended_ns = 1000 * STEP
+    for at in (2_000, synthetic.ended_ns):
+        synthetic.add_clock(4, 0, at, error=500)
+    return synthetic
 
 
-def shares(found: Causes) -> tuple[float, float, float]:
-    return found.by_rank.value, found.by_node.value, found.random.value
+def shares(causes: Causes) -> tuple[float, float, float]:
+    return causes.by_rank.value, causes.by_node.value, causes.random.value
 
 
 def test_a_late_rank(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1)
     late[:, 5] += 3
     trace = one_site(tmp_path, Synthetic(8), late)
-    found = trace.causes(0)
+    causes = trace.causes(0)
     systematic = 9 * 7 / 8 / (9 * 7 / 8 + 7 * 0.01)  # of the variance within instances
-    assert found.by_rank.value == pytest.approx(systematic, abs=0.002)
-    assert found.by_rank.low < systematic < found.by_rank.high
-    assert found.by_node.value == 0 and sum(shares(found)) == pytest.approx(1)
-    first = found.ranks.iloc[0]
+    assert causes.by_rank.value == pytest.approx(systematic, abs=0.002)
+    assert causes.by_rank.low < systematic < causes.by_rank.high
+    assert causes.by_node.value == 0 and sum(shares(causes)) == pytest.approx(1)
+    first = causes.ranks.iloc[0]
     assert (first["rank"], first["late_share"], first["last_share"]) == (5, 1, 1)
     assert abs(first["late_ns"] - 3 * MS) < 2 * first["error_ns"]
-    assert found.outside.value == pytest.approx(1, abs=0.01)  # all exits are equal
-    assert found.chain.iloc[0][["rank", "callsite", "after", "how"]].tolist() == [
+    assert causes.outside.value == pytest.approx(1, abs=0.01)  # all exits are equal
+    assert causes.chain.iloc[0][["rank", "callsite", "after", "how"]].tolist() == [
         5, 0, 0, "outside",
     ]  # fmt: skip
     (one,) = trace.findings()
@@ -73,11 +73,11 @@ def test_a_late_rank(tmp_path: Path) -> None:
 def test_a_slow_node(tmp_path: Path) -> None:
     late = noise(200, 8, 0.1) + 2.0 * np.array(NODES)
     trace = one_site(tmp_path, two_nodes(), late)
-    found = trace.causes(0)
+    causes = trace.causes(0)
     systematic = 8 * 1 / (8 * 1 + 7 * 0.01)
-    assert found.by_node.value == pytest.approx(systematic, abs=0.002)
-    assert found.by_rank.value < 0.002
-    assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
+    assert causes.by_node.value == pytest.approx(systematic, abs=0.002)
+    assert causes.by_rank.value < 0.002
+    assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.02)
     (one,) = trace.findings()
     assert (one.cause, one.node, one.ranks) == ("node", "node-1", (4, 5, 6, 7))
     assert one.evidence["late_ns"] == pytest.approx(2 * MS, rel=0.02)
@@ -109,8 +109,8 @@ def test_nodes_differ_as_fishers_test_has_it() -> None:
 
 def test_noise_alone(tmp_path: Path) -> None:
     trace = one_site(tmp_path, two_nodes(), noise(400, 8, 0.5))
-    found = trace.causes(0)
-    assert found.random.value > 0.98 and found.by_rank.low == 0
+    causes = trace.causes(0)
+    assert causes.random.value > 0.98 and causes.by_rank.low == 0
     (one,) = trace.findings()
     assert (one.cause, one.ranks) == ("noise", ()) and one.cost_ns == trace.callsites[
         "total_wait_ns"
@@ -123,14 +123,14 @@ def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
     late = noise(300, 8, 0.5) + 2.0 * np.array(NODES)
     late[:, 1] += 4
     trace = one_site(tmp_path, two_nodes(), late)
-    found = trace.causes(0)
+    causes = trace.causes(0)
     planted = 2.0 * np.array(NODES) + 4.0 * (np.arange(8) == 1)
     planted -= planted.mean()
     by_node = np.array([-1.0] * 4 + [1.0] * 4)
     whole = (planted**2).sum() + 7 * 0.25
     expected = ((planted - by_node) @ planted / whole, by_node @ planted / whole, 7 * 0.25 / whole)
-    assert shares(found) == pytest.approx(expected, abs=0.03)
-    assert found.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
+    assert shares(causes) == pytest.approx(expected, abs=0.03)
+    assert causes.nodes.iloc[0]["late_ns"] == pytest.approx(2 * MS, rel=0.1)
     first, second, third = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
     assert first.evidence["late_ns"] == pytest.approx(4 * MS, rel=0.05)
@@ -140,13 +140,13 @@ def test_causes_that_are_mixed_come_apart(tmp_path: Path) -> None:
 
 
 def test_a_bound_wider_than_the_differences_decides_nothing(tmp_path: Path) -> None:
-    made = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
-    made.add_clock(4, 0, 2_000, error=5 * MS)
-    made.add_clock(4, 0, 200 * STEP, error=5 * MS)
+    synthetic = Synthetic(8, nodes=NODES, offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    synthetic.add_clock(4, 0, 2_000, error=5 * MS)
+    synthetic.add_clock(4, 0, 200 * STEP, error=5 * MS)
     late = noise(100, 8, 0.01)
     late[:, 5] += 0.5
     # Only a bcast, because synchronising operations would bound the clocks.
-    trace = one_site(tmp_path, made, np.roll(late, -5, 1), "bcast")
+    trace = one_site(tmp_path, synthetic, np.roll(late, -5, 1), "bcast")
     assert trace.clock_error_ns > 0.5 * MS
     assert [one.cause for one in trace.findings()] in ([], ["clock"])
     assert trace.causes(0).chain.empty
@@ -159,13 +159,13 @@ def test_inherited_lateness_is_followed_to_where_it_began(tmp_path: Path) -> Non
     trace = steps(tmp_path)
     names = trace.callsites["operation"].tolist()
     assert names == ["bcast", "allreduce", "barrier", "alltoall"]
-    found = trace.causes(1)
-    assert found.inherited.value == pytest.approx(1, abs=0.01)
-    assert found.exit_ns.value == pytest.approx(3 * MS, rel=0.02)
-    assert found.between_ns.value == pytest.approx(0.036 * MS, rel=0.2)
-    assert found.arrival_ns.value == pytest.approx(3 * MS, rel=0.02)
-    assert found.before["callsite"].tolist() == [0]
-    began = found.chain.iloc[0]
+    causes = trace.causes(1)
+    assert causes.inherited.value == pytest.approx(1, abs=0.01)
+    assert causes.exit_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert causes.between_ns.value == pytest.approx(0.036 * MS, rel=0.2)
+    assert causes.arrival_ns.value == pytest.approx(3 * MS, rel=0.02)
+    assert causes.before["callsite"].tolist() == [0]
+    began = causes.chain.iloc[0]
     assert began[["rank", "callsite", "after", "how"]].tolist() == [5, 0, 3, "outside"]
     assert began["path"] == ((0, 5), (1, 5)) and began["hops"] == 1
     assert began["share"] > 0.95
@@ -189,8 +189,8 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     An arrival is -k times the exit before it, plus work with the variance of exits. So k of k + k^2
     + 1 of the arrivals' spread is compensated, and none of it was inherited.
     """
-    made = Synthetic(8)
-    made.ended_ns = 1000 * STEP
+    synthetic = Synthetic(8)
+    synthetic.ended_ns = 1000 * STEP
     at = np.arange(400)[:, None] * STEP
     late, work = (noise(400, 8, 0.5, seed) - 5 for seed in (1, 2))
     exits, arrivals = late, work - compensated * late
@@ -200,17 +200,17 @@ def test_shares_of_the_spread_are_shares(tmp_path: Path, compensated: float) -> 
     )
     for i in range(len(at)):
         begun, ended = np.full(8, at[i] + 1000), np.full(8, come[i].max() + 1000)
-        made.add_collective("reduce", begun, left[i], site="a.py:1:work", root=0)
-        made.add_collective("allreduce", come[i], ended, site="a.py:2:step")
-    found = mpiprof.open(made.write(tmp_path / "t")).causes(1)
-    parts = [found.inherited, found.outside, found.point_to_point]
+        synthetic.add_collective("reduce", begun, left[i], site="a.py:1:work", root=0)
+        synthetic.add_collective("allreduce", come[i], ended, site="a.py:2:step")
+    trace = mpiprof.open(synthetic.write(tmp_path / "t")).causes(1)
+    parts = [trace.inherited, trace.outside, trace.point_to_point]
     assert sum(part.value for part in parts) == pytest.approx(1)
-    for part in (*parts, found.compensated, found.by_rank, found.by_node, found.random):
+    for part in (*parts, trace.compensated, trace.by_rank, trace.by_node, trace.random):
         assert 0 <= part.low <= part.value <= part.high <= 1
     k = compensated
-    assert found.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
-    assert found.inherited.value == pytest.approx(0, abs=0.05)
-    text = " ".join(phrases.cause_sentences(found))
+    assert trace.compensated.value == pytest.approx(k / (k + k * k + 1), abs=0.05)
+    assert trace.inherited.value == pytest.approx(0, abs=0.05)
+    text = " ".join(phrases.cause_sentences(trace))
     percents = [int(number) for number in re.findall(r"-?\d+(?= %| to|\))", text)]
     assert len(percents) >= 5 and all(0 <= number <= 100 for number in percents)
     assert ("Ranks make up for" in text) == (k > 0)
@@ -221,17 +221,17 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
 
     In every 5th instance it sleeps after it.
     """
-    made, count = Synthetic(2), 300
-    made.ended_ns = count * STEP
+    synthetic, count = Synthetic(2), 300
+    synthetic.ended_ns = count * STEP
     for i in range(count):
         begin = np.full((1, 2), i * STEP)
-        made.add_collective(
+        synthetic.add_collective(
             "barrier", begin, begin + np.array([MS, MS + 1000]), site="app.py:1:main"
         )
         arrival = begin + 5 * MS + np.array([0, 1000 + 10 * MS * (i % 5 == 2)])
         leave = np.full((1, 2), arrival.max() + 50_000)
-        made.add_collective("allreduce", arrival, leave, site="app.py:2:main")
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+        synthetic.add_collective("allreduce", arrival, leave, site="app.py:2:main")
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     assert (one.cause, one.ranks, one.period) == ("periodic", (1,), 5)
     assert one.evidence["origin_how"] == "outside"
@@ -240,23 +240,25 @@ def test_the_origin_is_determined_from_late_ranks(tmp_path: Path) -> None:
 
 
 def test_time_in_messages_is_separate(tmp_path: Path) -> None:
-    found = steps(tmp_path, outside_ns=3 * MS).causes(0)
-    assert found.point_to_point.value == pytest.approx(1, abs=0.05)
-    assert found.chain.iloc[0]["how"] == "point_to_point"
-    assert found.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
+    causes = steps(tmp_path, outside_ns=3 * MS).causes(0)
+    assert causes.point_to_point.value == pytest.approx(1, abs=0.05)
+    assert causes.chain.iloc[0]["how"] == "point_to_point"
+    assert causes.ranks.iloc[0]["point_to_point_ns"] == 3 * MS
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_who_waits_for_a_message_has_no_more_to_do(waits: bool, tmp_path: Path) -> None:
     """Rank 1 works 3 ms longer; ranks 2 and 3 wait for its message, or work as long."""
-    made, random = Synthetic(4), np.random.default_rng(7)
+    synthetic, random = Synthetic(4), np.random.default_rng(7)
     for i in range(40):
         came = 10 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([0, 3, 3, 3]) * MS
         for rank in (2, 3) if waits else ():
-            messages(made, rank, 3 * MS)
-        made.add_collective("allreduce", came, np.full(4, came.max() + 50_000), site="md.py:9:step")
-    made.ended_ns = 420 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+            messages(synthetic, rank, 3 * MS)
+        synthetic.add_collective(
+            "allreduce", came, np.full(4, came.max() + 50_000), site="md.py:9:step"
+        )
+    synthetic.ended_ns = 420 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     one = trace.findings()[0]
     printed = sentences.finding_text(trace, one)
     assert (one.cause, one.ranks) == ("early", (0,))
@@ -277,50 +279,50 @@ def test_what_a_late_rank_does_is_named(tmp_path: Path, at_the_call: int, printe
     Samples at the line of the call were taken when Python's lock was released there. Their location
     is unknown. If they are as many as the others, the finding names no function.
     """
-    made, random = Synthetic(4), np.random.default_rng(9)
+    synthetic, random = Synthetic(4), np.random.default_rng(9)
     came = np.arange(40)[:, None] * 10 * MS + random.integers(0, MS // 10, (40, 4)) + 10 * MS
     came[:, 2] += 3 * MS
     left = np.repeat(came.max(1, keepdims=True) + 50_000, 4, 1)
-    made.add_collective("allreduce", came, left, site="md.py:93:step")
-    entered = made.add_site(2, "md.py:93:step")
+    synthetic.add_collective("allreduce", came, left, site="md.py:93:step")
+    entered = synthetic.add_site(2, "md.py:93:step")
     places = {"work.py:8:solve": 2, "work.py:9:solve": 4, "work.py:20:load": 2}
     for place, samples in (places | {"md.py:93:step": at_the_call}).items():
         where = {
-            "site": made.add_site(2, place),
+            "site": synthetic.add_site(2, place),
             "after": entered,
             "before": entered,
             "samples": samples,
             "ns": samples * 10 * MS,
         }
-        made.lines[2].append({"rank": 2, "where": where})
-    made.ended_ns = 500 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+        synthetic.lines[2].append({"rank": 2, "where": where})
+    synthetic.ended_ns = 500 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     text = sentences.finding_text(trace, trace.findings()[0])
     assert text.endswith(printed)
 
 
 def test_waiting_in_a_smaller_group_is_attributed_to_the_awaited_rank(tmp_path: Path) -> None:
-    made, random = Synthetic(4), np.random.default_rng(5)
-    made.add_communicator("left", [0, 1])
-    made.add_communicator("right", [2, 3])
+    synthetic, random = Synthetic(4), np.random.default_rng(5)
+    synthetic.add_communicator("left", [0, 1])
+    synthetic.add_communicator("right", [2, 3])
     now = 10 * MS
     for _ in range(50):
         a = now + MS + random.integers(0, 10_000, 4)
         a[2] += 4 * MS
         out = np.repeat([a[:2].max(), a[2:].max()], 2) + 10_000
-        made.add_collective("allreduce", a[:2], out[:2], "left", site="g.py:5:group")
-        made.add_collective("allreduce", a[2:], out[2:], "right", site="g.py:5:group")
+        synthetic.add_collective("allreduce", a[:2], out[:2], "left", site="g.py:5:group")
+        synthetic.add_collective("allreduce", a[2:], out[2:], "right", site="g.py:5:group")
         b = out + MS + random.integers(0, 10_000, 4)
         b[3] += 20_000
-        made.add_collective("allreduce", b, np.full(4, b.max() + 10_000), site="g.py:9:all")
+        synthetic.add_collective("allreduce", b, np.full(4, b.max() + 10_000), site="g.py:9:all")
         now = int(b.max()) + 10_000
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "groups"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "groups"))
     lines = [sites[0]["line"] for sites in trace.callsites["sites"]]
     group, everybody = lines.index(5), lines.index(9)
-    found = trace.causes(everybody)
-    assert found.ranks.iloc[0]["rank"] == 3  # it comes last, but only because it waited for rank 2
-    began = found.chain.iloc[0]
+    causes = trace.causes(everybody)
+    assert causes.ranks.iloc[0]["rank"] == 3  # it comes last, but only because it waited for rank 2
+    began = causes.chain.iloc[0]
     assert began[["rank", "callsite", "how"]].tolist() == [2, group, "outside"]
     assert began["path"] == ((group, 2), (everybody, 3)) and began["share"] > 0.9
 
@@ -333,21 +335,23 @@ def test_few_instances_and_ranks(tmp_path: Path, count: int, ranks: int) -> None
     late = np.zeros((count, ranks))
     late[:, -1] = 3
     trace = one_site(tmp_path, Synthetic(ranks), late)
-    found = trace.causes(0)
-    assert found.complete_instances == count and len(trace.phases(0)) == 1
+    causes = trace.causes(0)
+    assert causes.complete_instances == count and len(trace.phases(0)) == 1
     expected = {1: ["outlier"], 2: ["rank"]}.get(count, [])
     assert [one.cause for one in trace.findings()] == expected
     for one in trace.findings():
         assert "nan" not in sentences.finding_text(trace, one)
-    assert "nan" not in " ".join(phrases.cause_sentences(found))
+    assert "nan" not in " ".join(phrases.cause_sentences(causes))
 
 
 def test_a_summary_has_no_causes(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+        synthetic.add(
+            rank, synthetic.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5
+        )
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     assert trace.hot == [] and trace.findings() == []
     with pytest.raises(mpiprof.errors.TraceError, match="summary"):
         trace.causes(0)
@@ -357,10 +361,10 @@ def test_gains_from_elsewhere_are_findings(tmp_path: Path) -> None:
     late = noise(50, 4, 0.1)
     trace = one_site(tmp_path, Synthetic(4), late)
     good = Gain(0, "ring:block_size=65536", 5e9, 1e8, "simulated")
-    found = find_findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
-    assert isinstance(found[0], Finding) and found[0].algorithm == "ring:block_size=65536"
-    assert [one.cause for one in found] == ["algorithm", "noise"]
-    text = sentences.finding_text(trace, found[0])
+    findings = find_findings(trace, [good, Gain(0, "pair", 1e6, 1e7, "simulated")])
+    assert isinstance(findings[0], Finding) and findings[0].algorithm == "ring:block_size=65536"
+    assert [one.cause for one in findings] == ["algorithm", "noise"]
+    text = sentences.finding_text(trace, findings[0])
     assert "5.00 s" in text and "run --switch md.py:93=ring:block_size=65536" in text
 
 

@@ -14,10 +14,10 @@ from mpiprof.diagnosis.changepoint import segment_columns
 
 def stepped(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
     """Return noise with up to three steps, far from zero."""
-    made = random.normal(size=(rows, columns)) + 1e3 * random.normal(size=columns)
+    series = random.normal(size=(rows, columns)) + 1e3 * random.normal(size=columns)
     for _ in range(random.integers(0, 4)):
-        made[random.integers(0, rows) :] += random.normal(size=columns)
-    return made
+        series[random.integers(0, rows) :] += random.normal(size=columns)
+    return series
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -27,8 +27,10 @@ def test_same_cuts_as_ruptures(seed: int) -> None:
     shortest = [2, 8][seed % 2]
     series = stepped(random, rows, columns)
     penalty = 3.0 * (columns + 1) * np.log(rows)
-    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series).predict(pen=penalty)
-    assert segment_columns(series, penalty, shortest).tolist() == found[:-1]
+    predicted = (
+        ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series).predict(pen=penalty)
+    )
+    assert segment_columns(series, penalty, shortest).tolist() == predicted[:-1]
 
 
 @pytest.mark.parametrize("seed", range(5))

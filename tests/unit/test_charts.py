@@ -51,9 +51,9 @@ def test_waiting_is_drawn_pale_in_the_colour_of_its_operation() -> None:
 
 def read(drawn: str) -> tuple[list[tuple[int, ...]], Array]:
     """Return the palette and pixels of the first picture in a drawing."""
-    found = re.search(r"data:image/png;base64,([^\"]+)", drawn)
-    assert found is not None
-    data, parts, at = base64.b64decode(found[1]), {}, 8
+    match = re.search(r"data:image/png;base64,([^\"]+)", drawn)
+    assert match is not None
+    data, parts, at = base64.b64decode(match[1]), {}, 8
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
         parts[data[at + 4 : at + 8]] = data[at + 8 : at + 8 + length]

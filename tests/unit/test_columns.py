@@ -33,16 +33,16 @@ SCRIPT = ROOT / "dashboard" / "assets" / "dashAgGridFunctions.js"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Write 4 ranks: rank 2 is late by 3 ms in 10 allreduces, and by 1 ms in 5 broadcasts."""
-    made = Synthetic(4)
-    made.ended_ns = 200 * MS
+    synthetic = Synthetic(4)
+    synthetic.ended_ns = 200 * MS
     begin = np.arange(1, 11)[:, None] * 10 * MS
     for operation, count, late, root in (("allreduce", 10, 3 * MS, None), ("bcast", 5, MS, 2)):
         arrivals = begin[:count] + np.array([0, 0, late, 0])
         exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, 4, 1)
         site = f"app.py:12:{operation}"
-        made.add_collective(operation, arrivals, exits, "world", 8, 8, root, site)
+        synthetic.add_collective(operation, arrivals, exits, "world", 8, 8, root, site)
         begin = begin + 5 * MS
-    return made.write(tmp_path / "trace")
+    return synthetic.write(tmp_path / "trace")
 
 
 @pytest.fixture
@@ -189,16 +189,16 @@ def test_data_have_the_columns_of_the_table_alone(
 def test_tables_for_people_have_the_columns_of_the_table_alone(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def in_order(found: list[str], view: str) -> bool:
+    def in_order(headings: list[str], view: str) -> bool:
         """Return whether headings are those of a view, in their order."""
         known = iter([c.heading for c in columns.COLUMNS if view in c.views])
-        return all(head in known for head in found)
+        return all(head in known for head in headings)
 
     assert in_order(heads(report(capsys, folder)), columns.TERMINAL)
     row = next(line for line in page(folder, ".md").splitlines() if line.startswith("| routine"))
     assert in_order(row.strip("| ").split(" | "), columns.TERMINAL)
-    found = re.findall(r"<th[^>]*>([^<]*)</th>", page(folder, ".html"))
-    assert len(found) > 6 and in_order(found, columns.PAGE)
+    matches = re.findall(r"<th[^>]*>([^<]*)</th>", page(folder, ".html"))
+    assert len(matches) > 6 and in_order(matches, columns.PAGE)
 
 
 def test_the_grid_has_the_columns_of_the_table_alone(folder: Path) -> None:

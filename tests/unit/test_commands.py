@@ -67,9 +67,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_wrong_use_is_one_line_and_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert found.err.startswith("mpiprof: ") and found.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("mpiprof: ") and output.err.count("\n") == 1
 
 
 def test_folder_without_a_trace_is_one_line_and_1(
@@ -77,17 +77,17 @@ def test_folder_without_a_trace_is_one_line_and_1(
 ) -> None:
     for verb in ("report", "status"):
         assert main([verb, str(tmp_path)]) == 1
-        found = capsys.readouterr()
-        assert found.out == "" and found.err.count("\n") == 1 and str(tmp_path) in found.err
+        output = capsys.readouterr()
+        assert output.out == "" and output.err.count("\n") == 1 and str(tmp_path) in output.err
 
 
 def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     for line in range(300):
-        made.add_collective(
+        synthetic.add_collective(
             "barrier", [[line, line]], [[line, line]], site=f"app.py:{line + 1}:main"
         )
-    folder = made.write(tmp_path / "t")
+    folder = synthetic.write(tmp_path / "t")
     words = [sys.executable, "-m", "mpiprof", "report", str(folder), "--json"]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()

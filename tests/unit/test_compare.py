@@ -29,21 +29,21 @@ def recorded(
     count: int = 100,
 ) -> Trace:
     """Return a trace of an allreduce with rank 2 late, and of a bcast that never changes."""
-    made, random = Synthetic(RANKS), np.random.default_rng(seed)
-    made.ended_ns = (count + 2) * 40 * MS
+    synthetic, random = Synthetic(RANKS), np.random.default_rng(seed)
+    synthetic.ended_ns = (count + 2) * 40 * MS
     at = (np.arange(count)[:, None] + 1) * 40 * MS + random.normal(5e5, 5e4, (count, RANKS))
     arrivals = np.rint(at + np.array([0, 0, late_ms * MS, 0])).astype(np.int64)
     exits = np.repeat(arrivals.max(1, keepdims=True) + 100_000, RANKS, 1)
-    made.add_collective("allreduce", arrivals, exits, site=f"app.py:{lines[0]}:step")
+    synthetic.add_collective("allreduce", arrivals, exits, site=f"app.py:{lines[0]}:step")
     at = (np.arange(count)[:, None] + 1) * 40 * MS + 20 * MS + random.normal(5e5, 5e4, (count, 4))
     came = np.rint(at).astype(np.int64)
     leave = np.maximum(came, came[:, :1]) + 50_000
-    made.add_collective("bcast", came, leave, root=0, site=f"app.py:{lines[1]}:main")
+    synthetic.add_collective("bcast", came, leave, root=0, site=f"app.py:{lines[1]}:main")
     for rank in range(RANKS):
-        for line in made.lines[rank]:
+        for line in synthetic.lines[rank]:
             if line.get("operation") == "allreduce":
                 line["algorithm"] = algorithm
-    return mpiprof.open(made.write(folder))
+    return mpiprof.open(synthetic.write(folder))
 
 
 def test_real_differences_and_random_differences(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_recordings_of_different_programs(tmp_path: Path) -> None:
     a, other = recorded(tmp_path / "a"), Synthetic(4)
     other.add_collective("bcast", [[0] * 4], [[MS] * 4], site="other.py:1:main")
     b = mpiprof.open(other.write(tmp_path / "b"))
-    found = judged(a, b)
-    assert (found.outcome, found.compared) == ("unknown", 0)
-    printed = in_words(found, [b])
+    verdict = judged(a, b)
+    assert (verdict.outcome, verdict.compared) == ("unknown", 0)
+    printed = in_words(verdict, [b])
     assert printed[0].endswith("have no call site in common.")
     assert printed[1].startswith("Compare recordings of one program")
 
@@ -152,14 +152,16 @@ def test_one_call_in_common_is_not_too_short(tmp_path: Path) -> None:
     """The two programs share only one final barrier, so longer runs would not help."""
     traces = []
     for name in ("a", "b"):
-        made = Synthetic(2)
+        synthetic = Synthetic(2)
         at = np.arange(8)[:, None] * MS + np.zeros((1, 2), np.int64)
-        made.add_collective("bcast", at, at + 1000, root=0, site=f"{name}.py:1:main")
-        made.add_collective("barrier", [[9 * MS] * 2], [[9 * MS + 500] * 2], site="end.py:1:main")
-        traces.append(mpiprof.open(made.write(tmp_path / name)))
-    found = judged(*traces)
-    assert (found.outcome, found.compared, found.only) == ("unknown", 1, 2)
-    printed = " ".join(in_words(found, traces[1:]))
+        synthetic.add_collective("bcast", at, at + 1000, root=0, site=f"{name}.py:1:main")
+        synthetic.add_collective(
+            "barrier", [[9 * MS] * 2], [[9 * MS + 500] * 2], site="end.py:1:main"
+        )
+        traces.append(mpiprof.open(synthetic.write(tmp_path / name)))
+    verdict = judged(*traces)
+    assert (verdict.outcome, verdict.compared, verdict.only) == ("unknown", 1, 2)
+    printed = " ".join(in_words(verdict, traces[1:]))
     assert "Only 1 call site can be compared: 2 are in one of the two." in printed
     assert "Compare recordings of one program" in printed and "Record longer" not in printed
 
@@ -175,9 +177,9 @@ def test_sums_are_not_recorded_too_short(
         monkeypatch.setitem(
             trace.meta, "record", "summary" if trace.path.name in which else "events"
         )
-    found = judged(a, b)
-    assert found.outcome == "unknown"
-    words = in_words(found, [b], before=[a])
+    verdict = judged(a, b)
+    assert verdict.outcome == "unknown"
+    words = in_words(verdict, [b], before=[a])
     assert words[1] == f"{printed}: sums don't tell by how much instances differ by chance."
     assert words[2].startswith("Record events in both, or record each several times, and `compare")
     short = recorded(tmp_path / "c", count=3)
@@ -192,26 +194,26 @@ def test_summaries_of_several_runs_are_tested(
     runs = [recorded(tmp_path / str(i), 1 + i // 3, seed=i) for i in range(6)]
     for trace in runs:
         monkeypatch.setitem(trace.meta, "record", "summary")
-    found = judge_difference(compare(runs[:3], runs[3:]))
-    assert found.outcome == "slower"
-    assert "sums" not in " ".join(in_words(found, runs[3:], 3, before=runs[:3]))
+    verdict = judge_difference(compare(runs[:3], runs[3:]))
+    assert verdict.outcome == "slower"
+    assert "sums" not in " ".join(in_words(verdict, runs[3:], 3, before=runs[:3]))
 
 
 def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
     """The only difference is one final barrier, which takes five times as long."""
     traces = []
     for seed, late in enumerate((10, 50)):
-        made, random = Synthetic(4), np.random.default_rng(seed)
+        synthetic, random = Synthetic(4), np.random.default_rng(seed)
         at = (np.arange(60)[:, None] + 1) * MS + random.integers(0, 1000, (60, 4))
-        made.add_collective("bcast", at, at + 2000, root=0, site="app.py:1:main")
+        synthetic.add_collective("bcast", at, at + 2000, root=0, site="app.py:1:main")
         came, left = [[100 * MS] * 3 + [(100 + late) * MS]], [[(100 + late) * MS + 500] * 4]
-        made.add_collective("barrier", came, left, site="end.py:1:main")
-        made.ended_ns = 200 * MS
-        traces.append(mpiprof.open(made.write(tmp_path / str(seed))))
-    found = judged(*traces)
-    assert (found.outcome, found.compared, found.tested) == ("unknown", 2, 1)
-    assert found.untested is not None and found.untested["operation"] == "barrier"
-    printed = in_words(found, traces[1:])
+        synthetic.add_collective("barrier", came, left, site="end.py:1:main")
+        synthetic.ended_ns = 200 * MS
+        traces.append(mpiprof.open(synthetic.write(tmp_path / str(seed))))
+    verdict = judged(*traces)
+    assert (verdict.outcome, verdict.compared, verdict.tested) == ("unknown", 2, 1)
+    assert verdict.untested is not None and verdict.untested["operation"] == "barrier"
+    printed = in_words(verdict, traces[1:])
     assert printed[0] == (
         "There is too little to tell B from A. Barrier at end.py:1 main takes 150 ms instead of "
         "30.0 ms of all ranks' time, and was called too seldom for a test."
@@ -223,9 +225,9 @@ def test_what_is_called_once_is_not_the_same(tmp_path: Path) -> None:
 def test_as_many_instances_are_compared(tmp_path: Path) -> None:
     """Twice as many instances take twice the time, but no call is slower."""
     a, b = recorded(tmp_path / "a"), recorded(tmp_path / "b", seed=3, count=200)
-    found = judged(a, b)
-    assert found.after_ns == pytest.approx(2 * found.before_ns, rel=0.05)
-    assert found.outcome == "same"
+    verdict = judged(a, b)
+    assert verdict.after_ns == pytest.approx(2 * verdict.before_ns, rel=0.05)
+    assert verdict.outcome == "same"
     late = judged(a, recorded(tmp_path / "c", late_ms=2, seed=4, count=200))
     assert late.effect_ns == pytest.approx(300 * MS, rel=0.03)
 
@@ -311,9 +313,9 @@ def test_large_differences_of_few_runs_are_not_called_nothing(tmp_path: Path) ->
         (before, after, "More runs of each would tell whether that is a change."),
         (before, before, "There is nothing to do."),
     ):
-        found = judge_difference(compare(first, to))
-        assert found.outcome == "same"
-        assert in_words(found, to, len(first))[-1] == last
+        verdict = judge_difference(compare(first, to))
+        assert verdict.outcome == "same"
+        assert in_words(verdict, to, len(first))[-1] == last
 
 
 def test_runs_with_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

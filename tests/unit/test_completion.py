@@ -56,5 +56,5 @@ def test_bash_completes_files(words: list[str], script: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_every_verb(shell: str) -> None:
-    made = shtab.complete(parser(), shell)
-    assert all(verb in made for verb in VERBS)
+    script = shtab.complete(parser(), shell)
+    assert all(verb in script for verb in VERBS)

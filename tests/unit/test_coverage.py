@@ -23,16 +23,16 @@ def half_waited(folder: Path, count: int, limit_ns: int | None = None, late: int
 
     limit_ns: time at which the logs reached their limit.
     """
-    made = Synthetic(2)
-    made.started_ns = 0
+    synthetic = Synthetic(2)
+    synthetic.started_ns = 0
     at = 2 * MS * np.arange(count)[:, None] + np.array([[0, late]])
-    made.add_collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
-    made.ended_ns = 200 * MS
+    synthetic.add_collective("allreduce", at, np.repeat(at[:, 1:], 2, 1), site="app.py:3:main")
+    synthetic.ended_ns = 200 * MS
     if limit_ns is not None:
         for rank in range(2):
-            limit = {"at_ns": int(made.to_local(rank, limit_ns)), "bytes": 1 << 20}
-            made.lines[rank].append({"rank": rank, "limit": limit})
-    return mpiprof.open(made.write(folder))
+            limit = {"at_ns": int(synthetic.to_local(rank, limit_ns)), "bytes": 1 << 20}
+            synthetic.lines[rank].append({"rank": rank, "limit": limit})
+    return mpiprof.open(synthetic.write(folder))
 
 
 def test_shares_are_of_the_time_until_the_limit(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_a_partial_run_is_not_reported_as_faster_than_a_whole_run(tmp_path: Path
     """It takes half as long per call, but the rest is unknown, so there is no advice to keep it."""
     a = half_waited(tmp_path / "a", 100)
     b = half_waited(tmp_path / "b", 40, 80 * MS, MS // 2)
-    found = judge_difference(compare([a, b]))
-    lines = in_words(found, [b], before=[a])
-    assert found.outcome == "faster"
+    verdict = judge_difference(compare([a, b]))
+    lines = in_words(verdict, [b], before=[a])
+    assert verdict.outcome == "faster"
     assert lines[-1] == (
         "b holds the first 80.0 ms of 200 ms (--limit). The rest is not compared, and may differ: "
         "record whole runs to tell."
     )
-    assert in_words(found, [a], before=[a])[-1] == "Keep what was changed in B."
+    assert in_words(verdict, [a], before=[a])[-1] == "Keep what was changed in B."

@@ -309,9 +309,9 @@ def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_damage_is_never_silent(seed: int) -> None:
     """A hundred damaged traces; the benchmark can run any number."""
-    found, wrong = damage.run(range(100), seed, lambda _: None)
-    assert wrong == [] and sum(found.values()) == 100
-    assert found[damage.MARKED] > 50 and found[damage.SOUND] > 0
+    counts, wrong = damage.run(range(100), seed, lambda _: None)
+    assert wrong == [] and sum(counts.values()) == 100
+    assert counts[damage.MARKED] > 50 and counts[damage.SOUND] > 0
 
 
 def test_an_interrupted_check_reports_the_damage_so_far() -> None:

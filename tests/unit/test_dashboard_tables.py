@@ -124,9 +124,9 @@ def test_filters_apply_to_call_sites_and_instances(data: TraceData) -> None:
         filtered_tables.filtered_callsites(data, PageState(operations=("bcast",)))["operation"]
     ) == {"bcast"}
     half = next(i for i, name in data.communicators if data.communicators.index((i, name)) == 1)
-    found = filtered_tables.filtered_callsites(data, PageState(communicators=(half,)))
-    assert list(found["operation"]) == ["alltoall"]
-    callsite = int(found["callsite"].iloc[0])
+    callsites = filtered_tables.filtered_callsites(data, PageState(communicators=(half,)))
+    assert list(callsites["operation"]) == ["alltoall"]
+    callsite = int(callsites["callsite"].iloc[0])
     assert (
         len(filtered_tables.filtered_instances(data, callsite, PageState(communicators=(half,))))
         == 30
@@ -224,11 +224,11 @@ def test_a_trace_that_is_damaged_while_open_is_shown_as_it_was(tmp_path: Path) -
 
 
 def test_the_overview_states_that_a_trace_is_a_sample(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.meta["sample"] = 5
+    synthetic = Synthetic(2)
+    synthetic.meta["sample"] = 5
     arrivals = np.array([[1, 2], [7, 8]]) * MS
-    made.add_collective("barrier", arrivals, arrivals + 2 * MS)
-    folder = made.write(tmp_path / "sampled")
+    synthetic.add_collective("barrier", arrivals, arrivals + 2 * MS)
+    folder = synthetic.write(tmp_path / "sampled")
     reported = dict(overview.run_facts(TraceData("sampled", folder)))
     assert reported["sampled"].startswith("one instance in 5: sums are estimated from these")
     assert "sampled" not in dict(overview.run_facts(TraceData("all", plain(tmp_path / "all", 2))))
@@ -245,14 +245,14 @@ def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", 3)
     meta = json.loads((folder / "meta.json").read_text())
     (folder / "meta.json").write_text(json.dumps(meta | {"ranks": 4_000_000}))
-    found = TraceData("t", folder)
-    assert found.trace.ranks == 4_000_000
-    assert found.filtered_ranks(PageState()).tolist() == list(range(8))
-    assert len(found.filtered_ranks(PageState(ranks="0-3999999"))) <= MAX_RANKS
-    assert len(filtered_tables.totals_by_rank(found, PageState())) == 8
-    assert live.make_strip(found, PageState()) is None
+    data = TraceData("t", folder)
+    assert data.trace.ranks == 4_000_000
+    assert data.filtered_ranks(PageState()).tolist() == list(range(8))
+    assert len(data.filtered_ranks(PageState(ranks="0-3999999"))) <= MAX_RANKS
+    assert len(filtered_tables.totals_by_rank(data, PageState())) == 8
+    assert live.make_strip(data, PageState()) is None
     with pytest.raises(TraceError, match="too many"):
-        live.find_positions(found)
+        live.find_positions(data)
 
 
 def plain_of(part: Any) -> Any:
@@ -264,12 +264,14 @@ def test_live_page_and_status_reach_the_same_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The verdict is at the top, and the rest of the page does not contradict it."""
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     for rank in range(3):
-        made.add(rank, made.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
-    found = TraceData("t", made.write(tmp_path / "t", finished=False))
+        synthetic.add(
+            rank, synthetic.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0
+        )
+    data = TraceData("t", synthetic.write(tmp_path / "t", finished=False))
     page = json.dumps(
-        [part.to_plotly_json() for part in live.make_view(found, PageState())], default=plain_of
+        [part.to_plotly_json() for part in live.make_view(data, PageState())], default=plain_of
     )
     assert main(["status", str(tmp_path / "t"), "--json"]) == 0
     verdict = json.loads(capsys.readouterr().out)["verdict"]
@@ -282,13 +284,15 @@ def test_a_job_that_hangs_is_never_shown_in_the_colour_of_one_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The strip on all pages takes its colours from the verdict."""
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     for rank in range(3):
-        made.add(rank, made.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0)
-    found = TraceData("t", made.write(tmp_path / "t", finished=False))
+        synthetic.add(
+            rank, synthetic.add_shape(rank, "bcast", "world", root=int(rank == 2)), 0, 10, 0
+        )
+    data = TraceData("t", synthetic.write(tmp_path / "t", finished=False))
     monkeypatch.setattr(live.status, "is_running", lambda *_: True)
     monkeypatch.setattr(live, "trace_now_ns", lambda _: 20 * 10**9)
-    strip = json.dumps(live.make_strip(found, PageState()), default=plain_of)
+    strip = json.dumps(live.make_strip(data, PageState()), default=plain_of)
     assert '"Different roots: Ranks name different roots' in strip and '"state dead"' in strip
     style = Path(str(live.__file__)).with_name("assets") / "style.css"
     (rule,) = [line for line in style.read_text().splitlines() if "#live-strip a.dead" in line]
@@ -313,14 +317,14 @@ def test_selection_is_read_as_far_as_it_is_sound(tmp_path: Path) -> None:
     ]  # fmt: skip
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "selection.jsonl").write_text(text + '{"kind": "end", "key": "k1"')
-    found = TraceData("t", folder)
-    read = selection_history.selector_tables(found)
+    data = TraceData("t", folder)
+    read = selection_history.selector_tables(data)
     assert list(read["trial"]["algorithm"]) == ["ring"]
     assert read["choice"]["instance"].tolist() == [40]
     assert not len(read["end"])
-    callsite = int(found.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
-    assert selection_history.callsite_keys(found, callsite) == ["k1"]
-    assert selection_history.callsite_trials(found, callsite)["score_ns"].tolist() == [2.5]
+    callsite = int(data.callsites.query("operation == 'allreduce'")["callsite"].iloc[0])
+    assert selection_history.callsite_keys(data, callsite) == ["k1"]
+    assert selection_history.callsite_trials(data, callsite)["score_ns"].tolist() == [2.5]
 
 
 def test_of_too_many_processes_no_page_waits_for_a_race(

@@ -48,9 +48,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def cluster() -> Iterator[Any]:
     """Yield a cluster of two processes."""
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    made = distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options)
-    yield made
-    made.close()
+    local_cluster = distributed.LocalCluster(2, silence_logs=logging.CRITICAL, **options)
+    yield local_cluster
+    local_cluster.close()
 
 
 def client(cluster: Any) -> Any:

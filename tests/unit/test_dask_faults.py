@@ -115,11 +115,11 @@ def test_no_error_is_printed_at_the_end_of_the_process(folder: Path) -> None:
 def test_a_lost_scheduler_is_reported(folder: Path) -> None:
     made = started()
     with distributed.Client(made, set_as_default=False) as client:
-        found = passing(folder, client)
-        assert next(found).value == 1
+        passed = passing(folder, client)
+        assert next(passed).value == 1
         made.close()
         with pytest.raises(MpiprofError, match="the scheduler has ended"):
-            list(found)
+            list(passed)
 
 
 def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
@@ -133,8 +133,8 @@ def test_what_dask_logs_is_not_shown(cluster: Any) -> None:
 def test_the_loss_of_all_workers_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT_S", 0.3)
     with started() as made, distributed.Client(made, set_as_default=False) as client:
-        found = passing(folder, client)
-        assert next(found).value == 1
+        passed = passing(folder, client)
+        assert next(passed).value == 1
         made.scale(0)
         with pytest.raises(MpiprofError, match="all workers have ended"):
-            list(found)
+            list(passed)

@@ -280,6 +280,6 @@ def test_its_logs_can_be_packed(pairs: dict[str, tuple[Path, Path]], tmp_path: P
     again = tmp_path / "again"
     assert run_verb("export", to, "--to", "dataset", "-o", again)[0] == 0
     for path in (to, again):
-        found = mpiprof.open(path)
+        trace = mpiprof.open(path)
         for name in ("callsites", "rank_totals", "events"):
-            assert bits(found.derive(name), tmp_path) == bits(known.derive(name), tmp_path)
+            assert bits(trace.derive(name), tmp_path) == bits(known.derive(name), tmp_path)

@@ -25,25 +25,27 @@ def alike(folder: Path, persistent: bool) -> tuple[mpiprof.Trace, Int]:
     allreduce. The broadcasts are starts of one operation, or calls on communicators that share a
     row.
     """
-    made = Synthetic(4)
-    made.add_communicator("made", [0, 1, 2, 3])
+    synthetic = Synthetic(4)
+    synthetic.add_communicator("made", [0, 1, 2, 3])
     late = np.random.default_rng(7).integers(1, 4, ROUNDS)
     for rank in range(4):
         operation = "bcast_init" if persistent else "bcast"
-        first = made.add_shape(rank, operation, "made", root=0, sent=8, received=8, site="b.py:1:f")
-        then = made.add_shape(rank, "allreduce", "world", sent=8, received=8, site="a.py:2:f")
+        first = synthetic.add_shape(
+            rank, operation, "made", root=0, sent=8, received=8, site="b.py:1:f"
+        )
+        then = synthetic.add_shape(rank, "allreduce", "world", sent=8, received=8, site="a.py:2:f")
         if persistent:
-            made.add(rank, first, 0, MS, MS + US)
+            synthetic.add(rank, first, 0, MS, MS + US)
         for i in range(ROUNDS):
             come = 10 * MS * (i + 1) + rank * US + 3 * MS * (late[i] == rank)
             if persistent:
-                made.add_start(rank, first, 0, i + 1, come, (come + US, come + 9 * US))
+                synthetic.add_start(rank, first, 0, i + 1, come, (come + US, come + 9 * US))
             else:
-                made.add_extension(rank, 2, i + 1)
-                made.add(rank, first, 0, come, come + 9 * US)
-            made.add(rank, then, i, come + 20 * US, 10 * MS * (i + 1) + 4 * MS)
-    made.ended_ns = 10 * MS * (ROUNDS + 2)
-    return mpiprof.open(made.write(folder)), late
+                synthetic.add_extension(rank, 2, i + 1)
+                synthetic.add(rank, first, 0, come, come + 9 * US)
+            synthetic.add(rank, then, i, come + 20 * US, 10 * MS * (i + 1) + 4 * MS)
+    synthetic.ended_ns = 10 * MS * (ROUNDS + 2)
+    return mpiprof.open(synthetic.write(folder)), late
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -69,18 +71,18 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
     Rank 3 has made another call meanwhile. So only the half is compared, in which it is not late,
     and no known rank is to blame.
     """
-    made = Synthetic(8)
-    made.add_communicator("half", [0, 1, 2, 3])
-    made.add_communicator("other", [4, 5, 6, 7])
-    made.add_communicator("alone", [3])
+    synthetic = Synthetic(8)
+    synthetic.add_communicator("half", [0, 1, 2, 3])
+    synthetic.add_communicator("other", [4, 5, 6, 7])
+    synthetic.add_communicator("alone", [3])
     left = 11 * MS + 1
-    made.add_collective("barrier", [[MS, 11 * MS, 11 * MS, left]], [[left] * 4], "half")
-    made.add_collective("barrier", [[MS] * 4], [[MS + US] * 4], "other")
-    made.add_collective("barrier", [[left + US]], [[left + 2 * US]], "alone")
+    synthetic.add_collective("barrier", [[MS, 11 * MS, 11 * MS, left]], [[left] * 4], "half")
+    synthetic.add_collective("barrier", [[MS] * 4], [[MS + US] * 4], "other")
+    synthetic.add_collective("barrier", [[left + US]], [[left + 2 * US]], "alone")
     come = [left + 9 * US, *[left + 5 * US] * 3, *[2 * MS] * 4]
-    made.add_collective("allreduce", [come], [[12 * MS] * 8], site="all.py:1:f")
-    made.ended_ns = 20 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.add_collective("allreduce", [come], [[12 * MS] * 8], site="all.py:1:f")
+    synthetic.ended_ns = 20 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     site = trace.callsites["operation"].tolist().index("allreduce")
     (one,) = trace.samples(site)[site].walks
     assert one.late == 9 * MS + 1 + 9 * US
@@ -90,10 +92,10 @@ def test_a_rank_that_waited_for_one_that_was_late_to_few(tmp_path: Path) -> None
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_first_event_in_a_ring_is_not_the_start(tmp_path: Path, turned: bool) -> None:
     """2 ranks, one call: rank 1's earlier calls are lost if the ring was overwritten."""
-    made = Synthetic(2)
-    made.add_collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
-    made.ended_ns = 9 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic = Synthetic(2)
+    synthetic.add_collective("allreduce", [[MS, 5 * MS]], [[6 * MS, 6 * MS]])
+    synthetic.ended_ns = 9 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     (batch,) = Trace(tmp_path / "t").batches(before=True)
     ((signature, _),) = InstanceMetrics(trace).group_by_signature(batch)
     retained = BatchData.of_batch(batch)

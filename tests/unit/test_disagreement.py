@@ -25,16 +25,16 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 
 def _made(folder: Path, kind: str) -> Path:
     """Write a job that ended well: many barriers, with the wrong call twice among them."""
-    made = Synthetic(RANKS)
+    synthetic = Synthetic(RANKS)
     at = MS * np.arange(1, ROUNDS + 1)[:, None] + np.zeros((1, RANKS), np.int64)
-    made.add_collective("barrier", at, at + 100, sent=0, received=0)
+    synthetic.add_collective("barrier", at, at + 100, sent=0, received=0)
     operation, given, _ = WRONG[kind]
     for late in (at[-1:] + MS, at[-1:] + 3 * MS):
-        made.add_collective(operation, late, late + 100, site="app.py:9:step", **given)
+        synthetic.add_collective(operation, late, late + 100, site="app.py:9:step", **given)
     after = at + at[-1] + 5 * MS
-    made.add_collective("barrier", after, after + 100, sent=0, received=0)
-    made.ended_ns = int(after.max()) + MS
-    return made.write(folder)
+    synthetic.add_collective("barrier", after, after + 100, sent=0, received=0)
+    synthetic.ended_ns = int(after.max()) + MS
+    return synthetic.write(folder)
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -57,11 +57,11 @@ def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
 
 def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
     folder, to = exported(lambda path: _made(path, "root"), tmp_path)
-    found = mpiprof.open(folder).wrong
-    assert len(found) == 1  # the second is of the same class
-    assert mpiprof.open(to).wrong == found
+    problems = mpiprof.open(folder).wrong
+    assert len(problems) == 1  # the second is of the same class
+    assert mpiprof.open(to).wrong == problems
     with connect_workers("local:2") as workers:
-        assert open_trace(to, workers).wrong == found
+        assert open_trace(to, workers).wrong == problems
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -71,8 +71,8 @@ def test_sound_traces_have_none(name: str, tmp_path: Path) -> None:
 
 def test_who_aborts_did_not_end_well(tmp_path: Path) -> None:
     """`report` agrees with `status`: all ranks have an end, but no rank called MPI_Finalize."""
-    made = job(2)
-    folder = made.write(tmp_path / "t")
+    synthetic = job(2)
+    folder = synthetic.write(tmp_path / "t")
     assert "to MPI_Finalize" in run_verb("report", folder)[1]
     abort(folder)
     _, out, _ = run_verb("report", folder)
@@ -83,10 +83,10 @@ def test_who_aborts_did_not_end_well(tmp_path: Path) -> None:
 
 
 def test_a_wrong_call_before_an_abort_did_not_go_through(tmp_path: Path) -> None:
-    made = job(2)
+    synthetic = job(2)
     for rank in range(2):
-        call(made, rank, "allreduce", sent=8 + rank, ends=9_100)
-    folder = made.write(tmp_path / "t")
+        call(synthetic, rank, "allreduce", sent=8 + rank, ends=9_100)
+    folder = synthetic.write(tmp_path / "t")
     abort(folder)
     first = " ".join(run_verb("report", folder)[1].split("\n\n")[0].split())
     assert first.startswith("DIFFERENT SIZES: ") and "went on to its end" not in first

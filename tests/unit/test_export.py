@@ -207,14 +207,14 @@ def test_microseconds_are_exact() -> None:
 def test_threads_have_separate_tracks(tmp_path: Path) -> None:
     from mpiprof.trace.writer import make_chunks
 
-    made = Synthetic(2)
-    made.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
-    made.add_communicator("side", [0, 1])
-    made.add_collective("barrier", [[5_500, 5_500]], [[9_500, 9_500]], "side")
-    folder = made.write(tmp_path / "trace")
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]])
+    synthetic.add_communicator("side", [0, 1])
+    synthetic.add_collective("barrier", [[5_500, 5_500]], [[9_500, 9_500]], "side")
+    folder = synthetic.write(tmp_path / "trace")
     for rank in range(2):  # the second call was in another thread
         path = folder / f"rank-{rank:06d}.log"
-        first, second = made.records[rank]
+        first, second = synthetic.records[rank]
         head = path.read_bytes()[:65536]
         parts = (make_chunks(r, rank, i, i, window=True) for i, r in enumerate((first, second)))
         path.write_bytes(head + b"".join(parts))

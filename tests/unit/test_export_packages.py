@@ -166,11 +166,11 @@ def test_the_export_describes_the_run(parsed: Parsed, trace: Trace) -> None:
 
 def test_a_slice_of_no_length_does_not_end_another(tmp_path: Path) -> None:
     """A Wait that ends when the next call begins, and one without duration."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     for base in (5_000, 6_000):
         begin, end = [[base, base]], [[base + 1_000] * 2]
-        made.add_collective("ibarrier", begin, [[base + 10] * 2], completions=(end, end))
-    folder = made.write(tmp_path / "trace")
+        synthetic.add_collective("ibarrier", begin, [[base + 10] * 2], completions=(end, end))
+    folder = synthetic.write(tmp_path / "trace")
     assert export(folder, "--to", "pftrace", "-o", tmp_path / "t").returncode == 0
     slices = Parsed((tmp_path / "t.pftrace").read_bytes()).slices
     lengths = [row["end"] - row["begin"] for row in slices]
@@ -243,9 +243,9 @@ def test_what_is_below_a_root_is_the_time_of_its_rank(
 
 
 def test_frames_of_a_stack_are_a_path(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]], site="a.py:3:inner")
-    folder = made.write(tmp_path / "trace")
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[5_000, 6_000]], [[9_000, 9_000]], site="a.py:3:inner")
+    folder = synthetic.write(tmp_path / "trace")
     for path in folder.glob("*.tables"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:

@@ -95,12 +95,12 @@ def test_every_column_of_call_sites_is_accepted(tmp_path: Path) -> None:
 
 def waiting(folder: Path) -> Path:
     """Write 4.25 s of wait on 2 ranks in 8.5 s: 850 calls, in each of which one rank waits 5 ms."""
-    made = Synthetic(2)
-    made.ended_ns = 8_500 * MS + made.started_ns
+    synthetic = Synthetic(2)
+    synthetic.ended_ns = 8_500 * MS + synthetic.started_ns
     late = np.array([0, 5 * MS])
-    arrivals = made.started_ns + np.arange(850)[:, None] * 10 * MS + late
-    made.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
-    return made.write(folder)
+    arrivals = synthetic.started_ns + np.arange(850)[:, None] * 10 * MS + late
+    synthetic.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
+    return synthetic.write(folder)
 
 
 GATES = [
@@ -139,11 +139,11 @@ def test_an_incomplete_trace_is_judged_only_with_incomplete(
 def test_the_total_of_a_run_is_compared(tmp_path: Path) -> None:
     """Half of the calls have half of the wait."""
     waiting(tmp_path / "a")
-    made = Synthetic(2)
-    arrivals = made.started_ns + np.arange(425)[:, None] * 10 * MS + np.array([0, 5 * MS])
-    made.ended_ns = int(arrivals.max()) + MS
-    made.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
-    made.write(tmp_path / "b")
+    synthetic = Synthetic(2)
+    arrivals = synthetic.started_ns + np.arange(425)[:, None] * 10 * MS + np.array([0, 5 * MS])
+    synthetic.ended_ns = int(arrivals.max()) + MS
+    synthetic.add_collective("allreduce", arrivals, np.repeat(arrivals.max(1, keepdims=True), 2, 1))
+    synthetic.write(tmp_path / "b")
     words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-on"]
     for expression, code in (
         ("run.total_wait_ns_change < -49%", 3),
@@ -158,11 +158,13 @@ def test_a_column_without_values_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A summary has no quantiles, so the condition could never be met, without any message."""
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5_000_000, 10, kind=5)
-    folder = str(made.write(tmp_path / "t"))
+        synthetic.add(
+            rank, synthetic.add_shape(rank, "allreduce", "world", sent=8), 0, 5_000_000, 10, kind=5
+        )
+    folder = str(synthetic.write(tmp_path / "t"))
     assert main(["report", folder, "--fail-on", "wait_p99 > 1us", "--incomplete"]) == 0
     assert "wait_p99_ns is not known here, so nothing meets it" in capsys.readouterr().err
     assert main(["report", folder, "--fail-on", "total_elapsed > 9s", "--incomplete"]) == 0

@@ -26,10 +26,10 @@ def gone(ranks: int) -> JobProcesses:
 
 def lacking(ranks: int = 4, missing: int = 1) -> Synthetic:
     """Return a job in which one rank has not arrived at an alltoall."""
-    made = job(ranks)
+    synthetic = job(ranks)
     for rank in set(range(ranks)) - {missing}:
-        call(made, rank, "alltoall", site=HERE)
-    return made
+        call(synthetic, rank, "alltoall", site=HERE)
+    return synthetic
 
 
 @pytest.mark.parametrize("signals", [[0, 15, 0, 0], [0, 15, 15, 15], [15, 15, 0, 15]])
@@ -59,11 +59,11 @@ def test_a_noted_signal_is_blamed_though_others_note_nothing(tmp_path: Path) -> 
 
 
 def test_who_died_where_nobody_was_lacked_is_blamed(tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in range(3):
-        call(made, rank, "allreduce", site=HERE)
-    made.signal = [15, 0, 15]
-    verdict, text = conclude(made, tmp_path, gone(3))
+        call(synthetic, rank, "allreduce", site=HERE)
+    synthetic.signal = [15, 0, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(3))
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
     assert "Rank 1 died before MPI_Finalize in allreduce at app.py:5 main" in text
 
@@ -71,37 +71,37 @@ def test_who_died_where_nobody_was_lacked_is_blamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("signals", [[15, 0, 15, 15], [0, 0, 15, 0], [15, 11, 15, 15]])
 def test_a_wait_cycle_precedes_a_dead_rank(signals: list[int], tmp_path: Path) -> None:
     """No correct program has a circle, and no death causes one."""
-    made = job(4)
+    synthetic = job(4)
     for name in ("row", "column"):
-        made.add_communicator(name, list(range(4)))
+        synthetic.add_communicator(name, list(range(4)))
     for rank in range(4):
         name, site = ("column", THERE) if rank == 2 else ("row", HERE)
-        call(made, rank, "allreduce", communicator=name, sequence=0, site=site)
-    made.signal = signals
-    verdict, text = conclude(made, tmp_path, gone(4))
+        call(synthetic, rank, "allreduce", communicator=name, sequence=0, site=site)
+    synthetic.signal = signals
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("order", (2,))
     assert "circle" in text and "No process of the job is left" in text
 
 
 def test_what_only_lasted_is_no_circle_beside_a_death(tmp_path: Path) -> None:
     """A root that sends waits for no rank; it was in the call for a moment when rank 2 died."""
-    made = job(3)
-    made.add_communicator("other", [0, 1])
-    call(made, 0, "bcast", communicator="other", sequence=0, root=0)
-    call(made, 1, "barrier")
-    made.signal = [15, 15, 11]
-    verdict, _ = conclude(made, tmp_path, gone(3))
+    synthetic = job(3)
+    synthetic.add_communicator("other", [0, 1])
+    call(synthetic, 0, "bcast", communicator="other", sequence=0, root=0)
+    call(synthetic, 1, "barrier")
+    synthetic.signal = [15, 15, 11]
+    verdict, _ = conclude(synthetic, tmp_path, gone(3))
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (2,))
 
 
 def test_an_early_exit_precedes_a_dead_rank(tmp_path: Path) -> None:
-    made = job(4)
+    synthetic = job(4)
     for rank in (1, 3):
-        call(made, rank, "bcast", root=1, site=HERE)
-    call(made, 2, "finalize", site=THERE)
-    made.inside[0] = 1
-    made.signal = [15, 0, 0, 15]
-    verdict, text = conclude(made, tmp_path, gone(4))
+        call(synthetic, rank, "bcast", root=1, site=HERE)
+    call(synthetic, 2, "finalize", site=THERE)
+    synthetic.inside[0] = 1
+    synthetic.signal = [15, 0, 0, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks, verdict.reason) == ("missing", (2,), "finished")
     assert "Rank 2 will never come" in text
 
@@ -119,19 +119,19 @@ def test_who_waited_for_a_message_has_not_died(tmp_path: Path) -> None:
 
 
 def test_all_that_waited_for_messages(tmp_path: Path) -> None:
-    made = job(3)
-    made.inside = [1, 1, 2]
-    made.signal = [15, 0, 15]
-    verdict, _ = conclude(made, tmp_path, gone(3))
+    synthetic = job(3)
+    synthetic.inside = [1, 1, 2]
+    synthetic.signal = [15, 0, 15]
+    verdict, _ = conclude(synthetic, tmp_path, gone(3))
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1, 2))
 
 
 def test_verdict_and_table_agree_on_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in range(3):
-        call(made, rank, "allreduce", site=HERE)
-    made.signal = [15, 11, 15]
-    verdict, reported = conclude(made, tmp_path, gone(3))
+        call(synthetic, rank, "allreduce", site=HERE)
+    synthetic.signal = [15, 11, 15]
+    verdict, reported = conclude(synthetic, tmp_path, gone(3))
     trace = mpiprof.open(tmp_path / "t")
     monkeypatch.setattr(status, "find_alive", lambda _: gone(3).alive)
     text = status.status_text(trace, *rank_state.find(trace), verdict)
@@ -150,16 +150,16 @@ def test_while_the_launcher_is_at_it(tmp_path: Path) -> None:
 
 def test_who_notes_nothing_in_a_summary_has_perhaps_not_died(tmp_path: Path) -> None:
     """Its log does not show if other ranks waited for it, as in a hang that a user ended."""
-    made = job(4)
-    made.meta["record"] = "summary"
-    made.records = [[] for _ in range(4)]
-    made.signal = [15, 0, 15, 15]
-    verdict, text = conclude(made, tmp_path, gone(4))
+    synthetic = job(4)
+    synthetic.meta["record"] = "summary"
+    synthetic.records = [[] for _ in range(4)]
+    synthetic.signal = [15, 0, 15, 15]
+    verdict, text = conclude(synthetic, tmp_path, gone(4))
     assert (verdict.kind, verdict.odd_ranks) == ("dead", ()) and f"{DOUBT} rank 1: it left" in text
     assert text.startswith("The job ended before MPI_Finalize; calls are not logged, so ")
     assert "died" not in text
-    made.signal = [0, 0, 0, 0]
+    synthetic.signal = [0, 0, 0, 0]
     some = JobProcesses(10_000, {0: True, 1: False, 2: True, 3: True})
-    assert conclude(made, tmp_path / "alive", some)[0].odd_ranks == (1,)
-    made.signal = [15, 11, 15, 0]
-    assert conclude(made, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)
+    assert conclude(synthetic, tmp_path / "alive", some)[0].odd_ranks == (1,)
+    synthetic.signal = [15, 11, 15, 0]
+    assert conclude(synthetic, tmp_path / "noted", gone(4))[0].odd_ranks == (1,)

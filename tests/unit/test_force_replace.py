@@ -17,9 +17,9 @@ from mpiprof.hang.trace_removal import check_removable, remove
 
 def trace(folder: Path) -> Path:
     """Write an ended trace, with all files that the recorder and the verbs leave in it."""
-    made = Synthetic(2)
-    made.add_collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
-    made.write(folder)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[5_000, 5_000]], [[9_000, 9_000]])
+    synthetic.write(folder)
     (folder / ".job").write_text("host-1")
     (folder / "selection.jsonl").write_text("")
     assert main(["report", str(folder)]) == 0  # which caches its results

@@ -45,11 +45,11 @@ def test_disagreement(
     ranks: int,
     tmp_path: Path,
 ) -> None:
-    made = job(ranks)
+    synthetic = job(ranks)
     for rank in range(ranks - 1):
-        call(made, rank, operation, site=HERE, **most)
-    call(made, ranks - 1, operation, site=THERE, **odd)
-    verdict, text = conclude(made, tmp_path, now(*range(ranks)))
+        call(synthetic, rank, operation, site=HERE, **most)
+    call(synthetic, ranks - 1, operation, site=THERE, **odd)
+    verdict, text = conclude(synthetic, tmp_path, now(*range(ranks)))
     assert verdict.kind == kind
     assert verdict.odd_ranks == ((0, 1) if ranks == 2 else (4,))
     assert sorted(places(verdict, tmp_path)) == [5, 9]
@@ -59,11 +59,11 @@ def test_disagreement(
 
 
 def test_operation(tmp_path: Path) -> None:
-    made = job(4)
+    synthetic = job(4)
     for rank in (0, 1, 3):
-        call(made, rank, "allreduce", site=HERE)
-    call(made, 2, "barrier", site=THERE)
-    verdict, text = conclude(made, tmp_path, now(*range(4)))
+        call(synthetic, rank, "allreduce", site=HERE)
+    call(synthetic, 2, "barrier", site=THERE)
+    verdict, text = conclude(synthetic, tmp_path, now(*range(4)))
     assert (verdict.kind, verdict.odd_ranks) == ("operation", (2,))
     assert "ranks 0-1, 3 call allreduce at app.py:5 main" in text
     assert "rank 2 calls barrier at app.py:9 step" in text
@@ -71,11 +71,11 @@ def test_operation(tmp_path: Path) -> None:
 
 def test_a_mismatched_completed_call_is_reported_after_the_hang(tmp_path: Path) -> None:
     """The first instance in which members disagree counts, although all ranks have left it."""
-    made = job(3)
+    synthetic = job(3)
     for rank in range(3):
-        call(made, rank, "bcast", root=int(rank == 1), sent=8, received=8, ends=9_100)
-        call(made, rank, "allreduce", sequence=4, sent=8 + rank)
-    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+        call(synthetic, rank, "bcast", root=int(rank == 1), sent=8, received=8, ends=9_100)
+        call(synthetic, rank, "allreduce", sequence=4, sent=8 + rank)
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2))
     assert (verdict.kind, verdict.odd_ranks) == ("root", (1,))
 
 
@@ -102,34 +102,34 @@ SOUND: list[tuple[str, list[dict[str, Any]]]] = [
 
 @pytest.mark.parametrize(("operation", "given"), SOUND)
 def test_sound_members_agree(operation: str, given: list[dict[str, Any]], tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank, more in enumerate(given):
-        call(made, rank, operation, root=0, **more)
-    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+        call(synthetic, rank, operation, root=0, **more)
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2))
     assert verdict.kind == "none"
 
 
 @pytest.mark.parametrize("members", [2, 3])
 def test_crossed_communicators(members: int, tmp_path: Path) -> None:
-    made = job(members)
+    synthetic = job(members)
     for name in ("first", "second"):
-        made.add_communicator(name, list(range(members)))
+        synthetic.add_communicator(name, list(range(members)))
     for rank in range(members - 1):
-        call(made, rank, "barrier", communicator="first", sequence=0, site=HERE)
-    call(made, members - 1, "barrier", communicator="second", sequence=0, site=THERE)
-    verdict, text = conclude(made, tmp_path, now(*range(members)))
+        call(synthetic, rank, "barrier", communicator="first", sequence=0, site=HERE)
+    call(synthetic, members - 1, "barrier", communicator="second", sequence=0, site=THERE)
+    verdict, text = conclude(synthetic, tmp_path, now(*range(members)))
     assert (verdict.kind, verdict.odd_ranks) == ("order", (0, 1) if members == 2 else (2,))
     assert sorted(places(verdict, tmp_path)) == [5, 9]
     assert f"for rank {members - 1}" in text and "for rank 0" in text
 
 
 def test_circle_of_three_communicators(tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in range(3):
-        made.add_communicator(f"c{rank}", [rank, (rank + 1) % 3])
+        synthetic.add_communicator(f"c{rank}", [rank, (rank + 1) % 3])
     for rank in range(3):
-        call(made, rank, "barrier", communicator=f"c{rank}", sequence=0)
-    verdict, text = conclude(made, tmp_path, now(0, 1, 2))
+        call(synthetic, rank, "barrier", communicator=f"c{rank}", sequence=0)
+    verdict, text = conclude(synthetic, tmp_path, now(0, 1, 2))
     assert (verdict.kind, verdict.odd_ranks) == ("order", (0, 1, 2))
     assert text.count("for rank") == 3
 
@@ -141,36 +141,36 @@ def test_a_rank_with_a_thread_to_spare_is_in_no_circle(tmp_path: Path) -> None:
 
     Without that thread it would be a circle: rank 2 waits for rank 0, which waits for rank 2.
     """
-    made = job(3)
-    made.add_communicator("sound", [0, 1, 2])
+    synthetic = job(3)
+    synthetic.add_communicator("sound", [0, 1, 2])
     for rank in (0, 1):
-        call(made, rank, "barrier", site=HERE)
-    call(made, 2, "barrier", communicator="sound", sequence=0, site=THERE)
+        call(synthetic, rank, "barrier", site=HERE)
+    call(synthetic, 2, "barrier", communicator="sound", sequence=0, site=THERE)
     for rank in range(3):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    trace = mpiprof.open(made.write(tmp_path / "t", finished=False))
-    found, pending = rank_state.find(trace)
-    assert [one.free for one in found] == [0, 0, 0]
-    assert job_verdict.conclude(trace, found, pending, now(0, 1, 2)).kind == "order"
-    found[2].free = 1
-    assert job_verdict.conclude(trace, found, pending, now(0, 1, 2)).kind == "none"
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    trace = mpiprof.open(synthetic.write(tmp_path / "t", finished=False))
+    states, pending = rank_state.find(trace)
+    assert [one.free for one in states] == [0, 0, 0]
+    assert job_verdict.conclude(trace, states, pending, now(0, 1, 2)).kind == "order"
+    states[2].free = 1
+    assert job_verdict.conclude(trace, states, pending, now(0, 1, 2)).kind == "none"
     (sound,) = [one for one in pending if one.missing == [0, 1]]
     later = replace(sound, since_ns=10_000 + 19 * SECOND)
     pending = [later if one is sound else one for one in pending]
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict = job_verdict.conclude(trace, found, pending, still)
+    verdict = job_verdict.conclude(trace, states, pending, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
 
 
 def test_a_root_that_is_only_sending_is_no_circle(tmp_path: Path) -> None:
     """It waits for no rank in a broadcast that the other rank reaches after its barrier."""
-    made = job(2)
-    made.add_communicator("other", [0, 1])
-    call(made, 0, "bcast", communicator="other", sequence=0, root=0)
-    call(made, 1, "barrier")
-    verdict, _ = conclude(made, tmp_path, now(0, 1))
+    synthetic = job(2)
+    synthetic.add_communicator("other", [0, 1])
+    call(synthetic, 0, "bcast", communicator="other", sequence=0, root=0)
+    call(synthetic, 1, "barrier")
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1))
     assert verdict.kind == "none"
-    verdict, _ = conclude(made, tmp_path, now(0, 1, after=20))
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, after=20))
     assert verdict.kind == "order"
 
 
@@ -179,12 +179,12 @@ def test_a_neighbourhood_collective_waits_for_its_sources(
     source: int, kind: str, tmp_path: Path
 ) -> None:
     """Rank 1 is in another collective, for which rank 0 is missing; rank 2 is in none."""
-    made = job(3)
+    synthetic = job(3)
     neighbours = {0: ([source], [source]), 1: ([0], [0]), 2: ([0], [0])}
-    made.add_communicator("graph", [0, 1, 2], how="dist_graph_create", topology=neighbours)
-    call(made, 0, "neighbor_allgather", communicator="graph", sequence=0)
-    call(made, 1, "barrier")
-    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    synthetic.add_communicator("graph", [0, 1, 2], how="dist_graph_create", topology=neighbours)
+    call(synthetic, 0, "neighbor_allgather", communicator="graph", sequence=0)
+    call(synthetic, 1, "barrier")
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2))
     assert verdict.kind == kind
 
 
@@ -193,9 +193,9 @@ def test_a_collective_between_groups_waits_for_the_other_group(
     groups: tuple[list[int], list[int]], kind: str, tmp_path: Path
 ) -> None:
     """Rank 1 is in another collective, for which rank 0 is missing."""
-    made = job(3)
-    made.add_communicator("inter", *groups)
-    call(made, 0, "allgather", communicator="inter", sequence=0)
-    call(made, 1, "barrier")
-    verdict, _ = conclude(made, tmp_path, now(0, 1, 2))
+    synthetic = job(3)
+    synthetic.add_communicator("inter", *groups)
+    call(synthetic, 0, "allgather", communicator="inter", sequence=0)
+    call(synthetic, 1, "barrier")
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2))
     assert verdict.kind == kind

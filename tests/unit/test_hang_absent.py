@@ -23,10 +23,10 @@ from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
 def barrier_without_the_last(ranks: int = 3) -> Synthetic:
     """Return a job with a barrier at which the last rank has not arrived."""
-    made = job(ranks)
+    synthetic = job(ranks)
     for rank in range(ranks - 1):
-        call(made, rank, "barrier", site=HERE)
-    return made
+        call(synthetic, rank, "barrier", site=HERE)
+    return synthetic
 
 
 def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
@@ -37,12 +37,12 @@ def test_a_late_rank_is_none_until_it_lasts(tmp_path: Path) -> None:
 
 
 def test_ten_times_its_usual_time(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.add_collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
-    made.add(0, made.add_shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[2000, 2000]], [[2000 + 3 * SECOND] * 2], site=HERE)
+    synthetic.add(0, synthetic.add_shape(0, "barrier", "world", site=HERE), 1, 4 * SECOND, 0)
     for seconds, kind in ((25, "none"), (31, "missing")):
         processes = JobProcesses((4 + seconds) * SECOND, {0: True, 1: True})
-        assert conclude(made, tmp_path, processes)[0].kind == kind
+        assert conclude(synthetic, tmp_path, processes)[0].kind == kind
 
 
 def test_what_the_missing_rank_does(tmp_path: Path) -> None:
@@ -63,11 +63,11 @@ def test_what_the_missing_rank_does(tmp_path: Path) -> None:
 
 def test_whoever_waits_for_another_is_not_the_odd_one(tmp_path: Path) -> None:
     """Rank 0 waits for 1, which waits for 2 on another communicator; 2 is the missing rank."""
-    made = job(3)
-    made.add_communicator("pair", [1, 2])
-    call(made, 0, "barrier")
-    call(made, 1, "barrier", communicator="pair", sequence=0)
-    verdict, _ = conclude(made, tmp_path, now(0, 1, 2, after=20, still=frozenset([2])))
+    synthetic = job(3)
+    synthetic.add_communicator("pair", [1, 2])
+    call(synthetic, 0, "barrier")
+    call(synthetic, 1, "barrier", communicator="pair", sequence=0)
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, 2, after=20, still=frozenset([2])))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (2,))
 
 
@@ -78,11 +78,11 @@ def test_a_rank_that_has_finished_never_comes(tmp_path: Path) -> None:
 
 
 def test_one_barrier_too_many(tmp_path: Path) -> None:
-    made = job(4)
-    call(made, 1, "barrier", site=HERE)
+    synthetic = job(4)
+    call(synthetic, 1, "barrier", site=HERE)
     for rank in (0, 2, 3):
-        call(made, rank, "finalize", site=THERE)
-    verdict, _ = conclude(made, tmp_path, now(*range(4)))
+        call(synthetic, rank, "finalize", site=THERE)
+    verdict, _ = conclude(synthetic, tmp_path, now(*range(4)))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert places(verdict, tmp_path) == [5, 9]
 
@@ -131,19 +131,19 @@ def test_who_was_ended_by_the_launcher_did_not_die(
 
 
 def test_all_wait_for_messages(tmp_path: Path) -> None:
-    made = job(2)
-    made.inside = [1, 2]
-    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
-    verdict, _ = conclude(made, tmp_path, now(0, 1, after=20, still=frozenset([0, 1])))
+    synthetic = job(2)
+    synthetic.inside = [1, 2]
+    assert conclude(synthetic, tmp_path, now(0, 1))[0].kind == "none"
+    verdict, _ = conclude(synthetic, tmp_path, now(0, 1, after=20, still=frozenset([0, 1])))
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (0, 1))
 
 
 def test_all_have_arrived_and_nothing_differs(tmp_path: Path) -> None:
-    made = job(2)
+    synthetic = job(2)
     for rank in range(2):
-        call(made, rank, "alltoallv")
-    assert conclude(made, tmp_path, now(0, 1))[0].kind == "none"
-    assert conclude(made, tmp_path, now(0, 1, after=20))[0].kind == "undecided"
+        call(synthetic, rank, "alltoallv")
+    assert conclude(synthetic, tmp_path, now(0, 1))[0].kind == "none"
+    assert conclude(synthetic, tmp_path, now(0, 1, after=20))[0].kind == "undecided"
 
 
 def test_a_job_elsewhere_is_not_judged_by_time(tmp_path: Path) -> None:
@@ -192,23 +192,23 @@ def test_ranks_that_leave_while_they_are_looked_at(
 def test_several_ranks_that_have_not_come(
     inside: int, seen: str, printed: str, tmp_path: Path
 ) -> None:
-    made = job(3)
-    call(made, 0, "barrier", site=HERE)
+    synthetic = job(3)
+    call(synthetic, 0, "barrier", site=HERE)
     if inside:
-        made.inside = [0, inside, inside]
+        synthetic.inside = [0, inside, inside]
     odd = frozenset([1, 2])
     how = {"still": odd, "stopped": odd} if seen == "stopped" else {seen: odd}
-    _, text = conclude(made, tmp_path, now(0, 1, 2, after=20, **how))
+    _, text = conclude(synthetic, tmp_path, now(0, 1, 2, after=20, **how))
     assert printed in text
 
 
 def test_each_missing_rank_has_its_last_call_site(tmp_path: Path) -> None:
-    made = job(3)
-    call(made, 0, "barrier", site=HERE, sequence=4)
+    synthetic = job(3)
+    call(synthetic, 0, "barrier", site=HERE, sequence=4)
     for rank, site in ((0, HERE), (1, HERE), (2, THERE)):
-        call(made, rank, "bcast", root=0, sent=8, received=8, site=site, ends=9_100)
+        call(synthetic, rank, "bcast", root=0, sent=8, received=8, site=site, ends=9_100)
     made_of = now(0, 1, 2, after=20, still=frozenset([1, 2]))
-    _, text = conclude(made, tmp_path, made_of)
+    _, text = conclude(synthetic, tmp_path, made_of)
     assert (
         "last seen after bcast at app.py:5 main (rank 1), after bcast at app.py:9 step (rank 2)"
         in text
@@ -224,21 +224,21 @@ def test_ranks_that_died_of_different_signals(tmp_path: Path) -> None:
 
 
 def test_one_rank_waits_for_a_message(tmp_path: Path) -> None:
-    made = job(1)
-    made.inside = [1]
-    verdict, text = conclude(made, tmp_path, now(0, after=20, still=frozenset([0])))
+    synthetic = job(1)
+    synthetic.inside = [1]
+    verdict, text = conclude(synthetic, tmp_path, now(0, after=20, still=frozenset([0])))
     assert verdict.kind == "point_to_point"
     assert text.startswith("Rank 0 waits in a point-to-point call, and does not move:")
 
 
 def test_a_hang_in_finalize_that_was_ended(tmp_path: Path) -> None:
     """A rank that waits in MPI_Finalize has released the signals, so it records none."""
-    made = job(3)
+    synthetic = job(3)
     for rank in (0, 2):
-        call(made, rank, "finalize", site=THERE)
-    made.signal = [0, 15, 0]
+        call(synthetic, rank, "finalize", site=THERE)
+    synthetic.signal = [0, 15, 0]
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False))
-    verdict, text = conclude(made, tmp_path, gone, finished=[0, 2])
+    verdict, text = conclude(synthetic, tmp_path, gone, finished=[0, 2])
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Ranks 0, 2 waited in finalize" in text and "Rank 1 had not arrived" in text
 
@@ -257,10 +257,10 @@ def test_the_window_of_totals_is_nobody_s_thread(tmp_path: Path) -> None:
         with (folder / f"rank-{rank:06d}.log").open("ab") as log:
             log.write(make_chunks(total, rank, 1, 0, window=True))
     trace = mpiprof.open(folder)
-    found, pending = rank_state.find(trace)
-    assert [one.between for one in found] == ["", "", "point_to_point"]
+    states, pending = rank_state.find(trace)
+    assert [one.between for one in states] == ["", "", "point_to_point"]
     still = now(0, 1, 2, after=20, still=frozenset([2]))
-    verdict = job_verdict.conclude(trace, found, pending, still)
+    verdict = job_verdict.conclude(trace, states, pending, still)
     assert (verdict.kind, verdict.odd_ranks) == ("point_to_point", (2,))
 
 
@@ -320,10 +320,10 @@ def test_who_is_in_a_call_that_is_not_logged_may_wait_there(
     busy = now(0, 1, 2, after=20, busy=frozenset([2]))
     assert conclude(made, tmp_path / "moves", busy)[0].kind == "undecided"
     trace = mpiprof.open(tmp_path / "t")
-    found, pending = rank_state.find(trace)
-    assert found[2].state == "inside"
+    states, pending = rank_state.find(trace)
+    assert states[2].state == "inside"
     monkeypatch.setattr(status, "find_alive", lambda _: still.alive)
-    reported = status.status_text(trace, found, pending, verdict)
+    reported = status.status_text(trace, states, pending, verdict)
     assert (
         "not logged, after barrier" in reported
         and "rank 2 is in a collective that is not" in reported
@@ -335,15 +335,15 @@ def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:
 
     Rank 4 waits for all ranks.
     """
-    made = job(5)
+    synthetic = job(5)
     for name, members in (("low", [0, 1]), ("high", [2, 3])):
-        made.add_communicator(name, members)
-    call(made, 0, "barrier", communicator="low", sequence=0, site=HERE)
-    call(made, 3, "barrier", communicator="high", sequence=0, site=THERE)
-    call(made, 4, "barrier", site=HERE)
-    made.inside[2] = 1
+        synthetic.add_communicator(name, members)
+    call(synthetic, 0, "barrier", communicator="low", sequence=0, site=HERE)
+    call(synthetic, 3, "barrier", communicator="high", sequence=0, site=THERE)
+    call(synthetic, 4, "barrier", site=HERE)
+    synthetic.inside[2] = 1
     still = now(*range(5), after=20, still=frozenset([1, 2]))
-    verdict, text = conclude(made, tmp_path, still)
+    verdict, text = conclude(synthetic, tmp_path, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert [(other.kind, other.odd_ranks) for other in verdict.further] == [
         ("point_to_point", (2,))
@@ -351,5 +351,5 @@ def test_a_second_hang_beside_the_first_is_reported(tmp_path: Path) -> None:
     besides = text.partition(" Besides, ")[2]
     assert re.match(r"rank 3 waits in barrier at app.py:9 step on split \w+\. Rank 2 has", besides)
     assert besides.count("gdb -p 102") == 1
-    verdict, _ = conclude(made, tmp_path / "soon", now(*range(5), after=9))
+    verdict, _ = conclude(synthetic, tmp_path / "soon", now(*range(5), after=9))
     assert verdict.further == ()

@@ -26,19 +26,19 @@ GONE = JobProcesses(10_000, dict.fromkeys(range(3), False))
 NOT_KNOWN = "It is not known how the job ended: records of rank 1 could not be written"
 
 
-def write(made: Synthetic, folder: Path, finished: bool | list[int] = False) -> Trace:
+def write(synthetic: Synthetic, folder: Path, finished: bool | list[int] = False) -> Trace:
     """Write a trace in which some records of rank 1 could not be written."""
-    for rank in range(made.ranks):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    drop(made.write(folder, finished=finished), 1)
+    for rank in range(synthetic.ranks):
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    drop(synthetic.write(folder, finished=finished), 1)
     return mpiprof.open(folder)
 
 
 def conclude(trace: Trace, processes: JobProcesses) -> tuple[Verdict, str]:
     """Return the verdict on a trace, and its text."""
-    found, pending = rank_state.find(trace)
-    one = job_verdict.conclude(trace, found, pending, processes)
-    return one, words.format_verdict(trace, found, one)
+    states, pending = rank_state.find(trace)
+    one = job_verdict.conclude(trace, states, pending, processes)
+    return one, words.format_verdict(trace, states, one)
 
 
 def test_a_missing_end_record_proves_nothing(
@@ -64,10 +64,10 @@ def test_nor_does_one_of_some_ranks(tmp_path: Path) -> None:
 
 
 def test_who_is_missing_may_have_come(tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in (0, 2):
-        call(made, rank, "barrier", site=HERE)
-    trace = write(made, tmp_path / "t")
+        call(synthetic, rank, "barrier", site=HERE)
+    trace = write(synthetic, tmp_path / "t")
     alive = dict.fromkeys(range(3), True)
     still = JobProcesses(10**12, alive, still=frozenset([1]))
     assert conclude(trace, still)[0].kind == "none"
@@ -75,20 +75,20 @@ def test_who_is_missing_may_have_come(tmp_path: Path) -> None:
 
 
 def test_who_has_finished_may_have_taken_part(tmp_path: Path) -> None:
-    made = job(3)
-    call(made, 0, "barrier", site=HERE)
-    trace = write(made, tmp_path / "t", finished=[1, 2])
+    synthetic = job(3)
+    call(synthetic, 0, "barrier", site=HERE)
+    trace = write(synthetic, tmp_path / "t", finished=[1, 2])
     assert conclude(trace, JobProcesses(10_000, {0: True, 1: False, 2: False}))[0].kind == "none"
 
 
 def test_written_records_are_still_used(tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in range(3):
-        call(made, rank, "bcast", root=int(rank == 2), site=HERE, ends=9_100)
-    assert conclude(write(made, tmp_path / "t"), GONE)[0].kind == "root"
-    made = job(3)
-    made.signal = [15, 11, 15]
-    verdict, text = conclude(write(made, tmp_path / "dead"), GONE)
+        call(synthetic, rank, "bcast", root=int(rank == 2), site=HERE, ends=9_100)
+    assert conclude(write(synthetic, tmp_path / "t"), GONE)[0].kind == "root"
+    synthetic = job(3)
+    synthetic.signal = [15, 11, 15]
+    verdict, text = conclude(write(synthetic, tmp_path / "dead"), GONE)
     assert (verdict.kind, verdict.odd_ranks) == ("dead", (1,))
     assert text.startswith("Rank 1 died of SIGSEGV before MPI_Finalize. ")
 
@@ -105,10 +105,10 @@ def test_report_and_json_state_lost_records(
 
 
 def test_watch_reports_an_unknown_state(tmp_path: Path) -> None:
-    made = job(3)
+    synthetic = job(3)
     for rank in (0, 2):
-        call(made, rank, "barrier", site=THERE)
-    write(made, tmp_path / "t")
+        call(synthetic, rank, "barrier", site=THERE)
+    write(synthetic, tmp_path / "t")
     here = jobs.read_process(1)
     assert here is not None
     hangs = HangDetector(HangRequest(1.0), tmp_path / "t", Node(here), True)

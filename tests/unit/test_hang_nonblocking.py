@@ -21,11 +21,11 @@ TEXT = (
 
 def started() -> Synthetic:
     """Return a job in which all ranks have started an operation; all but rank 1 are in a Wait."""
-    made = job(4)
+    synthetic = job(4)
     for rank in range(4):
-        call(made, rank, "iallreduce", site=HERE, flags=["nonblocking"], ends=9_010)
-    made.inside = [2, 0, 2, 2]
-    return made
+        call(synthetic, rank, "iallreduce", site=HERE, flags=["nonblocking"], ends=9_010)
+    synthetic.inside = [2, 0, 2, 2]
+    return synthetic
 
 
 def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
@@ -33,9 +33,9 @@ def test_who_does_not_come_to_its_wait_is_named(tmp_path: Path) -> None:
     verdict, text = conclude(made, tmp_path, now(*ALL, after=20, still=ALL))
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,)) and text.startswith(TEXT)
     trace = mpiprof.open(tmp_path / "t")
-    found, pending = rank_state.find(trace)
-    assert hang_threshold.find_suspects(found, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
-    reported = status.status_text(trace, found, pending, verdict)
+    states, pending = rank_state.find(trace)
+    assert hang_threshold.find_suspects(states, pending, 10_000 + 20 * SECOND) == [0, 1, 2, 3]
+    reported = status.status_text(trace, states, pending, verdict)
     assert "No collective is pending" not in reported
     assert "of these outside MPI: 1" in reported
 

@@ -23,15 +23,15 @@ from mpiprof.trace.writer import RECORD_TYPE, make_chunks
 
 def crossed(folder: Path) -> Trace:
     """Return a trace of 3 ranks: 0 and 1 wait for 2, which waits for 1 on another communicator."""
-    made = job(3)
-    made.add_communicator("other", [0, 1, 2])
+    synthetic = job(3)
+    synthetic.add_communicator("other", [0, 1, 2])
     for rank in (0, 1):
-        call(made, rank, "barrier", site=HERE)
+        call(synthetic, rank, "barrier", site=HERE)
     for rank in (0, 2):
-        call(made, rank, "barrier", communicator="other", sequence=0, site=THERE)
+        call(synthetic, rank, "barrier", communicator="other", sequence=0, site=THERE)
     for rank in range(3):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    return mpiprof.open(made.write(folder / "t", finished=False))
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    return mpiprof.open(synthetic.write(folder / "t", finished=False))
 
 
 def judge(
@@ -45,38 +45,38 @@ def judge(
 def test_a_circle_that_a_spare_thread_may_open_is_undecided(tmp_path: Path) -> None:
     """A circle of 1 and 2, both with a spare thread: no rank is accused."""
     trace = crossed(tmp_path)
-    found, pending = rank_state.find(trace)
-    assert judge(trace, found, pending, now(0, 1, 2, after=20))[0].kind == "order"
-    found[1].free = found[2].free = 1
+    states, pending = rank_state.find(trace)
+    assert judge(trace, states, pending, now(0, 1, 2, after=20))[0].kind == "order"
+    states[1].free = states[2].free = 1
     still = now(0, 1, 2, after=20, still=frozenset([1, 2]))
-    verdict, text = judge(trace, found, pending, still)
+    verdict, text = judge(trace, states, pending, still)
     assert (verdict.kind, verdict.odd_ranks, verdict.may_still_arrive) == ("undecided", (), (1, 2))
     assert "None of these threads computes. Nothing tells which of them keeps" in text
-    verdict, text = judge(trace, found, pending, now(0, 1, 2, after=20))
+    verdict, text = judge(trace, states, pending, now(0, 1, 2, after=20))
     assert verdict.kind == "undecided" and "computes" not in text
-    assert judge(trace, found, pending, now(0, 1, 2, after=9))[0].kind == "none"
+    assert judge(trace, states, pending, now(0, 1, 2, after=9))[0].kind == "none"
 
 
 def test_a_spare_thread_that_computes_may_come(tmp_path: Path) -> None:
     trace = crossed(tmp_path)
-    found, pending = rank_state.find(trace)
-    found[1].free = found[2].free = 1
-    found[1].tasks, found[2].tasks = [101], []
-    assert hang_threshold.find_suspects(found, pending, now(after=20).now_ns) == [
+    states, pending = rank_state.find(trace)
+    states[1].free = states[2].free = 1
+    states[1].tasks, states[2].tasks = [101], []
+    assert hang_threshold.find_suspects(states, pending, now(after=20).now_ns) == [
         1
     ]  # 2 cannot be inspected
     busy = now(0, 1, 2, after=20, busy=frozenset([1]), still=frozenset([2]))
-    verdict, _ = judge(trace, found, pending, busy)
+    verdict, _ = judge(trace, states, pending, busy)
     assert (verdict.kind, verdict.odd_ranks) == ("stalled", (1,))
 
 
 def test_no_rank_is_called_dead_that_waited_in_an_open_circle(tmp_path: Path) -> None:
     """A user ends it: 1 and 2 record SIGTERM, 0 nothing."""
     trace = crossed(tmp_path)
-    found, pending = rank_state.find(trace)
-    found[1].free = found[2].free = 1
+    states, pending = rank_state.find(trace)
+    states[1].free = states[2].free = 1
     gone = JobProcesses(10_000, dict.fromkeys(range(3), False), signals={0: 0, 1: 15, 2: 15})
-    verdict, text = judge(trace, found, pending, gone)
+    verdict, text = judge(trace, states, pending, gone)
     assert (verdict.kind, verdict.odd_ranks, verdict.ended) == ("undecided", (), True)
     assert "died" not in text
 
@@ -114,22 +114,22 @@ def test_what_a_thread_in_mpi_uses_is_not_its_process_s() -> None:
 
 def test_where_a_rank_was_last_seen_is_its_thread_s(tmp_path: Path) -> None:
     """Rank 1's second thread was on `other`; its first thread called on the world later."""
-    made = job(2)
-    made.add_communicator("other", [0, 1])
-    made.add(0, made.add_shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)
-    call(made, 0, "barrier", communicator="other", sequence=1, site=THERE)
+    synthetic = job(2)
+    synthetic.add_communicator("other", [0, 1])
+    synthetic.add(0, synthetic.add_shape(0, "barrier", "other", site=THERE), 0, 2500, 2600)
+    call(synthetic, 0, "barrier", communicator="other", sequence=1, site=THERE)
     second = np.zeros(1, RECORD_TYPE)
-    second["shape"] = made.add_shape(1, "barrier", "other", site=THERE)
+    second["shape"] = synthetic.add_shape(1, "barrier", "other", site=THERE)
     second["enter_ns"], second["exit_ns"], second["kind"], second["thread"] = 2500, 2600, CALL, 1
     for rank in range(2):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    folder = made.write(tmp_path / "t", finished=False)
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    folder = synthetic.write(tmp_path / "t", finished=False)
     with (folder / "rank-000001.log").open("ab") as log:
         log.write(make_chunks(second, 1, 1, 0, window=True))
     trace = mpiprof.open(folder)
-    found, pending = rank_state.find(trace)
-    assert found[1].last is not None and found[1].last.operation == "barrier"
+    states, pending = rank_state.find(trace)
+    assert states[1].last is not None and states[1].last.operation == "barrier"
     still = now(0, 1, after=20, still=frozenset([1]))
-    verdict, text = judge(trace, found, pending, still)
+    verdict, text = judge(trace, states, pending, still)
     assert (verdict.kind, verdict.odd_ranks) == ("missing", (1,))
     assert "Rank 1 has not arrived, last seen after barrier at app.py:9 step." in text

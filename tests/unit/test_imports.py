@@ -116,12 +116,12 @@ def test_importing_mpiprof_does_no_work() -> None:
 
 def test_a_short_report_imports_little(tmp_path: Path) -> None:
     """Modules with an import time above that of the report would dominate its time."""
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     arrivals = np.arange(1, 91)[:, None] * 10**6 + np.array([0, 0, 10**5])
-    made.add_collective(
+    synthetic.add_collective(
         "allreduce", arrivals, arrivals.max(1, keepdims=True) + 5_000 + 0 * arrivals
     )
-    trace = str(made.write(tmp_path / "trace"))
+    trace = str(synthetic.write(tmp_path / "trace"))
     loaded = modules_after(f"from mpiprof.__main__ import main; main(['report', {trace!r}])")
     assert "What" in loaded  # the findings were made
     assert not loaded & {"ruptures", "scipy.stats", "scipy.signal", "scipy.optimize", "plotly"}

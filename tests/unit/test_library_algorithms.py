@@ -157,10 +157,10 @@ def test_substituted_algorithms_exist() -> None:
 
 def test_a_trace_names_native_calls(tmp_path: Path) -> None:
     """Four ranks: every table shows the algorithm; a fact that only one rank knows has no name."""
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     arrivals = [[0, 1, 2, 3], [100, 101, 102, 103]]
-    made.add_collective("allgather", arrivals, [[50] * 4, [150] * 4], sent=8, received=32)
-    folder = made.write(tmp_path / "t")
+    synthetic.add_collective("allgather", arrivals, [[50] * 4, [150] * 4], sent=8, received=32)
+    folder = synthetic.write(tmp_path / "t")
     meta = json.loads((folder / "meta.json").read_text())
     meta.pop("check", None)
     meta |= {"mpi": MPICH_5, "library": {"on_node": 4, "multiple": True, "settings": {}}}

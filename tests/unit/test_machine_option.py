@@ -21,20 +21,22 @@ MS = 1_000_000
 
 def machine(alpha_ns: float) -> dict[str, Any]:
     """Return a calibrated table with this time of an empty message."""
-    found = copy.deepcopy(MACHINE)
+    machine = copy.deepcopy(MACHINE)
     times = [alpha_ns + size * 1.0 for size in (0, 1_000, 1_000_000)]
     link = {**LINK, "alpha_ns": alpha_ns, "one_way_ns": times, "both_ways_ns": times}
-    return found | {"within": link, "source": "calibrate"}
+    return machine | {"within": link, "source": "calibrate"}
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Return a trace of barriers with rank 1 late by 3 ms, and with times of a busy machine."""
-    made = Synthetic(2, machine=machine(3.85e6))
-    made.ended_ns = 200 * MS
+    synthetic = Synthetic(2, machine=machine(3.85e6))
+    synthetic.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
-    made.add_collective("barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1))
-    return made.write(tmp_path / "trace")
+    synthetic.add_collective(
+        "barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 1000, 2, 1)
+    )
+    return synthetic.write(tmp_path / "trace")
 
 
 def factor(trace: Path, capsys: pytest.CaptureFixture[str], *words: str) -> float | None:

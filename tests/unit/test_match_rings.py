@@ -18,16 +18,16 @@ def test_a_call_with_a_missing_rank_is_retained(tmp_path: Path) -> None:
     On the first communicator it made one more call, but not the last; on the second it made no
     other.
     """
-    made = Synthetic(3)
-    made.add_communicator("seldom", [0, 1, 2])
+    synthetic = Synthetic(3)
+    synthetic.add_communicator("seldom", [0, 1, 2])
     for rank in range(3):
         for name, numbers in (("world", range(3)), ("seldom", range(2))):
-            shape = made.add_shape(rank, "ibarrier", name)
+            shape = synthetic.add_shape(rank, "ibarrier", name)
             here = np.array([n for n in numbers if rank < 2 or (name, n) == ("world", 1)], np.int64)
-            made.add(rank, shape, here, 100 * here + 10 + rank, 100 * here + 15 + rank)
+            synthetic.add(rank, shape, here, 100 * here + 10 + rank, 100 * here + 15 + rank)
             done = here[here < 2]
-            made.add(rank, shape, done, 100 * done + 50, 100 * done + 60, COMPLETION)
-    trace = Trace(made.write(tmp_path / "t"))
+            synthetic.add(rank, shape, done, 100 * done + 50, 100 * done + 60, COMPLETION)
+    trace = Trace(synthetic.write(tmp_path / "t"))
     passed = {(2, 0): 1, (2, 1): 0} | {(rank, 0): 2 for rank in (0, 1)}
     tables, streams = trace.tables, {rank: trace.open_stream(rank) for rank in range(3)}
     found = [

@@ -23,9 +23,9 @@ MS = 1_000_000
 
 def machine(where: str = "within", **changed: Any) -> dict[str, Any]:
     """Return a table with one changed link."""
-    found = copy.deepcopy(MACHINE)
-    found[where] = {**LINK, **changed}
-    return found
+    machine = copy.deepcopy(MACHINE)
+    machine[where] = {**LINK, **changed}
+    return machine
 
 
 def both_ways(factor: float) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def test_what_can_not_be_is_no_factor_and_no_advice(
 ) -> None:
     """The same trace with sound times has both."""
     for name, table in (("sound", MACHINE), ("disturbed", both_ways(1 / 14))):
-        made = Synthetic(4, machine=table)
+        synthetic = Synthetic(4, machine=table)
         arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
         exits = np.repeat(arrivals.max(1, keepdims=True) + 5 * MS, 4, 1)
-        made.ended_ns = 600 * MS
-        made.add_collective("allreduce", arrivals, exits, sent=1024, received=1024)
-        made.write(tmp_path / name)
+        synthetic.ended_ns = 600 * MS
+        synthetic.add_collective("allreduce", arrivals, exits, sent=1024, received=1024)
+        synthetic.write(tmp_path / name)
     sound, disturbed = mpiprof.open(tmp_path / "sound"), mpiprof.open(tmp_path / "disturbed")
     assert sound.callsites["worst_factor"].notna().all()
     empty = ["message_time_ns", "average_factor", "worst_factor", "balanced_share"]
@@ -108,11 +108,11 @@ def test_a_measured_table_that_is_not_usable_gives_no_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither for tune nor for the simulator; a run takes no block size from it."""
-    made = Synthetic(4, machine=MACHINE)
+    synthetic = Synthetic(4, machine=MACHINE)
     arrivals = np.arange(1, 51)[:, None] * 10 * MS + np.zeros(4, np.int64)
-    made.add_collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)
-    made.ended_ns = 600 * MS
-    made.write(tmp_path / "t")
+    synthetic.add_collective("allreduce", arrivals, arrivals + 5 * MS, sent=1024, received=1024)
+    synthetic.ended_ns = 600 * MS
+    synthetic.write(tmp_path / "t")
     file = tmp_path / "machine.json"
     file.write_text(json.dumps(both_ways(1 / 14)))
     simulated = ["algorithms", "bcast", "-p", "4", "--simulate"]

@@ -24,16 +24,16 @@ def timeline(folder: Path, took_ns: int, leaves_early: int = -1) -> Timeline:
 
     All ranks leave after `took_ns`.
     """
-    made = Synthetic(RANKS)
+    synthetic = Synthetic(RANKS)
     came = np.full((1, RANKS), 1_000_000)
     came[0, 5] += 200 * US
     left = np.full((1, RANKS), int(came.max()) + took_ns)
     if leaves_early >= 0:
         left[0, leaves_early] = came[0, 5] - 100 * US
-    made.add_collective(
+    synthetic.add_collective(
         "allreduce", came, left, sent=64, received=64, algorithm="recursive_doubling"
     )
-    trace = mpiprof.open(made.write(folder))
+    trace = mpiprof.open(synthetic.write(folder))
     key = cache.compute_key(trace)
     return Timeline(trace, build.open_or_build(trace, key), key)
 

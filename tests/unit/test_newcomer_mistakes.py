@@ -28,11 +28,11 @@ MS = 1_000_000
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Return a trace in a folder with a space, of a program whose name has a space too."""
-    made = Synthetic(2)
-    made.ended_ns = 200 * MS
+    synthetic = Synthetic(2)
+    synthetic.ended_ns = 200 * MS
     arrivals = np.arange(1, 4)[:, None] * 10 * MS + np.array([0, 3 * MS])
-    made.add_collective("allreduce", arrivals, arrivals + 4 * MS, site="my app.py:12:step")
-    return made.write(tmp_path / "tr ace")
+    synthetic.add_collective("allreduce", arrivals, arrivals + 4 * MS, site="my app.py:12:step")
+    return synthetic.write(tmp_path / "tr ace")
 
 
 def output_of(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 2) -> str:

@@ -19,15 +19,15 @@ SITED = (*OVER_INSTANCES, "late_ranks", "whom", "algorithms")
 
 @pytest.fixture
 def trace(tmp_path: Path) -> mpiprof.Trace:
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     for number, (operation, site, late) in enumerate(
         [("allreduce", "md.py:93:force", 3 * MS), ("bcast", "md.py:12:start", MS)]
     ):
         begins = (np.arange(1, 31)[:, None] + 40 * number) * 10 * MS
         arrivals = begins + np.array([0, late if number else 0, 0, 0 if number else late])
         exits = arrivals.max(1, keepdims=True) + 9_000 + 0 * arrivals
-        made.add_collective(operation, arrivals, exits, site=site, root=1 if number else None)
-    return mpiprof.open(made.write(tmp_path / "trace"))
+        synthetic.add_collective(operation, arrivals, exits, site=site, root=1 if number else None)
+    return mpiprof.open(synthetic.write(tmp_path / "trace"))
 
 
 def test_the_interface_alone_is_listed() -> None:
@@ -107,14 +107,14 @@ def test_two_traces_in_one_picture(trace: mpiprof.Trace) -> None:
 
 def test_a_comparison_draws_totals(tmp_path: Path) -> None:
     """Rank 1 is late by 1 ms in 100 steps, and by 20 ms at the single barrier at the end."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     step = 10 * MS * np.arange(1, 101)[:, None] + np.array([0, MS])
-    made.add_collective(
+    synthetic.add_collective(
         "allreduce", step, step.max(1, keepdims=True) + 9_000 + 0 * step, site="a:1:f"
     )
     end = 2_000 * MS + np.array([[0, 20 * MS]])
-    made.add_collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
-    trace = mpiprof.open(made.write(tmp_path / "trace"))
+    synthetic.add_collective("barrier", end, end.max() + 9_000 + 0 * end, site="a:2:end")
+    trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
     for bars in trace.plot.compare(trace).data:
         assert [text.rstrip("\u200b") for text in bars.y] == ["a:1 f", "a:2 end"]
         assert list(bars.x) == pytest.approx([100, 20], rel=0.02)

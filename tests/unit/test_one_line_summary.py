@@ -48,8 +48,8 @@ def test_names_of_any_length_fit_into_a_kilobyte(letter: str) -> None:
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\udcffb"])
 def test_labels_are_escaped(name: str) -> None:
     (written,) = [one_line._format_sample("ranks", {"program": name}, 2.0)]
-    found = SAMPLE.fullmatch(written)
-    assert found and found[1] == "mpiprof_ranks" and found[3] == "2"
+    match = SAMPLE.fullmatch(written)
+    assert match and match[1] == "mpiprof_ranks" and match[3] == "2"
 
 
 def samples(text: str) -> dict[str, dict[str, float]]:
@@ -93,9 +93,9 @@ def test_the_time_goes_on_in_a_job_that_hangs(
     """Its last call is 5 ms after the start, and a minute has passed."""
     from mpiprof.testing.synthetic import Synthetic
 
-    made = Synthetic(2)
-    made.add_collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
-    made.write(tmp_path / "t", finished=False)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[1_000, 2_000]], [[5_000_000, 5_000_000]])
+    synthetic.write(tmp_path / "t", finished=False)
     trace = mpiprof.open(tmp_path / "t")
     minute = int(trace.run_start_ns) + 60 * 10**9
     monkeypatch.setattr(one_line, "trace_now_ns", lambda _: minute)
@@ -110,9 +110,9 @@ def test_the_time_of_a_job_never_runs_backwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job hangs for a minute and is killed; a minute without calls must still count."""
-    made = Synthetic(2)
-    made.add_collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
-    made.write(tmp_path / "t", finished=False)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[10_000, 10_000]], [[20_000, 20_000]])
+    synthetic.write(tmp_path / "t", finished=False)
     to = SummaryWriter(tmp_path / "s.json", tmp_path / "t", "")
     seen = []
     for second, state in ((1, "running"), (60, "hung"), (61, "")):
@@ -122,8 +122,8 @@ def test_the_time_of_a_job_never_runs_backwards(
         seen.append(json.loads((tmp_path / "s.json").read_text()))
     assert [one["state"] for one in seen] == ["running", "hung", "killed"]
     assert [one["run_s"] for one in seen] == [1, 60, 61]
-    made.ended_ns = 61_500_001_000
-    made.write(tmp_path / "t")
+    synthetic.ended_ns = 61_500_001_000
+    synthetic.write(tmp_path / "t")
     monkeypatch.setattr(summary_writer, "trace_now_ns", lambda _: 99 * 10**9)
     to.write_last()
     last = json.loads((tmp_path / "s.json").read_text())

@@ -64,21 +64,25 @@ def test_a_trace_comes_back_the_same(tmp_path: Path) -> None:
 
 
 def test_values_outside_the_format_are_read_back(tmp_path: Path) -> None:
-    made = Synthetic(3)
-    made.add_communicator("a", [0, 1], [2])
-    made.add_communicator("graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)})
+    synthetic = Synthetic(3)
+    synthetic.add_communicator("a", [0, 1], [2])
+    synthetic.add_communicator(
+        "graph", [0, 1, 2], topology={r: ([(r + 1) % 3], [r]) for r in range(3)}
+    )
     at = 10_000 + 1000 * np.arange(9).reshape(3, 3)
-    made.add_collective("reduce", at, at + 500, root=2, sent=8, algorithm="ring(segment=8)")
-    made.add_collective("bcast", at + 10**5, at + 10**5 + 50, "a", root={0: 0, 1: 0, 2: -3})
-    made.add_collective("neighbor_alltoall", at + 2 * 10**5, at + 2 * 10**5 + 9, "graph")
+    synthetic.add_collective("reduce", at, at + 500, root=2, sent=8, algorithm="ring(segment=8)")
+    synthetic.add_collective("bcast", at + 10**5, at + 10**5 + 50, "a", root={0: 0, 1: 0, 2: -3})
+    synthetic.add_collective("neighbor_alltoall", at + 2 * 10**5, at + 2 * 10**5 + 9, "graph")
     frame: dict[str, Any] = {"module": "/bin/app", "offset": 4096, "symbol": "main+16"}
     native = dict.fromkeys(range(3), frame)
-    made.add_collective("barrier", at + 3 * 10**5, at + 3 * 10**5 + 9, site=native, flags=["error"])
+    synthetic.add_collective(
+        "barrier", at + 3 * 10**5, at + 3 * 10**5 + 9, site=native, flags=["error"]
+    )
     for rank in range(3):
-        shape = made.add_shape(rank, "allreduce", "world")
-        made.add_extension(rank, 1, 7 << 32)  # outside
-        made.add(rank, shape, 90, 10**6 + rank, 10**6 + 900)
-    trace = made.write(tmp_path / "trace")
+        shape = synthetic.add_shape(rank, "allreduce", "world")
+        synthetic.add_extension(rank, 1, 7 << 32)  # outside
+        synthetic.add(rank, shape, 90, 10**6 + rank, 10**6 + 900)
+    trace = synthetic.write(tmp_path / "trace")
     known, found = mpiprof.open(trace), again(trace, tmp_path / "archive")
     for name in TABLES:
         same(getattr(found, name), getattr(known, name))

@@ -141,20 +141,20 @@ def test_columns_give_back_any_records(seed: int) -> None:
 
 def test_what_is_not_time_costs_next_to_nothing(tmp_path: Path) -> None:
     """0.02 B per event, of 32: one block has 32,736 events."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     base = 10_000 * np.arange(1, 30_001)[:, None] + np.zeros((1, 2), np.int64)
-    made.add_collective("allreduce", base, base + 100, sent=8, received=8)
-    members = format_.Pack(pack(made.write(tmp_path / "trace"), 2)).members
+    synthetic.add_collective("allreduce", base, base + 100, sent=8, received=8)
+    members = format_.Pack(pack(synthetic.write(tmp_path / "trace"), 2)).members
     assert sum(sum(m.entry.lengths[3:]) for m in members) < 0.025 * 60_000
 
 
 def test_two_bytes_of_chance_cost_two_bytes(tmp_path: Path) -> None:
     """If gaps and durations are random below 2^8 each, lossless compression needs two bytes."""
-    made, chance = Synthetic(2), np.random.default_rng(3)
+    synthetic, chance = Synthetic(2), np.random.default_rng(3)
     gaps, spans = (chance.integers(256, 512, (40_000, 2)) for _ in range(2))
     exits = np.cumsum(gaps + spans, axis=0)
-    made.add_collective("allreduce", exits - spans, exits)
-    size = pack(made.write(tmp_path / "trace"), 2).stat().st_size
+    synthetic.add_collective("allreduce", exits - spans, exits)
+    size = pack(synthetic.write(tmp_path / "trace"), 2).stat().st_size
     assert 2.0 <= size / 80_000 < 2.15
 
 
@@ -162,9 +162,9 @@ def test_two_bytes_of_chance_cost_two_bytes(tmp_path: Path) -> None:
 
 
 def test_damage_of_a_pack_never_gives_other_numbers() -> None:
-    found, wrong = damage.run(range(150), 11, lambda _: None, packed=True)
+    counts, wrong = damage.run(range(150), 11, lambda _: None, packed=True)
     assert not wrong
-    assert found[damage.MARKED] > 10 and found[damage.ERROR] > 10
+    assert counts[damage.MARKED] > 10 and counts[damage.ERROR] > 10
 
 
 def test_a_damaged_block_loses_only_its_chunks(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_without_a_name_it_is_the_newest(tmp_path: Path, monkeypatch: pytest.Mon
 
 def unfinished(folder: Path, node: str, pid: int) -> Path:
     """Write a trace of a rank that has not ended."""
-    made = Synthetic(1)
-    made.add_collective("barrier", [[5_000]], [[9_000]])
-    made.write(folder)
+    synthetic = Synthetic(1)
+    synthetic.add_collective("barrier", [[5_000]], [[9_000]])
+    synthetic.write(folder)
     path = folder / "rank-000000.tables"
     lines = [line for line in path.read_text().splitlines() if '"end"' not in line]
     lines = [line for line in lines if '"process"' not in line]

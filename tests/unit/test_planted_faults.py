@@ -20,18 +20,18 @@ from mpiprof.trace.types import Float
 def pairs(folder: Path, late: Float) -> Trace:
     """Return a trace of one call site on communicators of two ranks each: instances x ranks, ms."""
     ranks = late.shape[1]
-    made, random, now = Synthetic(ranks), np.random.default_rng(2), 10 * MS
+    synthetic, random, now = Synthetic(ranks), np.random.default_rng(2), 10 * MS
     for first in range(0, ranks, 2):
-        made.add_communicator(f"pair{first}", [first, first + 1])
+        synthetic.add_communicator(f"pair{first}", [first, first + 1])
     for row in late:
         came = now + np.rint(row * MS).astype(np.int64) + random.integers(0, 20_000, ranks)
         for first in range(0, ranks, 2):
             mine = came[first : first + 2]
             left = np.full(2, mine.max() + 10_000)
-            made.add_collective("allreduce", mine, left, f"pair{first}", site="md.py:6:pair")
+            synthetic.add_collective("allreduce", mine, left, f"pair{first}", site="md.py:6:pair")
         now = int(came.max()) + MS
-    made.ended_ns = now + MS
-    return mpiprof.open(made.write(folder / "t"))
+    synthetic.ended_ns = now + MS
+    return mpiprof.open(synthetic.write(folder / "t"))
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_a_single_large_delay_is_distinguished_from_small_delays(tmp_path: Path)
 
 def test_two_accidents_are_two_findings(tmp_path: Path) -> None:
     trace = accidents(tmp_path, {50: (1, 300.0), 120: (2, 100.0), 53: (3, 4.0), 154: (3, 4.0)})
-    found = [one for one in trace.findings() if one.cause == "outlier"]
-    assert [(one.ranks, one.first_instance) for one in found] == [((1,), 50), ((2,), 120)]
-    assert [one.evidence["late_ns"] for one in found] == pytest.approx([300 * MS, 100 * MS])
-    assert "All but 1 of the other instances wait" in sentences.finding_text(trace, found[0])
+    findings = [one for one in trace.findings() if one.cause == "outlier"]
+    assert [(one.ranks, one.first_instance) for one in findings] == [((1,), 50), ((2,), 120)]
+    assert [one.evidence["late_ns"] for one in findings] == pytest.approx([300 * MS, 100 * MS])
+    assert "All but 1 of the other instances wait" in sentences.finding_text(trace, findings[0])
 
 
 def test_many_delays_are_reported_with_the_worst(tmp_path: Path) -> None:
@@ -109,15 +109,15 @@ def waiting_for_a_message(folder: Path) -> Trace:
 
     Rank 1 waits for its message, then works 1 ms.
     """
-    made, random = Synthetic(4), np.random.default_rng(7)
+    synthetic, random = Synthetic(4), np.random.default_rng(7)
     for i in range(100):
         came = 20 * MS * (i + 1) + random.integers(0, MS // 50, 4) + np.array([5, 6, 0, 0]) * MS
-        messages(made, 1, 5 * MS)
-        made.add_collective(
+        messages(synthetic, 1, 5 * MS)
+        synthetic.add_collective(
             "allreduce", came, np.full(4, came.max() + 50_000), site="md.py:10:step"
         )
-    made.ended_ns = 20 * MS * 102
-    return mpiprof.open(made.write(folder / "t"))
+    synthetic.ended_ns = 20 * MS * 102
+    return mpiprof.open(synthetic.write(folder / "t"))
 
 
 def test_computing_ranks_are_not_reported_as_sending_messages(tmp_path: Path) -> None:
@@ -204,15 +204,15 @@ def test_occasional_time_of_all_ranks_is_not_attributed_to_one_rank(tmp_path: Pa
 
 def in_messages(folder: Path, late: Float) -> Trace:
     """Return a trace with lateness (instances x ranks, ms) from waiting for messages."""
-    made, random = Synthetic(late.shape[1]), np.random.default_rng(8)
+    synthetic, random = Synthetic(late.shape[1]), np.random.default_rng(8)
     for i, row in enumerate(np.rint(late * MS).astype(np.int64)):
         came = 20 * MS * (i + 1) + random.integers(0, MS // 50, len(row)) + row
         for rank in np.flatnonzero(row).tolist():
-            messages(made, rank, int(row[rank]))
+            messages(synthetic, rank, int(row[rank]))
         left = np.full(len(row), came.max() + 50_000)
-        made.add_collective("allreduce", came, left, site="md.py:7:step")
-    made.ended_ns = 20 * MS * (len(late) + 2)
-    return mpiprof.open(made.write(folder / "t"))
+        synthetic.add_collective("allreduce", came, left, site="md.py:7:step")
+    synthetic.ended_ns = 20 * MS * (len(late) + 2)
+    return mpiprof.open(synthetic.write(folder / "t"))
 
 
 @pytest.mark.parametrize("cause", ["rank", "periodic", "gradient"])
@@ -291,20 +291,20 @@ def test_who_comes_early_alone_makes_nobody_late(tmp_path: Path) -> None:
 
 def test_the_rank_that_delays_the_root_is_late_before_the_gather(tmp_path: Path) -> None:
     """Rank 2 delays the root of a gather, which then is late to the first of two broadcasts."""
-    made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     for _ in range(100):
         came = now + MS + random.integers(0, 20_000, 4)
         came[2] += 6 * MS
         left = came + 10_000
         left[0] = came[2] + 20_000
-        made.add_collective("gather", came, left, root=0, site="md.py:7:step")
+        synthetic.add_collective("gather", came, left, root=0, site="md.py:7:step")
         for _ in range(2):
             came = left + 5_000
             left = np.maximum(came, came[0] + 5_000) + 5_000
-            made.add_collective("bcast", came, left, root=0, site="md.py:8:step")
+            synthetic.add_collective("bcast", came, left, root=0, site="md.py:8:step")
         now = left
-    made.ended_ns = int(now.max()) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     printed = [sentences.finding_text(trace, one) for one in trace.findings()]
     (periodic,) = (
         text for text in printed if text.startswith("In every 2nd instance (0, 2, 4, ...)")
@@ -351,16 +351,16 @@ def test_an_early_rank_is_reported_if_three_ranks_differ_little(tmp_path: Path) 
 
 def test_who_is_early_may_have_as_much_to_do(tmp_path: Path) -> None:
     """In a ring rank 1 works 4 ms longer: 0 and 2 wait for rank 1, and rank 3 for 0 and 2."""
-    made, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(4), np.full(4, 10 * MS)
     around = {r: ([(r - 1) % 4, (r + 1) % 4], [(r - 1) % 4, (r + 1) % 4]) for r in range(4)}
-    made.add_communicator("ring", [0, 1, 2, 3], topology=around)
+    synthetic.add_communicator("ring", [0, 1, 2, 3], topology=around)
     for _ in range(120):
         came = now + MS + random.integers(0, 20_000, 4)
         came[1] += 4 * MS
         now = np.maximum(came, np.maximum(np.roll(came, 1), np.roll(came, -1))) + 10_000
-        made.add_collective("neighbor_allgather", came, now, "ring", site="md.py:8:ring")
-    made.ended_ns = int(now.max()) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+        synthetic.add_collective("neighbor_allgather", came, now, "ring", site="md.py:8:ring")
+    synthetic.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     first, second = trace.findings()
     assert (first.cause, first.ranks) == ("rank", (1,))
     assert (second.cause, second.ranks) == ("early", (3,))

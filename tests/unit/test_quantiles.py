@@ -47,9 +47,9 @@ def exact(values: Float, percent: int) -> float:
 def test_quantiles_are_as_near_as_promised(count: int) -> None:
     rows, where = random_rows(count, count)
     where %= 1 + count // 10
-    found = Quantiles()
-    found.add(rows, np.array([2, 5, 11]), where)
-    table = found.make_table(12)
+    quantiles = Quantiles()
+    quantiles.add(rows, np.array([2, 5, 11]), where)
+    table = quantiles.make_table(12)
     assert list(table) == list(NAMES)
     for place, callsite in enumerate((2, 5, 11)):
         mine = where == place
@@ -94,9 +94,9 @@ def test_counting_and_sorting_find_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     tables = []
     for some in (1 << 30, -(1 << 30)):
         monkeypatch.setattr(bincount, "DENSE_CELLS", some)
-        found = Quantiles()
-        found.add(rows, np.array([0, 3, 4]), where)
-        tables.append(found.make_table(5))
+        quantiles = Quantiles()
+        quantiles.add(rows, np.array([0, 3, 4]), where)
+        tables.append(quantiles.make_table(5))
     for name in NAMES:
         assert tables[0][name].tobytes() == tables[1][name].tobytes(), name
 
@@ -106,16 +106,16 @@ def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
 
     No rank has left the bcast.
     """
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     late = np.where(np.arange(400) % 10 == 9, 40_000, 500)
     late[200] = 3 * MS
     arrivals = np.arange(1, 401)[:, None] * 5 * MS + late[:, None] * np.array([0, 1, 0])
     exits = np.repeat(arrivals.max(1, keepdims=True) + 700, 3, 1)
     exits[-1, 2] = 0
-    made.add_collective("allreduce", arrivals, exits, site="a.py:1:main")
-    made.add_collective("bcast", [[2003 * MS] * 3], [[0] * 3], root=0, site="a.py:9:main")
-    made.ended_ns = 2004 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.add_collective("allreduce", arrivals, exits, site="a.py:1:main")
+    synthetic.add_collective("bcast", [[2003 * MS] * 3], [[0] * 3], root=0, site="a.py:9:main")
+    synthetic.ended_ns = 2004 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     table, instances = trace.callsites, trace.instances
     mine = instances[(instances["callsite"] == 0) & instances["complete"]]
     assert len(mine) == 399
@@ -129,14 +129,14 @@ def test_the_table_has_those_of_its_instances(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_quantiles(tmp_path: Path) -> None:
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     late = np.where(np.arange(100) < 95, 0, 10 * MS)
     arrivals = np.arange(1, 101)[:, None] * 20 * MS + late[:, None] * np.array([0, 1])
-    made.add_collective(
+    synthetic.add_collective(
         "barrier", arrivals, np.repeat(arrivals.max(1, keepdims=True) + 2_000, 2, 1)
     )
-    made.ended_ns = 2_100 * MS
-    folder = made.write(tmp_path / "t")
+    synthetic.ended_ns = 2_100 * MS
+    folder = synthetic.write(tmp_path / "t")
     row = json.loads(run_verb("report", folder, "--json")[1])["callsites"][0]
     assert (row["wait_p50_ns"], row["wait_p90_ns"]) == (0, 0)
     assert row["wait_p99_ns"] == pytest.approx(10 * MS, rel=ERROR)

@@ -42,14 +42,16 @@ CALLSITE = (
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Return a trace of 4 ranks: rank 2 is 3 ms late in 10 allreduces; a balanced bcast."""
-    made = Synthetic(4)
-    made.ended_ns = 200 * MS
+    synthetic = Synthetic(4)
+    synthetic.ended_ns = 200 * MS
     arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
     last = arrivals.max(1, keepdims=True)
-    made.add_collective("allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step")
+    synthetic.add_collective(
+        "allreduce", arrivals, np.repeat(last + 1000, 4, 1), site="app.py:12:step"
+    )
     at = np.full((5, 4), 150 * MS) + np.arange(5)[:, None] * MS
-    made.add_collective("bcast", at, at + 500, "world", 20000, 20000, 0, "app.py:20:main")
-    return made.write(tmp_path / "trace")
+    synthetic.add_collective("bcast", at, at + 500, "world", 20000, 20000, 0, "app.py:20:main")
+    return synthetic.write(tmp_path / "trace")
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
@@ -118,7 +120,7 @@ def test_message_sizes_are_those_of_table_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message of an all-to-all is that to one destination; T is the time of that message."""
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     arrivals = [[0, 0, 0, 10**6]]
     for i, (operation, sent) in enumerate(
         (
@@ -128,7 +130,7 @@ def test_message_sizes_are_those_of_table_3(
             ("allreduce", 800),
         )
     ):
-        made.add_collective(
+        synthetic.add_collective(
             operation,
             np.array(arrivals) + i * 10**7 + 1000,
             [[i * 10**7 + 2 * 10**6] * 4],
@@ -136,7 +138,7 @@ def test_message_sizes_are_those_of_table_3(
             received=sent,
             site=f"app.py:{i + 1}:main",
         )
-    path = made.write(tmp_path / "sizes")
+    path = synthetic.write(tmp_path / "sizes")
     text = out(capsys, "report", path, "--by", "routine")
     rows = {line.split()[0]: line.split()[1:3] for line in text.splitlines() if "all" in line[:6]}
     assert rows["alltoall"] == ["64.0", "KB"]
@@ -259,10 +261,10 @@ def test_newest_trace_is_taken(
 
 
 def test_incomplete_and_unmeasured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(3, machine=None)
-    made.add_collective("barrier", [[100, 200, 300]], [[400, 400, 400]], sent=0, received=0)
-    made.add_collective("barrier", [[500, 600, -1]], [[0, 0, 0]], sent=0, received=0)
-    text = out(capsys, "report", made.write(tmp_path / "t", finished=[2]))
+    synthetic = Synthetic(3, machine=None)
+    synthetic.add_collective("barrier", [[100, 200, 300]], [[400, 400, 400]], sent=0, received=0)
+    synthetic.add_collective("barrier", [[500, 600, -1]], [[0, 0, 0]], sent=0, received=0)
+    text = out(capsys, "report", synthetic.write(tmp_path / "t", finished=[2]))
     assert "INCOMPLETE" in text and "calibrate" in text and "nan" not in text.lower()
     data = json.loads(out(capsys, "report", tmp_path / "t", "--json"))
     assert data["complete"] is False
@@ -271,21 +273,23 @@ def test_incomplete_and_unmeasured(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_nothing_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     for rank in range(2):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    folder = made.write(tmp_path / "t")
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    folder = synthetic.write(tmp_path / "t")
     assert "No collective operation" in out(capsys, "report", folder)
     assert json.loads(out(capsys, "report", folder, "--json"))["callsites"] == []
     assert "next:" in out(capsys, "report", folder, "--by", "routine")
 
 
 def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
     for rank in range(2):
-        made.add(rank, made.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5)
-    folder = made.write(tmp_path / "t")
+        synthetic.add(
+            rank, synthetic.add_shape(rank, "allreduce", "world", sent=8), 0, 5 * MS, 10, kind=5
+        )
+    folder = synthetic.write(tmp_path / "t")
     text = out(capsys, "report", folder)
     assert "as summary" in text and "500 µs" in text and "ω" not in text
     for words in (["--by", "routine"], ["--site", "app.py:1"]):
@@ -300,11 +304,13 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_nodes_show_the_clock_bound(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(2, nodes=[0, 1], offsets=(0, 5 * MS), drifts=(0.0, 0.0))
+    synthetic = Synthetic(2, nodes=[0, 1], offsets=(0, 5 * MS), drifts=(0.0, 0.0))
     for at in (2_000, 10**9):
-        made.add_clock(1, 0, at, error=3_000)
-    made.add_collective("barrier", [[10 * MS, 11 * MS]], [[12 * MS, 12 * MS]], sent=0, received=0)
-    text = out(capsys, "report", made.write(tmp_path / "t"))
+        synthetic.add_clock(1, 0, at, error=3_000)
+    synthetic.add_collective(
+        "barrier", [[10 * MS, 11 * MS]], [[12 * MS, 12 * MS]], sent=0, received=0
+    )
+    text = out(capsys, "report", synthetic.write(tmp_path / "t"))
     assert "2 nodes, error at most ±" in text
 
 
@@ -332,12 +338,12 @@ def test_table_cuts_long_call_sites_but_not_the_file_name(place: str, retained: 
 def test_notes_of_several_ranks_are_printed_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(8)
+    synthetic = Synthetic(8)
     for rank in (0, 1, 2, 5):
-        made.lines[rank].append({"rank": rank, "note": "no source lines"})
-    made.lines[3].append({"rank": 3, "note": "late"})
-    made.add_collective("barrier", [[MS] * 8], [[2 * MS] * 8])
-    path = made.write(tmp_path / "t", finished=[6, 7])
+        synthetic.lines[rank].append({"rank": rank, "note": "no source lines"})
+    synthetic.lines[3].append({"rank": 3, "note": "late"})
+    synthetic.add_collective("barrier", [[MS] * 8], [[2 * MS] * 8])
+    path = synthetic.write(tmp_path / "t", finished=[6, 7])
     text = out(capsys, "report", path)
     reported = [line.split(maxsplit=1) for line in text.splitlines()]
     assert [line[1] for line in reported if line[:1] == ["note"]] == [

@@ -33,17 +33,19 @@ def sampled(folder: Path, late: int = MS // 2) -> Path:
 
     late: lateness of rank 1 in ns.
     """
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     number = np.arange(0, CALLS, EVERY)
-    arrivals = number[:, None] * MS + made.started_ns + np.array([0, late])
-    begin, end = arrivals[:, :1], np.repeat(number[:, None] * MS + made.started_ns, 2, 1)
-    made.add_collective("barrier", arrivals, end + 995_000)
-    for records in made.records.values() if isinstance(made.records, dict) else made.records:
+    arrivals = number[:, None] * MS + synthetic.started_ns + np.array([0, late])
+    begin, end = arrivals[:, :1], np.repeat(number[:, None] * MS + synthetic.started_ns, 2, 1)
+    synthetic.add_collective("barrier", arrivals, end + 995_000)
+    for records in (
+        synthetic.records.values() if isinstance(synthetic.records, dict) else synthetic.records
+    ):
         records[0]["sequence"] = number
-    made.meta["sample"] = EVERY
-    made.ended_ns = made.started_ns + CALLS * MS
+    synthetic.meta["sample"] = EVERY
+    synthetic.ended_ns = synthetic.started_ns + CALLS * MS
     assert len(begin) == CALLS // EVERY
-    return made.write(folder)
+    return synthetic.write(folder)
 
 
 def test_the_sums_of_a_sample_are_of_all_instances(
@@ -92,11 +94,13 @@ def test_all_outputs_state_the_same_number_of_instances(
 
 def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same instances, once all recorded, once one in a hundred."""
-    made = Synthetic(2)
-    begin = np.arange(CALLS)[:, None] * MS + made.started_ns
-    made.add_collective("barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000)
-    made.ended_ns = made.started_ns + CALLS * MS
-    traces = [made.write(tmp_path / "all"), sampled(tmp_path / "sampled")]
+    synthetic = Synthetic(2)
+    begin = np.arange(CALLS)[:, None] * MS + synthetic.started_ns
+    synthetic.add_collective(
+        "barrier", begin + np.array([0, MS // 2]), np.repeat(begin, 2, 1) + 995_000
+    )
+    synthetic.ended_ns = synthetic.started_ns + CALLS * MS
+    traces = [synthetic.write(tmp_path / "all"), sampled(tmp_path / "sampled")]
     for words in (traces, traces[::-1]):
         assert main(["compare", *map(str, words)]) == 0
         text = capsys.readouterr().out
@@ -111,18 +115,18 @@ def test_a_sample_is_compared_with_all(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
     """The init of a persistent operation counts once; each recorded start represents several."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     starts = 40 * EVERY
     retained = np.flatnonzero(np.random.default_rng(5).random(starts) < 1 / EVERY) + 1
     for rank in range(2):
-        shape = made.add_shape(rank, "barrier_init", "world")
-        made.add(rank, shape, 0, made.started_ns + MS, made.started_ns + 2 * MS)
+        shape = synthetic.add_shape(rank, "barrier_init", "world")
+        synthetic.add(rank, shape, 0, synthetic.started_ns + MS, synthetic.started_ns + 2 * MS)
         for nth in retained.tolist():
-            at = made.started_ns + (10 + nth) * MS
-            made.add_start(rank, shape, 0, nth, at, (at + 1000, at + 2000))
-    made.meta["sample"] = EVERY
-    made.ended_ns = made.started_ns + 10_000 * MS
-    table = mpiprof.open(made.write(tmp_path / "t")).callsites
+            at = synthetic.started_ns + (10 + nth) * MS
+            synthetic.add_start(rank, shape, 0, nth, at, (at + 1000, at + 2000))
+    synthetic.meta["sample"] = EVERY
+    synthetic.ended_ns = synthetic.started_ns + 10_000 * MS
+    table = mpiprof.open(synthetic.write(tmp_path / "t")).callsites
     init, start = (table[table["started"] == started].iloc[0] for started in (False, True))
     for name in ("total_elapsed_ns", "total_elapsed_low_ns", "total_elapsed_high_ns"):
         assert init[name] == 2 * MS
@@ -133,19 +137,19 @@ def test_what_is_recorded_always_is_not_scaled(tmp_path: Path) -> None:
 
 def test_there_is_one_finalize(tmp_path: Path) -> None:
     """It represents no other call, and its time is not scaled."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     retained = np.flatnonzero(np.random.default_rng(6).random(40 * EVERY) < 1 / EVERY)
-    at = made.started_ns + retained[:, None] * MS + np.zeros((1, 2), np.int64)
-    made.add_collective("barrier", at, at + MS // 2)
-    for records in made.records:
+    at = synthetic.started_ns + retained[:, None] * MS + np.zeros((1, 2), np.int64)
+    synthetic.add_collective("barrier", at, at + MS // 2)
+    for records in synthetic.records:
         records[-1]["sequence"] = retained
-    made.meta["sample"] = EVERY
-    ends = made.started_ns + 40 * EVERY * MS
-    made.add_collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
-    for records in made.records:
+    synthetic.meta["sample"] = EVERY
+    ends = synthetic.started_ns + 40 * EVERY * MS
+    synthetic.add_collective("finalize", [[ends, ends]], [[ends + 50 * MS] * 2])
+    for records in synthetic.records:
         records[-1]["sequence"] = 40 * EVERY
-    made.ended_ns = ends + 60 * MS
-    table = mpiprof.open(made.write(tmp_path / "t")).callsites.set_index("operation")
+    synthetic.ended_ns = ends + 60 * MS
+    table = mpiprof.open(synthetic.write(tmp_path / "t")).callsites.set_index("operation")
     assert table.loc["finalize", "total_instances"] == 1
     for name in ("total_elapsed_ns", "total_elapsed_low_ns", "total_elapsed_high_ns"):
         assert table.loc["finalize", name] == 100 * MS
@@ -154,12 +158,12 @@ def test_there_is_one_finalize(tmp_path: Path) -> None:
 
 def test_a_single_instance_gives_no_interval(tmp_path: Path) -> None:
     """It is certainly in the sum, which cannot exceed the run."""
-    made = Synthetic(2)
-    at = np.full((1, 2), made.started_ns + MS)
-    made.add_collective("barrier", at, at + MS)
-    made.meta["sample"] = EVERY
-    made.ended_ns = made.started_ns + 10 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic = Synthetic(2)
+    at = np.full((1, 2), synthetic.started_ns + MS)
+    synthetic.add_collective("barrier", at, at + MS)
+    synthetic.meta["sample"] = EVERY
+    synthetic.ended_ns = synthetic.started_ns + 10 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     row = trace.callsites.iloc[0]
     assert row["total_elapsed_low_ns"] == 2 * MS
     assert row["total_elapsed_ns"] <= row["total_elapsed_high_ns"] == trace.process_time_ns
@@ -171,22 +175,26 @@ def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
 
     The communicators with instances also represent the others.
     """
-    made, random = Synthetic(2), np.random.default_rng(6)
+    synthetic, random = Synthetic(2), np.random.default_rng(6)
     count, every, each = 3000, 10, 3
     retained = random.random((count, each)) < 1 / every
     for number in np.flatnonzero(retained.any(1)).tolist():
-        made.add_communicator(f"number {number}", [0, 1])
+        synthetic.add_communicator(f"number {number}", [0, 1])
         sequence = np.flatnonzero(retained[number])
-        at = made.started_ns + (number * each + sequence[:, None]) * MS + np.zeros((1, 2), np.int64)
-        made.add_collective("barrier", at, at + 500_000, f"number {number}")
-        for records in made.records:
+        at = (
+            synthetic.started_ns
+            + (number * each + sequence[:, None]) * MS
+            + np.zeros((1, 2), np.int64)
+        )
+        synthetic.add_collective("barrier", at, at + 500_000, f"number {number}")
+        for records in synthetic.records:
             records[-1]["sequence"] = sequence
-    made.meta["sample"] = every
-    made.ended_ns = made.started_ns + count * each * MS
-    found = mpiprof.open(made.write(tmp_path / "t")).totals["elapsed"]
+    synthetic.meta["sample"] = every
+    synthetic.ended_ns = synthetic.started_ns + count * each * MS
+    elapsed = mpiprof.open(synthetic.write(tmp_path / "t")).totals["elapsed"]
     truth = count * each * 2 * 500_000
-    assert found.low <= truth <= found.high
-    assert found.value == pytest.approx(truth, rel=0.1)
+    assert elapsed.low <= truth <= elapsed.high
+    assert elapsed.value == pytest.approx(truth, rel=0.1)
 
 
 # ---- coverage of the interval
@@ -261,18 +269,20 @@ def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Pat
         random = np.random.default_rng((9, run))
         late = lateness(kind, random)
         rare = np.arange(LONG) % 3 == 0
-        made = Synthetic(2)
+        synthetic = Synthetic(2)
         retained = hashed(int(random.integers(1 << 62)), np.arange(LONG), KEPT_OF)
         for site, of in (("app.py:1:often", ~rare), ("app.py:2:rarely", rare)):
             number = np.flatnonzero(retained & of)
-            first = made.started_ns + number * 10 * MS
+            first = synthetic.started_ns + number * 10 * MS
             arrivals = np.stack([first, first + late[number]], 1)
-            made.add_collective("barrier", arrivals, arrivals.max(1)[:, None] + [[9, 9]], site=site)
-            for records in made.records:
+            synthetic.add_collective(
+                "barrier", arrivals, arrivals.max(1)[:, None] + [[9, 9]], site=site
+            )
+            for records in synthetic.records:
                 records[-1]["sequence"] = number
-        made.meta["sample"] = KEPT_OF
-        made.ended_ns = made.started_ns + LONG * 10 * MS
-        trace = mpiprof.open(made.write(tmp_path / f"{run}"))
+        synthetic.meta["sample"] = KEPT_OF
+        synthetic.ended_ns = synthetic.started_ns + LONG * 10 * MS
+        trace = mpiprof.open(synthetic.write(tmp_path / f"{run}"))
         whole, table = trace.totals, trace.callsites
         row = table.loc[table.index[[site[0]["line"] == 2 for site in table["sites"]]][0]]
         inside = late.sum() + 2 * 9 * LONG
@@ -287,18 +297,18 @@ def test_shares_of_threads_are_of_their_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three threads of one rank are in separate collectives for most of the run."""
-    made = Synthetic(1)
-    made.ended_ns = made.started_ns + 100 * MS
+    synthetic = Synthetic(1)
+    synthetic.ended_ns = synthetic.started_ns + 100 * MS
     extra = []
     for thread in range(3):
         name = f"own {thread}"
-        made.add_communicator(name, [0])
-        shape = made.add_shape(0, "barrier", name)
+        synthetic.add_communicator(name, [0])
+        shape = synthetic.add_shape(0, "barrier", name)
         record = np.zeros(1, RECORD_TYPE)
-        record["enter_ns"], record["exit_ns"] = made.started_ns, made.started_ns + 90 * MS
+        record["enter_ns"], record["exit_ns"] = synthetic.started_ns, synthetic.started_ns + 90 * MS
         record["shape"], record["kind"], record["thread"] = shape, CALL, thread
         extra.append(record)
-    folder = made.write(tmp_path / "t")
+    folder = synthetic.write(tmp_path / "t")
     log = folder / "rank-000000.log"
     parts = [make_chunks(record, 0, thread, 0, window=True) for thread, record in enumerate(extra)]
     log.write_bytes(log.read_bytes()[:CHUNK_BYTES] + b"".join(parts))

@@ -38,9 +38,9 @@ LINES = [
 
 def folder(path: Path, text: str | None) -> Path:
     """Write a trace with this selector log."""
-    made = Synthetic(2)
-    made.add_collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
-    made.write(path)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("allgatherv", [[10, 20]], [[30, 30]], site="md.py:93:exchange")
+    synthetic.write(path)
     if text is not None:
         (path / selector_log.FILE).write_text(text)
     return path
@@ -123,13 +123,13 @@ def test_the_report_states_each_selection_and_its_reason(
 
 def test_events_and_instances_have_the_choice(tmp_path: Path) -> None:
     """It is unknown for an open call; for an instance it is that of the other ranks."""
-    made = Synthetic(2)
-    made.add_collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[10, 11]] * 5, [[20, 20]] * 4 + [[20, 0]])
     for rank, choices in ((0, [0, 1, 2, 3, 2]), (1, [0, 1, 2, 77, 0])):
-        (records,) = made.records[rank]
+        (records,) = synthetic.records[rank]
         assert records.dtype == RECORD_TYPE
         records["choice"] = choices
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     expected = ["", "observe", "probe", "hold", "probe"]
     assert trace.instances["choice"].tolist() == expected
     assert trace.events["choice"].tolist() == [*expected, "", "observe", "probe", "", ""]

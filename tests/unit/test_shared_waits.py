@@ -18,18 +18,20 @@ WAIT = 100 * US
 
 def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path:
     """Write Waits of 100 us on two ranks that complete `each` nonblocking calls or starts each."""
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     for rank in range(2):
-        shape = made.add_shape(rank, "iallreduce", "world", sent=8, received=8)
+        shape = synthetic.add_shape(rank, "iallreduce", "world", sent=8, received=8)
         for wait in range(waits):
             numbers, at = wait * each + np.arange(each), MS * (wait + 1)
-            made.add(rank, shape, numbers, at + np.arange(each) * 10, at + np.arange(each) * 10 + 5)
+            synthetic.add(
+                rank, shape, numbers, at + np.arange(each) * 10, at + np.arange(each) * 10 + 5
+            )
             for number in numbers.tolist():
                 if extended:
-                    made.add_extension(rank, 1, 1 << 33)  # more than fits a record
-                made.add(rank, shape, number, at + MS // 2, at + MS // 2 + WAIT, COMPLETION)
-    made.ended_ns = MS * (waits + 2)
-    return made.write(folder)
+                    synthetic.add_extension(rank, 1, 1 << 33)  # more than fits a record
+                synthetic.add(rank, shape, number, at + MS // 2, at + MS // 2 + WAIT, COMPLETION)
+    synthetic.ended_ns = MS * (waits + 2)
+    return synthetic.write(folder)
 
 
 @pytest.mark.parametrize(("waits", "each"), [(1, 1), (90, 100), (1, 9_000), (3, 9_000)])

@@ -61,13 +61,13 @@ def test_a_path_is_no_option() -> None:
 
 def recorded(folder: Path, file: str) -> Path:
     """Write a trace of a program and a source file of one name: rank 2 late in each allreduce."""
-    made = Synthetic(4)
-    made.ended_ns = 200 * MS
+    synthetic = Synthetic(4)
+    synthetic.ended_ns = 200 * MS
     arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 3 * MS, 0])
     exits = np.repeat(arrivals.max(1, keepdims=True) + 1000, 4, 1)
-    made.add_collective("allreduce", arrivals, exits, site=f"{file}:12:step")
-    made.meta["program"] = file
-    return made.write(folder)
+    synthetic.add_collective("allreduce", arrivals, exits, site=f"{file}:12:step")
+    synthetic.meta["program"] = file
+    return synthetic.write(folder)
 
 
 def suggestions(text: str) -> Iterator[list[str]]:
@@ -97,12 +97,12 @@ def test_every_suggestion_names_its_trace_and_its_site(
         ["tune", named],
     ):
         assert main(words) == 0
-        found = list(suggestions(capsys.readouterr().out))
-        assert len(found) == 1 and named in found[0], found
+        output = list(suggestions(capsys.readouterr().out))
+        assert len(output) == 1 and named in output[0], output
         if words == ["report", named]:
             pattern = f"{name}:12"
             wanted = [f"--site={pattern}"] if name.startswith("-") else ["--site", pattern]
-            assert found[0][-len(wanted) :] == wanted
+            assert output[0][-len(wanted) :] == wanted
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def state(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return data
 
 
-def write(made: Synthetic, folder: Path, **options: Any) -> Path:
+def write(synthetic: Synthetic, folder: Path, **options: Any) -> Path:
     """Write a trace; ranks without calls get a log without records."""
-    for rank in range(made.ranks):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    return made.write(folder, **options)
+    for rank in range(synthetic.ranks):
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    return synthetic.write(folder, **options)
 
 
 def text_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -60,15 +60,15 @@ def text_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(4)
-    made.add_collective("bcast", [[100] * 4], [[200] * 4], root=0, site="app.py:5:main")
-    made.add_collective("allreduce", [[300, 310, -1, 320]], [[0] * 4], site="app.py:9:step")
-    folder = write(made, tmp_path / "t", finished=False)
+    synthetic = Synthetic(4)
+    synthetic.add_collective("bcast", [[100] * 4], [[200] * 4], root=0, site="app.py:5:main")
+    synthetic.add_collective("allreduce", [[300, 310, -1, 320]], [[0] * 4], site="app.py:9:step")
+    folder = write(synthetic, tmp_path / "t", finished=False)
     data = state(folder, capsys)
     assert [row["state"] for row in data["ranks"]] == ["inside", "inside", "outside", "inside"]
-    assert data["ranks"][1]["since_ns"] == 310 - made.started_ns
+    assert data["ranks"][1]["since_ns"] == 310 - synthetic.started_ns
     assert data["ranks"][2]["operation"] == "bcast"
-    assert data["ranks"][2]["since_ns"] == 200 - made.started_ns
+    assert data["ranks"][2]["since_ns"] == 200 - synthetic.started_ns
     (pending,) = data["pending"]
     assert pending["operation"] == "allreduce" and pending["sequence"] == 1
     assert pending["arrived"] == [0, 1, 3] and pending["missing"] == [2]
@@ -80,23 +80,23 @@ def test_one_rank_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_who_has_passed_has_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     # The root leaves its broadcast and is already in the next barrier.
-    made.add_collective("bcast", [[100, 110, -1]], [[105, 0, 0]], root=0)
-    made.add_collective("barrier", [[120, -1, -1]], [[0, 0, 0]])
-    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    synthetic.add_collective("bcast", [[100, 110, -1]], [[105, 0, 0]], root=0)
+    synthetic.add_collective("barrier", [[120, -1, -1]], [[0, 0, 0]])
+    data = state(write(synthetic, tmp_path / "t", finished=False), capsys)
     found = {row["operation"]: (row["arrived"], row["missing"]) for row in data["pending"]}
     assert found == {"bcast": ([0, 1], [2]), "barrier": ([0], [1, 2])}
 
 
 def test_started_and_never_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     flags = ["nonblocking"]
-    made.add_collective(
+    synthetic.add_collective(
         "ibarrier", [[1, 1, 1]], [[2, 2, 2]], flags=flags, completions=([[3] * 3], [[9] * 3])
     )
-    made.add_collective("ibarrier", [[20, 21, -1]], [[22, 23, 0]], flags=flags)
-    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    synthetic.add_collective("ibarrier", [[20, 21, -1]], [[22, 23, 0]], flags=flags)
+    data = state(write(synthetic, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert (pending["sequence"], pending["missing"]) == (1, [2])
 
@@ -104,11 +104,11 @@ def test_started_and_never_completed(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_other_communicators_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(4)
-    made.add_communicator("odd", [1, 3])
-    made.add_collective("barrier", [[10, -1]], [[0, 0]], communicator="odd")
-    made.add_collective("barrier", np.full((3, 4), 5), np.full((3, 4), 6))
-    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    synthetic = Synthetic(4)
+    synthetic.add_communicator("odd", [1, 3])
+    synthetic.add_collective("barrier", [[10, -1]], [[0, 0]], communicator="odd")
+    synthetic.add_collective("barrier", np.full((3, 4), 5), np.full((3, 4), 6))
+    data = state(write(synthetic, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert pending["arrived"] == [1] and pending["missing"] == [3]
 
@@ -116,30 +116,30 @@ def test_other_communicators_do_not_count(
 def test_long_logs_are_read_back_as_far_as_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(2)
-    made.add_communicator("pair", [0, 1])
-    made.add_collective("barrier", [[1, 1]], [[2, 2]], communicator="pair")
+    synthetic = Synthetic(2)
+    synthetic.add_communicator("pair", [0, 1])
+    synthetic.add_collective("barrier", [[1, 1]], [[2, 2]], communicator="pair")
     times = 10 + 10 * np.arange(20_000)[:, None] + np.zeros((1, 2), np.int64)
-    made.add_collective("barrier", times, times + 5)
-    made.add_collective("barrier", [[10**6, -1]], [[0, 0]], communicator="pair")
-    data = state(write(made, tmp_path / "t", finished=False), capsys)
+    synthetic.add_collective("barrier", times, times + 5)
+    synthetic.add_collective("barrier", [[10**6, -1]], [[0, 0]], communicator="pair")
+    data = state(write(synthetic, tmp_path / "t", finished=False), capsys)
     (pending,) = data["pending"]
     assert pending["arrived"] == [0] and pending["missing"] == [1]
 
 
 def test_mismatch_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(2)
-    made.add(0, made.add_shape(0, "bcast", "world", root=0), 0, 10, 0)
-    made.add(1, made.add_shape(1, "barrier", "world"), 0, 10, 0)
-    text = text_of(write(made, tmp_path / "t", finished=False), capsys)
+    synthetic = Synthetic(2)
+    synthetic.add(0, synthetic.add_shape(0, "bcast", "world", root=0), 0, 10, 0)
+    synthetic.add(1, synthetic.add_shape(1, "barrier", "world"), 0, 10, 0)
+    text = text_of(write(synthetic, tmp_path / "t", finished=False), capsys)
     assert "DIFFERENT OPERATIONS: Ranks call different operations" in text.splitlines()[2]
     assert "the operation is running" not in text
 
 
 def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(2)
-    made.add_collective("barrier", [[1, 1]], [[2, 2]])
-    folder = write(made, tmp_path / "t")
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[1, 1]], [[2, 2]])
+    folder = write(synthetic, tmp_path / "t")
     data = state(folder, capsys)
     assert {row["state"] for row in data["ranks"]} == {"finished"} and data["pending"] == []
     text = text_of(folder, capsys)
@@ -147,9 +147,9 @@ def test_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_ranks_without_any_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = Synthetic(3)
-    made.add_collective("barrier", [[1, -1, -1]], [[0, 0, 0]])
-    folder = write(made, tmp_path / "t", finished=False)
+    synthetic = Synthetic(3)
+    synthetic.add_collective("barrier", [[1, -1, -1]], [[0, 0, 0]])
+    folder = write(synthetic, tmp_path / "t", finished=False)
     for name in ("rank-000002.log", "rank-000002.tables"):
         (folder / name).unlink()
     data = state(folder, capsys)
@@ -164,8 +164,8 @@ def test_ranks_without_any_record(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_job_that_is_starting(
     head: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(2)
-    folder = write(made, tmp_path / "t", finished=False)
+    synthetic = Synthetic(2)
+    folder = write(synthetic, tmp_path / "t", finished=False)
     (folder / "meta.json").unlink()
     for log in folder.glob("*.log"):
         log.write_bytes(make_head_chunk() if head is None else head)
@@ -201,13 +201,13 @@ def test_hung_program(mpi: Mpi, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_who_is_in_finalize_has_not_come(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = Synthetic(3)
-    made.add_collective("barrier", [[100] * 3], [[200] * 3], site="app.py:5:main")
+    synthetic = Synthetic(3)
+    synthetic.add_collective("barrier", [[100] * 3], [[200] * 3], site="app.py:5:main")
     for rank, operation in ((0, "barrier"), (1, "barrier"), (2, "finalize")):
-        made.add(rank, made.add_shape(rank, operation, "world"), 1, 300, 0)
+        synthetic.add(rank, synthetic.add_shape(rank, operation, "world"), 1, 300, 0)
     for rank in range(3):
-        made.add(rank, 0, 0, 0, 0, kind=0)
-    text = text_of(made.write(tmp_path / "t", finished=[2]), capsys)
+        synthetic.add(rank, 0, 0, 0, 0, kind=0)
+    text = text_of(synthetic.write(tmp_path / "t", finished=[2]), capsys)
     assert "of these rank 2 has called MPI_Finalize instead" in text
     assert "all had arrived" not in text and "all ranks have arrived" not in text
 
@@ -215,9 +215,9 @@ def test_who_is_in_finalize_has_not_come(
 def test_a_summary_has_no_positions_of_ranks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Synthetic(3)
-    made.meta["record"] = "summary"
-    folder = write(made, tmp_path / "t", finished=[2])
+    synthetic = Synthetic(3)
+    synthetic.meta["record"] = "summary"
+    folder = write(synthetic, tmp_path / "t", finished=[2])
     assert [row["state"] for row in state(folder, capsys)["ranks"]] == 2 * ["unknown"] + [
         "finished"
     ]
@@ -226,7 +226,7 @@ def test_a_summary_has_no_positions_of_ranks(
     assert "Pending collectives are unknown, because calls are not logged." in text
     monkeypatch.setattr(status, "find_alive", lambda _: dict.fromkeys(range(3), False))
     assert re.search("^  0-1 +ended +not logged", text_of(folder, capsys), re.M)
-    ended = write(made, tmp_path / "ended")
+    ended = write(synthetic, tmp_path / "ended")
     assert "No collective is pending." in text_of(ended, capsys)
 
 
@@ -234,10 +234,10 @@ def test_an_archive_of_a_job_that_did_not_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An archive has no processes that could still write, on any machine."""
-    made = Synthetic(2)
-    made.add_collective("barrier", [[2000, 2000]], [[2100, 2100]])
-    made.add(0, made.add_shape(0, "barrier", "world"), 1, 3000, 0)
-    folder = made.write(tmp_path / "t", finished=False)
+    synthetic = Synthetic(2)
+    synthetic.add_collective("barrier", [[2000, 2000]], [[2100, 2100]])
+    synthetic.add(0, synthetic.add_shape(0, "barrier", "world"), 1, 3000, 0)
+    folder = synthetic.write(tmp_path / "t", finished=False)
     assert main(["status", str(folder)]) == 0
     assert "runs on other machines" in capsys.readouterr().out
     assert export(folder, "--to", "otf2", "-o", tmp_path / "archive").returncode == 0

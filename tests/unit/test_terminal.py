@@ -36,12 +36,12 @@ VERBS = [
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     for operation, site in (("allreduce", "solver.py:12:läuft"), ("alltoall", "md.py:93:force")):
         arrivals = np.arange(1, 61)[:, None] * 10 * MS + np.array([0, 0, 0, 3 * MS])
         exits = arrivals.max(1, keepdims=True) + 40_000 + 0 * arrivals
-        made.add_collective(operation, arrivals, exits, site=site, sent=1000, received=1000)
-    return made.write(tmp_path_factory.mktemp("terminal") / "trace")
+        synthetic.add_collective(operation, arrivals, exits, site=site, sent=1000, received=1000)
+    return synthetic.write(tmp_path_factory.mktemp("terminal") / "trace")
 
 
 # Runs one verb after another with a form feed between them, because one interpreter each is slow.

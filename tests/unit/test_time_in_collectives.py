@@ -17,21 +17,21 @@ MS = 1_000_000
 
 def busy(folder: Path, operation: str = "alltoall") -> Trace:
     """Return a trace of a collective of 8 ms that releases a random rank some ms late."""
-    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for _ in range(60):
         came = now + random.integers(0, 20_000, 4)
         now = np.full(4, came.max() + 8 * MS) + random.integers(0, 50_000, 4)
         now[random.integers(4)] += random.integers(2 * MS, 5 * MS)
-        made.add_collective(operation, came, now, site="md.py:6:swap")
-    made.ended_ns = int(now.max()) + MS
-    return mpiprof.open(made.write(folder / "t"))
+        synthetic.add_collective(operation, came, now, site="md.py:6:swap")
+    synthetic.ended_ns = int(now.max()) + MS
+    return mpiprof.open(synthetic.write(folder / "t"))
 
 
 def test_the_verdict_mentions_the_time_in_the_calls(tmp_path: Path) -> None:
     trace = busy(tmp_path)
-    found = make_verdict(trace, trace.findings())
-    assert 0.1 < found.waiting < 0.5 < found.collective - found.waiting
-    last = conclusion.verdict_lines(trace, found)[-1]
+    verdict = make_verdict(trace, trace.findings())
+    assert 0.1 < verdict.waiting < 0.5 < verdict.collective - verdict.waiting
+    last = conclusion.verdict_lines(trace, verdict)[-1]
     assert " The collectives themselves take more than the waiting, " in last
     assert last.endswith(
         " of all ranks' time, nearly all of it alltoall at md.py:6 swap: `tune` looks for a faster "
@@ -56,16 +56,16 @@ def test_lateness_made_inside_is_no_work_of_the_ranks(tmp_path: Path) -> None:
 
 def test_no_algorithm_is_tuned_for_a_wait(tmp_path: Path) -> None:
     """Rank 2 computes 5 ms between start and Wait, so the other ranks' data do not progress."""
-    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for _ in range(60):
         came = now + MS + random.integers(0, 100_000, 4)
         waits = came + 10_000 + np.array([0, 0, 5 * MS, 0])
         now = np.full(4, waits.max() + 20_000)
-        made.add_collective(
+        synthetic.add_collective(
             "iallreduce", came, came + 5_000, completions=(waits, now), site="md.py:6:sum"
         )
-    made.ended_ns = int(now.max()) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     last = conclusion.verdict_lines(trace, make_verdict(trace, trace.findings()))[-1]
     assert last.endswith(
         "nearly all of it iallreduce at md.py:6 sum: a rank that computes between its start and "
@@ -78,19 +78,19 @@ def test_a_rank_delayed_by_a_broadcast_may_wait_for_another_rank(tmp_path: Path)
 
     In a library, rank 3 receives its data through rank 1.
     """
-    made, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
+    synthetic, random, now = Synthetic(4), np.random.default_rng(5), np.full(4, 10 * MS)
     for i in range(120):
         came = now + MS // 2 + random.integers(0, 10_000, 4)
         came[1] += 3 * MS
         now = came + 10_000
         now[3] = max(now[3], now[1] + 10_000)
-        made.add_collective("bcast", came, now, root=0, site="md.py:8:share")
+        synthetic.add_collective("bcast", came, now, root=0, site="md.py:8:share")
         if i % 40 == 39:
             came = now + 5_000
             now = np.full(4, came.max() + 10_000)
-            made.add_collective("allreduce", came, now, site="md.py:9:sum")
-    made.ended_ns = int(now.max()) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+            synthetic.add_collective("allreduce", came, now, site="md.py:9:sum")
+    synthetic.ended_ns = int(now.max()) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     (one,) = (one for one in trace.findings() if one.cause == "inside")
     printed = sentences.finding_text(trace, one)
     assert (

@@ -69,43 +69,43 @@ def opened(folder: Path) -> Timeline:
     return Timeline(trace, timeline_build.open_or_build(trace, key), key)
 
 
-def request(found: Timeline, **changes: Any) -> Request:
+def request(timeline: Timeline, **changes: Any) -> Request:
     """Return a request for the whole run by operation, changed."""
     whole: dict[str, Any] = {
         "begin": 0,
-        "end": found.length_ns,
+        "end": timeline.length_ns,
         "pixels": 100,
         "colour": "operation",
         "sort": "rank",
         "off": frozenset(),
-        "ranks": np.arange(found.trace.ranks),
+        "ranks": np.arange(timeline.trace.ranks),
     }
     return Request(**(whole | changes))
 
 
-def answer(found: Timeline, wanted: Request) -> tuple[dict[str, Any], dict[str, Any]]:
+def answer(timeline: Timeline, wanted: Request) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the content of a window, after making the tiles that it needs."""
-    shown = found.resolve(wanted)
+    shown = timeline.resolve(wanted)
     if isinstance(shown, MissingTiles):
-        found.build_tiles(shown, lambda _: None)
-        shown = found.resolve(wanted)
+        timeline.build_tiles(shown, lambda _: None)
+        shown = timeline.resolve(wanted)
     assert not isinstance(shown, MissingTiles)
-    head, arrays = found.render_window(wanted, shown)
+    head, arrays = timeline.render_window(wanted, shown)
     return head, arrays
 
 
-def segments_of(found: Timeline) -> list[dict[str, Any]]:
+def segments_of(timeline: Timeline) -> list[dict[str, Any]]:
     """Return each rank's states with their times, from the trace's events and instances."""
-    end = found.events.end_ns
+    end = timeline.events.end_ns
     waits = {}
-    for _, batch in enumerate(found.trace.batches()):
+    for _, batch in enumerate(timeline.trace.batches()):
         for i in range(len(batch)):
             arrival, begin, finish = (
                 m[:, i] for m in (batch.arrival_ns, batch.begin_ns, batch.exit_ns)
             )
             present = batch.shape[:, i] >= 0
-            operation = found.trace.tables.shapes[int(batch.shape[present, i][0])].operation
-            root = found.trace.tables.shapes[int(batch.shape[present, i][0])].root
+            operation = timeline.trace.tables.shapes[int(batch.shape[present, i][0])].operation
+            root = timeline.trace.tables.shapes[int(batch.shape[present, i][0])].root
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
                 cause = arrival.max()
                 if operation == "bcast":
@@ -115,7 +115,7 @@ def segments_of(found: Timeline) -> list[dict[str, Any]]:
                 key = (rank, batch.communicator.identity, int(batch.sequence[i]))
                 waits[key] = wait if present.all() and finish[row] else 0
     rows = []
-    for e in found.trace.events.to_dict("records"):
+    for e in timeline.trace.events.to_dict("records"):
         key = (e["rank"], e["communicator"], e["sequence"])
         later = e["operation"].startswith("i")
         exit_ = end if pd.isna(e["exit_ns"]) else int(e["exit_ns"])
@@ -128,11 +128,11 @@ def segments_of(found: Timeline) -> list[dict[str, Any]]:
     return rows
 
 
-def brute(found: Timeline, wanted: Request, level: int, first: int, columns: int) -> Any:
+def brute(timeline: Timeline, wanted: Request, level: int, first: int, columns: int) -> Any:
     """Return sums over ranks x columns by operation: count, inside, wait; in plain Python."""
-    width, base = 1 << level, found.events.begin_ns
+    width, base = 1 << level, timeline.events.begin_ns
     sums: dict[tuple[int, int, str], list[float]] = {}
-    for s in segments_of(found):
+    for s in segments_of(timeline):
         if wanted.communicators and s["communicator"] not in wanted.communicators:
             continue
         if wanted.operations and s["operation"] not in wanted.operations:
@@ -206,9 +206,9 @@ def test_sums_are_those_of_the_events(
             assert abs(cells["wait"][rank, column] - waited * 255) <= 1
 
 
-def test_waiting_as_colour_splits_all_time(found: Timeline) -> None:
-    by_operation, _ = answer(found, request(found))
-    by_waiting, _ = answer(found, request(found, colour="waiting"))
+def test_waiting_as_colour_splits_all_time(timeline: Timeline) -> None:
+    by_operation, _ = answer(timeline, request(timeline))
+    by_waiting, _ = answer(timeline, request(timeline, colour="waiting"))
     waiting, rest = by_waiting["legend"]
     total = {n: sum(s[n] for s in by_operation["legend"]) for n in ("inside", "wait")}
     assert waiting["inside"] == pytest.approx(total["wait"])
@@ -225,22 +225,22 @@ def test_states_that_are_off_are_not_drawn_but_counted(found: Timeline) -> None:
 
 
 def test_few_events_come_one_by_one(tmp_path: Path) -> None:
-    found = opened(made(tmp_path / "trace"))
-    begin, end = found.length_ns // 3, found.length_ns // 2
-    head, arrays = answer(found, request(found, begin=begin, end=end, find="callsite:1"))
+    trace = opened(made(tmp_path / "trace"))
+    begin, end = trace.length_ns // 3, trace.length_ns // 2
+    head, arrays = answer(trace, request(trace, begin=begin, end=end, find="callsite:1"))
     assert head["kind"] == "events"
     got = [
         (int(e["row"]), int(e["enter"]), int(e["exit"]), int(e["wait"]), head["shapes"][e["shape"]])
         for e in arrays["events"]
     ]
-    base = found.events.begin_ns
+    base = trace.events.begin_ns
     expected = [
         (s["rank"], s["enter"] - base, s["exit"] - base, s["wait"], s["operation"])
-        for s in segments_of(found)
+        for s in segments_of(trace)
         if s["enter"] - base < end and s["exit"] - base > begin
     ]
     assert sorted((r, a, b, w, s["operation"]) for r, a, b, w, s in got) == sorted(expected)
-    site = found.events.meta["callsites"][1]
+    site = trace.events.meta["callsites"][1]
     for event in arrays["events"]:
         hit = bool(event["flags"] & timeline.MATCH_FLAG)
         assert hit == (head["shapes"][event["shape"]]["operation"] == site[0])
@@ -251,13 +251,13 @@ def test_few_events_come_one_by_one(tmp_path: Path) -> None:
 def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
     monkeypatch.setattr(timeline, "MAX_EVENTS", 10**6)
-    found = opened(made(tmp_path / "trace"))
-    head, arrays = answer(found, request(found, pixels=50))
-    shown = found.resolve(request(found))
+    trace = opened(made(tmp_path / "trace"))
+    head, arrays = answer(trace, request(trace, pixels=50))
+    shown = trace.resolve(request(trace))
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 1, 2, 3], [4, 5]]
     assert [timeline_rows.label_ranks(r) for r in shown.rows.ranks] == ["0–3", "4–5"]
-    expected = brute(found, request(found), head["level"], head["first"], head["columns"])
+    expected = brute(trace, request(trace), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row, ranks in enumerate(([0, 1, 2, 3], [4, 5])):
         for column in range(head["columns"]):
@@ -267,33 +267,33 @@ def test_ranks_beyond_a_screen_are_grouped(tmp_path: Path, monkeypatch: Any) -> 
 
 
 def test_orders_of_ranks(tmp_path: Path) -> None:
-    found = opened(made(tmp_path / "trace"))
+    trace = opened(made(tmp_path / "trace"))
     arrivals = {r: [] for r in range(RANKS)}  # type: ignore[var-annotated]
-    for batch in found.trace.batches():
+    for batch in trace.trace.batches():
         if (batch.shape >= 0).all():
             for row, rank in enumerate(batch.communicator.ranks.tolist()):
                 arrivals[rank] += (batch.arrival_ns[row] - batch.arrival_ns.mean(0)).tolist()
     late = {r: sum(v) / len(v) for r, v in arrivals.items()}
-    assert found.events.lateness.tolist() == pytest.approx([late[r] for r in range(RANKS)], abs=2)
+    assert trace.events.lateness.tolist() == pytest.approx([late[r] for r in range(RANKS)], abs=2)
     for sort, expected in (
         ("late", sorted(range(RANKS), key=lambda r: -late[r])),
         ("node", [0, 2, 4, 1, 3, 5]),
         ("rank", list(range(RANKS))),
     ):
-        shown = found.resolve(request(found, sort=sort))
+        shown = trace.resolve(request(trace, sort=sort))
         assert not isinstance(shown, MissingTiles)
         assert [int(r[0]) for r in shown.rows.ranks] == expected
 
 
 def test_a_row_is_a_node(tmp_path: Path) -> None:
-    found = opened(made(tmp_path / "trace"))
-    wanted = request(found, sort="nodes")
-    shown = found.resolve(wanted)
+    trace = opened(made(tmp_path / "trace"))
+    wanted = request(trace, sort="nodes")
+    shown = trace.resolve(wanted)
     assert not isinstance(shown, MissingTiles)
     assert [r.tolist() for r in shown.rows.ranks] == [[0, 2, 4], [1, 3, 5]]
-    head, arrays = found.render_window(wanted, shown)
+    head, arrays = trace.render_window(wanted, shown)
     assert head["kind"] == "cells"
-    expected = brute(found, request(found), head["level"], head["first"], head["columns"])
+    expected = brute(trace, request(trace), head["level"], head["first"], head["columns"])
     share = arrays["share"].reshape(2, head["columns"])
     for row in (0, 1):
         for column in range(head["columns"]):
@@ -303,43 +303,43 @@ def test_a_row_is_a_node(tmp_path: Path) -> None:
 
 def test_many_nodes_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 1)
-    found = opened(made(tmp_path / "trace"))
-    rows = timeline_rows.make_rows(found.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
+    trace = opened(made(tmp_path / "trace"))
+    rows = timeline_rows.make_rows(trace.trace, np.array([0, 2, 4, 1, 3, 5]), "nodes")
     assert [r.tolist() for r in rows.ranks] == [[0, 2, 4, 1, 3, 5]]
-    assert timeline_rows.make_rows(found.trace, np.zeros(0, np.int64), "nodes").ranks == []
+    assert timeline_rows.make_rows(trace.trace, np.zeros(0, np.int64), "nodes").ranks == []
 
 
 def test_instances_are_those_of_the_trace(tmp_path: Path) -> None:
-    found = opened(made(tmp_path / "trace"))
-    table = found.trace.instances
-    assert found.events.instances == len(table)
+    trace = opened(made(tmp_path / "trace"))
+    table = trace.trace.instances
+    assert trace.events.instances == len(table)
     for number in (0, 1, 40, len(table) - 1):
-        row, one = table.iloc[number], timeline_find.describe_instance(found, number)
+        row, one = table.iloc[number], timeline_find.describe_instance(trace, number)
         assert one["operation"] == row["operation"]
-        assert one["first"] + found.events.begin_ns == row["first_arrival_ns"]
+        assert one["first"] + trace.events.begin_ns == row["first_arrival_ns"]
         assert one["callsite"] == row["callsite"]
         assert one["size"] == row["size"] == len(one["members"])
         if row["complete"]:
             assert one["wait"] == row["wait_ns"] == pytest.approx(sum(m[4] for m in one["members"]))
             assert [m[6] for m in one["members"]] == [0] * row["size"]  # threads
-            assert one["end"] + found.events.begin_ns == row["last_exit_ns"]
-        assert timeline_find.find_by_address(found, one["name"]) == number
+            assert one["end"] + trace.events.begin_ns == row["last_exit_ns"]
+        assert timeline_find.find_by_address(trace, one["name"]) == number
 
 
 def test_next_and_previous_stay_within_search_results(tmp_path: Path) -> None:
-    found = opened(made(tmp_path / "trace"))
-    table = found.trace.instances
+    trace = opened(made(tmp_path / "trace"))
+    table = trace.trace.instances
     bcasts = table.index[table["operation"] == "bcast"].tolist()
-    test = timeline_find.make_predicate(found, "operation:bcast", None, ())
+    test = timeline_find.make_predicate(trace, "operation:bcast", None, ())
     walked, number = [], -1
-    while (number := timeline_find.find_next(found, number, -1, 1, test)) >= 0:
+    while (number := timeline_find.find_next(trace, number, -1, 1, test)) >= 0:
         walked.append(number)
     assert walked == bcasts
-    assert timeline_find.find_next(found, bcasts[5], 0, -1, test) == bcasts[4]
-    middle = int(table["first_arrival_ns"][bcasts[7]]) - found.events.begin_ns
-    assert timeline_find.find_next(found, -1, middle, 1, test) == bcasts[7]
+    assert timeline_find.find_next(trace, bcasts[5], 0, -1, test) == bcasts[4]
+    middle = int(table["first_arrival_ns"][bcasts[7]]) - trace.events.begin_ns
+    assert timeline_find.find_next(trace, -1, middle, 1, test) == bcasts[7]
     callsite = int(table["callsite"][bcasts[0]])
-    hits = timeline_find.search(found, "SEND app.py")
+    hits = timeline_find.search(trace, "SEND app.py")
     assert [h["find"] for h in hits] == [f"callsite:{callsite}"]
 
 
@@ -387,6 +387,6 @@ def test_one_burst_in_a_long_run_needs_few_sums(tmp_path: Path, monkeypatch: Any
 
 def test_summary_and_empty_traces_have_no_segments(tmp_path: Path) -> None:
     folder = Synthetic(3).write(tmp_path / "trace")
-    found = opened(folder)
-    assert found.events.meta["segments"] == 0
-    assert found.events.instances == 0
+    trace = opened(folder)
+    assert trace.events.meta["segments"] == 0
+    assert trace.events.instances == 0

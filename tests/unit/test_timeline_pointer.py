@@ -25,24 +25,26 @@ REACH = 2_000
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Timeline:
     """Two halves of 4 ranks with different operations at the same times, in 2 rows."""
     monkeypatch.setattr(timeline_rows, "MAX_ROWS", 2)
-    made = Synthetic(RANKS)
+    synthetic = Synthetic(RANKS)
     begin = 10_000 + STEP * np.arange(LOOPS)[:, None]
     for half, operation in enumerate(("allreduce", "barrier")):
         members = list(range(4 * half, 4 * half + 4))
-        made.add_communicator(operation, members)
+        synthetic.add_communicator(operation, members)
         arrivals = begin + np.array(LATE)[members]
         exits = np.broadcast_to(arrivals.max(1, keepdims=True) + 5_000, arrivals.shape)
-        made.add_collective(operation, arrivals, exits, operation, site=f"app.py:{half + 1}:step")
-    made.started_ns, made.ended_ns = 0, 10_000 + STEP * LOOPS
-    trace = mpiprof.open(made.write(tmp_path / "trace"))
+        synthetic.add_collective(
+            operation, arrivals, exits, operation, site=f"app.py:{half + 1}:step"
+        )
+    synthetic.started_ns, synthetic.ended_ns = 0, 10_000 + STEP * LOOPS
+    trace = mpiprof.open(synthetic.write(tmp_path / "trace"))
     key = cache.compute_key(trace)
     return Timeline(trace, timeline_build.open_or_build(trace, key), key)
 
 
-def request(found: Timeline, **changes: Any) -> Request:
+def request(timeline: Timeline, **changes: Any) -> Request:
     whole: dict[str, Any] = {
         "begin": 0,
-        "end": found.length_ns,
+        "end": timeline.length_ns,
         "pixels": 300,
         "colour": "operation",
         "sort": "rank",
@@ -52,78 +54,85 @@ def request(found: Timeline, **changes: Any) -> Request:
     return Request(**(whole | changes))
 
 
-def shown(found: Timeline, wanted: Request) -> ResolvedRequest:
-    made = found.resolve(wanted)
+def shown(timeline: Timeline, wanted: Request) -> ResolvedRequest:
+    made = timeline.resolve(wanted)
     assert not isinstance(made, MissingTiles)
     return made
 
 
 @pytest.mark.parametrize("colour", ["operation", "waiting"])
-def test_every_cell_leads_to_an_instance_that_it_shows(found: Timeline, colour: str) -> None:
+def test_every_cell_leads_to_an_instance_that_it_shows(timeline: Timeline, colour: str) -> None:
     """The row's ranks take part in it, and it is in the cell; beside an empty cell it is near."""
-    table = found.trace.instances
-    wanted = request(found, colour=colour)
-    head, cells = found.render_window(wanted, shown(found, wanted))
+    table = timeline.trace.instances
+    wanted = request(timeline, colour=colour)
+    head, cells = timeline.render_window(wanted, shown(timeline, wanted))
     assert (head["kind"], len(cells["state"].reshape(2, -1))) == ("cells", 2)
     state, width = cells["state"].reshape(2, head["columns"]), 1 << head["level"]
     hits = 0
     for row, operation in enumerate(("allreduce", "barrier")):
         for column in range(head["columns"]):
             low = (head["first"] + column) * width
-            cell = request(found, begin=low, end=low + width, colour=colour)
+            cell = request(timeline, begin=low, end=low + width, colour=colour)
             number = timeline_find.find_under_pointer(
-                found, cell, shown(found, cell), 4 * row, low, REACH
+                timeline, cell, shown(timeline, cell), 4 * row, low, REACH
             )
             if state[row, column] == NO_STATE:
                 if number >= 0:
-                    one = timeline_find.describe_instance(found, number)
+                    one = timeline_find.describe_instance(timeline, number)
                     assert min(abs(one["first"] - low), abs(one["end"] - low)) <= REACH
                 continue
             hits += 1
-            one = timeline_find.describe_instance(found, number)
+            one = timeline_find.describe_instance(timeline, number)
             assert one["operation"] == operation == table["operation"].iloc[number]
             assert one["first"] < low + width and one["end"] > low
     assert hits > 4 * LOOPS
 
 
-def test_what_lies_most_in_the_cell_is_meant(found: Timeline) -> None:
+def test_what_lies_most_in_the_cell_is_meant(timeline: Timeline) -> None:
     """A cell of two instances, of which the second takes more time."""
     low = 10_000 + 46_000  # the barrier of step 0 ends at 55 600
     begin, end = low - 2_000, low + STEP - 25_000
-    cell = request(found, begin=begin, end=end)
-    number = timeline_find.find_under_pointer(found, cell, shown(found, cell), 5, begin, REACH)
-    one = timeline_find.describe_instance(found, number)
+    cell = request(timeline, begin=begin, end=end)
+    number = timeline_find.find_under_pointer(
+        timeline, cell, shown(timeline, cell), 5, begin, REACH
+    )
+    one = timeline_find.describe_instance(timeline, number)
     assert (one["operation"], one["first"]) == ("barrier", 10_000 + STEP + LATE[4])
 
 
-def test_states_that_are_off_are_not_under_the_pointer(found: Timeline) -> None:
+def test_states_that_are_off_are_not_under_the_pointer(timeline: Timeline) -> None:
     begin = 10_000
     for changes in (
         {"off": frozenset(["allreduce"])},
         {"operations": ("barrier",)},
         {"off": frozenset(["waiting", "own part"]), "colour": "waiting"},
     ):
-        cell = request(found, begin=begin, end=begin + 4_000, **changes)
+        cell = request(timeline, begin=begin, end=begin + 4_000, **changes)
         assert (
-            timeline_find.find_under_pointer(found, cell, shown(found, cell), 0, begin, REACH) == -1
+            timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), 0, begin, REACH)
+            == -1
         )
-    cell = request(found, begin=begin, end=begin + 4_000, off=frozenset(["barrier"]))
-    assert timeline_find.find_under_pointer(found, cell, shown(found, cell), 0, begin, REACH) >= 0
-
-
-@pytest.mark.parametrize("rank", [-1, RANKS, 3])
-def test_a_rank_that_is_not_shown_has_no_instance(found: Timeline, rank: int) -> None:
-    cell = request(found, begin=10_000, end=14_000, ranks=np.array([0, 1, 2]))
+    cell = request(timeline, begin=begin, end=begin + 4_000, off=frozenset(["barrier"]))
     assert (
-        timeline_find.find_under_pointer(found, cell, shown(found, cell), rank, 10_000, REACH) == -1
+        timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), 0, begin, REACH)
+        >= 0
     )
 
 
-def test_the_lateness_of_a_row_is_that_of_its_latest_rank(found: Timeline) -> None:
+@pytest.mark.parametrize("rank", [-1, RANKS, 3])
+def test_a_rank_that_is_not_shown_has_no_instance(timeline: Timeline, rank: int) -> None:
+    cell = request(timeline, begin=10_000, end=14_000, ranks=np.array([0, 1, 2]))
+    assert (
+        timeline_find.find_under_pointer(timeline, cell, shown(timeline, cell), rank, 10_000, REACH)
+        == -1
+    )
+
+
+def test_the_lateness_of_a_row_is_that_of_its_latest_rank(timeline: Timeline) -> None:
     """Rank 7 arrives 29 625 ns after the mean of its half.
 
     The other ranks of its row are earlier.
     """
-    head, _ = found.render_overview(request(found), shown(found, request(found)))
+    head, _ = timeline.render_overview(request(timeline), shown(timeline, request(timeline)))
     assert head["late"] == pytest.approx([150, 40_000 - np.mean(LATE[4:])], abs=2)
     assert head["latest"] == [3, 7]

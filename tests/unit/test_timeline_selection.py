@@ -45,16 +45,16 @@ def expected(timeline: Timeline, begin: int, end: int, key: str) -> dict[Any, li
 
 
 @pytest.mark.parametrize(("begin", "end"), SPANS)
-def test_a_span_to_the_nanosecond(found: Timeline, begin: float, end: float) -> None:
-    a, b = int(begin * found.length_ns), int(end * found.length_ns)
-    answered = answer(found, a, b)
+def test_a_span_to_the_nanosecond(timeline: Timeline, begin: float, end: float) -> None:
+    a, b = int(begin * timeline.length_ns), int(end * timeline.length_ns)
+    answered = answer(timeline, a, b)
     assert (answered["from"], answered["to"]) == (a, b)
     assert answered["rank_time"] == (b - a) * RANKS
-    by_operation = expected(found, a, b, "operation")
+    by_operation = expected(timeline, a, b, "operation")
     assert {o["name"] for o in answered["operations"]} == set(by_operation)
     times = [o["inside"] for o in answered["operations"]]
     assert times == sorted(times, reverse=True)
-    by_rank = {str(rank): v for rank, v in expected(found, a, b, "rank").items()}
+    by_rank = {str(rank): v for rank, v in expected(timeline, a, b, "rank").items()}
     assert len(answered["rows"]) == RANKS
     waits = [row["wait"] for row in answered["rows"]]
     assert waits == sorted(waits, reverse=True)

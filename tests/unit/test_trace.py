@@ -203,10 +203,12 @@ def test_a_short_trace_is_read_once(
     calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """30 instances on 4 ranks are cached for up to 120 calls, and returned again, with `before`."""
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     arrivals = np.arange(1, 31)[:, None] * 1_000_000 + np.arange(4) * 1000
-    made.add_collective("allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9)
-    opened = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.add_collective(
+        "allreduce", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals + 9
+    )
+    opened = mpiprof.open(synthetic.write(tmp_path / "t"))
     monkeypatch.setattr(trace_module, "CACHED_CALLS", calls)
     first = np.concatenate([batch.arrival_ns for batch in opened.batches()], 1)
     assert (arrivals == first.T).all()
@@ -363,10 +365,10 @@ def test_a_window_that_moves_on_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_repr_of_a_trace_describes_it(tmp_path: Path) -> None:
-    made = Synthetic(2, nodes=[0, 0])
+    synthetic = Synthetic(2, nodes=[0, 0])
     times = np.array([[1_000, 2_000]]), np.array([[3_000, 3_000]])
-    made.add_collective("barrier", *times, sent=0, received=0)
-    trace = mpiprof.open(made.write(tmp_path / "<run>"))
+    synthetic.add_collective("barrier", *times, sent=0, received=0)
+    trace = mpiprof.open(synthetic.write(tmp_path / "<run>"))
     printed = repr(trace)
     assert re.fullmatch(r"<Trace '.*/<run>': .*2 ranks on 1 node, .*events, complete>", printed)
     page = trace._repr_html_()

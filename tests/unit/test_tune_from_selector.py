@@ -67,11 +67,11 @@ def test_plan_entries_equal_the_selected_algorithms(tmp_path: Path) -> None:
         lines("05", "kang", ["c.py:9 g"], 3, operation="allgather", bytes=4096),
         cut='{"kind": "key", "key": "06", "oper',
     )
-    found = from_selector.make_entries(
+    entries = from_selector.make_entries(
         from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
     )
-    assert [e["algorithm"] for e in found] == ["pipelined_ring", "ring", "dissemination", "kang"]
-    first, second, third, last = found
+    assert [e["algorithm"] for e in entries] == ["pipelined_ring", "ring", "dissemination", "kang"]
+    first, second, third, last = entries
     assert first["call_sites"] == ["md.py:93", "md.py:95"] and first["size"] == 16
     assert first["parameters"] == {"block_size": 65536}
     assert first["bytes"] == {"from": (1 << 19) + 1, "to": 1 << 20}
@@ -80,7 +80,7 @@ def test_plan_entries_equal_the_selected_algorithms(tmp_path: Path) -> None:
     assert second["bytes"] == {"from": 32769, "to": 65536}
     assert "bytes" not in third and "call_sites" not in third and "bytes" not in last
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(entries))
     assert len(plan.read(str(path)).rules) == 5  # read as strictly as plans by users
 
 
@@ -92,19 +92,19 @@ def test_a_library_algorithm_is_stored_by_name(won: str, tmp_path: Path) -> None
         lines("01", won, ["app.py:20 f"], operation="allreduce", bytes=65536),
         lines("02", "ring", ["app.py:30 f"], 5, operation="allreduce", bytes=1 << 20),
     )
-    found = from_selector.make_entries(
+    entries = from_selector.make_entries(
         from_selector.read(folder), {"how": "auto", "mpi": "", "hosts": []}
     )
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(entries))
     assert [str(rule.variant) for rule in plan.read(str(path)).rules] == [won, "ring"]
 
 
 def test_a_killed_job_s_last_choice_counts(tmp_path: Path) -> None:
     whole = lines("01", "ring", ["app.py:20 f"], operation="alltoall")
     folder = write(tmp_path / "t", whole[:-1], [], cut=whole[-1][:30])
-    (found,) = from_selector.make_entries(from_selector.read(folder), {})
-    assert found["algorithm"] == "ring"
+    (entries,) = from_selector.make_entries(from_selector.read(folder), {})
+    assert entries["algorithm"] == "ring"
 
 
 def test_damaged_lines_are_left_out(tmp_path: Path) -> None:

@@ -118,12 +118,12 @@ def test_works_of_a_trace(tmp_path: Path) -> None:
 
 
 def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
-    made = Synthetic(RANKS)
+    synthetic = Synthetic(RANKS)
     came = tune_traces.arrivals(300)
     for n in (8, 16, 4096, 4000):
-        made.add_collective("allreduce", came, came + 10**7, sent=n, received=n)
+        synthetic.add_collective("allreduce", came, came + 10**7, sent=n, received=n)
         came = came + 400 * tune_traces.GAP_NS
-    found = works_of(made.write(tmp_path / "t"))
+    found = works_of(synthetic.write(tmp_path / "t"))
     assert sorted((w.bytes, w.instances) for w in found if w.bytes) == [
         ((8, 8), 300),
         ((16, 16), 300),
@@ -135,24 +135,26 @@ def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
 
 
 def test_what_is_not_switched_is_left_out(tmp_path: Path) -> None:
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     came = np.arange(1, 4)[:, None] * 10**6 + np.zeros(4, np.int64)
-    made.add_collective("scan", came, came + 1000)
+    synthetic.add_collective("scan", came, came + 1000)
     done = (came + 10**5, came + 2 * 10**5)
-    made.add_collective("iallreduce", came + 10**7, came + 10**7 + 100, completions=done)
+    synthetic.add_collective("iallreduce", came + 10**7, came + 10**7 + 100, completions=done)
     open_ = came + 5 * 10**7
-    made.add_collective("allreduce", open_, np.where(np.arange(4) == 2, 0, open_ + 50))
-    assert works_of(made.write(tmp_path / "t")) == []
+    synthetic.add_collective("allreduce", open_, np.where(np.arange(4) == 2, 0, open_ + 50))
+    assert works_of(synthetic.write(tmp_path / "t")) == []
 
 
 def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
-    made = Synthetic(6)
-    made.add_communicator("both", [0, 1], [2, 3, 4, 5], how="intercomm")
+    synthetic = Synthetic(6)
+    synthetic.add_communicator("both", [0, 1], [2, 3, 4, 5], how="intercomm")
     came = np.arange(1, 9)[:, None] * 10**6 + np.zeros(6, np.int64)
     sent = {r: 100 if r < 2 else 10 for r in range(6)}
     site = {r: "/a/step.py:3:f" if r < 2 else "/b/step.py:3:g" for r in range(6)}
-    made.add_collective("allgather", came, came + 10**5, "both", sent=sent, received=0, site=site)
-    (found,) = works_of(made.write(tmp_path / "t"))
+    synthetic.add_collective(
+        "allgather", came, came + 10**5, "both", sent=sent, received=0, site=site
+    )
+    (found,) = works_of(synthetic.write(tmp_path / "t"))
     assert (found.size, found.remote_size, found.members) == (2, 4, 6)
     assert found.sites == ("/a/step.py:3", "/b/step.py:3") and found.bytes == (65, 128)
     names = {c.name for c in candidates.list_candidates(found, make_uniform(1e4, 1))}
@@ -160,10 +162,10 @@ def test_two_groups_and_files_of_one_name(tmp_path: Path) -> None:
 
 
 def test_a_trace_of_sums_has_no_patterns(tmp_path: Path) -> None:
-    made = Synthetic(2)
-    made.meta["record"] = "summary"
+    synthetic = Synthetic(2)
+    synthetic.meta["record"] = "summary"
     with pytest.raises(TraceError, match="recorded as summary"):
-        works_of(made.write(tmp_path / "t"))
+        works_of(synthetic.write(tmp_path / "t"))
 
 
 # ---- candidates
@@ -213,9 +215,9 @@ def test_candidates_are_the_applicable_algorithms() -> None:
 def test_the_planted_best_is_found_with_its_gain(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     machine = machine_of_table(trace.meta["machine"], "meta.json")
-    found = predict.predict(tasks.list_works(trace, 16), machine, 60, lambda: None)
+    predicted = predict.predict(tasks.list_works(trace, 16), machine, 60, lambda: None)
     total = float(trace.callsites["total_elapsed_ns"].sum())
-    first, second = (judge(r, total) for r in found)
+    first, second = (judge(r, total) for r in predicted)
     assert first.base_ns == pytest.approx(35 / 8 * HOP - LATE_NS, rel=1e-4)
     assert first.result.doubt == pytest.approx(1, rel=1e-4)  # the trace ran the model's ring
     # A chain of n blocks, delayed by rank 3. From its arrival on, ranks 0 to 7 have sent or
@@ -254,8 +256,8 @@ def test_verdicts() -> None:
 def test_a_slow_model_is_not_trusted(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
     fast = make_uniform(ALPHA / 100, BETA / 100)
-    found = predict.predict(tasks.list_works(trace, 16), fast, 60, lambda: None)
-    verdicts = [judge(r, 1.0) for r in found]
+    predicted = predict.predict(tasks.list_works(trace, 16), fast, 60, lambda: None)
+    verdicts = [judge(r, 1.0) for r in predicted]
     assert verdicts[0].worth == result.DOUBTFUL
     assert verdicts[0].reason == model_error.UNKNOWN
     assert result_rows.make_plan_entries(verdicts, {}) == []
@@ -320,9 +322,9 @@ def test_the_doubt_of_comparisons() -> None:
 
 def test_budget_leaves_out_the_rest(tmp_path: Path) -> None:
     trace = mpiprof.open(tune_traces.one_sender(tmp_path / "t"))
-    found = predict.predict(tasks.list_works(trace, 16), make_uniform(1e4, 1), -1, lambda: None)
-    assert [r.trials for r in found] == [(), ()]
-    assert judge(found[0], 1.0).reason == "not examined within the --budget"
+    predicted = predict.predict(tasks.list_works(trace, 16), make_uniform(1e4, 1), -1, lambda: None)
+    assert [r.trials for r in predicted] == [(), ()]
+    assert judge(predicted[0], 1.0).reason == "not examined within the --budget"
 
 
 # ---- entries

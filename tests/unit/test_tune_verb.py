@@ -176,7 +176,7 @@ def replayable(folder: Path) -> Path:
     import numpy as np
     from support.synthetic import Synthetic
 
-    made = Synthetic(3)
+    synthetic = Synthetic(3)
     came = np.arange(1, 7)[:, None] * 10**7 + np.array([0, 1_000_000, 0])
     counts = {0: 5000, 1: 0, 2: 1000}
     vector = ({0: 0, 1: 0, 2: 9000}, {0: 9000, 1: 9000, 2: 0})
@@ -186,9 +186,9 @@ def replayable(folder: Path) -> Path:
         ("gatherv", counts, {0: 0, 1: 6000, 2: 0}, 1),
     ):
         left = came + 2_000_000
-        made.add_collective(operation, came, left, sent=sent, received=received, root=root)
+        synthetic.add_collective(operation, came, left, sent=sent, received=received, root=root)
         came = came + 10**8
-    return made.write(folder / "r")
+    return synthetic.write(folder / "r")
 
 
 def test_halving_retains_the_library_and_close_candidates() -> None:

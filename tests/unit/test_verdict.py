@@ -36,8 +36,8 @@ def test_there_are_64_planted_traces() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[one.name for one in CASES])
 def test_a_planted_cause_comes_first(tmp_path: Path, case: Planted) -> None:
     trace = mpiprof.open(case.write(tmp_path / "trace"))
-    found = trace.findings()
-    first = found[0]
+    findings = trace.findings()
+    first = findings[0]
     assert first.cause == case.cause
     if case.ranks is not None:
         assert sorted(first.ranks) == list(case.ranks)
@@ -65,21 +65,24 @@ def _listed(text: str) -> list[int]:
 
 def _consistent(trace: Trace) -> None:
     """Check that no statement on a trace is impossible, or contradicts another."""
-    found = trace.findings()
+    findings = trace.findings()
     waiting = float(trace.callsites["total_wait_ns"].sum())
-    assert sum(one.cost_ns for one in found) <= waiting * (1 + 1e-9) + len(found)
-    for one in found:
+    assert sum(one.cost_ns for one in findings) <= waiting * (1 + 1e-9) + len(findings)
+    for one in findings:
         assert one.cause in CAUSES and 0 <= one.share <= 1 and 0 <= one.certainty <= 1
         text = sentences.finding_text(trace, one)
         assert not re.search(r"\bnan\b| -\d|None", text)
         late = one.evidence.get("late_instances")
         assert late is None or 0 < late <= one.evidence["instances"]
-    lines = conclusion.verdict_lines(trace, make_verdict(trace, found))
+    lines = conclusion.verdict_lines(trace, make_verdict(trace, findings))
     assert 1 < len(lines) <= 3
-    reported = json.verdict_as_data(trace, make_verdict(trace, found))
+    reported = json.verdict_as_data(trace, make_verdict(trace, findings))
     assert reported["text"] == lines
     if reported["cause"] != "none":
-        assert (reported["cause"], reported["ranks"]) == (found[0].cause, sorted(found[0].ranks))
+        assert (reported["cause"], reported["ranks"]) == (
+            findings[0].cause,
+            sorted(findings[0].ranks),
+        )
 
 
 # Chance
@@ -148,12 +151,12 @@ def test_the_verdict_names_the_costliest_first_and_how_sure_it_is(tmp_path: Path
     late = 1 + 3 * np.random.default_rng(2).pareto(1.2, (50, 4))
     late[:, 1] += 20
     trace = mpiprof.open(Planted("spikes", late, "rank").write(tmp_path / "t"))
-    found = trace.findings()
-    assert [(one.cause, one.ranks) for one in found] == [("noise", ()), ("rank", (1,))]
-    assert found[0].certainty == 0 and found[1].certainty > 0.99
-    concluded = make_verdict(trace, found)
+    findings = trace.findings()
+    assert [(one.cause, one.ranks) for one in findings] == [("noise", ()), ("rank", (1,))]
+    assert findings[0].certainty == 0 and findings[1].certainty > 0.99
+    concluded = make_verdict(trace, findings)
     _, first, second = conclusion.verdict_lines(trace, concluded)
-    unsure, sure = (format_share(one.share / concluded.waiting) for one in found)
+    unsure, sure = (format_share(one.share / concluded.waiting) for one in findings)
     assert first.startswith(f"{unsure} of it has no sure cause: most of the waiting at allreduce")
     # Rank 1 is certainly to blame, so no sentence says otherwise.
     assert first.endswith("comes last in 78 % of its instances.")
@@ -220,11 +223,11 @@ def test_a_single_instance_is_no_habit(tmp_path: Path) -> None:
 
 def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
     """One instance in five was recorded, so there may have been others."""
-    made = Synthetic(4)
-    made.add_collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
-    made.meta["sample"] = 5
-    made.ended_ns = made.started_ns + 20 * MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic = Synthetic(4)
+    synthetic.add_collective("barrier", [[0, 0, 0, 9 * MS]], [[10 * MS] * 4])
+    synthetic.meta["sample"] = 5
+    synthetic.ended_ns = synthetic.started_ns + 20 * MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     (one,) = trace.findings()
     assert "the only recorded instance of barrier" in sentences.finding_text(trace, one)
 
@@ -232,9 +235,9 @@ def test_the_only_instance_in_a_sample(tmp_path: Path) -> None:
 def test_nothing_to_gain(tmp_path: Path) -> None:
     late = planted_traces.noise(np.random.default_rng(1), 50, 4, 0.001)
     trace = mpiprof.open(Planted("quiet", late, "noise").write(tmp_path / "t"))
-    found = make_verdict(trace, trace.findings())
-    assert found.cause == "none" and found.worst is None
-    lines = conclusion.verdict_lines(trace, found)
+    verdict = make_verdict(trace, trace.findings())
+    assert verdict.cause == "none" and verdict.worst is None
+    lines = conclusion.verdict_lines(trace, verdict)
     assert lines[0] == "<1 % of all ranks' time is waiting in collectives."
     assert lines[1].startswith("Nothing stands out")
 
@@ -250,24 +253,26 @@ def test_the_verdict_has_three_lines(tmp_path: Path) -> None:
     assert lines[2].endswith("No algorithm would help: it is the load.")
 
 
-def inside(made: Synthetic, count: int) -> int:
+def inside(synthetic: Synthetic, count: int) -> int:
     """Add pairs of collectives; the first delays rank 4, so that it is late at the second."""
     random, now = np.random.default_rng(3), 10 * MS
     for _ in range(count):
         a = now + 5 * MS + random.integers(0, 50_000, 6)
         leave = np.full(6, a.max() + 100_000)
         leave[4] += 4 * MS
-        made.add_collective("allgather", a, leave, site="md.py:71:spread")
+        synthetic.add_collective("allgather", a, leave, site="md.py:71:spread")
         b = leave + MS + random.integers(0, 50_000, 6)
-        made.add_collective("allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange")
+        synthetic.add_collective(
+            "allreduce", b, np.full(6, b.max() + 30_000), site="md.py:93:exchange"
+        )
         now = int(b.max()) + 30_000
     return now
 
 
 def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path) -> None:
-    made = Synthetic(6)
-    made.ended_ns = inside(made, 80) + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic = Synthetic(6)
+    synthetic.ended_ns = inside(synthetic, 80) + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     first = trace.findings()[0]
     names = trace.callsites["operation"].tolist()
     assert (first.cause, first.ranks) == ("inside", (4,))
@@ -280,20 +285,20 @@ def test_lateness_made_inside_a_collective_is_not_the_ranks_load(tmp_path: Path)
 
 def test_one_cause_at_several_call_sites_is_one_finding(tmp_path: Path) -> None:
     """Rank 2 is late before a bcast, and still at the following reduce and barrier."""
-    made, random, now = Synthetic(4), np.random.default_rng(4), 10 * MS
+    synthetic, random, now = Synthetic(4), np.random.default_rng(4), 10 * MS
     for _ in range(60):
         a = now + 5 * MS + random.integers(0, 20_000, 4)
         a[2] += 6 * MS
-        made.add_collective("bcast", a, a + 20_000, root=0, site="md.py:10:start")
+        synthetic.add_collective("bcast", a, a + 20_000, root=0, site="md.py:10:start")
         b = a + MS + random.integers(0, 20_000, 4)
         left = b + 20_000
         left[0] = b.max() + 20_000
-        made.add_collective("reduce", b, left, root=0, site="md.py:20:sum")
+        synthetic.add_collective("reduce", b, left, root=0, site="md.py:20:sum")
         c = left + MS + random.integers(0, 20_000, 4)
-        made.add_collective("allreduce", c, np.full(4, c.max() + 20_000), site="md.py:30:all")
+        synthetic.add_collective("allreduce", c, np.full(4, c.max() + 20_000), site="md.py:30:all")
         now = int(c.max()) + 20_000
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     of_rank = [one for one in trace.findings() if one.ranks == (2,)]
     assert len(of_rank) == 1
     assert "before bcast at md.py:10 start" in sentences.problem_sentence(trace, of_rank[0])
@@ -304,13 +309,15 @@ def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     late = random.exponential(MS, (60, 4))
     late[:, 2] += random.exponential(3 * MS, 60)
-    made, now = Synthetic(4), 10 * MS
+    synthetic, now = Synthetic(4), 10 * MS
     for row in late:
         came = now + row.astype(np.int64)
-        made.add_collective("allreduce", came, np.full(4, came.max() + 1000), site="md.py:13:step")
+        synthetic.add_collective(
+            "allreduce", came, np.full(4, came.max() + 1000), site="md.py:13:step"
+        )
         now = int(came.max()) + 5 * MS
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     part = (late.argmax(1) == 2).mean()
     printed = sentences.finding_text(trace, trace.findings()[0])
     assert "stands out" not in printed and "other ranks late" not in printed
@@ -335,17 +342,21 @@ def test_text_never_overflows(tmp_path: Path) -> None:
 
 def test_a_call_site_of_several_communicators(tmp_path: Path) -> None:
     """Counts are of the instances in which a rank takes part; absent ranks cause no warning."""
-    made, random, now = Synthetic(6), np.random.default_rng(0), 10 * MS
-    made.add_communicator("half", [0, 1, 2])
+    synthetic, random, now = Synthetic(6), np.random.default_rng(0), 10 * MS
+    synthetic.add_communicator("half", [0, 1, 2])
     for _ in range(60):
         a = now + MS + random.integers(0, 20_000, 6)
         a[4] += 3 * MS
-        made.add_collective("barrier", a, np.full(6, a.max() + 10_000), "world", site="g.py:5:both")
+        synthetic.add_collective(
+            "barrier", a, np.full(6, a.max() + 10_000), "world", site="g.py:5:both"
+        )
         b = a.max() + MS + random.integers(0, 20_000, 3)
-        made.add_collective("barrier", b, np.full(3, b.max() + 10_000), "half", site="g.py:5:both")
+        synthetic.add_collective(
+            "barrier", b, np.full(3, b.max() + 10_000), "half", site="g.py:5:both"
+        )
         now = int(b.max()) + MS
-    made.ended_ns = now + MS
-    trace = mpiprof.open(made.write(tmp_path / "t"))
+    synthetic.ended_ns = now + MS
+    trace = mpiprof.open(synthetic.write(tmp_path / "t"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (one,) = trace.findings()

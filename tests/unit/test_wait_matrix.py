@@ -16,8 +16,8 @@ MS = 1_000_000
 
 def mixed(folder: Path, ranks: int) -> mpiprof.Trace:
     """Return a trace with operations of all wait states, on the world and on half of it."""
-    random, made = np.random.default_rng(ranks), Synthetic(ranks)
-    made.add_communicator("half", list(range(ranks // 2)))
+    random, synthetic = np.random.default_rng(ranks), Synthetic(ranks)
+    synthetic.add_communicator("half", list(range(ranks // 2)))
     for number, (operation, root, where) in enumerate(
         [
             ("barrier", None, "world"),
@@ -32,8 +32,8 @@ def mixed(folder: Path, ranks: int) -> mpiprof.Trace:
         arrivals = begins + random.integers(0, 3 * MS, (20, size))
         exits = arrivals.max(1, keepdims=True) + random.integers(0, 9_000, (20, size))
         place = f"app.py:{number + 1}:main"
-        made.add_collective(operation, arrivals, exits, where, root=root, site=place)
-    return mpiprof.open(made.write(folder))
+        synthetic.add_collective(operation, arrivals, exits, where, root=root, site=place)
+    return mpiprof.open(synthetic.write(folder))
 
 
 @pytest.mark.parametrize("ranks", [4, 7, 150])
@@ -50,10 +50,10 @@ def test_rows_are_waiting_and_columns_are_caused_waiting(tmp_path: Path, ranks: 
 
 
 def test_a_late_rank_is_a_column(tmp_path: Path) -> None:
-    made = Synthetic(4)
+    synthetic = Synthetic(4)
     arrivals = np.arange(1, 11)[:, None] * 10 * MS + np.array([0, 0, 2 * MS, 0])
-    made.add_collective("barrier", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals)
-    found = mpiprof.open(made.write(tmp_path)).waiting_for().total_wait_ns
+    synthetic.add_collective("barrier", arrivals, arrivals.max(1, keepdims=True) + 0 * arrivals)
+    matrix = mpiprof.open(synthetic.write(tmp_path)).waiting_for().total_wait_ns
     expected = np.zeros((4, 4))
     expected[[0, 1, 3], 2] = 10 * 2 * MS
-    assert np.array_equal(found, expected)
+    assert np.array_equal(matrix, expected)

@@ -137,11 +137,11 @@ def test_a_node_may_have_any_name(name: str, tmp_path: Path) -> None:
 
 
 def test_a_check_detects_written_data(tmp_path: Path) -> None:
-    made = Synthetic(2)
+    synthetic = Synthetic(2)
     for i in range(3):
         at = 1_000 * i + np.array([10, 20])
-        made.add_collective("barrier", at, at + 5)
-    made.write(tmp_path / "t")
+        synthetic.add_collective("barrier", at, at + 5)
+    synthetic.write(tmp_path / "t")
     logs = [tmp_path / "t" / name for name in ("rank-000000.log", "rank-000001.log")]
     seen = Activity()
     assert seen.has_changed(logs)
