@@ -57,6 +57,7 @@ def allgatherv(name: str, a: Sequence[int], b: Sequence[int], *, first: bool = T
     return verify(algorithm, problem)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("allgather"), ids=name_of)
 def test_equal_messages(algorithm: Algorithm) -> None:
     for i, (p, q) in enumerate([*GROUPS, *UNEQUAL]):
@@ -67,6 +68,7 @@ def test_equal_messages(algorithm: Algorithm) -> None:
             assert not verify(algorithm, problem).conflicts
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("allgatherv"), ids=name_of)
 def test_irregular_messages(algorithm: Algorithm) -> None:
     random = np.random.default_rng(7)

@@ -89,6 +89,7 @@ def problems(algorithm: Algorithm, size: int) -> Iterator[Problem]:
                 yield Problem(size, m, root, block_size=blocks[m == 1000] if any(blocks) else 0)
 
 
+@pytest.mark.heavy
 @every_algorithm
 @every_size
 def test_every_rank_ends_with_the_right_data(algorithm: Algorithm, sizes: list[int]) -> None:
@@ -256,6 +257,7 @@ def test_a_ring_of_65536_processes() -> None:
 # ---- the circulant broadcast
 
 
+@pytest.mark.heavy
 def test_circulant_takes_the_fewest_rounds() -> None:
     algorithm = find("bcast", "circulant")
     for size in range(2, 130):

@@ -36,6 +36,7 @@ def both_places(algorithm: Algorithm, problem: Problem) -> Proof:
     return verify(algorithm, problem)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("reduce", "allreduce"), ids=ident)
 def test_vectors(algorithm: Algorithm) -> None:
     for size in SMALL:
@@ -63,6 +64,7 @@ def test_every_root(algorithm: Algorithm) -> None:
             verify(algorithm, Problem(size, 19, root=root), in_place=root % 2 == 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("reduce_scatter_block"), ids=ident)
 def test_equal_shares(algorithm: Algorithm) -> None:
     for size in (*SMALL, *(LARGE if algorithm.name != "pairwise" else LARGE[:1])):
@@ -70,6 +72,7 @@ def test_equal_shares(algorithm: Algorithm) -> None:
             both_places(algorithm, Problem(size, 8 * share, unit=8))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("algorithm", named("reduce_scatter"), ids=ident)
 def test_irregular_shares(algorithm: Algorithm) -> None:
     random = np.random.default_rng(4)

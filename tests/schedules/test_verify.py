@@ -34,6 +34,7 @@ def test_alltoall_costs_agree_with_the_formula() -> None:
     assert (simple.rounds, simple.conflicts) == (1, 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "algorithm",
     [a for a in load_catalogue() if a.operation == "alltoall"],

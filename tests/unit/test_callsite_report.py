@@ -35,6 +35,7 @@ def test_totals_of_ranks_are_those_of_the_matrix(name: str, tmp_path: Path) -> N
     assert seen
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [name for name in MADE if name != "silent"])
 def test_no_array_has_ranks_times_instances_elements(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -81,6 +81,7 @@ def test_folder_without_a_trace_is_one_line_and_1(
         assert output.out == "" and output.err.count("\n") == 1 and str(tmp_path) in output.err
 
 
+@pytest.mark.heavy
 def test_reader_that_has_seen_enough(tmp_path: Path) -> None:
     synthetic = Synthetic(2)
     for line in range(300):

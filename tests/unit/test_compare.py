@@ -60,6 +60,7 @@ def test_real_differences_and_random_differences(tmp_path: Path) -> None:
     assert set(table["matched"]) == {"line"}
 
 
+@pytest.mark.heavy
 def test_equal_recordings_differ_by_chance_only(tmp_path: Path) -> None:
     """Hardly any of 20 pairs from one distribution differs; the level is 5 % per table."""
     traces = [recorded(tmp_path / str(i), seed=i) for i in range(40)]
@@ -289,6 +290,7 @@ def runs(folder: Path, late_ms: float, seed: int, count: int = 4) -> list[Trace]
     ]
 
 
+@pytest.mark.heavy
 def test_runs_that_differ_among_themselves(tmp_path: Path) -> None:
     """Two single runs nearly always differ significantly.
 

@@ -265,6 +265,7 @@ def test_view_listens_locally_and_prints_the_address(tmp_path: Path) -> None:
         process.wait(HANG_S)
 
 
+@pytest.mark.heavy
 def test_the_address_is_there_although_no_log_can_be_read(tmp_path: Path) -> None:
     """The page is served, and one line reports the unreadable logs."""
     folder = plain(tmp_path / "t", 2)
@@ -323,6 +324,7 @@ def test_wrong_use_is_reported_on_one_line(
     assert done.returncode == 2 and printed in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.heavy
 def test_without_dash_view_names_the_packages_to_install(tmp_path: Path) -> None:
     (tmp_path / "dash").mkdir()
     (tmp_path / "dash" / "__init__.py").write_text("raise ModuleNotFoundError(name='dash')")

@@ -241,6 +241,7 @@ def test_only_the_traces_given_can_be_named(tmp_path: Path) -> None:
             context.latest_data(PageState(trace=name))
 
 
+@pytest.mark.heavy
 def test_a_crafted_number_of_ranks_costs_nothing(tmp_path: Path) -> None:
     folder = plain(tmp_path / "trace", 3)
     meta = json.loads((folder / "meta.json").read_text())

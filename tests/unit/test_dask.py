@@ -28,6 +28,8 @@ from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace, dataset
 
+pytestmark = pytest.mark.heavy
+
 distributed = pytest.importorskip("distributed")
 KINDS = ("mixed", "several", "inter", "talking", "drifting", "silent")
 

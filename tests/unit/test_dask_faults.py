@@ -23,6 +23,8 @@ from mpiprof.metrics.library_algorithms import name_native_shapes
 from mpiprof.store import dask_workers
 from mpiprof.trace import Trace
 
+pytestmark = pytest.mark.heavy
+
 distributed = pytest.importorskip("distributed")
 
 

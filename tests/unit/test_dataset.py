@@ -23,6 +23,8 @@ from mpiprof.trace import Trace
 from mpiprof.trace.batch import Batch, Before
 from mpiprof.trace.dataset import BEFORE_COLUMNS, OPTIONAL_COLUMNS
 
+pytestmark = pytest.mark.heavy
+
 DERIVED = ("processes", "events", "instances", "callsites", "rank_totals", "spent", "totals",
            "summary", "summed_up", "statistics", "hot", "waiting_for")  # fmt: skip
 

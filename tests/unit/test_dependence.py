@@ -113,5 +113,6 @@ def test_who_is_waited_for(group: Group, wanted: list[int]) -> None:
     assert awaited_rows(arrival, group)[:, 0].tolist() == wanted
 
 
+@pytest.mark.heavy
 def test_what_is_too_much_is_not_followed() -> None:
     assert find_dependence(find("bcast", "chain"), Problem(600, bytes=8)) is None

@@ -37,6 +37,7 @@ def _made(folder: Path, kind: str) -> Path:
     return synthetic.write(folder)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
     folder = _made(tmp_path / "job", kind)
@@ -55,6 +56,7 @@ def test_a_report_begins_with_it(kind: str, tmp_path: Path) -> None:
         assert WRONG[kind][2] in (tmp_path / f"page.{ending}").read_text()
 
 
+@pytest.mark.heavy
 def test_it_is_the_same_from_a_data_set_and_by_workers(tmp_path: Path) -> None:
     folder, to = exported(lambda path: _made(path, "root"), tmp_path)
     problems = mpiprof.open(folder).wrong

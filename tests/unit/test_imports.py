@@ -114,6 +114,7 @@ def test_importing_mpiprof_does_no_work() -> None:
     assert not loaded & {"numpy", "pandas", "mpiprof.trace", "mpiprof.launch"}
 
 
+@pytest.mark.heavy
 def test_a_short_report_imports_little(tmp_path: Path) -> None:
     """Modules with an import time above that of the report would dominate its time."""
     synthetic = Synthetic(3)

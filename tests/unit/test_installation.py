@@ -133,6 +133,7 @@ def test_a_hint_is_made_for_this_interpreter() -> None:
         assert "pip install" not in path.read_text("utf-8"), path
 
 
+@pytest.mark.heavy
 def test_doctor_detects_the_other_project(tmp_path: Path) -> None:
     folder = installed(tmp_path, installation.NAMESAKE, "0.2.2")
     words = [sys.executable, "-m", "mpiprof", "doctor"]

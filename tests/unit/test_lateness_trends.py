@@ -37,6 +37,7 @@ def test_lateness_that_changes_steadily_has_a_rank(
     assert ("Something grows there" in text) == (last > first)
 
 
+@pytest.mark.heavy
 def test_who_wanders_is_named_no_more_often_for_its_levels(tmp_path: Path) -> None:
     """Hardly any random walk of 8 ranks has phases with sharp edges, or a flat phase."""
     named = 0
@@ -48,6 +49,7 @@ def test_who_wanders_is_named_no_more_often_for_its_levels(tmp_path: Path) -> No
     assert named <= 1
 
 
+@pytest.mark.heavy
 def test_who_wanders_does_not_grow(tmp_path: Path) -> None:
     """A rank on a random walk has no steady direction."""
     grown = 0

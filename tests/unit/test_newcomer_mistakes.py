@@ -22,6 +22,8 @@ from mpiprof.launch.options import add_options
 from mpiprof.launch.program import find_program
 from mpiprof.reports.json import as_json_text
 
+pytestmark = pytest.mark.heavy
+
 MS = 1_000_000
 
 

@@ -32,6 +32,8 @@ from mpiprof.trace import pack_codec
 from mpiprof.trace.files import read_content
 from mpiprof.trace.writer import RECORD_TYPE
 
+pytestmark = pytest.mark.heavy
+
 TABLES = ("processes", "events", "instances", "callsites", "rank_totals", "summary", "statistics")
 OLD = time.time() - 1000
 

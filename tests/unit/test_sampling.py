@@ -108,6 +108,7 @@ def check(a: Sample, b: Sample, scratch: Path) -> None:
             assert (values == getattr(other.before, name)).all(), name
 
 
+@pytest.mark.heavy
 def test_of_few_blocks_as_of_all(
     folder: Path, blocks_read: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_sampled_values_equal_the_instances(folder: Path) -> None:
         assert 16 <= sample.walked <= 2 * 16
 
 
+@pytest.mark.heavy
 def test_a_trace_twice_as_long_costs_no_more(tmp_path: Path, blocks_read: list[int]) -> None:
     counts = []
     for rounds in (ROUNDS, 2 * ROUNDS):

@@ -170,6 +170,7 @@ def test_a_single_instance_gives_no_interval(tmp_path: Path) -> None:
     assert trace.totals["elapsed"].high == trace.process_time_ns
 
 
+@pytest.mark.heavy
 def test_many_communicators_of_few_operations(tmp_path: Path) -> None:
     """Most have no instance in the sample.
 
@@ -231,6 +232,7 @@ def lateness(kind: str, random: np.random.Generator) -> Int:
 KINDS = pytest.mark.parametrize("kind", ["alike", "exponential", "lasting"])
 
 
+@pytest.mark.heavy
 @KINDS
 def test_the_interval_contains_the_true_value(kind: str) -> None:
     """In about 95 of 100 runs: all wait, and a call site with a third of the instances."""
@@ -261,6 +263,7 @@ def test_the_interval_contains_the_true_value(kind: str) -> None:
     assert all(0.92 <= hits[name] / RUNS <= 0.97 for name in ("all", "rare")), hits
 
 
+@pytest.mark.heavy
 @KINDS
 def test_the_interval_of_traces_contains_the_true_value(kind: str, tmp_path: Path) -> None:
     """The same for traces, also for time in the calls; fewer runs, so within three deviations."""

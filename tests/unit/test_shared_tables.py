@@ -42,6 +42,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return of_the_core(place, (*PARTS, *TRACE), short, source="tracefile_shared_lines.c")
 
 
+@pytest.mark.heavy
 def test_split_writes_and_a_kill_in_the_midst_of_one(program: Path, tmp_path: Path) -> None:
     """Without MPI: 6 ranks write 400 lines at once in halves; one is killed between two halves.
 

@@ -34,6 +34,7 @@ def waiting(folder: Path, waits: int, each: int, extended: bool = False) -> Path
     return synthetic.write(folder)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("waits", "each"), [(1, 1), (90, 100), (1, 9_000), (3, 9_000)])
 @pytest.mark.parametrize("extended", [False, True])
 def test_reported_time_does_not_exceed_the_time_of_the_call(

@@ -87,6 +87,7 @@ def refuse_circle(edges: Edges) -> None:
         pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
 
 
+@pytest.mark.heavy
 def test_no_circle_of_modules(edges: Edges) -> None:
     assert len(edges) > 200
     refuse_circle(edges)

@@ -16,6 +16,8 @@ from mpiprof.__main__ import main
 from mpiprof.interface import ascii_fallback
 from mpiprof.testing.synthetic import Synthetic
 
+pytestmark = pytest.mark.heavy
+
 MS = 1_000_000
 PLAIN = [{"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"PYTHONIOENCODING": "ascii"}]
 VERBS = [

@@ -60,6 +60,7 @@ def shown(timeline: Timeline, wanted: Request) -> ResolvedRequest:
     return made
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("colour", ["operation", "waiting"])
 def test_every_cell_leads_to_an_instance_that_it_shows(timeline: Timeline, colour: str) -> None:
     """The row's ranks take part in it, and it is in the cell; beside an empty cell it is near."""

@@ -117,6 +117,7 @@ def test_works_of_a_trace(tmp_path: Path) -> None:
     assert found[1].bytes == (8, 8)
 
 
+@pytest.mark.heavy
 def test_sizes_of_one_call_site_are_separate_tasks(tmp_path: Path) -> None:
     synthetic = Synthetic(RANKS)
     came = tune_traces.arrivals(300)
@@ -283,6 +284,7 @@ def shares(kind: str, traces: int) -> tuple[float, float]:
     return printed / count, both / max(better, 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
 )
@@ -291,6 +293,7 @@ def test_times_that_have_nothing_to_do_with_the_model(traces: int) -> None:
     assert shares("unrelated", traces)[0] <= 0.03
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "traces", [6, pytest.param(100, marks=pytest.mark.everything)], ids=["few", "many"]
 )

@@ -172,6 +172,7 @@ def test_the_verdict_reports_a_single_event(tmp_path: Path) -> None:
     assert lines[1].startswith("Nearly all of it came about once: in the only instance of ")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keeps", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("traces", [100, pytest.param(1000, marks=pytest.mark.everything)])
 def test_wandering_is_no_change(keeps: float, traces: int) -> None:
@@ -328,6 +329,7 @@ def test_a_rank_that_is_mostly_last_is_not_passed_over(tmp_path: Path) -> None:
         assert trace.findings()[0].ranks == (2,)
 
 
+@pytest.mark.heavy
 def test_text_never_overflows(tmp_path: Path) -> None:
     """Every kind of finding fits a screen, with 4 or 100 ranks."""
     for case in CASES:

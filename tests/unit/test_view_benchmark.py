@@ -17,6 +17,7 @@ def test_numbers_are_read_as_people_write_them() -> None:
     assert [number(text) for text in ("10M", "1.5k", "64")] == [10_000_000, 1_500, 64]
 
 
+@pytest.mark.heavy
 def test_the_bench_moves_about_in_the_trace_that_it_wrote(tmp_path: Path) -> None:
     events = write(tmp_path, 20_000, 4)
     served = Served(tmp_path)
