@@ -1,4 +1,4 @@
-"""What the tool costs: a call, reading, showing, memory, and how well it measures.
+"""Benchmarks of mpiprof's own cost and accuracy: calls, reading, dashboard, memory, delays.
 
 Run one with `PYTHONPATH=tests python -m benchmarks.NAME`; `make benchmarks` runs bench_*.py.
 """

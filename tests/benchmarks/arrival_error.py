@@ -1,8 +1,8 @@
-"""How well a known delay is reported: `python -m benchmarks.arrival_error`.
+"""Error of the report on a known delay: `python -m benchmarks.arrival_error`.
 
-Two ranks wait busily until they are a known time apart and then meet in a barrier, on the real
-clock. The reported worst-case imbalance is compared with the imposed delay: the median of the
-repetitions counts, as the machine may take a processor away at any time. Needs two processors.
+Two ranks wait busily until their arrivals differ by a known time, and then meet in a barrier. The
+benchmark compares the reported worst-case imbalance with the imposed delay. It takes the median of
+the repetitions, because the system can preempt a rank at any time. It needs two processors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def record(folder: Path, repetitions: int) -> Trace:
 
 
 def main() -> None:
-    """Run, and print for each delay what was reported."""
+    """Run the program, and print the reported delay beside each known delay."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.arrival_error", description=(__doc__ or "").partition("\n")[0]
     )

@@ -1,4 +1,4 @@
-"""How many events a second an export writes."""
+"""Events per second that an export writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much longer a program takes to start under `run`."""
+"""Start-up time that `run` adds to a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STARTS = 15
 
 
 def test_run_adds_less_than_a_tenth_of_a_second(mpich: Mpi, tmp_path: Path) -> None:
-    """On 1 rank without MPI; the shortest of STARTS starts each, in turn."""
+    """On 1 rank without MPI: compare the shortest of STARTS alternating starts."""
     (tmp_path / "empty.py").write_text("")
     recorded = [str(mpich.python), "-m", "mpiprof", "run", "empty.py"]
     times: dict[str, list[float]] = {"bare": [], "recorded": []}

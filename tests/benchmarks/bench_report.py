@@ -1,4 +1,4 @@
-"""How much processor time a report takes, and how it grows with the trace."""
+"""Processor time of a report, and its growth with the trace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def report_s(trace: Path) -> float:
 
 
 def test_a_million_instances(tmp_path: Path) -> None:
-    """In less than 3 s; and the time does not grow faster than the trace."""
+    """A report takes less than 3 s, and its time grows at most as fast as the trace."""
     tenth, whole = (report_s(long_trace(tmp_path / str(n), n)) for n in (10**5, 10**6))
     print(f"10^5 instances {tenth:.2f} s, 10^6 instances {whole:.2f} s")
     assert whole < 3.0

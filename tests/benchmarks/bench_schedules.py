@@ -1,4 +1,4 @@
-"""How long the schedule of a long ring takes."""
+"""Time to compute the schedule of a long ring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mpiprof.model.schedule import Problem, Schedule, find
 
 
 def test_a_ring_of_65536_processes_in_5_s() -> None:
-    """The schedule of one rank, whose rounds tests/schedules checks."""
+    """Time the schedule of one rank; tests/schedules checks its rounds."""
     counts = np.zeros(65536, np.int64)
     counts[7] = 1 << 30
     problem = Problem(65536, counts=tuple(counts.tolist()), block_size=32768, order="both")

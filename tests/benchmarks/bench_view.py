@@ -1,4 +1,4 @@
-"""How soon `view` prints its address."""
+"""Time until `view` prints its address."""
 
 from __future__ import annotations
 

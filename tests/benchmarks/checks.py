@@ -31,7 +31,7 @@ def store(row: Row) -> None:
 
 
 def printed(rows: Iterable[Row]) -> bool:
-    """Print and store the rows as they come, and return whether all promises hold."""
+    """Print and store rows as they arrive; returns True if all meet their requirement."""
     line, held = "{:32} {:16} {:28} {}", True
     print(line.format("what", "asked", "measured", "holds"))
     for row in rows:

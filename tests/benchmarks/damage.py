@@ -1,10 +1,10 @@
-"""What becomes of damaged traces: `python -m benchmarks.damage [--traces N] [--packed]`.
+"""Outcome of reading damaged traces: `python -m benchmarks.damage [--traces N] [--packed]`.
 
-Ctrl-C prints what was found until then, and `--first` goes on from there.
-
-Damages a small synthetic trace at random, as disks and copies do: bits, bytes, blocks that are
-zero, random, swapped or doubled, files that are cut. Each must end in an error, in a trace that
-says what is missing, or in the sound numbers; exits with 1 where one gave other numbers in silence.
+The benchmark damages a small synthetic trace at random, as disks and copies do: it flips bits,
+overwrites bytes, zeroes, randomises, swaps or doubles blocks, and truncates files. Each reading
+must end in an error, in a trace that names the missing content, or in the correct numbers. The
+exit code is 1 if a trace gave wrong numbers without a warning. Ctrl-C prints the results so far,
+and `--first` continues from there.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _bytes(content: bytearray, used: int, random: Random) -> None:
 
 
 def _digit(content: bytearray, used: int, random: Random) -> None:
-    """Another digit in place of one: the rest stays readable."""
+    """Replace one digit; the other content stays readable."""
     digits = [at for at in range(used) if 48 <= content[at] <= 57]
     if digits:
         content[digits[int(random.integers(len(digits)))]] = 48 + int(random.integers(10))
@@ -108,7 +108,7 @@ KINDS: tuple[Callable[[bytearray, int, Random], None], ...] = (
 
 
 def damage(folder: Path, random: Random) -> list[str]:
-    """Damage one to three places of a trace; returns what was done."""
+    """Damage one to three places of a trace; returns a description of the damage."""
     done = []
     files = sorted(folder.iterdir())
     for _ in range(int(random.integers(1, 4))):
@@ -125,7 +125,7 @@ def damage(folder: Path, random: Random) -> list[str]:
 
 
 def numbers(folder: Path) -> tuple[pd.DataFrame, bool]:
-    """Return the call sites of a trace, and whether it says that something is missing."""
+    """Return the call sites of a trace, and True if the trace is marked as incomplete."""
     trace = mpiprof.open(folder)
     table, _ = trace.callsites, trace.instances
     text = table.select_dtypes(exclude=["object", "string"]).astype(float)
@@ -135,7 +135,7 @@ def numbers(folder: Path) -> tuple[pd.DataFrame, bool]:
 
 
 def outcome(folder: Path, sound: pd.DataFrame) -> str:
-    """Return what reading a damaged trace came to."""
+    """Return the outcome of reading a damaged trace."""
     try:
         figures, marked = numbers(folder)
     except TraceError:
@@ -148,7 +148,7 @@ def outcome(folder: Path, sound: pd.DataFrame) -> str:
 def run(
     traces: range, seed: int, step: Callable[[int], Any], packed: bool = False
 ) -> tuple[Counter[str], list[str]]:
-    """Return how many of the traces came to what, and which were wrong; Ctrl-C ends it early."""
+    """Return the number of traces per outcome, and the wrong ones; Ctrl-C ends it early."""
     found: Counter[str] = Counter()
     wrong: list[str] = []
     with contextlib.suppress(KeyboardInterrupt), tempfile.TemporaryDirectory() as scratch:
@@ -172,7 +172,7 @@ def run(
 
 
 def main() -> int:
-    """Print how many traces came to what."""
+    """Print the number of traces per outcome."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.damage", description=(__doc__ or "").partition("\n")[0]
     )

@@ -1,10 +1,10 @@
-"""How fast workers read a data set: `python -m benchmarks.dataset [--events N] [--ranks R]`.
+"""Speed at which workers read a data set: `python -m benchmarks.dataset [--events N] [--ranks R]`.
 
-Writes a synthetic data set in place, block by block and without logs, then has 1 and more processes
-of this machine sum it up by call site, each number of them a few times in turn. Printed is for each
-promise what was asked, what was measured, and whether it holds; exits with 3 where one does not.
-Printed is also what a report's sample of instances takes the verb's own process.
-Where others use the machine, the processor time of the busiest worker says what it would do alone.
+The benchmark writes a synthetic data set block by block, without logs. One and more processes of
+this machine then sum it up by call site, alternately and several times. The output has a row per
+requirement: goal, measurement and verdict. The exit code is 3 if a requirement is missed. The
+output also has the time of the sample of instances that a report takes in its own process. If
+other programs use the machine, the processor time of the busiest worker is the better measure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CALLED = {
 
 
 def write(folder: Path, events: int, ranks: int) -> int:
-    """Write a data set of about so many calls, in memory of a block; return how many."""
+    """Write a data set of about `events` calls block by block; returns the exact number."""
     synthetic = Synthetic(ranks)
     synthetic.add_communicator("low", list(range(ranks // 2)))
     synthetic.add_communicator("high", list(range(ranks // 2, ranks)))
@@ -132,9 +132,9 @@ def _batch(
 
 @dataclass(frozen=True)
 class Found:
-    """One reading: its seconds, processor time and peak memory of workers, and the table.
+    """One reading: seconds, processor time and peak memory of the workers, and the table.
 
-    sample_s: processor time of this process for a report's sample, None where that was not taken.
+    sample_s: processor time of this process for the sample of a report, or None without a sample.
     """
 
     wall_s: float
@@ -145,7 +145,7 @@ class Found:
 
 
 def read(folder: Path, workers: Workers, sample: bool) -> Found:
-    """Sum up the data set; sample: and take a report's sample."""
+    """Sum up the data set; with `sample`, also take the sample of a report."""
     client = workers.client
     before = client.run(time.process_time)
     began = time.perf_counter()
@@ -163,12 +163,12 @@ def read(folder: Path, workers: Workers, sample: bool) -> Found:
 
 
 def _warm() -> str:
-    """Import what a worker needs."""
+    """Import the modules that a worker needs."""
     return batch_map.__name__
 
 
 def measured(folder: Path, counts: Sequence[int], laps: int) -> dict[int, list[Found]]:
-    """Return the readings by so many workers each, in turn."""
+    """Return the readings by each number of workers, measured alternately."""
     found: dict[int, list[Found]] = {count: [] for count in counts}
     for lap in range(laps):
         for count, readings in found.items():
@@ -180,7 +180,7 @@ def measured(folder: Path, counts: Sequence[int], laps: int) -> dict[int, list[F
 
 
 def promises(found: dict[int, list[Found]], events: int) -> Iterator[Row]:
-    """Yield what was asked and found."""
+    """Yield the row of each requirement."""
     tables = [one.table for readings in found.values() for one in readings]
     calls = {int((table["instances"] * table["size"]).sum()) for table in tables}
     yield Row(

@@ -1,4 +1,4 @@
-"""Programs that go wrong: the faults that `faults.c` beside this file makes, and what is right."""
+"""Faulty programs made by `faults.c`, with the correct verdict on each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One job; odd is the rank that goes wrong, count the elements of a block."""
+    """One job. odd: the faulty rank. count: elements of a block."""
 
     kind: str
     operation: str
@@ -46,12 +46,12 @@ class Case:
 
     @property
     def words(self) -> list[str]:
-        """What the program is told."""
+        """Return the arguments of the program."""
         return [self.kind, self.operation, *map(str, (self.odd, self.count, self.form))]
 
     @property
     def right(self) -> tuple[str, list[int]]:
-        """The right class and the right ranks."""
+        """Return the correct class and ranks."""
         if self.kind == "none":
             return "none", []
         kind = KINDS[self.kind][0]
@@ -62,7 +62,7 @@ class Case:
 
 
 def cases(number: int, seed: int, most_ranks: int = 8) -> list[Case]:
-    """Return so many cases, all kinds in turn, a sound program after every fifth of them."""
+    """Return `number` cases of all kinds in turn, with a sound program after every fifth."""
     chance = random.Random(seed)
     case_list: list[Case] = []
     kinds = list(KINDS)

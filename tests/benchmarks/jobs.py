@@ -1,4 +1,4 @@
-"""C programs that the costs are measured with, and jobs of them that end by being killed."""
+"""C programs of the benchmarks, and jobs that the benchmarks kill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mpiprof.launch.mpiexec import Mpiexec
 
 @dataclass(frozen=True)
 class Program:
-    """A program, compiled, and what starts it."""
+    """A compiled program and its mpiexec."""
 
     path: Path
     launcher: Mpiexec
@@ -39,7 +39,7 @@ def compiler() -> str:
 
 
 def compiled(source: Path, folder: Path, *flags: str) -> Program:
-    """Compile a program into a folder, and find its mpiexec; flags as after the source."""
+    """Compile a program into a folder and find its mpiexec; `flags` follow the source."""
     program = folder / source.stem
     subprocess.run([compiler(), "-O2", "-o", program, source, *flags], check=True)
     mpi = mpi_of_file(program, os.environ)
@@ -49,15 +49,15 @@ def compiled(source: Path, folder: Path, *flags: str) -> Program:
 
 
 def recording(trace: Path, *options: str) -> list[str]:
-    """Return the words that record a program into a folder."""
+    """Return the command that records a program into a folder."""
     return [sys.executable, "-m", "mpiprof", "run", "-q", *options, "-o", str(trace), "--"]
 
 
 def killable(folder: Path) -> dict[str, str]:
-    """Return an environment in which what a killed job leaves outside its trace is in a folder.
+    """Return an environment in which a killed job leaves files only in a folder.
 
-    Open MPI's launcher refuses to start beside the files of one that had its process number, and
-    its ranks leave their shared memory.
+    Open MPI's launcher does not start if it finds the files of a job with the same process id. Its
+    ranks leave their shared memory behind.
     """
     return os.environ | {
         "PRTE_MCA_prte_tmpdir_base": str(folder),
@@ -66,7 +66,7 @@ def killable(folder: Path) -> dict[str, str]:
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """Kill all processes of a job, the ranks first; where it has ended, its number is another's."""
+    """Kill all processes of a job, ranks first. After its end, its process id may be reused."""
     if process.poll() is not None:
         return
     for pid in [*reversed(descendants(process.pid)), process.pid]:
@@ -76,7 +76,7 @@ def kill(process: subprocess.Popen[Any]) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below one, those above first."""
+    """Return the descendants of a process, parents first."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

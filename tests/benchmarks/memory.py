@@ -1,4 +1,4 @@
-"""What memory a process has, and for itself, from its folder in /proc."""
+"""Memory of a process, from its folder in /proc."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PRIVATE = "Private_Dirty:"
 class Kept:
     """Pages that only this process has written, in KB.
 
-    library: data of the recorder's library; trace: pages of files in its trace; others: all else,
-    with what the recorder has allocated.
+    library: data of the recorder's library. trace: pages of files in its trace. others: all other
+    pages, including the recorder's allocations.
     """
 
     library: int = 0
@@ -24,7 +24,7 @@ class Kept:
 
 
 def kept(smaps: str, trace: Path) -> Kept:
-    """Return what of its own a process has, from the text of its smaps."""
+    """Return the private memory of a process, from the text of its smaps."""
     found = Kept()
     kind, end = "others", ""
     for line in smaps.splitlines():
@@ -46,9 +46,9 @@ def _kind(name: str, trace: Path) -> str:
 
 
 def peak_mb(process: int | str = "self") -> float:
-    """Return the largest memory that a process has had since it began its program, in MB.
+    """Return the peak memory of a process since it started its program, in MB.
 
-    Not what getrusage says: that starts from the memory of the process that started this one.
+    getrusage is not usable, because its value starts from the memory of the parent process.
     """
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     line = next(line for line in lines if line.startswith("VmHWM"))

@@ -1,4 +1,4 @@
-"""How well measured message times repeat: `python -m benchmarks.message_times [--runs N]`.
+"""Repeatability of measured message times: `python -m benchmarks.message_times [--runs N]`.
 
 Runs `calibrate` on two ranks several times. Each run must have the same message times as the others
 or report that its times are unusable.

@@ -1,8 +1,8 @@
-"""What rank 0, the busiest, sends to start and end a recording: `python -m benchmarks.messages`.
+"""Messages that rank 0 sends to start and end a recording: `python -m benchmarks.messages`.
 
-By formulas, which a test compares with what is counted at 2 to 64 ranks; beyond that they are
-reckoned. The library's own messages for the recorder (a communicator, a reduction) are those of
-Open MPI 5.0. Two ranks that measure what a message takes exchange more, for 20 ms.
+The numbers come from formulas. A test compares them with counted messages at 2 to 64 ranks. The
+library's own messages for the recorder (a communicator, a reduction) are those of Open MPI 5.0.
+Two ranks that measure message times exchange more messages, for 20 ms.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def levels(count: int) -> int:
 
 
 def clocks(nodes: int) -> Sent:
-    """Return what comparing the clocks of nodes takes, at the start and at the end."""
+    """Return the messages of the two clock comparisons between nodes."""
     messages = TIMES_ASKED * levels(nodes)
     return Sent(messages, messages * TIME_BYTES)
 
@@ -45,7 +45,7 @@ def clocks(nodes: int) -> Sent:
 def start(
     ranks: int, nodes: int = 1, folder_bytes: int = FOLDER_BYTES, *, auto: bool = False
 ) -> Sent:
-    """Return what rank 0 sends in MPI_Init."""
+    """Return the messages of rank 0 in MPI_Init."""
     messages = A_LEVEL
     size = A_LEVEL_BYTES + folder_bytes + NODE_BYTES * nodes
     if auto:

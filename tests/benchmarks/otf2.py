@@ -1,4 +1,4 @@
-"""How fast OTF2 archives are written and read: `python -m benchmarks.otf2 [--events N]`."""
+"""Speed of writing and reading OTF2 archives: `python -m benchmarks.otf2 [--events N]`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITTEN, READ = 5e6, 10e6  # events/s of processor time
 
 
 def promises(folder: Path, calls: int) -> Iterator[Row]:
-    """Yield the rates of an export and of reading the archive; raises MpiprofError."""
+    """Yield the rates of export and of reading; raises MpiprofError."""
     (folder / "trace").mkdir()
     calls = write(folder / "trace", calls, RANKS)
     archive = folder / "archive"

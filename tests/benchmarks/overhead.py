@@ -1,14 +1,15 @@
-"""What recording adds to a blocking collective: `python -m benchmarks.overhead [--batches N]`.
+"""Time that recording adds to a blocking collective: `python -m benchmarks.overhead [--batches N]`.
 
-A loop on MPI_COMM_SELF, where the operation itself takes next to nothing, in C (the call site is a
-return address) and in Python (a frame of the interpreter), run bare and recorded in turn: all
-events, a ring of the last ones, and sums. The fastest of many batches counts, as what others do on
-the machine only adds; a batch fills several windows of the log, so that the touching of its pages
-is in it. Two readings of the clock are what a record is made of; the added cost is what goes beyond
-them. Runs one process at a time.
+A loop on MPI_COMM_SELF, where the operation itself takes almost no time, runs in C (the call site
+is a return address) and in Python (an interpreter frame). Unrecorded runs alternate with runs that
+record all events, a ring of the last events, or sums. The fastest of many batches counts, because
+other programs can only slow a batch down. A batch fills several windows of the log, so it includes
+the first touch of the pages. The requirement applies to the time beyond two clock readings. One
+process runs at a time.
 
-Then on two ranks: what `--switch auto` adds to recording, on MPI_COMM_WORLD, where it can choose.
-The fastest batch is one outside its windows, after its probing. Needs two processors.
+A second loop on two ranks measures the time that `--switch auto` adds to recording. It runs on
+MPI_COMM_WORLD, where a selection is possible. The fastest batch is one after the probing, outside
+the windows. This part needs two processors.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ AUTO_GOAL_NS = 1000
 
 @dataclass(frozen=True)
 class Cost:
-    """Nanoseconds of a call in the fastest batch, in the mean over all, and in the worst case.
+    """Time of a call in ns: fastest batch, mean of all batches, slowest call.
 
-    clock: a reading of the clock, NaN from Python.
+    clock: time of a clock reading, or NaN if the loop is in Python.
     """
 
     fastest: float
@@ -49,7 +50,7 @@ class Cost:
 
 
 def measure(argv: Sequence[str]) -> Cost:
-    """Run a loop and read what it prints; raises MpiprofError when it fails."""
+    """Run a loop and read its output; raises MpiprofError if it fails."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     words = done.stdout.split()
     if done.returncode or len(words) != 4:
@@ -58,7 +59,7 @@ def measure(argv: Sequence[str]) -> Cost:
 
 
 def recorded(argv: Sequence[str], folder: Path, *options: str) -> tuple[Cost, str]:
-    """Measure a loop under mpiprof, with what its selector noted; the trace is removed."""
+    """Measure a loop under mpiprof and return its selector log; the trace is removed."""
     trace = folder / "trace"
     words = [sys.executable, "-m", "mpiprof", "run", "-q", "-o", str(trace), *options, "--", *argv]
     cost, notes = measure(words), read_log(trace)
@@ -67,7 +68,7 @@ def recorded(argv: Sequence[str], folder: Path, *options: str) -> tuple[Cost, st
 
 
 def best(costs: Sequence[Cost]) -> Cost:
-    """Take the best of several runs: what the machine can do; of the worst calls the least."""
+    """Return the best of several runs; its slowest call is the fastest of their slowest calls."""
     return Cost(
         min(c.fastest for c in costs),
         min(c.mean for c in costs),
@@ -88,7 +89,7 @@ def compare(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost,
 
 
 def holds(notes: str, operation: str) -> str:
-    """Return what the selector held for an operation in the end, "?" where it noted nothing."""
+    """Return the selector's last choice for an operation, or "?" without an entry."""
     told = list(parse_lines(notes.splitlines()))
     keys = {t.get("key") for t in told if t.get("operation") == operation}
     ends = [t for t in told if t.get("kind") == "end" and t.get("key") in keys]
@@ -97,7 +98,7 @@ def holds(notes: str, operation: str) -> str:
 
 
 def compare_auto(argv: Sequence[str], alternations: int, folder: Path) -> tuple[Cost, Cost, str]:
-    """Measure a loop on two ranks recorded and under auto in turn, and return what auto noted."""
+    """Measure a loop on two ranks, recorded and under auto; also returns auto's choice."""
     plain, auto, notes = [], [], ""
     for _ in range(alternations):
         plain.append(recorded(argv, folder, "-n", "2")[0])
@@ -169,7 +170,7 @@ def main() -> None:
 
 
 def command() -> int:
-    """Run, and return the exit code; an error becomes one line on standard error."""
+    """Run the benchmark and return the exit code; an error becomes one line on stderr."""
     try:
         main()
     except MpiprofError as error:

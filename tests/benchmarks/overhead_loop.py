@@ -1,6 +1,6 @@
-"""Batches of a collective on MPI_COMM_SELF, which benchmarks/overhead.py times.
+"""Loop over a collective on MPI_COMM_SELF, in batches, for benchmarks/overhead.py.
 
-`overhead_loop.py barrier|allreduce BATCHES CALLS` prints what overhead.c prints.
+`overhead_loop.py barrier|allreduce BATCHES CALLS` has the same output as overhead.c.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How fast a trace is read: `python -m benchmarks.reading [--events N] [--packed] ...`.
+"""Speed of reading a trace: `python -m benchmarks.reading [--events N] [--packed] ...`.
 
-Writes a synthetic trace to a temporary folder, reads it in a fresh process bound to one core,
-and prints events a second from log to per-call-site metrics, and that process's peak memory; of a
-packed trace also its bytes an event, and how fast it was packed.
+The benchmark writes a synthetic trace to a temporary folder, and reads it in a new process on one
+core. It prints the events per second from log to call site metrics, and the peak memory of that
+process. For a packed trace it also prints the bytes per event and the speed of packing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BYTES = 4  # of a packed event
 
 
 def write(folder: Path, events: int, ranks: int) -> int:
-    """Write a trace of about so many events, a piece at a time; return how many there are."""
+    """Write a trace of about `events` events piece by piece; returns the exact number."""
     trace = Synthetic(ranks)
     half = ranks // 2
     trace.add_communicator("low", list(range(half)))
@@ -68,9 +68,9 @@ def write(folder: Path, events: int, ranks: int) -> int:
 def _write_chunks(
     log: BinaryIO, members: Sequence[int], loops: int, shapes: Sequence[list[int]]
 ) -> None:
-    """Write the calls of some ranks, a piece of each in turn, as they reach a log that they share.
+    """Write the calls of some ranks alternately, as ranks write to a shared log.
 
-    A piece is of whole chunks, as the body's length divides them.
+    A piece consists of whole chunks, because readers divide the log into chunks.
     """
     random = {rank: np.random.default_rng(rank) for rank in members}
     for first in range(0, loops, RECORDS_PER_CHUNK):
@@ -101,7 +101,7 @@ def _records(first: int, count: int, shapes: list[int], random: np.random.Genera
 
 
 def pack(folder: Path, events: int, ranks: int) -> None:
-    """Pack a trace and print what that took."""
+    """Pack a trace, and print its time and size."""
     files = pack_writer.find_files(folder)
     began = time.process_time()
     packed = pack_writer.write(folder, files, ranks, lambda _: None)
@@ -117,7 +117,7 @@ def pack(folder: Path, events: int, ranks: int) -> None:
 
 
 def read(folder: Path, events: int) -> None:
-    """Read a trace on one core and print what it took."""
+    """Read a trace on one core, and print its time and memory."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import mpiprof
     from mpiprof.trace.malloc_tuning import retain_freed_memory
@@ -144,7 +144,7 @@ def read(folder: Path, events: int) -> None:
 
 
 def main() -> None:
-    """Write, then read in a process of its own."""
+    """Write a trace, and read it in another process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--ranks", type=int, default=16)

@@ -1,11 +1,11 @@
-"""What mpiprof does to many ranks: `python -m benchmarks.scale [--ranks N] [--kills K] ...`.
+"""Cost of mpiprof on many ranks: `python -m benchmarks.scale [--ranks N] [--kills K] ...`.
 
-A C program (rounds of an allreduce, a broadcast and a barrier, rank 1 late) runs bare and wrapped
-in turn, with the mpiexec beside this Python and as many ranks on this machine as are asked for.
-Printed is for each promise what was asked, what was measured, and whether it holds; exits with 3
-where one does not. Processor time counts, of all processes of a job together, as ranks outnumber
-processors. With --memory, what a rank keeps for itself beyond bare. Then all processes of jobs are
-killed at random points, and what each left is read.
+A C program (rounds of an allreduce, a broadcast and a barrier, with rank 1 late) runs alternately
+unrecorded and recorded, with the mpiexec beside this Python and all ranks on this machine. The
+output has a row per requirement: goal, measurement and verdict. The exit code is 3 if a
+requirement is missed. The benchmark measures the processor time of all processes of a job, because
+ranks outnumber processors. `--memory` adds the private memory of a rank. Finally the benchmark
+kills all processes of jobs at random points, and reads the remaining traces.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_DRAWS = 4  # of points to kill at, for each that counts
 
 @dataclass(frozen=True)
 class Job:
-    """How a job ended: its code, what it printed, and processor time (s) of all its processes."""
+    """Result of a job: exit code, output, and processor time (s) of all its processes."""
 
     code: int
     output: str
@@ -53,7 +53,7 @@ class Job:
 
 
 class Bench:
-    """The program, compiled, and what starts it."""
+    """The compiled program, its mpiexec, and the numbers of ranks and rounds."""
 
     def __init__(self, folder: Path, args: argparse.Namespace) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Bench:
         self.program, self.launcher = program.path, program.launcher
 
     def words(self, mode: str | None, trace: Path, *more: str) -> list[str]:
-        """Return the command line of a job, bare without a mode; more: what the program is told."""
+        """Return the command line of a job; without a mode it is not recorded."""
         program = [str(self.program), str(self.rounds), str(CODE), str(self.late_ms), *more]
         if mode is None:
             return [*self.launcher.make_command(self.ranks, os.environ), *program]
@@ -71,7 +71,7 @@ class Bench:
         return [*jobs.recording(trace, *options), *program]
 
     def run(self, mode: str | None, trace: Path, *more: str) -> Job:
-        """Run a job to its end."""
+        """Run a job until it ends."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             self.words(mode, trace, *more),
@@ -90,7 +90,7 @@ class Bench:
 
 
 def pairs(bench: Bench, laps: int) -> Iterator[Row]:
-    """Yield what running wrapped does to the program, in turn with running it bare."""
+    """Yield the cost of recording; recorded and unrecorded runs alternate."""
     found: dict[str | None, list[Job]] = {None: [], **{mode: [] for mode in bench.modes}}
     with show_progress("running", laps * len(found)) as step:
         for lap in range(laps):
@@ -115,7 +115,7 @@ def pairs(bench: Bench, laps: int) -> Iterator[Row]:
 
 
 def contents(bench: Bench, mode: str) -> Iterator[Row]:
-    """Yield what a trace holds, and whether the report of it is right."""
+    """Yield the completeness of a trace and the correctness of its report."""
     folder = bench.folder / f"{mode}-0"
     trace = mpiprof.open(folder)
     files = [path for path in folder.iterdir() if path.is_file()]
@@ -139,7 +139,7 @@ def contents(bench: Bench, mode: str) -> Iterator[Row]:
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """Yield what each rank keeps in memory of its own beyond bare, and what of its log is there."""
+    """Yield the private memory that recording adds per rank, and the resident part of its log."""
     bare = _private(bench, None)
     alone = median(kept.others for kept in bare)
     for mode in bench.modes:
@@ -166,10 +166,10 @@ def _private(bench: Bench, mode: str | None) -> list[Kept]:
 
 
 def kills(bench: Bench, count: int, seed: int) -> Row:
-    """Kill all processes of jobs at random points; every trace left must be readable.
+    """Kill all processes of jobs at random points; every remaining trace must be readable.
 
-    A point is drawn from the time that a trace is written in. A job that ends without a trace tests
-    nothing, and another one takes its place.
+    A point lies within the time in which the trace is written. A job that ends without a trace
+    tests nothing and is replaced by another job.
     """
     chance, unreadable, partial, begun = random.Random(seed), [], 0, 0
     length = _until(bench, bench.folder / "whole")
@@ -197,9 +197,9 @@ def kills(bench: Bench, count: int, seed: int) -> Row:
 
 
 def _until(bench: Bench, trace: Path, seconds: float | None = None) -> float:
-    """Run a recorded job, and kill its processes so long after its first table has a text.
+    """Run a recorded job, and kill its processes some time after its first table has content.
 
-    Returns for how long (s) it ran from there on.
+    Returns the time in s from that moment to the end of the job.
     """
     quiet, left = subprocess.DEVNULL, trace.with_name(f"left-{trace.name}")
     left.mkdir()
@@ -225,7 +225,7 @@ def _is_begun(trace: Path) -> bool:
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line says."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale", description=(__doc__ or "").partition("\n")[0]
     )

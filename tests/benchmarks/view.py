@@ -1,8 +1,8 @@
-"""How quickly `view` shows a large trace: `python -m benchmarks.view`.
+"""Speed of `view` on a large trace: `python -m benchmarks.view`.
 
-Writes a synthetic trace to a temporary folder, starts `view` on it, and measures through its own
-HTTP server: the first page, the making of the timeline's cache, zooming and panning, and the
-server's peak memory; then everything once more with what the cache holds.
+The benchmark writes a synthetic trace to a temporary folder and starts `view`. It measures through
+the HTTP server: the first page, the construction of the timeline's cache, zooming, panning, and the
+peak memory of the server. A second pass measures the same with the cache filled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMITS = (2.0, 0.060, 0.150, 1.0, 1000)
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds; MB of the timeline's largest answer, and of the server's peak memory."""
+    """Times (s), largest timeline response (MB), and peak memory of the server (MB)."""
 
     page: float
     pictures: float
@@ -48,7 +48,7 @@ class Measured:
 
 
 class Served:
-    """A `view` of a trace, and a connection to it with the token's cookie."""
+    """A `view` server of a trace, and a connection with the token's cookie."""
 
     def __init__(self, folder: Path) -> None:
         self.began = time.perf_counter()
@@ -73,7 +73,7 @@ class Served:
         return answer.status, answer.read()
 
     def first_page(self) -> tuple[float, float]:
-        """Return the seconds from the start until the overview was there, and its pictures."""
+        """Return the seconds until the overview was complete, and its figures."""
         for path in ("/", "/_dash-layout"):
             self.get(path)
         links = []
@@ -83,7 +83,7 @@ class Served:
         return links[0], links[1]
 
     def _callback(self, output: str) -> None:
-        """Have Dash fill a part of the page, as its script in the browser asks for it."""
+        """Request a part of the page from Dash, as the browser's script does."""
         callbacks = json.loads(self.get("/_dash-dependencies")[1])
         one = next(c for c in callbacks if output in c["output"])
         values = {"url.pathname": "/", "url.search": "", "scheme.data": "light", "version.data": ""}
@@ -105,7 +105,7 @@ class Served:
             raise SystemExit(f"{output} failed: {status} {content[:300]!r}")
 
     def timeline(self, **query: Any) -> dict[str, Any]:
-        """Return the head of an answer of /timeline-data; waits while that is being made."""
+        """Return the header of a /timeline-data response; waits until it has been computed."""
         while True:
             status, content = self.get("/timeline-data?" + urlencode({"px": PIXELS, **query}))
             if status == 200:
@@ -118,13 +118,13 @@ class Served:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the server."""
         self.process.terminate()
         self.process.wait()
 
 
 def measure(folder: Path) -> Measured:
-    """Open a trace and move about in it: at random places, at all zooms, with all colours."""
+    """Open a trace and request random windows at all zooms and with all colours."""
     served = Served(folder)
     try:
         page, pictures = served.first_page()
@@ -149,7 +149,7 @@ def measure(folder: Path) -> Measured:
 
 
 def report(title: str, found: Measured, events: int) -> None:
-    """Print and store what was measured, beside its limits."""
+    """Print and store the measurements beside their limits."""
     limits = LIMITS if events >= 0.99 * LIMITED else (0.0,) * len(LIMITS)
     page, median, high, largest, memory = limits
     ms = np.sort(np.array(found.moves)) * 1e3
@@ -172,7 +172,7 @@ def report(title: str, found: Measured, events: int) -> None:
 
 
 def number(text: str) -> int:
-    """Read 10M as 10 million."""
+    """Return the number of a text such as 10M."""
     unit = text[-1:].upper()
     return int(float(text[:-1]) * UNITS[unit]) if unit in UNITS else int(float(text))
 

@@ -1,9 +1,9 @@
-"""Whether `run --watch` tells hangs, and nothing else: `python -m benchmarks.watch`.
+"""Hangs that `run --watch` detects, and its false alarms: `python -m benchmarks.watch`.
 
-Programs with a fault each run with a time limit: when was the verdict there, counted from the last
-call of any rank and the limit, and was it right? What MPI itself or the launcher ends before has no
-hang, and another takes its place. Then sound programs with long computations, which must be left
-alone; their times count together. Exits with 3 where a promise does not hold.
+Programs with one fault each run with a time limit. The benchmark measures the time from the limit,
+or from the last call of any rank, to the verdict, and checks the verdict. A job that MPI or the
+launcher ends earlier has no hang and is replaced. Then sound programs with long computations run,
+and `run --watch` must not report them. The exit code is 3 if a requirement is missed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ THRESHOLD_MET = 3
 
 @dataclass(frozen=True)
 class Told:
-    """What became of a job with a fault.
+    """Outcome of a job with a fault.
 
-    after_s: from the time limit to the verdict; None where none was given. verdict: its class and
-    ranks. ended: the job had ended before the limit was over, which is no hang.
+    after_s: time from the limit to the verdict, or None without a verdict. verdict: its class and
+    ranks. ended: the job ended before the limit, so it had no hang.
     """
 
     case: Case
@@ -62,13 +62,13 @@ class Told:
 
     @property
     def is_right(self) -> bool:
-        """Whether the verdict is."""
+        """Return True if the verdict is correct."""
         kind, odd = self.case.right
         return self.verdict == " ".join([kind, *map(str, odd)])
 
 
 def fault(program: jobs.Program, case: Case, folder: Path, limit_s: float) -> Told:
-    """Run a program with a fault until it is told, or for long enough."""
+    """Run a faulty program until its verdict or the time limit."""
     folder.mkdir()
     trace = folder / "trace"
     words = program.launcher.make_command(case.ranks, os.environ)
@@ -94,7 +94,7 @@ def fault(program: jobs.Program, case: Case, folder: Path, limit_s: float) -> To
 
 
 def _wait_for_word(job: subprocess.Popen[bytes], said: Path) -> int:
-    """Return when the verdict was there (ns); 0: the job has ended, or patience has."""
+    """Return the time of the verdict in ns, or 0 if the job or the time limit ended first."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         over = job.poll() is not None
@@ -107,7 +107,7 @@ def _wait_for_word(job: subprocess.Popen[bytes], said: Path) -> int:
 
 
 def _read_soon(path: Path) -> str:
-    """Return what a command that was just started says."""
+    """Return the output of a command that has just been started."""
     for _ in range(100):
         with suppress(OSError):
             if text := path.read_text().strip():
@@ -117,7 +117,7 @@ def _read_soon(path: Path) -> str:
 
 
 def _quiet_s(trace: Path, now_ns: int) -> float:
-    """Return for how long nothing has been called; 0 where nothing ever was."""
+    """Return the time since the last call, or 0 without a call."""
     try:
         events = mpiprof.open(trace).events
     except MpiprofError:
@@ -129,7 +129,7 @@ def _quiet_s(trace: Path, now_ns: int) -> float:
 
 
 def hangs(folder: Path, count: int, limit_s: float, seed: int, at_once: int) -> Iterator[Row]:
-    """Yield what became of so many faults that hang."""
+    """Yield the outcomes of `count` faults that hang."""
     program = jobs.compiled(faults.SOURCE, folder)
     found: list[Told] = []
     ended: Counter[str] = Counter()
@@ -174,7 +174,7 @@ def _judged(verdict: list[Told], count: int) -> Iterator[Row]:
 
 
 def alarms(folder: Path, minutes: float, limit_s: float, seed: int, at_once: int) -> Iterator[Row]:
-    """Yield what was said of sound programs that compute, so many at once."""
+    """Yield the messages about sound programs that compute; `at_once` run together."""
     program = jobs.compiled(COMPUTING, folder, "-pthread", "-lm")
     seconds = 60 * minutes / at_once
     with ThreadPoolExecutor(at_once) as pool:
@@ -197,7 +197,7 @@ def alarms(folder: Path, minutes: float, limit_s: float, seed: int, at_once: int
 
 @dataclass(frozen=True)
 class Sound:
-    """A sound program: what was said of it, how often it computed, and how long it took."""
+    """A sound program: messages about it, number of computations, and run time."""
 
     said: list[str]
     computations: int
@@ -230,7 +230,7 @@ def _sound(program: jobs.Program, folder: Path, seed: int, seconds: float, limit
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line says."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.watch", description=(__doc__ or "").partition("\n")[0]
     )

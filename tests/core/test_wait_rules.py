@@ -1,4 +1,4 @@
-"""Who waits for whom is defined once: the rule of each operation, and all consumers of rules."""
+"""The wait rule of each operation, and all consumers of the rules."""
 
 from __future__ import annotations
 

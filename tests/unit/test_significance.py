@@ -52,7 +52,7 @@ def test_hits_of_a_rotation_are_binomial(hits: int) -> None:
 
 
 def test_intervals_of_a_mean() -> None:
-    """Of 1 to 5: standard error sqrt(0.5), and t = 2.776 with four degrees of freedom."""
+    """The values 1 to 5: standard error sqrt(0.5), and t = 2.776 with four degrees of freedom."""
     values = np.arange(1.0, 6.0)
     low, high = stats.t.interval(0.95, 4, 3, stats.sem(values))
     assert mean_interval(values) == pytest.approx((3.0, 2.776445 * 0.5**0.5), rel=1e-6)
