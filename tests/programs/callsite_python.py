@@ -1,4 +1,4 @@
-"""Calls MPI_Barrier from known lines while other threads are about; argv: libmpi, what they do.
+"""Calls MPI_Barrier from known lines beside other threads; argv: libmpi, activity of the threads.
 
 Through ctypes, so that any Python runs it, with no package installed. `# NAME` marks a line that
 must be told as a call site, in the function of that name.

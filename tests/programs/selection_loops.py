@@ -1,4 +1,4 @@
-"""Loops that `--switch auto` meets, results checked: auto.py WHAT [COUNT [SIGN]].
+"""Loops for `--switch auto`, with checked results: selection_loops.py WHAT [COUNT [SIGN]].
 
 sites and sums go on after COUNT turns until the file SIGN exists.
 
@@ -67,7 +67,7 @@ def sites(turns: int, sign: str = "") -> None:
 
 
 def brief(turns: int) -> None:
-    """First the parent learns; its duplicates begin with what it has settled on."""
+    """The parent settles on an algorithm, and its duplicates begin with that algorithm."""
     sites(100)
     for turn in range(turns):
         made = WORLD.Dup()
@@ -103,7 +103,7 @@ def threads(turns: int) -> None:
 
 
 def abort(turns: int) -> None:
-    """What the others wait for never comes."""
+    """Rank 1 aborts, and the other ranks wait for it."""
     for turn in range(turns + 1):
         if turn == turns and WORLD.rank == 1:
             WORLD.Abort(7)
@@ -133,7 +133,7 @@ def long(turns: int) -> None:
 
 
 def sums(turns: int, sign: str = "") -> None:
-    """Whole numbers, whose sums are the same in any order.
+    """Integers: their sums do not depend on the order.
 
     The first sum of the last turn is greater by 1.
     """
@@ -151,7 +151,7 @@ def sums(turns: int, sign: str = "") -> None:
 
 
 def later(turns: int) -> None:
-    """Whatever is set while others are made could come to be theirs."""
+    """Settings made while other communicators are created must not apply to them."""
     made, request = WORLD.Idup()
     sums(turns)
     request.Wait()

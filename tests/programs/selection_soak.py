@@ -87,7 +87,7 @@ def alltoall(comm: Any, draw: random.Random) -> Callable[[int], bool]:
 
 
 def alltoallv(comm: Any, draw: random.Random) -> Callable[[int], bool]:
-    """Blocks of which only their two ends know the size."""
+    """Blocks with sizes that only sender and receiver know."""
     table = [shares(draw, comm.size, length_of(draw) // 8) for _ in range(comm.size)]
     sent = table[comm.rank]
     gets = [table[rank][comm.rank] for rank in range(comm.size)]
@@ -218,7 +218,7 @@ def loop(comm: Any, draw: random.Random, own: random.Random) -> bool:
 
 
 def main() -> int:
-    """Go on until the time is over, which rank 0 says."""
+    """Continue until rank 0 announces the end of the time."""
     seed, seconds = int(sys.argv[1]), float(sys.argv[2])
     world = MPI.COMM_WORLD
     draw, own = random.Random(seed), random.Random(seed * 1000 + world.rank)

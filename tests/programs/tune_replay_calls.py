@@ -1,4 +1,4 @@
-"""Makes every call that a replay makes, with roots and odd sizes, and checks what came."""
+"""Makes every call that a replay makes, with roots and odd sizes, and checks the received data."""
 
 from dataclasses import replace
 

@@ -294,7 +294,7 @@ def test_a_damaged_line_of_a_table_is_never_a_number(tmp_path: Path, kind: str) 
 
 
 def test_a_chunk_that_is_gone_is_missed(tmp_path: Path) -> None:
-    """Also the last chunk, whose number leaves no gap."""
+    """The last chunk is included, although its absence leaves no gap in the numbers."""
     folder = upgrade_folder(healthy(tmp_path / "t"))
     path = folder / "rank-000002.log"
     content = bytearray(path.read_bytes())

@@ -55,6 +55,6 @@ def test_messages_are_fitted(tmp_path: Path, took_us: int, scale: float) -> None
 
 
 def test_what_cannot_be_is_left_out(tmp_path: Path) -> None:
-    """Rank 2 left before the arrival of rank 5, whose data it has: clocks, or another algorithm."""
+    """Rank 2 left before rank 5 arrived but has its data: a clock error or another algorithm."""
     with pytest.raises(instance_messages.NotModelledError, match="ranks left before the model"):
         instance_messages.model_messages(timeline(tmp_path / "t", 40 * US, leaves_early=2), 0)
