@@ -171,7 +171,7 @@ bool block_layout_limit_count(struct execution *e, struct block_place *p);
  * reduce_scatter in place. */
 struct reduce_buffers {
     char *in, *out;
-    bool receives, in_place, from_device, to_device, moves;
+    bool receives, in_place, from_device, to_device, moves, packs_in;
 };
 struct reduce_buffers reduce_buffer_of(const struct execution *e);
 int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes);

@@ -64,7 +64,7 @@ struct block_place pack_buffer_place(const struct execution *e, const struct ste
 
 struct sides {
     struct blocks in, out;
-    /* in_is_copy: a copy of OUT, to send the data before it is overwritten */
+    /* has_...: has a buffer of its own; in_is_copy: of OUT, to send data before it is overwritten */
     bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_copy;
 };
 
@@ -110,11 +110,13 @@ static struct sides sides_of(const struct execution *e)
         s.in_is_copy = argument_in_place(a, a->sendbuf);
         break;
     }
-    s.out.device = s.has_out && !s.out_is_part && device_holds(s.out.base);
+    s.has_in &= !s.in_is_part;
+    s.has_out &= !s.out_is_part;
+    s.out.device = s.has_out && device_holds(s.out.base);
     if (s.in_is_copy)
         s.in = s.out;
     else
-        s.in.device = s.has_in && !s.in_is_part && device_holds(s.in.base);
+        s.in.device = s.has_in && device_holds(s.in.base);
     return s;
 }
 
@@ -149,9 +151,9 @@ static void stage_movement(struct execution *e)
     const struct sides s = sides_of(e);
     const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
 
-    if (s.has_in && !s.in_is_part && buffer_stage(e, IN, &s.in, s.in_is_copy))
+    if (s.has_in && buffer_stage(e, IN, &s.in, s.in_is_copy))
         block_layout_move(e, &s.in, e->staging.buffers[IN], true);
-    if (s.has_out && !s.out_is_part && buffer_stage(e, OUT, &s.out, false)) {
+    if (s.has_out && buffer_stage(e, OUT, &s.out, false)) {
         /* for the root of a broadcast false: it receives nothing and keeps its buffer */
         e->staging.unpack = !s.out_loads;
         if (s.out_loads)
@@ -174,14 +176,12 @@ static void stage_reduction(struct execution *e)
 
     e->staging.to_device = v.to_device;
     e->staging.in_place = v.in_place && !v.moves;
-    e->staging.buffers[OUT] = !v.receives ? NULL
-                              : v.to_device
-                                  ? reduce_buffer_scratch(e, reduce_buffer_received_bytes(e))
-                                  : v.out;
-    e->staging.buffers[IN] = e->staging.in_place ? e->staging.buffers[OUT]
-                             : v.from_device || v.moves
-                                 ? reduce_buffer_scratch(e, reduce_buffer_sent_bytes(e))
-                                 : v.in;
+    e->staging.buffers[OUT] = v.receives ? v.out : NULL;
+    if (v.to_device)
+        e->staging.buffers[OUT] = reduce_buffer_scratch(e, reduce_buffer_received_bytes(e));
+    e->staging.buffers[IN] = e->staging.in_place ? e->staging.buffers[OUT] : v.in;
+    if (v.packs_in)
+        e->staging.buffers[IN] = reduce_buffer_scratch(e, reduce_buffer_sent_bytes(e));
     if (v.from_device || v.moves)
         reduce_buffer_copy(e, e->staging.buffers[IN], v.in, reduce_buffer_sent_bytes(e),
                            v.from_device);
@@ -233,16 +233,14 @@ static int64_t own_packed_bytes(const struct execution *e)
         const struct reduce_buffers v = reduce_buffer_of(e);
 
         bytes += v.to_device ? scratch_bytes_of(e, reduce_buffer_received_bytes(e)) : 0;
-        bytes += (v.from_device && !v.in_place) || v.moves
-                     ? scratch_bytes_of(e, reduce_buffer_sent_bytes(e))
-                     : 0;
+        bytes += v.packs_in ? scratch_bytes_of(e, reduce_buffer_sent_bytes(e)) : 0;
         return bytes;
     }
     const struct sides s = sides_of(e);
 
-    if (s.has_in && !s.in_is_part && (s.in_is_copy || !block_layout_is_direct(e, &s.in)))
+    if (s.has_in && (s.in_is_copy || !block_layout_is_direct(e, &s.in)))
         bytes += scratch_rounded(block_layout_packed_bytes(e, &s.in));
-    if (s.has_out && !s.out_is_part && !block_layout_is_direct(e, &s.out))
+    if (s.has_out && !block_layout_is_direct(e, &s.out))
         bytes += scratch_rounded(packed_bytes(e, &s.out));
     return bytes;
 }

@@ -84,5 +84,6 @@ struct reduce_buffers reduce_buffer_of(const struct execution *e)
     /* The result's position differs from the position of its operands. */
     v.moves =
         v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    v.packs_in = v.moves || (v.from_device && !v.in_place);
     return v;
 }
