@@ -48,7 +48,7 @@ OWNER, INSTRUCTIONS = {13: 70, 14: 74}, {13: 200, 14: 208}
 
 
 class Layout(ctypes.Structure):
-    """struct layout of callsite/python_layout.h."""
+    """struct layout of callsite/cpython_api.h."""
 
     _fields_ = [(name, ctypes.c_int) for name in FIELDS]
 
@@ -57,17 +57,17 @@ class Layout(ctypes.Structure):
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Compile the table of layouts into a separate library."""
     shared_object = tmp_path_factory.mktemp("layout") / "layout.so"
-    of_the_core(shared_object, ["callsite/python_layout"], "-shared", "-fPIC")
+    of_the_core(shared_object, ["callsite/cpython_api"], "-shared", "-fPIC")
     found = ctypes.CDLL(str(shared_object))
-    found.python_layout_find.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
-    found.python_layout_find.restype = ctypes.c_bool
+    found.cpython_api_layout.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
+    found.cpython_api_layout.restype = ctypes.c_bool
     return found
 
 
 def layout_of(library: ctypes.CDLL, version: str, runtime: bytes | None) -> dict[str, int] | None:
     """Return the layout by field, or None if the version is untested."""
     found = Layout()
-    if not library.python_layout_find(version.encode(), runtime, ctypes.byref(found)):
+    if not library.cpython_api_layout(version.encode(), runtime, ctypes.byref(found)):
         return None
     return {name: getattr(found, name) for name in FIELDS}
 

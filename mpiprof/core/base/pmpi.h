@@ -67,8 +67,6 @@
     X(Comm_create_group, (MPI_Comm, MPI_Group, int, MPI_Comm *))                                   \
     X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                             \
     X(Group_incl, (MPI_Group, int, const int *, MPI_Group *))                                      \
-    X(Group_range_incl, (MPI_Group, int, int[][3], MPI_Group *))                                   \
-    X(Group_union, (MPI_Group, MPI_Group, MPI_Group *))                                            \
     X(Gather, (const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm))         \
     X(Get_elements_x, (const MPI_Status *, MPI_Datatype, MPI_Count *))                             \
     X(Iallreduce, (const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *))      \

@@ -13,7 +13,6 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 
@@ -21,7 +20,7 @@ enum { MOST_FRAMES = 32, OWN_FRAMES = 8, MOST_SAMPLED = 8192 };
 
 static struct map native_sites;
 static char executable[PATH_BYTES];
-static const void *own_base, *program_base;
+static const void *program_base;
 
 /* The texts are on the heap, because threads that call MPI may have small stacks. */
 static void frame_add(struct text *t, const void *address)
@@ -54,15 +53,7 @@ static void frame_add(struct text *t, const void *address)
     text_add(t, "}");
 }
 
-static bool is_recorder_address(const void *address)
-{
-    Dl_info info;
-
-    return dladdr(address, &info) != 0 && info.dli_fbase == own_base;
-}
-
-/* Store the program's frames, innermost first, and return their number. `address` is the first
- * one. */
+/* Store the program's frames, from `address` outwards, and return their number. */
 static int stack_walk(const void *address, const void **frames, int wanted)
 {
     const void *all[MOST_FRAMES + OWN_FRAMES];
@@ -72,7 +63,7 @@ static int stack_walk(const void *address, const void **frames, int wanted)
     while (i < depth && all[i] != address)
         i++;
     if (i == depth) /* below a Fortran layer, or without unwind tables */
-        for (i = 0; i < depth && is_recorder_address(all[i]); i++)
+        for (i = 0; i < depth && unwind_is_own(all[i]); i++)
             ;
     for (; i < depth && count < wanted; i++)
         frames[count++] = all[i];
@@ -149,8 +140,6 @@ void callsite_start(void)
     const ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
 
     executable[length > 0 ? length : 0] = '\0';
-    if (dladdr(executable, &info) != 0)
-        own_base = info.dli_fbase;
     if (dladdr((const void *)getauxval(AT_PHDR), &info) != 0)
         program_base = info.dli_fbase;
 }

@@ -1,8 +1,5 @@
 /* Call sites: locations in the program that call MPI. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "callsite/cpython_api.h"
 
@@ -12,7 +9,6 @@ struct site {
     uint32_t id;
     const int *overrides; /* rules.c: the rules that name the site, or NULL */
     const char *frame;    /* first frame, as in the tables; NULL if no calls are switched */
-    bool skip;            /* Python: a frame of mpi4py or of a skipped package */
 };
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames);
 void site_name(const struct site *s, struct text *name);
@@ -29,6 +25,7 @@ void callsite_start(void);
 struct span {
     uintptr_t low, high;
 };
+bool unwind_is_own(const void *address);
 bool unwind_is_live(const void *address);
 struct span unwind_caller(void);
 int unwind_frames(const void **found, int most);

@@ -32,7 +32,7 @@ typedef void object;
     X(int, PyRun_SimpleString, (const char *))                                                     \
     X(void, Py_DecRef, (object *))
 
-/* Only for --where; NULL if this Python lacks the function. */
+/* Only for --where. */
 #define PYTHON_MORE(X)                                                                             \
     X(object *, PyThreadState_GetFrame, (object *))                                                \
     X(int, PyGILState_Check, (void))                                                               \
@@ -47,6 +47,7 @@ typedef void object;
 struct python {
     PYTHON_API(MEMBER)
     PYTHON_MORE(MEMBER)
+    bool can_sample;     /* this Python has the functions for --where */
     const void *runtime; /* _PyRuntime; NULL if missing */
     object *code_type, *text_type, *bytes_type;
     object *(*current)(void); /* PyThreadState_GetUnchecked since 3.13; NULL if missing */
@@ -56,8 +57,10 @@ struct python {
 extern struct python py;
 
 bool cpython_api_find(void);
+const object *cpython_api_attribute(object *code, const char *name);
+object *cpython_api_step(object **frame);
 
-/* ---- offsets in Python's structures (python_layout.c) */
+/* ---- offsets in Python's structures (cpython_api.c) */
 
 struct layout {                         /* in bytes */
     int minor;                          /* 3.minor */
@@ -67,16 +70,17 @@ struct layout {                         /* in bytes */
     int traceable, start;               /* start is -1 if instructions are counted */
     int text_ascii, text_other;         /* offsets of a string's characters */
 };
-bool python_layout_find(const char *version, const void *runtime, struct layout *l);
+bool cpython_api_layout(const char *version, const void *runtime, struct layout *l);
 enum { OBJECT_TYPE = 8, OBJECT_SIZE = 16, TEXT_STATE = 32, BYTES_DATA = 32 };
 
 /* ---- frames of the calling Python thread (python_frame.c) */
 
 /* Location of a frame. All pointers are valid while the frame's thread is in the call. */
 struct frame_place {
-    const object *code, *file, *name; /* file and name: str, or NULL */
-    int at, line;           /* byte offset of the instruction; line -1 if not looked up yet */
-    uint64_t key, file_key; /* hashes of contents, never of addresses */
+    const object *code, *file, *name, *lines; /* file and name: str, or NULL */
+    int at;                                   /* byte offset of the instruction */
+    int line, first_line;                     /* line -1 if not looked up yet */
+    uint64_t key, file_key;                   /* hashes of contents, never of addresses */
 };
 
 void python_frame_start(void);

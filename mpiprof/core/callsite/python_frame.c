@@ -3,17 +3,16 @@
  * A wrapper runs inside a C call of this thread. Until the call returns, nothing changes this
  * thread's frames; the frames own their code objects, which own the strings. Other threads change
  * reference counts, trace flags and frame objects meanwhile, so none of these is read. This file
- * takes no lock, changes no count, and calls only Python functions that read a string or a line
- * table.
+ * calls only Python functions that read a string or a line table.
  *
  * A program may create and discard code, so an address may later belong to another code object.
  * Frames are therefore identified by contents: file, name, first line, start of the line table, and
  * instruction.
  *
- * Offsets depend on the version (python_layout.c). Before the first use, the frames of one stack
+ * Offsets depend on the version (cpython_api.c). Before the first use, the frames of one stack
  * are read with system calls, which report a wrong address instead of crashing. They are checked
- * for types and strings, and against the C API if this thread may call it. After a mismatch no
- * frame is read again, and python_site.c uses only the C API.
+ * for types and strings, and against the C API if this thread may call it. After a mismatch,
+ * python_site.c uses only the C API.
  *
  * Threads: any; cached results are atomic and equal in all threads.
  */
@@ -35,28 +34,21 @@ static enum { UNKNOWN, READ, REFUSED } _Atomic state;
 
 /* ---- reading; through a pipe until the layout is verified */
 
-struct probe {
-    int pipe[2];
-};
+typedef const int *probe_pipe; /* both ends; NULL once the layout is verified */
 
-static bool probe_copy(const struct probe *probe, const void *from, void *to, size_t bytes)
-{
-    return syscall(SYS_write, probe->pipe[1], from, bytes) == (long)bytes &&
-           syscall(SYS_read, probe->pipe[0], to, bytes) == (long)bytes;
-}
-
-static inline bool probe_read(const struct probe *probe, const object *base, int offset, void *to,
+static inline bool probe_read(probe_pipe probe, const object *base, int offset, void *to,
                               size_t bytes)
 {
     const char *const from = (const char *)base + offset;
 
     if (probe != NULL)
-        return probe_copy(probe, from, to, bytes);
+        return syscall(SYS_write, probe[1], from, bytes) == (long)bytes &&
+               syscall(SYS_read, probe[0], to, bytes) == (long)bytes;
     memcpy(to, from, bytes);
     return true;
 }
 
-static inline const object *probe_pointer(const struct probe *probe, const object *base, int offset)
+static inline const object *probe_pointer(probe_pipe probe, const object *base, int offset)
 {
     const object *found;
 
@@ -89,8 +81,7 @@ struct characters {
 };
 
 /* Locate the characters of a str. State bits: 2 other, 3 kind, 1 compact, 1 ASCII. */
-static inline bool characters_of(const struct probe *probe, const object *text,
-                                 struct characters *c)
+static inline bool characters_of(probe_pipe probe, const object *text, struct characters *c)
 {
     uint32_t bits;
 
@@ -115,55 +106,41 @@ static inline uint64_t text_hash(const object *text, uint64_t h)
     return hash_bytes(c.from, bytes < HASHED_BYTES ? bytes : HASHED_BYTES, h);
 }
 
-static inline uint64_t lines_hash(const object *lines, uint64_t h)
-{
-    ptrdiff_t length;
-
-    probe_read(NULL, lines, OBJECT_SIZE, &length, sizeof length);
-    return hash_bytes((const char *)lines + BYTES_DATA,
-                      length < HASHED_LINES ? (size_t)length : HASHED_LINES, h ^ (uint64_t)length);
-}
-
 /* ---- frames */
 
-struct seen {
-    const object *code, *file, *name, *lines;
-    int at, first_line;
-};
-
 /* Return true if a frame runs code of the program and has executed its first instruction. */
-static inline bool frame_read(const struct probe *probe, const object *frame, struct seen *s)
+static inline bool frame_read(probe_pipe probe, const object *frame, struct frame_place *p)
 {
     const struct layout *const l = &layout;
     unsigned char owner = 0;
     const char *instruction;
     int traceable;
 
-    *s = (struct seen){0};
+    *p = (struct frame_place){.line = -1};
     if (l->owner >= 0 && (!probe_read(probe, frame, l->owner, &owner, 1) || owner >= OWNER_NOBODY))
         return false;
-    s->code = (const object *)((uintptr_t)probe_pointer(probe, frame, l->code) & ~(uintptr_t)7);
-    if (s->code == NULL || probe_pointer(probe, s->code, OBJECT_TYPE) != py.code_type)
+    p->code = (const object *)((uintptr_t)probe_pointer(probe, frame, l->code) & ~(uintptr_t)7);
+    if (p->code == NULL || probe_pointer(probe, p->code, OBJECT_TYPE) != py.code_type)
         return false;
     if (l->start < 0) {
-        if (!probe_read(probe, frame, l->instruction, &s->at, sizeof s->at))
+        if (!probe_read(probe, frame, l->instruction, &p->at, sizeof p->at))
             return false;
-        s->at *= 2;
+        p->at *= 2;
     } else {
-        if (!probe_read(probe, s->code, l->traceable, &traceable, sizeof traceable) ||
+        if (!probe_read(probe, p->code, l->traceable, &traceable, sizeof traceable) ||
             (instruction = probe_pointer(probe, frame, l->instruction)) == NULL)
             return false;
-        s->at = (int)(instruction - (const char *)s->code - l->start);
-        if (owner != OWNER_GENERATOR && s->at < 2 * traceable)
+        p->at = (int)(instruction - (const char *)p->code - l->start);
+        if (owner != OWNER_GENERATOR && p->at < 2 * traceable)
             return false;
     }
-    s->file = probe_pointer(probe, s->code, l->file);
-    s->name = probe_pointer(probe, s->code, l->name);
-    s->lines = probe_pointer(probe, s->code, l->lines);
-    return probe_read(probe, s->code, l->first_line, &s->first_line, sizeof s->first_line);
+    p->file = probe_pointer(probe, p->code, l->file);
+    p->name = probe_pointer(probe, p->code, l->name);
+    p->lines = probe_pointer(probe, p->code, l->lines);
+    return probe_read(probe, p->code, l->first_line, &p->first_line, sizeof p->first_line);
 }
 
-static inline object *thread_frame(const struct probe *probe, const object *thread)
+static inline object *thread_frame(probe_pipe probe, const object *thread)
 {
     const object *frame = probe_pointer(probe, thread, layout.thread_frame);
 
@@ -179,26 +156,27 @@ object *python_frame_first(object *thread)
 
 bool python_frame_next(object **frame, struct frame_place *p)
 {
-    struct seen s;
-    bool found = false;
+    bool known = false;
+    ptrdiff_t length;
 
-    while (*frame != NULL && !found) {
-        found = frame_read(NULL, *frame, &s);
+    while (*frame != NULL && !known) {
+        known = frame_read(NULL, *frame, p);
         *frame = (object *)probe_pointer(NULL, *frame, layout.back);
     }
-    if (!found)
+    if (!known)
         return false;
-    *p = (struct frame_place){
-        .code = s.code, .file = s.file, .name = s.name, .at = s.at, .line = -1};
-    p->file_key = text_hash(s.file, 1);
-    p->key = lines_hash(s.lines, text_hash(s.name, p->file_key));
-    p->key = hash_mix(p->key, (uint64_t)s.first_line << 32 ^ (uint32_t)s.at);
+    p->file_key = text_hash(p->file, 1);
+    probe_read(NULL, p->lines, OBJECT_SIZE, &length, sizeof length);
+    p->key = hash_bytes((const char *)p->lines + BYTES_DATA,
+                        length < HASHED_LINES ? (size_t)length : HASHED_LINES,
+                        text_hash(p->name, p->file_key) ^ (uint64_t)length);
+    p->key = hash_mix(p->key, (uint64_t)p->first_line << 32 ^ (uint32_t)p->at);
     return true;
 }
 
 /* ---- layout check */
 
-static bool text_agrees(const struct probe *probe, const object *text)
+static bool text_agrees(probe_pipe probe, const object *text)
 {
     struct characters c;
 
@@ -217,102 +195,85 @@ static bool text_agrees(const struct probe *probe, const object *text)
 }
 
 /* The objects that a frame refers to must have the expected types. */
-static bool seen_agrees(const struct probe *probe, const struct seen *s)
+static bool types_agree(probe_pipe probe, const struct frame_place *p)
 {
-    return text_agrees(probe, s->file) && text_agrees(probe, s->name) && s->lines != NULL &&
-           probe_pointer(probe, s->lines, OBJECT_TYPE) == py.bytes_type && s->at % 2 == 0;
+    return text_agrees(probe, p->file) && text_agrees(probe, p->name) && p->lines != NULL &&
+           probe_pointer(probe, p->lines, OBJECT_TYPE) == py.bytes_type && p->at % 2 == 0;
 }
 
-static bool attribute_is(object *code, const char *name, const object *expected)
-{
-    object *const found = py.PyObject_GetAttrString(code, name);
-
-    if (found == NULL)
-        py.PyErr_Clear();
-    else
-        py.Py_DecRef(found);
-    return found == expected;
-}
-
-/* The frame must match the C API's next frame. A frame owns its back frame, so the reference can be
- * dropped. */
-static bool api_agrees(object **frame, const struct seen *s)
+/* The frame must match the C API's next frame. */
+static bool api_agrees(object **frame, const struct frame_place *p)
 {
     if (*frame == NULL)
         return false;
-    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
-    const int line = code == s->code ? py.PyCode_Addr2Line(s->code, s->at) : 0;
-    const bool same = code == s->code && attribute_is(code, "co_filename", s->file) &&
-                      attribute_is(code, "co_name", s->name) &&
-                      attribute_is(code, "co_linetable", s->lines) &&
-                      py.PyFrame_GetLineNumber(*frame) == (line > 0 ? line : 0);
+    const int line = py.PyFrame_GetLineNumber(*frame);
+    object *const code = cpython_api_step(frame);
 
-    py.Py_DecRef(code);
-    if (back != NULL)
-        py.Py_DecRef(back);
-    *frame = back;
-    return same;
+    if (code != p->code)
+        return false;
+    const int expected = py.PyCode_Addr2Line(p->code, p->at);
+
+    return cpython_api_attribute(code, "co_filename") == p->file &&
+           cpython_api_attribute(code, "co_name") == p->name &&
+           cpython_api_attribute(code, "co_linetable") == p->lines &&
+           line == (expected > 0 ? expected : 0);
 }
 
 /* Return the number of verified frames, or -1 after a mismatch. */
-static int stack_check(const struct probe *probe, const object *thread, bool ask)
+static int stack_check(probe_pipe probe, const object *thread, bool ask)
 {
     const object *frame = thread_frame(probe, thread);
-    object *told = ask ? py.PyEval_GetFrame() : NULL;
+    object *api_frame = ask ? py.PyEval_GetFrame() : NULL;
     int count = 0;
 
     for (int i = 0; frame != NULL; i++) {
-        struct seen s;
+        struct frame_place p;
 
         if (i == MOST_CHECKED)
             return count;
-        if (frame_read(probe, frame, &s)) {
-            if (!seen_agrees(probe, &s) || (ask && !api_agrees(&told, &s)))
+        if (frame_read(probe, frame, &p)) {
+            if (!types_agree(probe, &p) || (ask && !api_agrees(&api_frame, &p)))
                 return -1;
             count++;
         }
         frame = probe_pointer(probe, frame, layout.back);
     }
-    return told == NULL ? count : -1;
+    return api_frame == NULL ? count : -1;
 }
 
-/* Check one stack. PyGILState_Ensure is called only if this thread has the GIL, so that it only
- * counts. */
-static int layout_is_checked(object *thread)
+/* Check one stack. PyGILState_Ensure only counts, because this thread has the GIL. */
+static int layout_check(object *thread)
 {
     const bool ask = py.current != NULL && py.current() == thread;
-    struct probe probe;
+    int probe[2];
 
     if (!has_layout || py.code_type == NULL || py.text_type == NULL || py.bytes_type == NULL ||
-        pipe2(probe.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        pipe2(probe, O_CLOEXEC | O_NONBLOCK) != 0)
         return -1;
     const int lock = ask ? py.PyGILState_Ensure() : 0;
-    const int count = ask && py.PyErr_Occurred() != NULL ? 0 : stack_check(&probe, thread, ask);
+    const int count = ask && py.PyErr_Occurred() != NULL ? 0 : stack_check(probe, thread, ask);
 
     if (ask)
         py.PyGILState_Release(lock);
-    close(probe.pipe[0]);
-    close(probe.pipe[1]);
+    close(probe[0]);
+    close(probe[1]);
     return count;
 }
 
 /* Called once, before any frame is read. */
 void python_frame_start(void)
 {
-    has_layout = python_layout_find(py.Py_GetVersion(), py.runtime, &layout);
+    has_layout = cpython_api_layout(py.Py_GetVersion(), py.runtime, &layout);
 }
 
 /* Return true if frames may be read. The first call with a Python frame decides. */
 bool python_frame_readable(object *thread)
 {
-    int found = atomic_load_explicit(&state, memory_order_acquire);
+    if (atomic_load_explicit(&state, memory_order_acquire) == UNKNOWN) {
+        const int count = layout_check(thread);
 
-    if (found == UNKNOWN) {
-        const int count = layout_is_checked(thread);
-
-        found = count > 0 ? READ : count < 0 ? REFUSED : UNKNOWN;
-        if (found != UNKNOWN)
-            atomic_store_explicit(&state, found, memory_order_release);
+        if (count != 0)
+            atomic_store_explicit(&state, count > 0 ? READ : REFUSED, memory_order_release);
     }
-    return found == READ;
+    return atomic_load_explicit(&state, memory_order_acquire) == READ;
 }

@@ -14,17 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
-#include "callsite/cpython_api.h"
 
 enum { MOST_FRAMES = 32, LONGEST_NAME = 4096 };
 
 static bool loaded;
 static struct map python_sites, file_kinds;
 static char folder_at_start[PATH_BYTES];
-static struct site skipped = {.skip = true}, kept;
+static char skipped, shown; /* values of file_kinds */
 
 bool python_site_is_initialised(void)
 {
@@ -44,7 +42,8 @@ static bool gil_is_safe(void)
 
 /* ---- names */
 
-/* Add a str as UTF-8. Surrogates, as in file names of unknown encodings, become question marks. */
+/* Add a str as UTF-8. Surrogates, as in file names of unknown encodings, become question marks, and
+ * so does an unknown or empty str. */
 static void text_of(struct text *t, const object *text)
 {
     const ptrdiff_t length = text != NULL ? py.PyUnicode_GetLength(text) : 0;
@@ -52,27 +51,16 @@ static void text_of(struct text *t, const object *text)
     size_t used = 0;
 
     for (ptrdiff_t i = 0; i < length && used < LONGEST_NAME; i++) {
-        const uint32_t c = py.PyUnicode_ReadChar(text, i);
+        static const uint32_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+        const uint32_t read = py.PyUnicode_ReadChar(text, i);
+        const uint32_t c = read >= 0xd800 && read < 0xe000 ? '?' : read;
+        int more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000); /* bytes after the first */
 
-        if (c < 0x80) {
-            utf8[used++] = (char)c;
-        } else if (c < 0x800) {
-            utf8[used++] = (char)(0xc0 | c >> 6);
-            utf8[used++] = (char)(0x80 | (c & 0x3f));
-        } else if (c >= 0xd800 && c < 0xe000) {
-            utf8[used++] = '?';
-        } else if (c < 0x10000) {
-            utf8[used++] = (char)(0xe0 | c >> 12);
-            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
-            utf8[used++] = (char)(0x80 | (c & 0x3f));
-        } else {
-            utf8[used++] = (char)(0xf0 | c >> 18);
-            utf8[used++] = (char)(0x80 | (c >> 12 & 0x3f));
-            utf8[used++] = (char)(0x80 | (c >> 6 & 0x3f));
-            utf8[used++] = (char)(0x80 | (c & 0x3f));
-        }
+        utf8[used++] = (char)(lead[more] | c >> 6 * more);
+        while (more-- > 0)
+            utf8[used++] = (char)(0x80 | (c >> 6 * more & 0x3f));
     }
-    text_add(t, "%.*s", (int)used, utf8);
+    text_add(t, "%.*s", used > 0 ? (int)used : 1, used > 0 ? utf8 : "?");
 }
 
 /* Return true if the path prefix, which ends with a package's name, is that package, and not only a
@@ -126,41 +114,39 @@ static bool file_skipped(const char *file)
 /* Return true if frames of the file are skipped. */
 static bool place_skipped(const struct frame_place *p)
 {
-    struct site *kind = map_get(&file_kinds, p->file_key);
+    void *kind = map_get(&file_kinds, p->file_key);
 
     if (kind == NULL) {
         struct text file = {0};
 
         text_of(&file, p->file);
-        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &kept;
+        kind = file.bytes != NULL && file_skipped(file.bytes) ? &skipped : &shown;
         text_free(&file);
         recorder_lock();
         map_put(&file_kinds, p->file_key, kind);
         recorder_unlock();
     }
-    return kind->skip;
+    return kind == &skipped;
 }
 
 static void location_add(struct text *t, const struct frame_place *p)
 {
-    struct text file = {0}, name = {0};
+    struct text path = {0}, name = {0};
     const int line = p->line >= 0 ? p->line : py.PyCode_Addr2Line(p->code, p->at);
+    const bool named = p->file != NULL && py.PyUnicode_GetLength(p->file) > 0;
+    const uint32_t first = named ? py.PyUnicode_ReadChar(p->file, 0) : 0;
 
-    text_of(&file, p->file);
+    if (first != '/' && first != '<' && folder_at_start[0] != '\0')
+        text_add(&path, "%s/", folder_at_start);
+    text_of(&path, p->file);
     text_of(&name, p->name);
-    const char *const path = file.length > 0 ? file.bytes : "?";
-    const bool relative = path[0] != '/' && path[0] != '<' && folder_at_start[0] != '\0';
-    struct text whole = {0};
-
-    text_add(&whole, "%s%s%s", relative ? folder_at_start : "", relative ? "/" : "", path);
     text_add(t, t->length > 0 ? ", {\"file\": " : "{\"file\": ");
-    text_json(t, whole.bytes != NULL ? whole.bytes : "?", -1);
+    text_json(t, path.bytes != NULL ? path.bytes : "?", -1);
     text_add(t, ", \"line\": %d, \"function\": ", line > 0 ? line : 0);
-    text_json(t, name.length > 0 ? name.bytes : "?", -1);
+    text_json(t, name.bytes != NULL ? name.bytes : "?", -1);
     text_add(t, "}");
-    text_free(&file);
+    text_free(&path);
     text_free(&name);
-    text_free(&whole);
 }
 
 /* ---- sites */
@@ -172,22 +158,20 @@ typedef bool next_place(object **frame, struct frame_place *p);
  * itself a skipped package, the innermost frame is used. */
 static struct site *site_of_frames(next_place *next, object *frame)
 {
-    struct frame_place places[MOST_FRAMES], first, p;
+    struct frame_place places[MOST_FRAMES], first = {0}, p;
     const int most = recorder.options.stack < MOST_FRAMES ? recorder.options.stack : MOST_FRAMES;
     uint64_t key = 0;
     int count = 0;
-    bool any = false;
 
     while (count < most && next(&frame, &p)) {
-        if (!any)
+        if (first.code == NULL)
             first = p;
-        any = true;
         if (place_skipped(&p))
             continue;
         key = hash_mix(key, p.key);
         places[count++] = p;
     }
-    if (!any)
+    if (first.code == NULL)
         return NULL;
     if (count == 0) {
         key = first.key;
@@ -207,35 +191,20 @@ static struct site *site_of_frames(next_place *next, object *frame)
     return s;
 }
 
-/* Return a borrowed reference: the code object owns the attribute. */
-static const object *attribute_of(object *code, const char *name)
-{
-    object *const found = py.PyObject_GetAttrString(code, name);
-
-    if (found == NULL)
-        py.PyErr_Clear();
-    else
-        py.Py_DecRef(found);
-    return found;
-}
-
 /* The C API's equivalent of python_frame_next. */
 static bool api_next(object **frame, struct frame_place *p)
 {
     if (*frame == NULL)
         return false;
-    object *const code = py.PyFrame_GetCode(*frame), *const back = py.PyFrame_GetBack(*frame);
+    *p = (struct frame_place){.line = py.PyFrame_GetLineNumber(*frame)};
+    object *const code = cpython_api_step(frame);
 
-    *p = (struct frame_place){.code = code, .line = py.PyFrame_GetLineNumber(*frame)};
-    p->file = attribute_of(code, "co_filename");
-    p->name = attribute_of(code, "co_name");
+    p->code = code;
+    p->file = cpython_api_attribute(code, "co_filename");
+    p->name = cpython_api_attribute(code, "co_name");
     p->file_key = p->file != NULL ? (uint64_t)py.PyObject_Hash((object *)p->file) : 1;
     p->key = p->name != NULL ? (uint64_t)py.PyObject_Hash((object *)p->name) : 1;
     p->key = hash_mix(hash_mix(p->file_key, p->key), (uint64_t)p->line);
-    py.Py_DecRef(code);
-    if (back != NULL)
-        py.Py_DecRef(back);
-    *frame = back;
     return true;
 }
 
@@ -326,8 +295,7 @@ bool python_site_at_exit(void (*stop)(void))
         const char *doc;
     } method = {"stop", call_at_exit, NO_ARGUMENTS, NULL};
 
-    if (!python_site_is_initialised() || !gil_is_safe() || py.PyImport_ImportModule == NULL ||
-        py.PyObject_CallMethod == NULL || py.PyCFunction_NewEx == NULL || py.Py_BuildValue == NULL)
+    if (!python_site_is_initialised() || !gil_is_safe() || !py.can_sample)
         return false;
     at_exit = stop;
     const int lock = py.PyGILState_Ensure();

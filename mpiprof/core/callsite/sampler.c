@@ -14,16 +14,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
-#include "callsite/cpython_api.h"
 
 enum { EVERY_NS = 10000000, PAGES = 16 };
 
@@ -76,9 +73,7 @@ static const char *ticks_start(void)
         return "MPI_Init was not called on Python's main thread";
     if (strstr(py.Py_GetVersion(), "free-threading") != NULL)
         return "a Python build without the GIL";
-    if (py.PyThreadState_GetFrame == NULL || py.PyGILState_Check == NULL ||
-        py.PyEval_SaveThread == NULL || py.PyEval_RestoreThread == NULL ||
-        !python_site_at_exit(ticks_stop))
+    if (!python_site_at_exit(ticks_stop))
         return "Python already has other threads, or its thread states cannot be read";
     ticker_of = getpid();
     atomic_store(&ticking, true);
@@ -134,15 +129,6 @@ static void perf_copy(void *to, uint64_t from, size_t bytes)
         ((char *)to)[i] = data[(from + i) % room];
 }
 
-static void perf_found(int64_t at, uint64_t address, int64_t since)
-{
-    struct site *const place =
-        at > since ? callsite_at((const void *)(uintptr_t)address) : NULL; /* not within MPI */
-
-    if (place != NULL)
-        found(place, at, EVERY_NS);
-}
-
 /* Process the kernel's samples after `since`. */
 void sampler_drain(int64_t since)
 {
@@ -161,7 +147,12 @@ void sampler_drain(int64_t since)
             break;
         if (sample.head.type == PERF_RECORD_SAMPLE && sample.head.size == sizeof sample) {
             perf_copy(&sample, at, sizeof sample);
-            perf_found((int64_t)sample.at, sample.address, since);
+            struct site *const site = (int64_t)sample.at > since /* not within MPI */
+                                          ? callsite_at((const void *)(uintptr_t)sample.address)
+                                          : NULL;
+
+            if (site != NULL)
+                found(site, (int64_t)sample.at, EVERY_NS);
         }
     }
     __atomic_store_n(&buffer->data_tail, end, __ATOMIC_RELEASE);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/hooks.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
@@ -16,12 +15,11 @@ enum { MOST_SITES = 1 << 20 };
 static uint32_t sites_made;
 static struct site overflow; /* site 0, for calls beyond the table */
 
-static bool site_write(uint32_t id, const struct text *frames)
+static bool site_write(uint32_t id, const char *frames)
 {
     struct text t = {0};
 
-    text_add(&t, "{\"rank\": %d, \"site\": %u, \"frames\": [%s]}\n", recorder.rank, id,
-             frames->bytes);
+    text_add(&t, "{\"rank\": %d, \"site\": %u, \"frames\": [%s]}\n", recorder.rank, id, frames);
     const bool written = file_write_line(&t);
 
     text_free(&t);
@@ -31,16 +29,12 @@ static bool site_write(uint32_t id, const struct text *frames)
 /* Return the site of calls beyond the table, and write its row once. */
 static struct site *table_is_full(void)
 {
-    static bool said;
-    struct text t = {0};
+    static bool written;
 
-    if (!said) {
-        said = true;
-        text_add(&t, "{\"file\": \"(more call sites than the table holds)\", \"line\": 0, "
-                     "\"function\": \"\"}");
-        site_write(0, &t);
-        text_free(&t);
-    }
+    if (!written)
+        site_write(0, "{\"file\": \"(more call sites than the table holds)\", \"line\": 0, "
+                      "\"function\": \"\"}");
+    written = true;
     return &overflow;
 }
 
@@ -52,8 +46,7 @@ static size_t first_length(const char *frames)
     return next != NULL ? (size_t)(next - frames) + 1 : strlen(frames);
 }
 
-/* Return a new site, or the site that another thread just created for this key. Never returns
- * NULL. */
+/* Return a new site, or that of another thread for this key. Never returns NULL. */
 struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
 {
     recorder_lock();
@@ -62,7 +55,7 @@ struct site *site_new(struct map *m, uint64_t key, const struct text *frames)
     if (s == NULL && frames->bytes != NULL && sites_made < MOST_SITES &&
         (s = calloc(1, sizeof *s)) != NULL) {
         s->id = ++sites_made; /* not reused, even if a later step fails */
-        if (!site_write(s->id, frames) || !map_put(m, key, s)) {
+        if (!site_write(s->id, frames->bytes) || !map_put(m, key, s)) {
             free(s);
             s = NULL;
         } else if (recorder.switching) {

@@ -1,23 +1,19 @@
 /* Stack unwinding: return addresses of the thread, and tests whether an entered call was abandoned.
  *
  * Callbacks may abandon a call by longjmp or a C++ exception. A user-level thread library may
- * switch to another stack, from which MPI is called again. Addresses alone cannot show this: a
- * later call may be deeper than the abandoned call, and stacks may be in any order. So the frames
- * are walked with the unwinder of exceptions. An address in a frame of this library is active. An
- * address that another function's frame covers was abandoned. An address outside all frames of this
- * stack is on another stack, or was abandoned.
+ * switch to another stack, from which MPI is called again. Addresses alone cannot show this, so the
+ * frames are walked with the unwinder of exceptions. An address in a frame of this library is
+ * active. An address that another function's frame covers was abandoned. An address outside all
+ * frames of this stack is on another stack, or was abandoned.
  *
  * The walk takes some microseconds. It runs only if a call was entered and not left, or when an
  * error handler is entered. If code without unwind tables ends the walk, all outer frames count as
- * active.
- *
- * Threads: any.
+ * active. Threads: any.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unwind.h>
 
-#include "base/base.h"
 #include "callsite/callsite.h"
 
 struct walk {
@@ -48,12 +44,20 @@ static void find_unwinder(void)
         *(void **)&backtrace_with = dlsym(library, "_Unwind_Backtrace");
 }
 
-static bool is_own(uintptr_t code)
+/* Return true if a return address is in this library. */
+bool unwind_is_own(const void *address)
 {
     Dl_info here, there;
 
-    return dladdr((const void *)(code - 1), &there) != 0 &&
+    return dladdr((const char *)address - 1, &there) != 0 &&
            dladdr((const void *)&once, &here) != 0 && here.dli_fbase == there.dli_fbase;
+}
+
+static void frames_walk(_Unwind_Trace_Fn step, void *walk)
+{
+    pthread_once(&once, find_unwinder);
+    if (backtrace_with != NULL)
+        backtrace_with(step, walk);
 }
 
 static _Unwind_Reason_Code frame_step(struct _Unwind_Context *frame, void *walk)
@@ -94,11 +98,9 @@ bool unwind_is_live(const void *address)
 
     if (w.wanted < here) /* stacks grow down: abandoned, or on another stack */
         return false;
-    pthread_once(&once, find_unwinder);
-    if (backtrace_with != NULL)
-        backtrace_with(frame_step, &w);
+    frames_walk(frame_step, &w);
     if (w.reached > w.wanted)
-        return is_own(w.code);
+        return unwind_is_own((const void *)w.code);
     return on_own_stack(w.wanted, here);
 }
 
@@ -125,9 +127,7 @@ int unwind_frames(const void **found, int most)
 {
     struct frames f = {found, -1, most};
 
-    pthread_once(&once, find_unwinder);
-    if (backtrace_with != NULL)
-        backtrace_with(frame_collect, &f);
+    frames_walk(frame_collect, &f);
     return f.count > 0 ? f.count : 0;
 }
 
@@ -140,7 +140,7 @@ static _Unwind_Reason_Code frame_check(struct _Unwind_Context *frame, void *sear
 {
     struct search *const s = search;
     const uintptr_t start = (uintptr_t)frame_start(frame);
-    const bool own = is_own((uintptr_t)frame_code(frame));
+    const bool own = unwind_is_own((const void *)frame_code(frame));
 
     if (s->at == CALLER && !own) {
         s->found.high = start;
@@ -160,8 +160,6 @@ struct span unwind_caller(void)
 {
     struct search s = {.found = {(uintptr_t)__builtin_frame_address(0), UINTPTR_MAX}};
 
-    pthread_once(&once, find_unwinder);
-    if (backtrace_with != NULL)
-        backtrace_with(frame_check, &s);
+    frames_walk(frame_check, &s);
     return s.found;
 }

@@ -3,25 +3,21 @@
  * Open MPI reads its control variables when a communicator is created. So each requested algorithm
  * has a duplicate of the private communicator, created with the variables set (mpi_t_algorithm.c).
  * One duplicate per algorithm number and segment size serves all operations. Duplicates count
- * against the process's limit (private_comm_pool.c).
+ * against the process's limit (private_comm_pool.c) and are freed with the private communicator.
  *
- * A duplicate is created in a blocking collective of all members, at a point that all compute
- * identically. Facts that only one member knows (limit, threads, memory) are agreed first. The
- * variables must not affect other communicators. So no other thread may create a communicator
- * meanwhile (comm_create_lock.c). MPI_Comm_idup must not have been called, because it creates its
- * communicator at some later time, in any call. A refused duplicate is requested again at the 2nd,
- * 4th, 8th, ... call. Duplicates are freed with the private communicator.
+ * A duplicate is created in a blocking collective of all members, who agree first on facts that
+ * only one of them knows (limit, threads, memory). The variables must not affect other
+ * communicators. So no other thread may create a communicator meanwhile (comm_create_lock.c), and
+ * MPI_Comm_idup must not have been called, because it creates its communicator at some later time.
+ * A refused duplicate is requested again at the 2nd, 4th, 8th, ... call.
  *
  * Threads: the calls of one communicator, one at a time.
  */
 #include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_DUPLICATES = 32 }; /* bcast has 21: 9 algorithms, 6 of them with 2 segment sizes each */

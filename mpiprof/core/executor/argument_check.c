@@ -1,26 +1,22 @@
 /* Checks that the library will accept a call's arguments.
  *
- * A call that the library refuses must reach the library, for its error code and error handler. It
+ * A call that the library refuses must reach the library, for its error code and error handler, and
  * must not have taken part in a schedule before. So this file checks everything that a library
- * checks before its first message. If a check fails, the library gets the call and decides. Two
- * properties only the library knows: if a type is committed, and which types an operation supports.
- * They are queried on a communicator that contains only this process and returns errors.
+ * checks before its first message. Two properties only the library knows: if a type is committed,
+ * and which types an operation supports. They are queried on a communicator that contains only this
+ * process and returns errors.
  *
- * Threads: any. The table is read without a lock; one thread at a time queries the library. The
- * communicator is created in MPI_Init and freed in MPI_Finalize.
+ * Threads: any. The table is read without a lock; one thread at a time queries the library.
  */
 #include <limits.h>
 #include <pthread.h>
 
-#include "base/arguments.h"
 #include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/execution.h"
-#include "record/call.h"
 #include "record/communicator.h"
 
 static MPI_Comm self_comm; /* MPI_COMM_NULL under Sessions, which have no MPI_COMM_SELF */
@@ -35,23 +31,12 @@ static struct {     /* checks that the library performs before its first message
  * operation that waits for Python's GIL, while the GIL's owner waits for recorder.lock. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-/* Find the library's checks by trying wrong calls, because they depend on release and settings
- * (mpi_param_check, MPIR_CVAR_COLL_ALIAS_CHECK). Only a library that compares sizes in advance
- * rejects the last call. */
-static void library_checks_find(void)
-{
-    int64_t one = 0, two[2] = {0};
-
-    refuses.aliases =
-        pmpi.Reduce_scatter_block(&one, &one, 1, MPI_INT64_T, MPI_MAX, self_comm) != MPI_SUCCESS;
-    refuses.operands =
-        pmpi.Reduce(&one, &one, 1, MPI_INT64_T, MPI_MAX, 0, self_comm) != MPI_SUCCESS;
-    refuses.own_sizes =
-        pmpi.Alltoall(&one, 1, MPI_INT64_T, two, 2, MPI_INT64_T, self_comm) != MPI_SUCCESS;
-}
-
+/* Create the communicator. Find the library's checks by trying wrong calls, because they depend on
+ * release and settings (mpi_param_check, MPIR_CVAR_COLL_ALIAS_CHECK). Only a library that compares
+ * sizes in advance rejects the last call. */
 void argument_check_start(void)
 {
+    int64_t number = 0, numbers[2] = {0};
     int initialised = 0;
 
     self_comm = MPI_COMM_NULL;
@@ -59,7 +44,12 @@ void argument_check_start(void)
     if (!initialised || pmpi.Comm_split(MPI_COMM_SELF, 0, 0, &self_comm) != MPI_SUCCESS)
         return;
     pmpi.Comm_set_errhandler(self_comm, MPI_ERRORS_RETURN);
-    library_checks_find();
+    refuses.aliases = pmpi.Reduce_scatter_block(&number, &number, 1, MPI_INT64_T, MPI_MAX,
+                                                self_comm) != MPI_SUCCESS;
+    refuses.operands =
+        pmpi.Reduce(&number, &number, 1, MPI_INT64_T, MPI_MAX, 0, self_comm) != MPI_SUCCESS;
+    refuses.own_sizes =
+        pmpi.Alltoall(&number, 1, MPI_INT64_T, numbers, 2, MPI_INT64_T, self_comm) != MPI_SUCCESS;
 }
 
 void argument_check_end(void)
@@ -75,8 +65,7 @@ bool argument_check_is_complete(void)
     return self_comm != MPI_COMM_NULL;
 }
 
-/* ---- types and operations; only predefined handles are stored, because others may be freed and
- * reused */
+/* ---- types and operations; only predefined handles are stored, because others may be reused */
 
 static bool is_valid_handle(uint64_t key)
 {
@@ -150,14 +139,14 @@ static bool side_valid(const struct arguments *a, const struct side *s, const vo
 {
     if (s->type == NULL) /* barrier */
         return true;
-    if ((argument_has_counts(s) && s->counts == NULL) || !type_valid(argument_type(a, s->type, 0)))
-        return false;
-    int64_t elements = argument_has_counts(s) ? 0 : argument_count(a, s->count, 0);
+    const void *const counts = argument_has_counts(s) ? s->counts : s->count;
+    const size_t blocks = argument_has_counts(s) ? (size_t)members : 1;
+    int64_t elements = 0;
 
-    if (elements < 0)
+    if (counts == NULL || !type_valid(argument_type(a, s->type, 0)))
         return false;
-    for (size_t i = 0; argument_has_counts(s) && i < (size_t)members; i++) {
-        const int64_t count = argument_count(a, s->counts, i);
+    for (size_t i = 0; i < blocks; i++) {
+        const int64_t count = argument_count(a, counts, i);
 
         if (count < 0)
             return false;
@@ -214,14 +203,7 @@ static bool operands_aliased(const struct call *c, const struct arguments *a)
             (c->operation == OP_allreduce && elements > 1 && a->sendbuf != NULL));
 }
 
-static bool sizes_differ_at_once(const struct call *c, const struct arguments *a)
-{
-    return refuses.own_sizes && (c->operation == OP_alltoall || c->operation == OP_alltoallv) &&
-           self_message_sizes_differ(c, a);
-}
-
-/* Copy a root's block to itself if the sizes differ. The library decides what is copied, and if it
- * is an error. */
+/* Copy a root's block to itself if the sizes differ. The library decides if that is an error. */
 int argument_check_send_to_self(int operation, const struct self_message_sides *own)
 {
     const struct self_block *const s = &own->sent, *const r = &own->received;
@@ -276,5 +258,7 @@ bool argument_check_arguments(const struct call *c, const struct arguments *a)
     return (!sends || in || side_valid(a, &a->send, a->sendbuf, members)) &&
            (!gets || out || operation == OP_bcast ||
             side_valid(a, &a->recv, a->recvbuf, members)) &&
-           !(refuses.aliases && blocks_aliased(c, a)) && !sizes_differ_at_once(c, a);
+           !(refuses.aliases && blocks_aliased(c, a)) &&
+           !(refuses.own_sizes && (operation == OP_alltoall || operation == OP_alltoallv) &&
+             self_message_sizes_differ(c, a));
 }

@@ -22,26 +22,14 @@
 
 #include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 
 enum { PATIENCE = 256 }; /* tests between two probes for the other type of message */
 
 struct size_message {
     int64_t bytes, block_size;
 };
-
-static bool has_size_message(const struct execution *e)
-{
-    const struct problem *const p = &e->problem;
-    int64_t (*const blocks)(const struct problem *) = e->algorithm->blocks;
-
-    return p->bytes > SCRATCH_SURE || (blocks != NULL && blocks(p) > 1);
-}
 
 /* Wait for a message. Returns false if its sender has sent the other type, with the other tag. */
 static bool message_wait(const struct execution *e, MPI_Request *request, int other_tag, int *error,
@@ -86,8 +74,7 @@ static bool size_receive(struct execution *e, struct size_message *w)
     return comes;
 }
 
-/* Receive the root's size and forward it along the tree. Returns false if data has arrived in its
- * place. */
+/* Receive the root's size and forward it in the tree. Returns false if data has arrived instead. */
 static bool size_forward(struct execution *e, struct size_message *w)
 {
     struct problem whole = e->problem;
@@ -137,10 +124,11 @@ static void size_apply(struct execution *e, const struct size_message *w)
 void bcast_size_agreement_begin(struct execution *e)
 {
     struct size_message w = {e->problem.bytes, e->problem.block_size};
+    int64_t (*const blocks)(const struct problem *) = e->algorithm->blocks;
 
     e->size.given = e->size.received = w.bytes;
     e->size.parent = -1;
-    if (!has_size_message(e)) {
+    if (w.bytes <= SCRATCH_SURE && (blocks == NULL || blocks(&e->problem) <= 1)) {
         e->size.expects_size = e->call->root != e->call->comm->rank;
     } else if (size_forward(e, &w)) {
         size_apply(e, &w);

@@ -1,37 +1,38 @@
 /* Packing and unpacking of the blocks of the user's send or receive buffer. */
 #include <limits.h>
 
-#include "base/arguments.h"
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 
-int64_t block_layout_count(const struct arguments *a, const struct blocks *b, int i)
+static int64_t count_of(const struct arguments *a, const struct blocks *b, int i)
 {
-    return b->v ? argument_count(a, b->side->counts, (size_t)i)
-                : argument_count(a, b->side->count, 0);
+    return argument_has_counts(b->side) ? argument_count(a, b->side->counts, (size_t)i)
+                                        : argument_count(a, b->side->count, 0);
 }
 
-char *block_layout_at(const struct arguments *a, const struct blocks *b, int i, int64_t extent)
+struct block_place block_layout_place(const struct arguments *a, const struct blocks *b, int i)
 {
-    const int64_t elements = b->v ? argument_displacement(a, b->side->displs, (size_t)i)
-                                  : i * argument_count(a, b->side->count, 0);
+    const MPI_Datatype type = argument_type(a, b->side->type, 0);
+    const int64_t count = count_of(a, b, i);
+    const int64_t elements = argument_has_counts(b->side)
+                                 ? argument_displacement(a, b->side->displs, (size_t)i)
+                                 : i * count;
 
-    return b->base + elements * extent;
+    return (struct block_place){b->base + elements * type_properties(type).extent, count, type};
 }
 
 /* Return true if the user's buffer already has the schedule's layout. */
-static bool has_schedule_layout(const struct arguments *a, const struct blocks *b,
-                                const struct type_properties *f)
+bool block_layout_is_direct(const struct execution *e, const struct blocks *b)
 {
+    const struct arguments *const a = e->arguments;
+    const struct type_properties f = type_properties(argument_type(a, b->side->type, 0));
     int64_t next = 0;
 
-    if (!f->named || f->size != f->extent || f->lower != 0 || b->device)
+    if (!f.named || f.size != f.extent || f.lower != 0 || b->device)
         return false;
-    for (int i = 0; b->v && i < b->count; i++) {
-        const int64_t count = block_layout_count(a, b, i);
+    for (int i = 0; argument_has_counts(b->side) && i < b->count; i++) {
+        const int64_t count = count_of(a, b, i);
 
         if (count > 0 && argument_displacement(a, b->side->displs, (size_t)i) != next)
             return false;
@@ -42,19 +43,21 @@ static bool has_schedule_layout(const struct arguments *a, const struct blocks *
 
 /* Pack or unpack elements. A message to this rank replaces MPI_Pack in three cases: MPI_BOTTOM,
  * which older MPICH releases reject, device memory, and incomplete elements. */
-static int elements_copy(const struct execution *e, char *at, int count, MPI_Datatype type,
-                         char *packed, int bytes, bool pack, bool as_message)
+static void elements_copy(struct execution *e, const struct block_place *at, char *packed,
+                          int bytes, bool pack, bool as_message)
 {
-    int position = 0, rank = 0;
+    const struct block_place whole = {packed, bytes, MPI_BYTE};
+    const int count = (int)at->count;
+    int position = 0;
 
-    if (at != NULL && !as_message)
-        return pack ? pmpi.Pack(at, count, type, packed, bytes, &position, e->route.comm)
-                    : pmpi.Unpack(packed, bytes, &position, at, count, type, e->route.comm);
-    pmpi.Comm_rank(e->route.comm, &rank);
-    return pack ? pmpi.Sendrecv(at, count, type, rank, e->route.tag, packed, bytes, MPI_BYTE, rank,
-                                e->route.tag, e->route.comm, MPI_STATUS_IGNORE)
-                : pmpi.Sendrecv(packed, bytes, MPI_BYTE, rank, e->route.tag, at, count, type, rank,
-                                e->route.tag, e->route.comm, MPI_STATUS_IGNORE);
+    if (at->at == NULL || as_message)
+        execution_self_send(e, pack ? at : &whole, pack ? &whole : at);
+    else if (pack)
+        execution_note_error(
+            e, pmpi.Pack(at->at, count, at->type, packed, bytes, &position, e->route.comm));
+    else
+        execution_note_error(
+            e, pmpi.Unpack(packed, bytes, &position, at->at, count, at->type, e->route.comm));
 }
 
 /* Return the number of bytes received of a packed block. */
@@ -70,23 +73,21 @@ static int64_t received_bytes(const struct execution *e, const char *packed, int
 int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
                               bool pack)
 {
-    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
-    const struct type_properties f = type_properties(type);
+    struct block_place at = block_layout_place(e->arguments, b, i);
+    const struct type_properties f = type_properties(at.type);
     const int64_t most = f.size > 0 ? INT_MAX / 2 / f.size + 1 : 0;
-    const int64_t count = block_layout_count(e->arguments, b, i);
+    const int64_t count = at.count;
     int64_t left = pack ? count * f.size : received_bytes(e, packed, count * f.size);
-    char *at = block_layout_at(e->arguments, b, i, f.extent);
 
-    for (int64_t done = 0, part; left > 0; done += part) {
-        part = count - done < most ? count - done : most;
-        const bool whole = part * f.size <= left;
-        const int bytes = (int)(whole ? part * f.size : left);
+    for (int64_t done = 0; left > 0; done += at.count) {
+        at.count = count - done < most ? count - done : most;
+        const bool whole = at.count * f.size <= left;
+        const int bytes = (int)(whole ? at.count * f.size : left);
 
-        execution_note_error(
-            e, elements_copy(e, at, (int)part, type, packed, bytes, pack, b->device || !whole));
+        elements_copy(e, &at, packed, bytes, pack, b->device || !whole);
         packed += bytes;
         left -= bytes;
-        at += part * f.extent;
+        at.at += at.count * f.extent;
     }
     return count * f.size;
 }
@@ -103,15 +104,8 @@ int64_t block_layout_packed_bytes(const struct execution *e, const struct blocks
     int64_t elements = 0;
 
     for (int i = 0; i < b->count; i++)
-        elements += block_layout_count(e->arguments, b, i);
+        elements += count_of(e->arguments, b, i);
     return elements * f.size;
-}
-
-bool block_layout_is_direct(const struct execution *e, const struct blocks *b)
-{
-    const struct type_properties f = type_properties(argument_type(e->arguments, b->side->type, 0));
-
-    return has_schedule_layout(e->arguments, b, &f);
 }
 
 /* Return a datatype for a count that exceeds int. The caller frees it. */

@@ -4,15 +4,13 @@
  * initialised it. This file loads and initialises none, and preserves the runtime's last error. A
  * rank knows this only of its buffers, so it must not affect the choice of an algorithm:
  *
- *   device_present   a fact of this process. The members agree on it when they create a private
+ *   device_present   a fact of this process, on which the members agree when they create a private
  *                    communicator. If one of them uses a device, all calls stay with the library.
  *   device_holds     a fact of a buffer, for devices that are used later. The library copies the
- *                    buffers between device and host (pack_buffers.c), and the schedule runs on the
- *                    host's copy.
+ *                    data to the host and back (pack_buffers.c).
  *
- * Threads: any, in a call that runs on a schedule. The table is protected by `lock`. It is rebuilt
- * after a shared library has been loaded or unloaded. Recording makes no query and touches no
- * buffer.
+ * Threads: any. The table is protected by `lock`, and rebuilt after a shared library has been
+ * loaded or unloaded. Recording makes no query and touches no buffer.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -22,7 +20,7 @@
 
 #include "base/base.h"
 #include "base/recorder.h"
-#include "executor/buffers.h"
+#include "executor/execution.h"
 
 enum { CUDA, HIP, LEVEL_ZERO, RUNTIMES };
 static const char *const file_names[RUNTIMES] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};
@@ -40,18 +38,24 @@ struct ze_allocation {
     uint64_t id, page;
 };
 
-static struct runtimes { /* NULL for functions that are not loaded */
-    int (*cuCtxGetCurrent)(void **);
-    int (*cuDeviceGetCount)(int *);
-    int (*cuDevicePrimaryCtxGetState)(int, unsigned *, int *);
-    int (*cuPointerGetAttribute)(void *, int, unsigned long long);
-    int (*hipPeekAtLastError)(void);
-    int (*hipGetLastError)(void);
-    int (*hipPointerGetAttributes)(void *, const void *);
-    int (*hsa_system_get_info)(int, void *);
-    int (*zeDriverGet)(uint32_t *, void **);
-    int (*zeContextCreate)(void *, const struct ze_description *, void **);
-    int (*zeMemGetAllocProperties)(void *, const void *, struct ze_allocation *, void **);
+/* Functions of the runtimes. hsa_system_get_info belongs to a dependency of HIP. */
+#define FUNCTIONS(X)                                                                               \
+    X(CUDA, cuCtxGetCurrent, (void **))                                                            \
+    X(CUDA, cuDeviceGetCount, (int *))                                                             \
+    X(CUDA, cuDevicePrimaryCtxGetState, (int, unsigned *, int *))                                  \
+    X(CUDA, cuPointerGetAttribute, (void *, int, unsigned long long))                              \
+    X(HIP, hipPeekAtLastError, (void))                                                             \
+    X(HIP, hipGetLastError, (void))                                                                \
+    X(HIP, hipPointerGetAttributes, (void *, const void *))                                        \
+    X(HIP, hsa_system_get_info, (int, void *))                                                     \
+    X(LEVEL_ZERO, zeDriverGet, (uint32_t *, void **))                                              \
+    X(LEVEL_ZERO, zeContextCreate, (void *, const struct ze_description *, void **))               \
+    X(LEVEL_ZERO, zeMemGetAllocProperties, (void *, const void *, struct ze_allocation *, void **))
+
+static struct runtimes {
+#define MEMBER(library, name, parameters) int(*name) parameters; /* NULL if not loaded */
+    FUNCTIONS(MEMBER)
+#undef MEMBER
     void *contexts[MOST_DRIVERS]; /* Level Zero contexts, which a query requires */
     bool any;
 } runtimes;
@@ -80,11 +84,6 @@ static int note_name(struct dl_phdr_info *info, size_t size, void *found)
     return 0;
 }
 
-static void function_find(void **function, void *library, const char *name)
-{
-    *function = library != NULL ? dlsym(library, name) : NULL;
-}
-
 static void table_make(void)
 {
     char names[RUNTIMES][PATH_BYTES] = {{0}};
@@ -96,18 +95,9 @@ static void table_make(void)
         libraries[i] = names[i][0] != '\0' ? dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD) : NULL;
         runtimes.any |= libraries[i] != NULL;
     }
-#define FIND(library, name) function_find((void **)&runtimes.name, libraries[library], #name)
-    FIND(CUDA, cuCtxGetCurrent);
-    FIND(CUDA, cuDeviceGetCount);
-    FIND(CUDA, cuDevicePrimaryCtxGetState);
-    FIND(CUDA, cuPointerGetAttribute);
-    FIND(HIP, hipPeekAtLastError);
-    FIND(HIP, hipGetLastError);
-    FIND(HIP, hipPointerGetAttributes);
-    FIND(HIP, hsa_system_get_info); /* a dependency of HIP */
-    FIND(LEVEL_ZERO, zeDriverGet);
-    FIND(LEVEL_ZERO, zeContextCreate);
-    FIND(LEVEL_ZERO, zeMemGetAllocProperties);
+#define FIND(library, name, parameters)                                                            \
+    *(void **)&runtimes.name = libraries[library] != NULL ? dlsym(libraries[library], #name) : NULL;
+    FUNCTIONS(FIND)
 #undef FIND
     memset(runtimes.contexts, 0, sizeof runtimes.contexts);
     for (int i = 0; i < RUNTIMES; i++)

@@ -2,12 +2,11 @@
  *
  * A round runs its local steps and then posts all its messages at once. Receives of up to AHEAD
  * later rounds are posted early if no step in between reads or writes their ranges, so that a
- * pipeline overlaps. The generator computes the steps of a round when they are needed.
+ * pipeline overlaps.
  *
  * After an error the schedule continues to its end, as in MPI libraries, because the other members
- * wait for this rank's messages. The first error is the call's result. Rounds and requests need
- * little memory (memory.c). If there is none at all, a message is omitted and the call ends with
- * MPI_ERR_NO_MEM.
+ * wait for this rank's messages. The first error is the call's result. Without any memory a message
+ * is omitted, and the call ends with MPI_ERR_NO_MEM.
  *
  * Threads: all state belongs to the calling thread, which reuses the memory in its next call.
  */
@@ -15,31 +14,29 @@
 
 #include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 
 enum { AHEAD = 4, MANY_STEPS = 8 };
 
 struct queued { /* a generated round */
     struct round round;
+    struct requests receives;
     bool posted; /* its receives have been posted */
 };
 
 /* per thread, reused from call to call */
 static _Thread_local struct {
     struct queued queue[AHEAD + 1];
-    struct requests receives[AHEAD + 1], sends;
+    struct requests sends;
 } thread_queue;
 
 void execute_release(void)
 {
     for (int i = 0; i <= AHEAD; i++) {
         memory_free(thread_queue.queue[i].round.steps);
-        messages_free(&thread_queue.receives[i]);
+        messages_free(&thread_queue.queue[i].receives);
     }
     messages_free(&thread_queue.sends);
     memset(&thread_queue, 0, sizeof thread_queue);
@@ -59,9 +56,7 @@ static void copy_block(struct execution *e, const struct step *s)
     const bool to_made = block_layout_limit_count(e, &to),
                from_made = block_layout_limit_count(e, &from);
 
-    execution_note_error(e, pmpi.Sendrecv(from.at, (int)from.count, from.type, rank, e->route.tag,
-                                          to.at, (int)to.count, to.type, rank, e->route.tag,
-                                          e->route.comm, MPI_STATUS_IGNORE));
+    execution_self_send(e, &from, &to);
     if (to_made)
         pmpi.Type_free(&to.type);
     if (from_made)
@@ -73,14 +68,12 @@ static void reduce_step(struct execution *e, const struct step *s, char *target,
 {
     const int count = execution_elements(e, length);
 
-    if (!(s->flags & STEP_RIGHT)) {
-        execution_note_error(
-            e, pmpi.Reduce_local(source, target, count, e->element.type, e->element.op));
-    } else { /* source = target op source, then copy to the target */
-        execution_note_error(
-            e, pmpi.Reduce_local(target, source, count, e->element.type, e->element.op));
+    const bool right = (s->flags & STEP_RIGHT) != 0; /* source = target op source */
+
+    execution_note_error(e, pmpi.Reduce_local(right ? target : source, right ? source : target,
+                                              count, e->element.type, e->element.op));
+    if (right)
         execution_copy(e, target, source, length);
-    }
 }
 
 static void local_step(struct execution *e, const struct step *s)
@@ -123,22 +116,21 @@ static bool overlaps(const struct execution *e, int buffer, int64_t offset, int6
            receive->offset < offset + length;
 }
 
-/* Return true if an earlier step reads or writes the range of a receive. */
-static bool disturbs(const struct execution *e, const struct step *s, const struct step *receive)
-{
-    return s->kind == STEP_BARRIER || overlaps(e, s->buffer, s->offset, s->length, receive) ||
-           (is_local(s) && overlaps(e, s->source, s->source_offset, s->length, receive));
-}
-
-/* Return true if no step of rounds 0 .. later conflicts with a receive. */
+/* Return true if no step of rounds 0 .. later reads or writes the range of a receive. */
 static bool is_undisturbed(const struct execution *e, const struct step *receive, int later)
 {
     for (int q = 0; q <= later; q++) {
         const struct round *const r = &thread_queue.queue[q].round;
 
-        for (int i = 0; i < r->count; i++)
-            if ((q < later || is_local(&r->steps[i])) && disturbs(e, &r->steps[i], receive))
+        for (int i = 0; i < r->count; i++) {
+            const struct step *const s = &r->steps[i];
+
+            if (q == later && !is_local(s))
+                continue;
+            if (s->kind == STEP_BARRIER || overlaps(e, s->buffer, s->offset, s->length, receive) ||
+                (is_local(s) && overlaps(e, s->source, s->source_offset, s->length, receive)))
                 return false;
+        }
     }
     return true;
 }
@@ -156,48 +148,19 @@ static bool may_be_early(const struct execution *e, int later)
     return true;
 }
 
-static void post_receives(struct execution *e, int place)
+static void post_receives(struct execution *e, struct queued *q)
 {
-    messages_post(e, &thread_queue.queue[place].round, STEP_RECEIVE, &thread_queue.receives[place]);
-    thread_queue.queue[place].posted = true;
+    if (!q->posted)
+        messages_post(e, &q->round, STEP_RECEIVE, &q->receives);
+    q->posted = true;
 }
 
 /* ---- rounds */
 
-static void round_generate(struct execution *e, int64_t r, int place)
-{
-    struct queued *const q = &thread_queue.queue[place];
-
-    q->posted = false;
-    schedule_round(e->algorithm, &e->context, r, &q->round);
-    if (q->round.failed)
-        execution_note_error(e, MPI_ERR_NO_MEM);
-    q->round.failed = false;
-}
-
-/* Remove the first round; its memory moves to the end of the queue. */
-static void queue_advance(int filled)
-{
-    const struct queued first = thread_queue.queue[0];
-    const struct requests receives = thread_queue.receives[0];
-
-    for (int i = 1; i < filled; i++) {
-        thread_queue.queue[i - 1] = thread_queue.queue[i];
-        thread_queue.receives[i - 1] = thread_queue.receives[i];
-    }
-    thread_queue.queue[filled - 1] = first;
-    thread_queue.receives[filled - 1] = receives;
-}
-
-static void receives_cancel(void)
-{
-    for (int i = 0; i <= AHEAD; i++)
-        messages_cancel(&thread_queue.receives[i]);
-}
-
 static void run_round(struct execution *e, int filled)
 {
-    const struct round *const now = &thread_queue.queue[0].round;
+    struct queued *const queue = thread_queue.queue;
+    const struct round *const now = &queue[0].round;
 
     for (int i = 0; i < now->count; i++) {
         if (is_local(&now->steps[i]))
@@ -205,35 +168,44 @@ static void run_round(struct execution *e, int filled)
         else if (now->steps[i].kind == STEP_BARRIER)
             execution_note_error(e, pmpi.Barrier(e->route.comm));
     }
-    if (!thread_queue.queue[0].posted)
-        post_receives(e, 0);
+    post_receives(e, &queue[0]);
     messages_post(e, now, STEP_SEND, &thread_queue.sends);
     /* Post in order: a receive must not overtake an earlier receive from the same rank. */
-    for (int i = 1; i < filled && (thread_queue.queue[i].posted || may_be_early(e, i)); i++)
-        if (!thread_queue.queue[i].posted)
-            post_receives(e, i);
-    messages_wait(e, &thread_queue.receives[0]);
-    if (e->size.size_arrived)
-        receives_cancel();
+    for (int i = 1; i < filled && (queue[i].posted || may_be_early(e, i)); i++)
+        post_receives(e, &queue[i]);
+    messages_wait(e, &queue[0].receives);
+    for (int i = 0; i <= AHEAD && e->size.size_arrived; i++)
+        messages_cancel(&queue[i].receives);
     messages_wait(e, &thread_queue.sends);
 }
 
 void execute(struct execution *e)
 {
+    struct queued *const queue = thread_queue.queue;
     const int64_t rounds = e->algorithm->rounds(&e->context);
     int64_t generated = 0;
     int filled = 0;
 
     for (int64_t r = 0; r < rounds && !e->size.size_arrived; r++) {
-        while (filled <= AHEAD && generated < rounds)
-            round_generate(e, generated++, filled++);
+        for (; filled <= AHEAD && generated < rounds; filled++) {
+            struct round *const next = &queue[filled].round;
+
+            queue[filled].posted = false;
+            schedule_round(e->algorithm, &e->context, generated++, next);
+            if (next->failed)
+                execution_note_error(e, MPI_ERR_NO_MEM);
+            next->failed = false;
+        }
         run_round(e, filled);
-        queue_advance(filled--);
+        /* The first round leaves; its memory moves to the end of the queue. */
+        const struct queued first = queue[0];
+
+        memmove(queue, queue + 1, (size_t)--filled * sizeof *queue);
+        queue[filled] = first;
     }
 }
 
-/* Allgather the counts of the local group, because on an inter-communicator a rank knows only its
- * own. */
+/* Allgather the counts of the local group: a rank of an inter-communicator knows only its own. */
 void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
 {
     const struct communicator *const k = e->call->comm;
@@ -247,8 +219,7 @@ void execute_counts(struct execution *e, int64_t *counts, int64_t *room)
                     .in_at = k->rank * p.bytes,
                     .buffers = {(char *)&counts[k->rank], (char *)counts, (char *)room}}};
 
-    if (!schedule_prepare(own.algorithm, &own.context, &p, k->rank))
-        return; /* cannot happen: the algorithm requires no memory */
+    schedule_prepare(own.algorithm, &own.context, &p, k->rank); /* succeeds: needs no memory */
     execute(&own);
     schedule_free(&own.context);
     execution_note_error(e, own.error);

@@ -1,4 +1,4 @@
-/* A call on a schedule: its problem, its checks and its run. */
+/* A call on a schedule: its problem, its checks, its buffers and its run. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,6 @@
 struct blocks {
     char *base;
     int count;
-    bool v;      /* each block has its count and displacement */
     bool device; /* in device memory, which only the library may access */
     const struct side *side;
 };
@@ -51,14 +50,12 @@ struct staging {      /* pack_buffers.c */
     bool by_block; /* messages are whole blocks of the user's buffers, which are not packed */
     bool unpack;   /* OUT is packed, to be unpacked at the end */
     bool to_device;
-    /* the sizes that this rank sends to itself and expects from itself differ */
-    bool self_sizes_differ;
+    bool self_sizes_differ; /* the sizes that this rank sends to itself and expects from itself */
 };
-struct bcast_size { /* bcast_size_agreement.c */
-    /* bytes that this rank's arguments specify; the part that is received */
-    int64_t given, received;
-    int parent;                      /* rank that forwards the data; negative if unknown */
-    bool size_known;                 /* the root has sent its size */
+struct bcast_size {          /* bcast_size_agreement.c */
+    int64_t given, received; /* bytes that the arguments specify; the part that is received */
+    int parent;              /* rank that forwards the data; negative if unknown */
+    bool size_known;         /* the root has sent its size */
     bool expects_size, size_arrived; /* a size message may arrive instead of data; it has arrived */
 };
 
@@ -69,9 +66,8 @@ struct execution {
     const struct arguments *arguments;
     bool reduces;
     const struct algorithm *algorithm;
-    const struct library_algorithm
-        *library_algorithm; /* library algorithm that runs instead of `algorithm` */
-    int64_t segment;        /* segment size of its messages; 0 for whole messages */
+    const struct library_algorithm *library_algorithm; /* runs instead of `algorithm` */
+    int64_t segment; /* segment size of its messages; 0 for whole messages */
     struct problem problem;
     struct context context;
     struct route route;
@@ -87,6 +83,8 @@ char *execution_address(const struct execution *e, int buffer, int64_t offset);
 int64_t execution_chunk(const struct execution *e, int64_t length);
 int execution_elements(const struct execution *e, int64_t bytes);
 void execution_copy(struct execution *e, char *to, char *from, int64_t length);
+void execution_self_send(struct execution *e, const struct block_place *from,
+                         const struct block_place *to);
 
 static inline struct element element_byte(void)
 {
@@ -151,3 +149,63 @@ void argument_check_end(void);
 bool argument_check_is_complete(void);
 bool argument_check_arguments(const struct call *c, const struct arguments *a);
 int argument_check_send_to_self(int operation, const struct self_message_sides *own);
+
+/* ---- detection of buffers in device memory (device.c) */
+
+bool device_present(void);
+bool device_holds(const void *buffer);
+
+/* ---- blocks of the user's send or receive buffer (block_layout.c) */
+
+struct block_place block_layout_place(const struct arguments *a, const struct blocks *b, int i);
+bool block_layout_is_direct(const struct execution *e, const struct blocks *b);
+int64_t block_layout_packed_bytes(const struct execution *e, const struct blocks *b);
+int64_t block_layout_move_one(struct execution *e, const struct blocks *b, int i, char *packed,
+                              bool pack);
+void block_layout_move(struct execution *e, const struct blocks *b, char *packed, bool pack);
+bool block_layout_limit_count(struct execution *e, struct block_place *p);
+
+/* ---- operands of reductions (reduce_buffers.c) */
+
+/* A rank's vectors. Only this rank knows which of them must be copied: any member may call a
+ * reduce_scatter in place. */
+struct reduce_buffers {
+    char *in, *out;
+    bool receives, in_place, from_device, to_device, moves, packs_in;
+};
+struct reduce_buffers reduce_buffer_of(const struct execution *e);
+int64_t reduce_buffer_bytes(const struct execution *e, int64_t bytes);
+char *reduce_buffer_scratch(const struct execution *e, int64_t bytes);
+int64_t reduce_buffer_sent_bytes(const struct execution *e);
+int64_t reduce_buffer_received_bytes(const struct execution *e);
+void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole, bool device);
+
+/* ---- the user's buffers in the layout that a schedule requires (pack_buffers.c) */
+
+int64_t pack_buffer_scratch_bytes(const struct algorithm *a, const struct execution *e);
+bool pack_buffer_has_memory(struct execution *e);
+void pack_buffer_begin(struct execution *e);
+void pack_buffer_end(struct execution *e);
+void pack_buffer_note_missing(struct execution *e, const char *at);
+struct block_place pack_buffer_place(const struct execution *e, const struct step *s, int buffer,
+                                     int64_t offset, int block);
+
+/* ---- messages of a schedule's rounds (messages.c) */
+
+struct pending {
+    MPI_Request request;
+    char *at;
+    int64_t expected;  /* bytes; 0 for a send */
+    bool may_be_short; /* fewer bytes are acceptable */
+};
+
+struct requests {
+    struct pending *list;
+    int count, room;
+};
+
+void messages_post(struct execution *e, const struct round *round, enum step_kind kind,
+                   struct requests *r);
+void messages_wait(struct execution *e, struct requests *r);
+void messages_cancel(struct requests *r);
+void messages_free(struct requests *r);

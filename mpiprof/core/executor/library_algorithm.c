@@ -22,29 +22,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/arguments.h"
 #include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 
-static atomic_int obstacle_counts[OBSTACLES]; /* calls, counted by the communicator's rank 0 */
-
-int library_algorithm_obstacle_count(enum obstacle why)
-{
-    return atomic_load(&obstacle_counts[why]);
-}
+atomic_int library_algorithm_obstacles[OBSTACLES];
 
 static bool note_obstacle(const struct communicator *k, enum obstacle why)
 {
     if (comm_is_leader(k))
-        atomic_fetch_add(&obstacle_counts[why], 1);
+        atomic_fetch_add(&library_algorithm_obstacles[why], 1);
     return false;
 }
 
@@ -55,17 +45,10 @@ static int64_t elements_of(const struct execution *e)
     return e->problem.bytes / e->element.unit; /* bytes, for a broadcast */
 }
 
-static bool has_equal_counts(const struct problem *p)
-{
-    for (int i = 1; p->counts != NULL && i < p->size; i++)
-        if (p->counts[i] != p->counts[0])
-            return false;
-    return true;
-}
-
 static bool need_is_met(enum need need, const struct execution *e)
 {
-    const int size = e->problem.size;
+    const struct problem *const p = &e->problem;
+    const int size = p->size;
     int power = 1;
 
     while (power <= size / 2)
@@ -76,7 +59,7 @@ static bool need_is_met(enum need need, const struct execution *e)
     case NEED_two: return size == 2;
     case NEED_elements: return elements_of(e) >= size;
     case NEED_half_elements: return elements_of(e) >= power;
-    case NEED_regular: return has_equal_counts(&e->problem);
+    case NEED_regular: return p->counts == NULL || problem_largest(p) * size == problem_sum(p);
     case NEED_parent:
     case NEED_consecutive: return false;
     /* MPI_IN_PLACE is checked in library_algorithm_begin; predefined operations commute */
@@ -125,16 +108,6 @@ bool library_algorithm_known(const struct communicator *k, const struct library_
            mpi_t_algorithm_has(a->operation, segment > 0);
 }
 
-/* Return true if a library algorithm requires a communicator. */
-bool library_algorithm_needs_comm(void)
-{
-#ifdef MPIPROF_ABI_openmpi
-    return true;
-#else
-    return false;
-#endif
-}
-
 /* Create the required resources in advance. Collective. Returns false if this fails. */
 bool library_algorithm_prepare(struct communicator *k, const struct library_algorithm *a,
                                int64_t segment)
@@ -174,16 +147,12 @@ bool library_algorithm_ready(struct execution *e, const struct library_algorithm
 static bool runs_as_named(const struct execution *e)
 {
     const bool in_place = argument_in_place(e->arguments, e->arguments->sendbuf);
-
-#ifdef MPIPROF_ABI_openmpi
     const int operation = e->call->operation;
+    const enum need excluding = in_place ? NEED_not_in_place : NEED_in_place;
 
-    return !in_place || (operation != OP_alltoall && operation != OP_alltoallv);
-#else
-    const unsigned needs = e->library_algorithm->needs;
-
-    return in_place ? (needs >> NEED_not_in_place & 1) == 0 : (needs >> NEED_in_place & 1) == 0;
-#endif
+    if (ALGORITHM_NEEDS_COMM)
+        return !in_place || (operation != OP_alltoall && operation != OP_alltoallv);
+    return (e->library_algorithm->needs >> excluding & 1) == 0;
 }
 
 /* Returns false if the call must run on the library's default. */
@@ -213,17 +182,18 @@ int library_algorithm_bcast(struct execution *e)
     const MPI_Comm comm = library_algorithm_comm(c, c->handle);
     const bool root = c->root == c->comm->rank, direct = block_layout_is_direct(e, &b);
     const int bytes = (int)e->problem.bytes;
-    char *const packed = direct ? NULL : memory_allocate((size_t)bytes);
+    char *const data = direct ? b.base : memory_allocate((size_t)bytes);
 
-    if (!direct && packed == NULL)
+    if (!direct && data == NULL)
         return pmpi.Bcast(b.base, (int)argument_count(a, a->send.count, 0),
                           argument_type(a, a->send.type, 0), c->root, comm);
-    if (packed != NULL && root)
-        block_layout_move(e, &b, packed, true);
-    execution_note_error(e, pmpi.Bcast(direct ? b.base : packed, bytes, MPI_BYTE, c->root, comm));
-    if (packed != NULL && !root && e->error == MPI_SUCCESS)
-        block_layout_move(e, &b, packed, false);
-    memory_free(packed);
+    if (!direct && root)
+        block_layout_move(e, &b, data, true);
+    execution_note_error(e, pmpi.Bcast(data, bytes, MPI_BYTE, c->root, comm));
+    if (!direct && !root && e->error == MPI_SUCCESS)
+        block_layout_move(e, &b, data, false);
+    if (!direct)
+        memory_free(data);
     return e->error;
 }
 
@@ -237,23 +207,18 @@ int library_algorithm_end(struct call *c, int error)
     return error;
 }
 
-/* Restore the library's control variables when no requested call is active. */
+/* Restore the library's control variables when no requested call is active. Those of Open MPI are
+ * restored as soon as the duplicate exists. */
 void library_algorithm_restore(void)
 {
-#ifndef MPIPROF_ABI_openmpi /* Open MPI's variables are restored as soon as the duplicate exists */
-    mpi_t_algorithm_restore();
-#endif
+    if (!ALGORITHM_NEEDS_COMM)
+        mpi_t_algorithm_restore();
 }
 
 MPI_Fint *library_algorithm_fortran(struct call *c, MPI_Fint *comm)
 {
-#ifdef MPIPROF_ABI_openmpi
-    if (c->library_algorithm != NULL) {
-        c->library_comm_fortran = pmpi.Comm_c2f(c->library_comm);
-        return &c->library_comm_fortran;
-    }
-#else
-    (void)c;
-#endif
-    return comm;
+    if (!ALGORITHM_NEEDS_COMM || c->library_algorithm == NULL)
+        return comm;
+    c->library_comm_fortran = pmpi.Comm_c2f(c->library_comm);
+    return &c->library_comm_fortran;
 }

@@ -1,11 +1,6 @@
 /* Algorithms of the MPI library that run by request. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/symbol_lookup.h"
 #include "executor/execution.h"
-#include "record/call.h"
 
 /* ---- the library's control variables that select its algorithms (mpi_t_algorithm.c) */
 
@@ -42,8 +37,8 @@ enum obstacle {
 void mpi_t_algorithm_start(void);
 enum obstacle mpi_t_algorithm_obstacle(void);
 const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name);
-int mpi_t_algorithm_count(void);
-const struct library_algorithm *mpi_t_algorithm_at(int index);
+extern const struct library_algorithm mpi_t_algorithms[];
+extern const int mpi_t_algorithm_count;
 bool mpi_t_algorithm_has(int operation, bool segment);
 int64_t mpi_t_algorithm_facts(void);
 bool mpi_t_algorithm_set(int operation, int number);
@@ -53,11 +48,17 @@ void mpi_t_algorithm_end(void);
 
 /* ---- calls that run on a library algorithm by request (library_algorithm.c) */
 
+#ifdef MPIPROF_ABI_openmpi
+enum { ALGORITHM_NEEDS_COMM = 1 }; /* a library algorithm requires a communicator */
+#else
+enum { ALGORITHM_NEEDS_COMM = 0 };
+#endif
+
+extern atomic_int library_algorithm_obstacles[OBSTACLES]; /* calls, counted by rank 0 */
 bool library_algorithm_applies(const struct library_algorithm *a, int64_t segment,
                                const struct execution *e);
 bool library_algorithm_known(const struct communicator *k, const struct library_algorithm *a,
                              int64_t segment);
-bool library_algorithm_needs_comm(void);
 bool library_algorithm_prepare(struct communicator *k, const struct library_algorithm *a,
                                int64_t segment);
 bool library_algorithm_ready(struct execution *e, const struct library_algorithm *a,
@@ -66,7 +67,6 @@ bool library_algorithm_begin(struct execution *e, const char *label);
 int library_algorithm_bcast(struct execution *e);
 int library_algorithm_end(struct call *c, int error);
 void library_algorithm_restore(void);
-int library_algorithm_obstacle_count(enum obstacle why);
 MPI_Fint *library_algorithm_fortran(struct call *c, MPI_Fint *comm);
 
 static inline MPI_Comm library_algorithm_comm(const struct call *c, MPI_Comm comm)

@@ -12,13 +12,10 @@
  * and all members depend on its data, it cancels the operation. It sends empty messages, and so
  * does every rank that receives an empty message. In the end all members run the library's default.
  */
-#include "executor/buffers.h"
+#include "executor/execution.h"
 
 #include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/execution.h"
-#include "schedule/schedule.h"
 
 /* Returns NULL if there is no memory; the error is recorded. */
 static struct pending *request_new(struct execution *e, struct requests *r)
@@ -71,65 +68,58 @@ static bool may_be_short(const struct execution *e, const struct step *s)
             ((operation == OP_gather || operation == OP_scatter) && s->length == e->problem.bytes));
 }
 
-static void message_post(struct execution *e, const struct step *s, struct requests *r)
+/* Post a message of `length` bytes, of which this rank has `here`. Returns false without memory. */
+static bool message_post(struct execution *e, const struct step *s, const struct block_place *at,
+                         int64_t length, int64_t here, struct requests *r)
 {
     const int peer =
         s->peer + (s->flags & STEP_REMOTE ? e->route.remote_first : e->route.own_first);
-    int64_t done = 0;
+    const int count = (int)at->count, tag = e->route.tag;
+    struct pending *const p = request_new(e, r);
+    int error;
+
+    if (p == NULL)
+        return false;
+    p->at = at->at;
+    p->expected = s->kind == STEP_SEND ? 0 : here;
+    p->may_be_short = may_be_short(e, s);
+    if (s->kind == STEP_RECEIVE) {
+        if (e->size.expects_size && e->size.parent < 0)
+            e->size.parent = peer;
+        error = pmpi.Irecv(at->at, count, at->type, peer, tag, e->route.comm, &p->request);
+    } else if (is_marked(e, s)) {
+        error = marker_post(e, length, peer, &p->request);
+    } else {
+        error = pmpi.Isend(at->at, count, at->type, peer, tag, e->route.comm, &p->request);
+    }
+    if (error != MPI_SUCCESS)
+        r->count--;
+    execution_note_error(e, error);
+    return true;
+}
+
+static void chunks_post(struct execution *e, const struct step *s, struct requests *r)
+{
+    int64_t done = 0, part;
+    bool posted;
 
     do {
-        const int64_t part = execution_chunk(e, s->length - done);
+        part = execution_chunk(e, s->length - done);
         const int64_t here = bcast_size_agreement_length(e, s->offset + done, part);
-        struct pending *const p = request_new(e, r);
+        const struct block_place at = {execution_address(e, s->buffer, s->offset + done),
+                                       execution_elements(e, here), e->element.type};
 
-        if (p == NULL)
-            return;
-        char *const at = execution_address(e, s->buffer, s->offset + done);
-        const int count = execution_elements(e, here);
-        int error;
-
-        p->at = at;
-        p->expected = s->kind == STEP_SEND ? 0 : here;
-        p->may_be_short = may_be_short(e, s);
-        if (s->kind == STEP_RECEIVE) {
-            e->size.parent = e->size.expects_size && e->size.parent < 0 ? peer : e->size.parent;
-            error = pmpi.Irecv(at, count, e->element.type, peer, e->route.tag, e->route.comm,
-                               &p->request);
-        } else if (is_marked(e, s))
-            error = marker_post(e, part, peer, &p->request);
-        else
-            error = pmpi.Isend(at, count, e->element.type, peer, e->route.tag, e->route.comm,
-                               &p->request);
-        if (error != MPI_SUCCESS)
-            r->count--;
-        execution_note_error(e, error);
+        posted = message_post(e, s, &at, part, here, r);
         done += part;
-    } while (done < s->length);
+    } while (posted && done < s->length);
 }
 
 static void block_post(struct execution *e, const struct step *s, struct requests *r)
 {
     struct block_place at = pack_buffer_place(e, s, s->buffer, s->offset, s->peer);
-    struct pending *const p = request_new(e, r);
-
-    if (p == NULL)
-        return;
     const bool made = block_layout_limit_count(e, &at);
-    const int peer = s->peer + e->route.own_first, count = (int)at.count;
-    int error;
 
-    p->at = at.at;
-    p->expected = s->kind == STEP_SEND ? 0 : s->length;
-    p->may_be_short = may_be_short(e, s);
-    if (s->kind == STEP_RECEIVE)
-        error = pmpi.Irecv(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
-    else if (is_marked(e, s))
-        error = marker_post(e, s->length, peer, &p->request);
-    else
-        error = pmpi.Isend(at.at, count, at.type, peer, e->route.tag, e->route.comm, &p->request);
-    if (error != MPI_SUCCESS)
-        r->count--;
-    execution_note_error(e, error);
+    message_post(e, s, &at, s->length, s->length, r);
     if (made)
         pmpi.Type_free(&at.type);
 }
@@ -138,10 +128,8 @@ void messages_post(struct execution *e, const struct round *round, enum step_kin
                    struct requests *r)
 {
     for (int i = 0; i < round->count; i++)
-        if (round->steps[i].kind == kind && e->staging.by_block)
-            block_post(e, &round->steps[i], r);
-        else if (round->steps[i].kind == kind)
-            message_post(e, &round->steps[i], r);
+        if (round->steps[i].kind == kind)
+            (e->staging.by_block ? block_post : chunks_post)(e, &round->steps[i], r);
 }
 
 /* Evaluate the received length. One byte may be a marker. */

@@ -7,11 +7,11 @@
  *               is created, with coll_tuned_use_dynamic_rules 1 and coll_tuned_priority above all
  *               others. Otherwise `han` handles communicators over several nodes.
  *
- * The variables apply to the whole process and belong to the program. So they are restored
- * (mpi_t_algorithm_restore) before any code of the program runs. If longjmp or an exception left
- * the call, they are restored when the next call begins. A variable that the program has written
- * itself is not changed. All members detect this equally, because the program must write it on all
- * processes. Only releases with tested algorithms are supported.
+ * The variables apply to the whole process and belong to the program. So they are restored before
+ * any code of the program runs, or when the next call begins, if longjmp or an exception left the
+ * call. A variable that the program has written itself is not changed. All members detect this
+ * equally, because the program must write it on all processes. Only releases with tested algorithms
+ * are supported.
  *
  * Threads: MPICH's variables are written only if no two threads call MPI at once, Open MPI's while
  * no other thread creates a communicator (comm_create_lock.c).
@@ -24,19 +24,18 @@
 #include "base/mpi_t.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "executor/library_algorithm.h"
 #include "tracefile/tracefile.h"
 
 enum { NAME_BYTES = 100 };
 
-static const struct library_algorithm algorithms[] = {
+const struct library_algorithm mpi_t_algorithms[] = {
 #define OWN(operation, name, number, needs, segmented, like)                                       \
     {OP_##operation, name, number, needs, segmented, like, "native:" name},
     OWN_ALGORITHMS(OWN)
 #undef OWN
 };
-enum { OWN_COUNT = sizeof algorithms / sizeof *algorithms };
+const int mpi_t_algorithm_count = sizeof mpi_t_algorithms / sizeof *mpi_t_algorithms;
 
 struct variable { /* a variable of the library, and its value without a request */
     struct tool_variable at;
@@ -63,8 +62,7 @@ static void variable_open(struct variable *v, const char *name)
         mpi_t_close(&v->at);
 }
 
-/* Write a variable. Returns false if its value has changed since the start, or it is not
- * writable. */
+/* Write a variable. Returns false if the program has changed it, or if it is not writable. */
 static bool variable_write(struct variable *v, int value)
 {
     int now;
@@ -86,47 +84,27 @@ void mpi_t_algorithm_restore(void)
 
 /* ---- start */
 
-/* Open a variable by operation: `MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM` for reduce_scatter. */
-static void find_named(struct variable *v, const char *head, int operation, const char *tail)
-{
-    char name[NAME_BYTES];
-    const size_t from = strlen(head);
-
-    snprintf(name, sizeof name, "%s%s%s", head, operation_names[operation], tail);
-#ifndef MPIPROF_ABI_openmpi
-    for (char *c = name + from; *c != '\0'; c++)
-        *c = (char)toupper((unsigned char)*c);
-#else
-    (void)from;
-#endif
-    variable_open(v, name);
-}
-
 #ifdef MPIPROF_ABI_openmpi
 enum { HIGHEST = 100 }; /* highest priority of a component */
 static struct variable rules, priority;
+static const char prefix[] = "coll_tuned_";
+static const char *const suffixes[PARTS] = {"_algorithm", "_algorithm_segmentsize"};
 
 static bool is_known(const char *version)
 {
     return strncmp(version, "Open MPI v5.0.", 14) == 0;
 }
 
-static enum obstacle variables_open(void)
+static enum obstacle obstacle_find(void)
 {
     variable_open(&rules, "coll_tuned_use_dynamic_rules");
     variable_open(&priority, "coll_tuned_priority");
-    for (int i = 0; i < OWN_COUNT; i++) {
-        struct variable *const v = variables[algorithms[i].operation];
-
-        if (!v[ALGORITHM].there)
-            find_named(&v[ALGORITHM], "coll_tuned_", algorithms[i].operation, "_algorithm");
-        if (!v[OTHER].there)
-            find_named(&v[OTHER], "coll_tuned_", algorithms[i].operation, "_algorithm_segmentsize");
-    }
     return rules.there && priority.there ? OBSTACLE_NONE : OBSTACLE_INTERFACE;
 }
 #else
 enum { FALLBACK_ERROR = 0, DEVICE_BY_OPERATION = 2 };
+static const char prefix[] = "MPIR_CVAR_";
+static const char *const suffixes[PARTS] = {"_INTRA_ALGORITHM", "_DEVICE_COLLECTIVE"};
 
 static bool is_known(const char *version)
 {
@@ -145,7 +123,7 @@ static bool is_set(const char *name, bool equal, int value)
     return v.there && (v.before == value) == equal;
 }
 
-static enum obstacle variables_open(void)
+static enum obstacle obstacle_find(void)
 {
     int level = MPI_THREAD_MULTIPLE, initialised = 0;
 
@@ -157,29 +135,39 @@ static enum obstacle variables_open(void)
     if (!is_set("MPIR_CVAR_COLLECTIVE_FALLBACK", false, FALLBACK_ERROR) ||
         !is_set("MPIR_CVAR_DEVICE_COLLECTIVES", true, DEVICE_BY_OPERATION))
         return OBSTACLE_SETTINGS;
-    for (int i = 0; i < OWN_COUNT; i++) {
-        struct variable *const v = variables[algorithms[i].operation];
-
-        if (v[ALGORITHM].there)
-            continue;
-        find_named(&v[ALGORITHM], "MPIR_CVAR_", algorithms[i].operation, "_INTRA_ALGORITHM");
-        find_named(&v[OTHER], "MPIR_CVAR_", algorithms[i].operation, "_DEVICE_COLLECTIVE");
-        v[ALGORITHM].there &= v[OTHER].there;
-    }
     return OBSTACLE_NONE;
 }
 #endif
+
+/* Open the variables of an operation: `MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM`, for example. */
+static void variables_open(int operation)
+{
+    struct variable *const v = variables[operation];
+    char name[NAME_BYTES];
+
+    for (int part = 0; part < PARTS; part++) {
+        snprintf(name, sizeof name, "%s%s%s", prefix, operation_names[operation], suffixes[part]);
+        for (char *c = name + strlen(prefix); !ALGORITHM_NEEDS_COMM && *c != '\0'; c++)
+            *c = (char)toupper((unsigned char)*c);
+        if (!v[part].there)
+            variable_open(&v[part], name);
+    }
+    if (!ALGORITHM_NEEDS_COMM)
+        v[ALGORITHM].there &= v[OTHER].there;
+}
 
 /* Prepare the variables on the first request. */
 void mpi_t_algorithm_start(void)
 {
     if (obstacle != OBSTACLE_NOT_ASKED)
         return;
-    obstacle = is_known(meta_library()) && mpi_t_begin() ? variables_open() : OBSTACLE_INTERFACE;
+    obstacle = is_known(meta_library()) && mpi_t_begin() ? obstacle_find() : OBSTACLE_INTERFACE;
+    for (int i = 0; i < mpi_t_algorithm_count && obstacle == OBSTACLE_NONE; i++)
+        if (!variables[mpi_t_algorithms[i].operation][ALGORITHM].there)
+            variables_open(mpi_t_algorithms[i].operation);
 }
 
-/* Return the obstacle of this process. Members agree on it for each communicator
- * (private_comm.c). */
+/* Return this process's obstacle. Members agree on it for each communicator (private_comm.c). */
 enum obstacle mpi_t_algorithm_obstacle(void)
 {
     return obstacle;
@@ -201,26 +189,16 @@ void mpi_t_algorithm_end(void)
 
 /* ---- the library's algorithms */
 
-int mpi_t_algorithm_count(void)
-{
-    return OWN_COUNT;
-}
-
-const struct library_algorithm *mpi_t_algorithm_at(int index)
-{
-    return &algorithms[index];
-}
-
 /* Find an algorithm by the library's name or number, or return NULL. */
 const struct library_algorithm *mpi_t_algorithm_find(const char *operation, const char *name)
 {
     char number[16];
 
-    for (int i = 0; i < OWN_COUNT; i++) {
-        snprintf(number, sizeof number, "%d", algorithms[i].number);
-        if (strcmp(operation_names[algorithms[i].operation], operation) == 0 &&
-            (strcmp(algorithms[i].name, name) == 0 || strcmp(number, name) == 0))
-            return &algorithms[i];
+    for (int i = 0; i < mpi_t_algorithm_count; i++) {
+        snprintf(number, sizeof number, "%d", mpi_t_algorithms[i].number);
+        if (strcmp(operation_names[mpi_t_algorithms[i].operation], operation) == 0 &&
+            (strcmp(mpi_t_algorithms[i].name, name) == 0 || strcmp(number, name) == 0))
+            return &mpi_t_algorithms[i];
     }
     return NULL;
 }
@@ -228,11 +206,8 @@ const struct library_algorithm *mpi_t_algorithm_find(const char *operation, cons
 /* Return true if an operation's algorithm, and its segment size, can be selected. */
 bool mpi_t_algorithm_has(int operation, bool segment)
 {
-#ifdef MPIPROF_ABI_openmpi
-    return variables[operation][ALGORITHM].there && (!segment || variables[operation][OTHER].there);
-#else
-    return variables[operation][ALGORITHM].there && !segment;
-#endif
+    return variables[operation][ALGORITHM].there &&
+           (!segment || (ALGORITHM_NEEDS_COMM && variables[operation][OTHER].there));
 }
 
 /* Return a hash of mpi_t_algorithm_has for all operations. */
@@ -249,16 +224,15 @@ int64_t mpi_t_algorithm_facts(void)
 /* ---- writes */
 
 #ifdef MPIPROF_ABI_openmpi
-/* Select the algorithm of this number, for each operation that has one, on communicators that are
- * created from now on. */
+/* Select the algorithm of this number in all operations, for communicators created from now on. */
 bool mpi_t_algorithm_set_all(int number, int64_t segment)
 {
     bool done = variable_write(&rules, 1) && variable_write(&priority, HIGHEST);
 
-    for (int i = 0; done && i < OWN_COUNT; i++) {
-        struct variable *const v = variables[algorithms[i].operation];
+    for (int i = 0; done && i < mpi_t_algorithm_count; i++) {
+        struct variable *const v = variables[mpi_t_algorithms[i].operation];
 
-        if (algorithms[i].number != number || !v[ALGORITHM].there)
+        if (mpi_t_algorithms[i].number != number || !v[ALGORITHM].there)
             continue;
         done = variable_write(&v[ALGORITHM], number) &&
                (!v[OTHER].there || variable_write(&v[OTHER], (int)segment));

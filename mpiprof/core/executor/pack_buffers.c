@@ -1,31 +1,21 @@
 /* The user's buffers in the layout that a schedule requires: IN, OUT and SCRATCH, packed, in rank
  * order.
  *
- * Data movement works on bytes. A buffer of a predefined type with contiguous blocks is used
- * directly. All other buffers are packed into scratch memory and unpacked at the end.
- *
- * gatherv, scatterv and alltoallv send whole blocks in the user's layout and need no memory. Their
- * sizes are not known to all members, so no member can compute what another one must pack.
- *
- * Reductions use the type's memory layout: count, type and operation are equal on all members, and
- * PMPI_Reduce_local receives the user's handles.
+ * A buffer of a predefined type with contiguous blocks is used directly. All other buffers are
+ * packed into scratch memory and unpacked at the end. gatherv, scatterv and alltoallv send whole
+ * blocks in the user's layout, because no member can compute what another one must pack. Reductions
+ * use the type's memory layout (reduce_buffers.c).
  *
  * Facts about types are known only to this rank, and only affect how it moves its data. All members
  * know two bounds: the need of an algorithm, and that packed data is at most all data of the
  * operation (scratch.c).
  */
-#include <limits.h>
 #include <string.h>
 
-#include "base/arguments.h"
 #include "base/base.h"
 #include "base/mpi_types.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 
 enum { IN, OUT, SCRATCH_BUFFER };
 
@@ -67,30 +57,24 @@ struct block_place pack_buffer_place(const struct execution *e, const struct ste
 
     if (b == NULL || b->side == NULL || s->length == 0)
         return (struct block_place){e->staging.buffers[buffer] + offset, s->length, MPI_BYTE};
-    const MPI_Datatype type = argument_type(e->arguments, b->side->type, 0);
-
-    block = b->count == 1 ? 0 : block;
-    return (struct block_place){
-        block_layout_at(e->arguments, b, block, type_properties(type).extent),
-        block_layout_count(e->arguments, b, block), type};
+    return block_layout_place(e->arguments, b, b->count == 1 ? 0 : block);
 }
 
 /* ---- blocks of an operation */
 
 struct sides {
     struct blocks in, out;
-    bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_out;
+    /* has_...: has a buffer of its own; in_is_copy: of OUT, to send data before it is overwritten */
+    bool has_in, has_out, out_loads, in_is_part, out_is_part, in_is_copy;
 };
 
-/* A root with two different sizes takes part as if in place, and pack_buffer_end copies its block
- * to itself. */
+/* A root with two different sizes takes part as if in place; pack_buffer_end copies its block. */
 static struct sides sides_of(const struct execution *e)
 {
     const struct arguments *const a = e->arguments;
     const struct communicator *const k = e->call->comm;
     const int all = k->size, there = k->inter ? k->remote_size : k->size;
     const bool root = !k->inter && e->call->root == k->rank;
-    const bool v_in = a->send.counts != NULL, v_out = a->recv.counts != NULL;
     struct sides s = {
         .has_in = true,
         .has_out = true,
@@ -108,31 +92,31 @@ static struct sides sides_of(const struct execution *e)
     case OP_gatherv:
         s.has_out = root;
         s.out.count = all;
-        s.out.v = v_out;
         s.in_is_part = root && (e->staging.self_sizes_differ || argument_in_place(a, a->sendbuf));
         break;
     case OP_scatter:
     case OP_scatterv:
         s.has_in = root;
         s.in.count = all;
-        s.in.v = v_in;
         s.out_is_part = root && (e->staging.self_sizes_differ || argument_in_place(a, a->recvbuf));
         break;
     case OP_allgather:
     case OP_allgatherv:
         s.out.count = there;
-        s.out.v = v_out;
         s.in_is_part = argument_in_place(a, a->sendbuf);
         break;
     default: /* alltoall, alltoallv */
         s.in.count = s.out.count = there;
-        s.in.v = v_in;
-        s.out.v = v_out;
-        s.in_is_out = argument_in_place(a, a->sendbuf);
+        s.in_is_copy = argument_in_place(a, a->sendbuf);
         break;
     }
-    s.in.device = s.has_in && !s.in_is_part && !s.in_is_out && device_holds(s.in.base);
-    s.out.device = s.has_out && !s.out_is_part && device_holds(s.out.base);
+    s.has_in &= !s.in_is_part;
+    s.has_out &= !s.out_is_part;
+    s.out.device = s.has_out && device_holds(s.out.base);
+    if (s.in_is_copy)
+        s.in = s.out;
+    else
+        s.in.device = s.has_in && device_holds(s.in.base);
     return s;
 }
 
@@ -147,28 +131,7 @@ static int64_t own_offset(const struct execution *e)
     return offset;
 }
 
-static void stage_in(struct execution *e, const struct blocks *b, bool copied)
-{
-    if (buffer_stage(e, IN, b, copied))
-        block_layout_move(e, b, e->staging.buffers[IN], true);
-}
-
-static void stage_out(struct execution *e, const struct sides *s, int64_t own)
-{
-    const struct blocks *const b = &s->out;
-
-    if (!buffer_stage(e, OUT, b, false))
-        return;
-    /* for the root of a broadcast false: it receives nothing and keeps its buffer */
-    e->staging.unpack = !s->out_loads;
-    if (s->out_loads)
-        block_layout_move(e, b, e->staging.buffers[OUT], true);
-    if (s->in_is_part)
-        block_layout_move_one(e, b, e->call->comm->rank, e->staging.buffers[OUT] + own, true);
-}
-
-/* Record that OUT was not received from `at` to the end of its block, where the user's data
- * stays. */
+/* Record that the rest of a block of OUT, from `at` on, was not received and stays the user's. */
 void pack_buffer_note_missing(struct execution *e, const char *at)
 {
     if (!e->staging.unpack)
@@ -183,27 +146,22 @@ void pack_buffer_note_missing(struct execution *e, const char *at)
     e->staging.missing = made;
 }
 
-static void missing_free(struct execution *e)
-{
-    while (e->staging.missing != NULL) {
-        struct missing_tail *const l = e->staging.missing;
-
-        e->staging.missing = l->next;
-        memory_free(l);
-    }
-}
-
 static void stage_movement(struct execution *e)
 {
     const struct sides s = sides_of(e);
     const int64_t own = s.in_is_part || s.out_is_part ? own_offset(e) : 0;
 
-    if (s.in_is_out)
-        stage_in(e, &s.out, true); /* send the data before it is overwritten */
-    else if (s.has_in && !s.in_is_part)
-        stage_in(e, &s.in, false);
-    if (s.has_out && !s.out_is_part)
-        stage_out(e, &s, own);
+    if (s.has_in && buffer_stage(e, IN, &s.in, s.in_is_copy))
+        block_layout_move(e, &s.in, e->staging.buffers[IN], true);
+    if (s.has_out && buffer_stage(e, OUT, &s.out, false)) {
+        /* for the root of a broadcast false: it receives nothing and keeps its buffer */
+        e->staging.unpack = !s.out_loads;
+        if (s.out_loads)
+            block_layout_move(e, &s.out, e->staging.buffers[OUT], true);
+        if (s.in_is_part)
+            block_layout_move_one(e, &s.out, e->call->comm->rank, e->staging.buffers[OUT] + own,
+                                  true);
+    }
     if (s.in_is_part)
         e->staging.buffers[IN] = e->staging.buffers[OUT] + own;
     if (s.out_is_part)
@@ -218,14 +176,12 @@ static void stage_reduction(struct execution *e)
 
     e->staging.to_device = v.to_device;
     e->staging.in_place = v.in_place && !v.moves;
-    e->staging.buffers[OUT] = !v.receives ? NULL
-                              : v.to_device
-                                  ? reduce_buffer_scratch(e, reduce_buffer_received_bytes(e))
-                                  : v.out;
-    e->staging.buffers[IN] = e->staging.in_place ? e->staging.buffers[OUT]
-                             : v.from_device || v.moves
-                                 ? reduce_buffer_scratch(e, reduce_buffer_sent_bytes(e))
-                                 : v.in;
+    e->staging.buffers[OUT] = v.receives ? v.out : NULL;
+    if (v.to_device)
+        e->staging.buffers[OUT] = reduce_buffer_scratch(e, reduce_buffer_received_bytes(e));
+    e->staging.buffers[IN] = e->staging.in_place ? e->staging.buffers[OUT] : v.in;
+    if (v.packs_in)
+        e->staging.buffers[IN] = reduce_buffer_scratch(e, reduce_buffer_sent_bytes(e));
     if (v.from_device || v.moves)
         reduce_buffer_copy(e, e->staging.buffers[IN], v.in, reduce_buffer_sent_bytes(e),
                            v.from_device);
@@ -277,24 +233,19 @@ static int64_t own_packed_bytes(const struct execution *e)
         const struct reduce_buffers v = reduce_buffer_of(e);
 
         bytes += v.to_device ? scratch_bytes_of(e, reduce_buffer_received_bytes(e)) : 0;
-        bytes += (v.from_device && !v.in_place) || v.moves
-                     ? scratch_bytes_of(e, reduce_buffer_sent_bytes(e))
-                     : 0;
+        bytes += v.packs_in ? scratch_bytes_of(e, reduce_buffer_sent_bytes(e)) : 0;
         return bytes;
     }
     const struct sides s = sides_of(e);
 
-    if (s.in_is_out)
-        bytes += scratch_rounded(block_layout_packed_bytes(e, &s.out));
-    else if (s.has_in && !s.in_is_part && !block_layout_is_direct(e, &s.in))
+    if (s.has_in && (s.in_is_copy || !block_layout_is_direct(e, &s.in)))
         bytes += scratch_rounded(block_layout_packed_bytes(e, &s.in));
-    if (s.has_out && !s.out_is_part && !block_layout_is_direct(e, &s.out))
+    if (s.has_out && !block_layout_is_direct(e, &s.out))
         bytes += scratch_rounded(packed_bytes(e, &s.out));
     return bytes;
 }
 
-/* Return true if all members have the memory for a call. Collective, before the first message. The
- * algorithm must be a candidate. */
+/* Return true if all members have the memory for a call. Collective, before the first message. */
 bool pack_buffer_has_memory(struct execution *e)
 {
     struct communicator *const k = e->call->comm;
@@ -340,11 +291,16 @@ void pack_buffer_end(struct execution *e)
     const bool movement = !e->reduces && e->call->operation != OP_barrier;
     const struct sides s = movement ? sides_of(e) : (struct sides){0};
 
-    if (e->called_off && s.in_is_out)
+    if (e->called_off && s.in_is_copy)
         block_layout_move(e, &s.out, e->staging.buffers[IN], false);
     if (!e->called_off && e->staging.unpack)
         block_layout_move(e, &s.out, e->staging.buffers[OUT], false);
-    missing_free(e);
+    while (e->staging.missing != NULL) {
+        struct missing_tail *const l = e->staging.missing;
+
+        e->staging.missing = l->next;
+        memory_free(l);
+    }
     if (e->called_off)
         return;
     if (e->staging.to_device)

@@ -1,21 +1,17 @@
 /* Private communicators for calls that run on schedules, one per communicator of the program.
  *
- *   first such call    the members agree on facts, then on room (private_comm_pool.c);
- *                      they create it from the recorder's communicator, and agree on success
- *   later calls        it exists, or is requested again (2nd, 4th, 8th, ... call)
- *
  * A private communicator is created in a blocking collective of all members, at a point that all
- * compute identically. It is never created with the program's communicator, and never in a Wait or
- * Test. Its parent is the recorder's communicator. So a failure (MPICH has 2043 communicators in
- * all) never reaches the program's error handler, which stays in place. Only small reductions run
- * on the program's communicator; they fail only if the program's call would fail. Under Sessions
- * without MPI_Init no such parent exists. Then it is split from the program's communicator, as long
- * as no member has many communicators.
+ * compute identically: never with the program's communicator, and never in a Wait or Test. Its
+ * parent is the recorder's communicator. So a failure (MPICH has 2043 communicators in all) never
+ * reaches the program's error handler. Only small reductions run on the program's communicator;
+ * they fail only if the program's call would fail. Under Sessions without MPI_Init no such parent
+ * exists. Then it is split from the program's communicator, as long as no member has many
+ * communicators.
  *
- * The members also agree here on the facts of later decisions (link, limits), and on the identity
- * of the communicator. Threads may concurrently create inter-communicators of the same members with
- * the same tag. These creations may finish in different orders on different ranks, so that ranks
- * confuse them (comm.c). Such a communicator stays with the library.
+ * Before, the members agree on the facts of later decisions (link, limits), on room
+ * (private_comm_pool.c), and on the identity of the communicator. Threads may concurrently create
+ * inter-communicators of the same members with the same tag, so that ranks confuse them (comm.c).
+ * Such a communicator stays with the library.
  */
 #include <string.h>
 
@@ -23,28 +19,17 @@
 #include "base/hooks.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
-#include "timing/timing.h"
 
 enum { MANY_COMMUNICATORS = 500 /* of 2043 */, OFTEN = 64 };
 
-static atomic_int refusal_counts[REFUSALS]; /* communicators, counted by their rank 0 */
-
-int private_comm_refused(enum refusal why)
-{
-    return atomic_load(&refusal_counts[why]);
-}
+atomic_int private_comm_refusals[REFUSALS];
 
 /* ---- agreement, by small reductions on the program's communicator */
 
-/* Compute the maxima over all members. Returns false if MPI failed, as it will in the program's
- * call. */
+/* Compute the maxima of all members. Returns false if MPI failed, as in the program's call. */
 static bool maxima_of_all(const struct communicator *k, MPI_Comm comm, int64_t *values, int count)
 {
     int64_t there[FACTS], here[FACTS];
@@ -71,32 +56,12 @@ int64_t private_comm_minimum(const struct communicator *k, MPI_Comm comm, int64_
     return maxima_of_all(k, comm, &most, 1) ? -most : 0;
 }
 
-/* Positive numbers have the order of their bits. */
-static int64_t double_bits(double positive)
-{
-    int64_t bits;
-
-    memcpy(&bits, &positive, sizeof bits);
-    return bits;
-}
-
-static double double_of_bits(int64_t bits)
-{
-    double number;
-
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
 static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 {
-    const struct link *const l = &machine_link;
     struct private_comm *const p = private_of(k);
 
-    facts[FACT_ALPHA] = double_bits(l->alpha);
-    facts[FACT_BETA] = double_bits(l->beta);
-    facts[FACT_PACE] = double_bits(l->pace);
-    facts[FACT_BUFFER] = double_bits(l->buffer);
+    /* Positive numbers have the order of their bits. */
+    memcpy(&facts[FACT_LINK], &machine_link, sizeof machine_link);
     facts[FACT_CANNOT_REDUCE] = !argument_check_is_complete();
     facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count() > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
@@ -110,8 +75,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     private_comm_pool_facts(k, facts);
     if (!maxima_of_all(k, comm, facts, FACTS))
         return false;
-    p->link = (struct link){double_of_bits(facts[FACT_ALPHA]), double_of_bits(facts[FACT_BETA]),
-                            double_of_bits(facts[FACT_PACE]), double_of_bits(facts[FACT_BUFFER])};
+    memcpy(&p->link, &facts[FACT_LINK], sizeof p->link);
     p->reduces = facts[FACT_CANNOT_REDUCE] == 0;
     p->obstacle = (uint8_t)facts[FACT_OBSTACLE];
     if (p->obstacle == OBSTACLE_NONE && facts[FACT_SETTINGS] != -facts[FACT_MINUS_SETTINGS])
@@ -121,50 +85,43 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
 
 /* ---- creation */
 
-/* Return the members in an order that is equal on both sides: the first group first. */
-static bool union_group(const struct communicator *k, MPI_Comm comm, MPI_Group *members)
+/* Store the ranks of a group's members in another group. `own` is scratch memory. */
+static bool ranks_translate(const struct communicator *k, MPI_Comm comm, bool remote, MPI_Group in,
+                            int *own, int *ranks)
 {
-    int own[1][3] = {{0, k->size - 1, 1}}, others[1][3] = {{0, k->remote_size - 1, 1}};
-    MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
-    bool known;
-
     /* In MPICH 5.0 a smaller Cartesian communicator has the group of its parent. */
-    known = pmpi.Comm_group(comm, &all) == MPI_SUCCESS &&
-            pmpi.Group_range_incl(all, 1, own, &mine) == MPI_SUCCESS;
-    if (all != MPI_GROUP_NULL)
-        pmpi.Group_free(&all);
-    if (!known || !k->inter) {
-        *members = mine;
-        return known;
-    }
-    known = pmpi.Comm_remote_group(comm, &all) == MPI_SUCCESS &&
-            pmpi.Group_range_incl(all, 1, others, &remote) == MPI_SUCCESS &&
-            pmpi.Group_union(k->first_group ? mine : remote, k->first_group ? remote : mine,
-                             members) == MPI_SUCCESS;
-    for (MPI_Group *g = (MPI_Group[]){all, mine, remote}, *end = g + 3; g < end; g++)
-        if (*g != MPI_GROUP_NULL)
-            pmpi.Group_free(g);
+    const int count = remote ? k->remote_size : k->size;
+    MPI_Group group = MPI_GROUP_NULL;
+
+    for (int i = 0; i < count; i++)
+        own[i] = i;
+    const bool known =
+        (remote ? pmpi.Comm_remote_group : pmpi.Comm_group)(comm, &group) == MPI_SUCCESS &&
+        pmpi.Group_translate_ranks(group, count, own, in, ranks) == MPI_SUCCESS;
+
+    if (group != MPI_GROUP_NULL)
+        pmpi.Group_free(&group);
     return known;
 }
 
-/* Express the same processes as a subgroup of the parent's group, because MPICH 4.0 crashes on
- * other groups. `room` holds two numbers per member. */
-static bool members_within(MPI_Comm parent, int count, int *room, MPI_Group *members)
+/* Return the members in an order that is equal on both sides: the first group first. They are a
+ * subgroup of the parent's group, because MPICH 4.0 crashes on other groups. `room` holds two
+ * numbers per member. */
+static bool members_find(const struct communicator *k, MPI_Comm comm, int *room, MPI_Group *members)
 {
-    MPI_Group all = MPI_GROUP_NULL, found = MPI_GROUP_NULL;
-    int *const there = room, *const here = room + count;
-
-    for (int i = 0; i < count; i++)
-        here[i] = i;
+    const int count = k->size + k->remote_size;
+    const int own_first = k->inter && !k->first_group ? k->remote_size : 0;
+    const int remote_first = k->first_group ? k->size : 0;
+    int *const ranks = room, *const own = room + count;
+    MPI_Group all = MPI_GROUP_NULL;
     const bool known =
-        pmpi.Comm_group(parent, &all) == MPI_SUCCESS &&
-        pmpi.Group_translate_ranks(*members, count, here, all, there) == MPI_SUCCESS &&
-        pmpi.Group_incl(all, count, there, &found) == MPI_SUCCESS;
+        pmpi.Comm_group(recorder.private, &all) == MPI_SUCCESS &&
+        ranks_translate(k, comm, false, all, own, ranks + own_first) &&
+        (!k->inter || ranks_translate(k, comm, true, all, own, ranks + remote_first)) &&
+        pmpi.Group_incl(all, count, ranks, members) == MPI_SUCCESS;
 
     if (all != MPI_GROUP_NULL)
         pmpi.Group_free(&all);
-    pmpi.Group_free(members);
-    *members = found;
     return known;
 }
 
@@ -182,21 +139,17 @@ static MPI_Comm comm_create(const struct communicator *k, MPI_Comm comm, int *ro
 {
     MPI_Comm made = MPI_COMM_NULL;
     MPI_Group members = MPI_GROUP_NULL;
-    int error;
+    int error = MPI_ERR_OTHER;
 
     if (recorder.private == MPI_COMM_NULL)
         error = pmpi.Comm_split(comm, 0, k->rank, &made);
-    else if (union_group(k, comm, &members) &&
-             members_within(recorder.private, k->size + k->remote_size, room, &members))
+    else if (members_find(k, comm, room, &members))
         error = pmpi.Comm_create_group(recorder.private, members, tag_of(k), &made);
-    else
-        return MPI_COMM_NULL;
     if (members != MPI_GROUP_NULL)
         pmpi.Group_free(&members);
-    if (error != MPI_SUCCESS)
+    if (error != MPI_SUCCESS || made == MPI_COMM_NULL)
         return MPI_COMM_NULL;
-    if (made != MPI_COMM_NULL)
-        pmpi.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    pmpi.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     return made;
 }
 
@@ -218,14 +171,8 @@ static void find_nodes(const struct communicator *k, uint64_t *found, int *nodes
     }
 }
 
-static void nodes_free(struct private_comm *p)
-{
-    memory_free(p->nodes);
-    p->nodes = NULL;
-}
-
 /* Create it, and agree that all members have it. `room` holds two numbers per member. */
-static bool comm_create_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
+static enum refusal comm_create_agreed(struct communicator *k, MPI_Comm comm, uint64_t *room)
 {
     struct private_comm *const p = private_of(k);
     MPI_Comm made = comm_create(k, comm, (int *)room);
@@ -235,14 +182,14 @@ static bool comm_create_agreed(struct communicator *k, MPI_Comm comm, uint64_t *
     if (!maxima_of_all(k, comm, &missing, 1) || missing != 0) {
         if (made != MPI_COMM_NULL)
             pmpi.Comm_free(&made);
-        return false;
+        return REFUSED_BY_MPI;
     }
     p->message_ns = 1 + (now_ns() - begin) / (1 + log2_ceiling(k->size + k->remote_size));
     p->comm = made;
     if (!k->inter)
         find_nodes(k, room, p->nodes);
     private_comm_pool_add(k);
-    return true;
+    return REFUSED_NOT;
 }
 
 /* The program has freed its communicator, or the pool evicts this one. */
@@ -255,23 +202,36 @@ static void private_comm_drop(struct communicator *k)
     algorithm_comm_forget(k);
     hooks.forgotten(k);
     p->comm = MPI_COMM_NULL;
-    nodes_free(p);
+    memory_free(p->nodes);
+    p->nodes = NULL;
     scratch_free(k);
 }
 
-/* Make room for another private communicator. All members of k call it. Returns true if they all
- * have room. */
+/* Vote on the eviction of another private communicator (private_comm_pool.c). All members of k call
+ * it. Returns true if they all have room for another communicator afterwards. */
 static bool pool_make_space(const struct communicator *k, MPI_Comm comm, const int64_t *facts)
 {
-    const struct vote v = private_comm_pool_vote(k, comm, facts);
+    enum { VOTES, SIZES, STILL_FULL, SUMS };
 
-    if (v.evicted && v.victim != NULL) {
-        private_comm_drop(v.victim);
-        private_of(v.victim)->requests = 0;
-        private_of(v.victim)->requested = false;
+    if (k->inter || facts[FACT_VICTIM] == 0)
+        return false;
+    struct communicator *const victim = private_comm_pool_lock(facts[FACT_VICTIM]);
+    const int64_t mine[SUMS] = {victim != NULL, victim != NULL ? victim->size : 0,
+                                victim == NULL && private_comm_pool_is_full()};
+    int64_t all[SUMS] = {0};
+    const bool reduced = pmpi.Allreduce(mine, all, SUMS, MPI_INT64_T, MPI_SUM, comm) == MPI_SUCCESS;
+    /* each voter adds the victim's size, so all members of the victim have voted if this holds */
+    const bool evicted = reduced && all[VOTES] > 0 && all[SIZES] == all[VOTES] * all[VOTES];
+
+    if (evicted && victim != NULL) {
+        private_comm_pool_remove(victim);
+        private_comm_drop(victim);
+        private_of(victim)->requests = 0;
+        private_of(victim)->requested = false;
     }
-    private_comm_pool_settle(&v);
-    return v.has_space;
+    if (victim != NULL)
+        private_comm_pool_exit(victim);
+    return evicted && all[STILL_FULL] == 0;
 }
 
 /* Create it while no other thread of the program creates a communicator. Collective. */
@@ -284,7 +244,7 @@ static enum refusal comm_create_exclusive(struct communicator *k, MPI_Comm comm,
     if (!maxima_of_all(k, comm, &busy, 1))
         why = REFUSED_BY_MPI;
     else if (busy == 0)
-        why = comm_create_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+        why = comm_create_agreed(k, comm, room);
     if (alone)
         comm_create_lock_end_exclusive();
     return why;
@@ -304,9 +264,7 @@ static enum refusal agree_and_make(struct communicator *k, MPI_Comm comm, uint64
         return REFUSED_DEVICE;
     if (facts[FACT_FULL] != 0 && !pool_make_space(k, comm, facts))
         return REFUSED_FULL;
-    if (facts[FACT_THREADS] != 0)
-        return comm_create_exclusive(k, comm, room);
-    return comm_create_agreed(k, comm, room) ? REFUSED_NOT : REFUSED_BY_MPI;
+    return (facts[FACT_THREADS] != 0 ? comm_create_exclusive : comm_create_agreed)(k, comm, room);
 }
 
 /* Try to create it. Returns REFUSED_NOT on success. All memory is allocated before the members
@@ -320,8 +278,10 @@ static enum refusal request_private(struct communicator *k, MPI_Comm comm)
     const enum refusal why = agree_and_make(k, comm, room);
 
     memory_free(room);
-    if (why != REFUSED_NOT)
-        nodes_free(p);
+    if (why != REFUSED_NOT) {
+        memory_free(p->nodes);
+        p->nodes = NULL;
+    }
     return why;
 }
 
@@ -349,7 +309,7 @@ static void refusal_count(const struct communicator *k, int change)
     const uint8_t why_not = private_of(k)->refusal;
 
     if (why_not != REFUSED_NOT && comm_is_leader(k))
-        atomic_fetch_add(&refusal_counts[why_not], change);
+        atomic_fetch_add(&private_comm_refusals[why_not], change);
 }
 
 bool private_comm_ready(struct communicator *k, MPI_Comm comm)
@@ -379,6 +339,7 @@ bool private_comm_ready(struct communicator *k, MPI_Comm comm)
 /* All members have freed the program's communicator. */
 void private_comm_freed(struct communicator *k)
 {
+    private_comm_pool_enter(k);
     private_comm_pool_remove(k);
     private_comm_drop(k);
 }

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 #include "schedule/schedule.h"
 #include "timing/timing.h"
@@ -77,8 +76,8 @@ enum refusal {
     REFUSED_BUSY,
     REFUSALS
 };
+extern atomic_int private_comm_refusals[REFUSALS]; /* communicators, counted by their rank 0 */
 bool private_comm_ready(struct communicator *k, MPI_Comm comm);
-int private_comm_refused(enum refusal why);
 bool private_comm_is_postponed(const struct communicator *k);
 void private_comm_freed(struct communicator *k);
 int64_t private_comm_minimum(const struct communicator *k, MPI_Comm comm, int64_t value);
@@ -105,17 +104,14 @@ static inline bool private_comm_may_reduce(const struct communicator *k)
 
 /* Facts of which the members of a new private communicator compute the maximum. */
 enum fact {
-    FACT_ALPHA, /* link parameters for predictions: the bits of positive numbers */
-    FACT_BETA,
-    FACT_PACE,
-    FACT_BUFFER,
-    FACT_CANNOT_REDUCE,  /* a member cannot check an operation's datatype */
-    FACT_DEVICE,         /* a member uses a device */
-    FACT_NO_MEMORY,      /* a memory allocation failed on a member */
-    FACT_MANY,           /* a member has too many communicators to risk another */
-    FACT_FULL,           /* a member has reached the limit of private communicators */
-    FACT_VICTIM,         /* communicator that a full member would evict; 0 for none */
-    FACT_OBSTACLE,       /* greatest obstacle to requesting library algorithms */
+    FACT_LINK,              /* the four numbers of struct link, for predictions */
+    FACT_CANNOT_REDUCE = 4, /* a member cannot check an operation's datatype */
+    FACT_DEVICE,            /* a member uses a device */
+    FACT_NO_MEMORY,         /* a memory allocation failed on a member */
+    FACT_MANY,              /* a member has too many communicators to risk another */
+    FACT_FULL,              /* a member has reached the limit of private communicators */
+    FACT_VICTIM,            /* communicator that a full member would evict; 0 for none */
+    FACT_OBSTACLE,          /* greatest obstacle to requesting library algorithms */
     FACT_SETTINGS,       /* the library's control variables, which must be equal on all members, */
     FACT_MINUS_SETTINGS, /* so that maximum and minimum must agree */
     FACT_THREADS,        /* a member may create communicators in several threads at once */
@@ -124,23 +120,16 @@ enum fact {
     FACTS
 };
 
-struct vote { /* vote on a communicator to be evicted */
-    /* this rank's victim, locked until private_comm_pool_settle; NULL if it has none */
-    struct communicator *victim;
-    bool evicted;   /* all members of the victim have it idle, so it is evicted */
-    bool has_space; /* all voters have room for another communicator after the eviction */
-};
 void private_comm_pool_enter(struct communicator *k);
 void private_comm_pool_exit(struct communicator *k);
 bool private_comm_pool_allows_duplicate(void);
 void private_comm_pool_facts(const struct communicator *k, int64_t *facts);
-struct vote private_comm_pool_vote(const struct communicator *k, MPI_Comm comm,
-                                   const int64_t *facts);
-void private_comm_pool_settle(const struct vote *v);
+bool private_comm_pool_is_full(void);
+struct communicator *private_comm_pool_lock(int64_t subject);
 void private_comm_pool_add(struct communicator *k);
 void private_comm_pool_use(struct communicator *k);
 void private_comm_pool_note_request(struct communicator *k);
-void private_comm_pool_remove(struct communicator *k);
+void private_comm_pool_remove(const struct communicator *k);
 
 /* ---- communicators with which Open MPI runs a requested algorithm (algorithm_comms.c) */
 
@@ -154,13 +143,13 @@ enum { SCRATCH_SURE = 1 << 16 };
 
 struct scratch_note {
     const struct algorithm *algorithm; /* the omitted algorithm with the largest requirement */
-    int64_t bytes, limit;
+    int64_t bytes;
     uint64_t times;
 };
+extern struct scratch_note scratch_omitted;
 int64_t scratch_rounded(int64_t bytes);
 bool scratch_fits(const struct communicator *k, int64_t bytes);
 void scratch_note_omitted(const struct communicator *k, const struct algorithm *a, int64_t bytes);
-struct scratch_note scratch_omitted(void);
 void scratch_ensure_first(struct communicator *k);
 bool scratch_ensure(struct communicator *k, int64_t bytes);
 bool scratch_agree(struct communicator *k, int64_t *bytes);

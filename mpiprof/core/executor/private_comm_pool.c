@@ -20,41 +20,29 @@
 #include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
 
-enum {
-    MOST_PRIVATE = 64,
-    POOL_ENTRIES = 128
-}; /* threads that ask concurrently may exceed MOST_PRIVATE by a few */
+enum { MOST_PRIVATE = 64 };
+enum { POOL_ENTRIES = 128 }; /* threads that ask concurrently may exceed MOST_PRIVATE by a few */
 enum { IDLE, BUSY, LEAVING };
 
 static struct communicator *pool[POOL_ENTRIES]; /* communicators with a private communicator */
 static int pool_count;
-static uint32_t use_clock; /* clock of uses and requests of private communicators */
+static _Atomic uint32_t use_clock; /* clock of uses and requests of private communicators */
 
 /* ---- use */
 
-/* Begin a call that may use or free the private communicator. Only one thread calls it at a
- * time. */
-static void use_begin(struct private_comm_use *use)
-{
-    for (;;) {
-        int state = IDLE;
-
-        if (atomic_compare_exchange_strong(&use->state, &state, BUSY) || state == BUSY)
-            return;
-        sched_yield();
-    }
-}
-
+/* Begin a call that may use or free the private communicator. One thread calls it at a time. */
 void private_comm_pool_enter(struct communicator *k)
 {
-    struct private_comm_use *const use = &comm_state(k)->use;
+    atomic_int *const state = &comm_state(k)->use.state;
+    int idle = IDLE;
 
-    if (atomic_load_explicit(&use->state, memory_order_relaxed) != BUSY)
-        use_begin(use);
+    while (atomic_load_explicit(state, memory_order_relaxed) != BUSY &&
+           !atomic_compare_exchange_strong(state, &idle, BUSY)) {
+        idle = IDLE;
+        sched_yield();
+    }
 }
 
 void private_comm_pool_exit(struct communicator *k)
@@ -62,19 +50,14 @@ void private_comm_pool_exit(struct communicator *k)
     atomic_store_explicit(&comm_state(k)->use.state, IDLE, memory_order_release);
 }
 
-static uint32_t clock_next(void)
-{
-    return __atomic_add_fetch(&use_clock, 1, __ATOMIC_RELAXED);
-}
-
 void private_comm_pool_use(struct communicator *k)
 {
-    comm_state(k)->use.used_at = clock_next();
+    comm_state(k)->use.used_at = ++use_clock;
 }
 
 void private_comm_pool_note_request(struct communicator *k)
 {
-    comm_state(k)->use.requested_at = clock_next();
+    comm_state(k)->use.requested_at = ++use_clock;
 }
 
 /* ---- the table */
@@ -88,7 +71,7 @@ void private_comm_pool_add(struct communicator *k)
     private_comm_pool_use(k);
 }
 
-static void remove_from_table(const struct communicator *k)
+void private_comm_pool_remove(const struct communicator *k)
 {
     recorder_lock();
     for (int i = 0; i < pool_count; i++)
@@ -97,12 +80,6 @@ static void remove_from_table(const struct communicator *k)
             break;
         }
     recorder_unlock();
-}
-
-void private_comm_pool_remove(struct communicator *k)
-{
-    use_begin(&comm_state(k)->use);
-    remove_from_table(k);
 }
 
 /* ---- eviction */
@@ -145,7 +122,7 @@ bool private_comm_pool_allows_duplicate(void)
     return room;
 }
 
-static bool is_full(void)
+bool private_comm_pool_is_full(void)
 {
     recorder_lock();
     const bool full = comm_count() >= MOST_PRIVATE;
@@ -173,52 +150,23 @@ void private_comm_pool_facts(const struct communicator *k, int64_t *facts)
     recorder_unlock();
 }
 
-/* Lock this member's victim, so that no call can start on it, if no call uses it. */
-static struct communicator *victim_lock(int64_t name)
+/* Lock this member's victim, so that no call can start on it until private_comm_pool_exit. Returns
+ * NULL if a call uses the victim, or if this process is not a member. */
+struct communicator *private_comm_pool_lock(int64_t subject)
 {
-    struct communicator *found = NULL;
+    struct communicator *victim = NULL;
 
     recorder_lock();
-    for (int i = 0; i < pool_count && found == NULL; i++) {
+    for (int i = 0; i < pool_count && victim == NULL; i++) {
         int idle = IDLE;
 
         if (!atomic_compare_exchange_strong(&comm_state(pool[i])->use.state, &idle, LEAVING))
             continue;
-        if (vote_subject(pool[i]) == name)
-            found = pool[i];
+        if (vote_subject(pool[i]) == subject)
+            victim = pool[i];
         else
             private_comm_pool_exit(pool[i]);
     }
     recorder_unlock();
-    return found;
-}
-
-/* Vote on the eviction. All members of k call it. Victims stay locked until
- * private_comm_pool_settle. */
-struct vote private_comm_pool_vote(const struct communicator *k, MPI_Comm comm,
-                                   const int64_t *facts)
-{
-    enum { VOTES, SIZES, STILL_FULL, SUMS };
-
-    if (k->inter || facts[FACT_VICTIM] == 0)
-        return (struct vote){0};
-    struct communicator *const victim = victim_lock(facts[FACT_VICTIM]);
-    const bool full = is_full();
-    int64_t mine[SUMS] = {victim != NULL, victim != NULL ? victim->size : 0,
-                          full && victim == NULL};
-    int64_t all[SUMS] = {0};
-    const bool told = pmpi.Allreduce(mine, all, SUMS, MPI_INT64_T, MPI_SUM, comm) == MPI_SUCCESS;
-    /* each voter adds the victim's size, so all members of the victim have voted if this holds */
-    const bool gone = told && all[VOTES] > 0 && all[SIZES] == all[VOTES] * all[VOTES];
-
-    if (gone && victim != NULL)
-        remove_from_table(victim);
-    return (struct vote){
-        .victim = victim, .evicted = gone, .has_space = gone && all[STILL_FULL] == 0};
-}
-
-void private_comm_pool_settle(const struct vote *v)
-{
-    if (v->victim != NULL)
-        private_comm_pool_exit(v->victim);
+    return victim;
 }

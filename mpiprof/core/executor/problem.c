@@ -5,17 +5,12 @@
  */
 #include <string.h>
 
-#include "base/arguments.h"
 #include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
-#include "base/symbol_lookup.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "record/call.h"
-#include "record/communicator.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 
 /* the catalogue has algorithms; [1] is for inter-communicators */
 static bool has_algorithms[OP_COUNT][2];
@@ -56,36 +51,25 @@ void problem_forget(void)
     memset(thread_counts, 0, sizeof thread_counts);
 }
 
-static int64_t side_bytes(const struct arguments *a, const struct side *s)
+static int64_t bytes_of(const struct arguments *a, const void *count, const void *type)
 {
-    return argument_count(a, s->count, 0) * type_properties(argument_type(a, s->type, 0)).size;
+    return argument_count(a, count, 0) * type_properties(argument_type(a, type, 0)).size;
 }
 
-static int64_t *counts_bytes(const struct arguments *a, const struct side *s, MPI_Datatype type,
+static int64_t side_bytes(const struct arguments *a, const struct side *s)
+{
+    return bytes_of(a, s->count, s->type);
+}
+
+static int64_t *counts_bytes(const struct arguments *a, const struct side *s, const void *type,
                              int members, int which)
 {
     int64_t *const counts = problem_counts(which, members);
-    const int64_t size = type_properties(type).size;
+    const int64_t size = type_properties(argument_type(a, type, 0)).size;
 
     for (int i = 0; counts != NULL && i < members; i++)
         counts[i] = argument_count(a, s->counts, (size_t)i) * size;
     return counts;
-}
-
-static bool fill_from_root(struct execution *e, int members)
-{
-    const struct call *const c = e->call;
-    const struct arguments *const a = e->arguments;
-    const bool gathers = c->operation == OP_gatherv, root = c->root == c->comm->rank;
-    const struct side *const s = gathers == root ? &a->recv : &a->send;
-
-    if (!root) {
-        /* a rank other than the root knows only its own size */
-        e->problem.bytes = side_bytes(a, s);
-        return true;
-    }
-    e->problem.counts = counts_bytes(a, s, argument_type(a, s->type, 0), members, 0);
-    return e->problem.counts != NULL;
 }
 
 static bool fill_allgatherv(struct execution *e, int members)
@@ -93,15 +77,14 @@ static bool fill_allgatherv(struct execution *e, int members)
     const struct communicator *const k = e->call->comm;
     const struct arguments *const a = e->arguments;
     struct problem *const p = &e->problem;
-    const MPI_Datatype type = argument_type(a, a->recv.type, 0);
 
     if (!k->inter) {
-        p->counts = counts_bytes(a, &a->recv, type, members, 0);
+        p->counts = counts_bytes(a, &a->recv, a->recv.type, members, 0);
         return p->counts != NULL;
     }
     int64_t *const own = problem_counts(0, k->size);
 
-    p->remote_counts = counts_bytes(a, &a->recv, type, members, 1);
+    p->remote_counts = counts_bytes(a, &a->recv, a->recv.type, members, 1);
     p->counts = own;
     p->bytes = side_bytes(a, &a->send);
     if (own != NULL) /* in the local group a rank knows only its own count */
@@ -115,7 +98,10 @@ bool problem_fill(struct execution *e)
     const struct call *const c = e->call;
     const struct communicator *const k = c->comm;
     const struct arguments *const a = e->arguments;
-    const bool in_place = argument_in_place(a, a->sendbuf);
+    const bool gathers = c->operation == OP_gather || c->operation == OP_gatherv;
+    const bool root = c->root == k->rank;
+    /* the side on which this rank specifies sizes in a rooted operation */
+    const struct side *const rooted = gathers == root ? &a->recv : &a->send;
     const int members = k->inter ? k->remote_size : k->size;
     struct problem *const p = &e->problem;
 
@@ -129,37 +115,31 @@ bool problem_fill(struct execution *e)
     switch (c->operation) {
     case OP_barrier: return true;
     case OP_alltoall: p->bytes = side_bytes(a, &a->recv); return true;
+    case OP_gather:
+    case OP_scatter: p->bytes = side_bytes(a, rooted); return true;
     case OP_gatherv:
-    case OP_scatterv: return fill_from_root(e, members);
+    case OP_scatterv:
+        if (!root) { /* this rank knows only its own size */
+            p->bytes = side_bytes(a, rooted);
+            return true;
+        }
+        p->counts = counts_bytes(a, rooted, rooted->type, members, 0);
+        return p->counts != NULL;
     case OP_alltoallv:
-        p->remote_counts = counts_bytes(a, &a->recv, argument_type(a, a->recv.type, 0), members, 1);
-        p->counts = in_place
+        p->remote_counts = counts_bytes(a, &a->recv, a->recv.type, members, 1);
+        p->counts = argument_in_place(a, a->sendbuf)
                         ? p->remote_counts
-                        : counts_bytes(a, &a->send, argument_type(a, a->send.type, 0), members, 0);
+                        : counts_bytes(a, &a->send, a->send.type, members, 0);
         return p->counts != NULL && p->remote_counts != NULL;
     case OP_allgather:
-        if (k->inter) {
-            p->bytes = side_bytes(a, &a->send);
-            p->remote_bytes = side_bytes(a, &a->recv);
-        } else {
-            p->bytes = side_bytes(a, &a->recv);
-        }
+        p->bytes = side_bytes(a, k->inter ? &a->send : &a->recv);
+        p->remote_bytes = k->inter ? side_bytes(a, &a->recv) : 0;
         return true;
     case OP_allgatherv: return fill_allgatherv(e, members);
-    case OP_gather:
-    case OP_scatter:
-        p->bytes = c->operation == OP_gather && c->root != k->rank ? side_bytes(a, &a->send)
-                   : c->operation == OP_gather                     ? side_bytes(a, &a->recv)
-                   : c->root == k->rank                            ? side_bytes(a, &a->send)
-                                                                   : side_bytes(a, &a->recv);
-        return true;
     case OP_reduce_scatter:
-        p->counts = counts_bytes(a, &a->recv, argument_type(a, a->send.type, 0), members, 0);
+        p->counts = counts_bytes(a, &a->recv, a->send.type, members, 0);
         return p->counts != NULL;
-    case OP_reduce_scatter_block:
-        p->bytes = argument_count(a, a->recv.count, 0) *
-                   type_properties(argument_type(a, a->send.type, 0)).size;
-        return true;
+    case OP_reduce_scatter_block: p->bytes = bytes_of(a, a->recv.count, a->send.type); return true;
     default: /* bcast, reduce, allreduce */ p->bytes = side_bytes(a, &a->send); return true;
     }
 }
@@ -176,15 +156,10 @@ bool problem_is_known(const struct execution *e)
 /* Return the bytes, or -1 if not all members know them. */
 int64_t problem_bytes(const struct execution *e)
 {
-    int64_t total = 0;
-
     if (!problem_is_known(e))
         return -1;
-    if (e->problem.counts == NULL)
-        return e->problem.bytes + e->problem.remote_bytes;
-    for (int i = 0; i < e->problem.size; i++)
-        total += e->problem.counts[i];
-    return total;
+    return e->problem.counts != NULL ? problem_sum(&e->problem)
+                                     : e->problem.bytes + e->problem.remote_bytes;
 }
 
 /* Return the sum, or below the maximum, of the counts. */

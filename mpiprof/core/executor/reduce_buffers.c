@@ -3,13 +3,9 @@
  * Count, type and operation are equal on all members. PMPI_Reduce_local receives the user's
  * handles.
  */
-#include "base/arguments.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "schedule/schedule.h"
 
 enum { ALIGNMENT = 16 };
 
@@ -57,20 +53,15 @@ int64_t reduce_buffer_received_bytes(const struct execution *e)
 /* Copy operands. With `device`, one side is in device memory, so only the library may copy. */
 void reduce_buffer_copy(struct execution *e, char *to, char *from, int64_t whole, bool device)
 {
-    const int64_t most = (INT64_C(1) << 28) / e->element.unit * e->element.unit + e->element.unit;
-    int rank = 0;
-
-    pmpi.Comm_rank(e->route.comm, &rank);
-    for (int64_t done = 0; done < whole; done += most) {
+    for (int64_t done = 0, part; done < whole; done += part) {
         const int64_t at = done / e->element.unit * e->element.extent;
-        const int64_t part = whole - done < most ? whole - done : most;
-        const int count = (int)(part / e->element.unit);
+
+        part = execution_chunk(e, whole - done);
+        const int count = execution_elements(e, part);
 
         if (device)
-            execution_note_error(e,
-                                 pmpi.Sendrecv(from + at, count, e->element.type, rank,
-                                               e->route.tag, to + at, count, e->element.type, rank,
-                                               e->route.tag, e->route.comm, MPI_STATUS_IGNORE));
+            execution_self_send(e, &(struct block_place){from + at, count, e->element.type},
+                                &(struct block_place){to + at, count, e->element.type});
         else
             execution_copy(e, to + at, from + at, part);
     }
@@ -93,5 +84,6 @@ struct reduce_buffers reduce_buffer_of(const struct execution *e)
     /* The result's position differs from the position of its operands. */
     v.moves =
         v.in_place && (operation == OP_reduce_scatter || operation == OP_reduce_scatter_block);
+    v.packs_in = v.moves || (v.from_device && !v.in_place);
     return v;
 }

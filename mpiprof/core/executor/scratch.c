@@ -6,38 +6,31 @@
  *
  *   algorithm      The need follows from sizes that all members know (schedule.h). Above the
  *                  limit of `--scratch` per process, the algorithm is no candidate.
- *   packing        The need depends on a rank's types, and is at most all data of the operation
- *                  (pack_buffers.c). If a region may hold so much, it does, and all members know
- *                  this without a message. A region grows by 1/8 or more, by one reduction each
- *                  time: a few in a communicator's life, the first in its first call.
+ *   packing        The need depends on a rank's types, and is at most all data of the operation.
+ *                  If a region may hold so much, it does. It grows by 1/8 or more, by one
+ *                  reduction each time: a few in a communicator's life.
  *   otherwise      If the need is larger, or not all members know the sizes, they agree on the
  *                  actual need in each call.
- *   v-forms        gatherv, scatterv and alltoallv move whole blocks from buffer to buffer. They
- *                  pack nothing and need no agreement (pack_buffers.c).
  *
- * An agreement synchronises members that might otherwise run ahead, in rooted operations on more
- * data than the limit. If a member has no memory, or would leave none for the library, all members
- * leave the call to the library. Addresses are reserved at once; pages are allocated at first
- * touch. Pages above RESIDENT return to the system after the call.
+ * If a member has no memory, or would leave none for the library, all members leave the call to the
+ * library. Addresses are reserved at once; pages are allocated at first touch, and pages above
+ * RESIDENT return to the system after the call.
  *
- * `region_bytes` belongs to the process and is atomic. The leading member records omitted
- * algorithms under recorder.lock; diagnostics.c reports them once in MPI_Finalize.
+ * Threads: `region_bytes` belongs to the process and is atomic; `scratch_omitted` is protected
+ * by recorder.lock.
  */
 #include <sys/mman.h>
 
 #include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/private_comm.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
 
 enum { ALIGNMENT = 64 };
 #define RESIDENT (INT64_C(1) << 20)
 
 static _Atomic int64_t region_bytes; /* by all regions */
-static struct scratch_note note;
+struct scratch_note scratch_omitted;
 
 int64_t scratch_rounded(int64_t bytes)
 {
@@ -57,18 +50,12 @@ void scratch_note_omitted(const struct communicator *k, const struct algorithm *
     if (!comm_is_leader(k))
         return;
     recorder_lock();
-    note.times++;
-    if (bytes > note.bytes) {
-        note.algorithm = a;
-        note.bytes = bytes;
-        note.limit = recorder.options.scratch;
+    scratch_omitted.times++;
+    if (bytes > scratch_omitted.bytes) {
+        scratch_omitted.algorithm = a;
+        scratch_omitted.bytes = bytes;
     }
     recorder_unlock();
-}
-
-struct scratch_note scratch_omitted(void)
-{
-    return note;
 }
 
 /* ---- regions */
@@ -100,53 +87,49 @@ static int64_t region_size(int64_t bytes)
 /* Replace the region by a larger one, if all members can allocate theirs. */
 static bool region_grow(struct communicator *k, int64_t bytes)
 {
-    enum { LACKS, MOST, LEAST_ROOM, BYTES, FACTS }; /* reduced to the maximum over all members */
+    enum { LACKS, MOST, LEAST, BYTES, FACTS }; /* reduced to the maximum over all members */
     struct scratch *const s = scratch_of(k);
-    struct scratch more = {.size = region_size(bytes)};
-    int64_t mine[FACTS] = {[LACKS] = 1, more.size, -more.size, -bytes};
-    int64_t all[FACTS];
-    bool lacks = true;
+    const int64_t size = region_size(bytes), more = size - s->size; /* the present one is freed */
+    char *region = MAP_FAILED;
 
-    if (limit_allows(more.size - s->size)) { /* the present region will be freed */
-        more.bytes = mmap(NULL, (size_t)more.size, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        lacks = more.bytes == MAP_FAILED;
-        if (lacks)
-            atomic_fetch_sub(&region_bytes, more.size - s->size);
+    if (limit_allows(more)) {
+        region =
+            mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (region == MAP_FAILED)
+            atomic_fetch_sub(&region_bytes, more);
     }
-    mine[LACKS] = lacks;
     /* Regions must stay equal if the members' sizes differ in an erroneous program. */
-    const bool told =
+    const int64_t mine[FACTS] = {region == MAP_FAILED, size, -size, -bytes};
+    int64_t all[FACTS];
+    const bool reduced =
         pmpi.Allreduce(mine, all, FACTS, MPI_INT64_T, MPI_MAX, private_of(k)->comm) == MPI_SUCCESS;
-    const bool alike = told && all[MOST] == -all[LEAST_ROOM];
+    const bool equal = reduced && all[MOST] == -all[LEAST];
 
-    if (alike && all[LACKS] == 0) {
+    if (equal && all[LACKS] == 0) {
         if (s->size > 0)
             munmap(s->bytes, (size_t)s->size);
-        s->bytes = more.bytes;
-        s->size = more.size;
+        s->bytes = region;
+        s->size = size;
         return true;
     }
-    if (!lacks) {
-        munmap(more.bytes, (size_t)more.size);
-        atomic_fetch_sub(&region_bytes, more.size - s->size);
+    if (region != MAP_FAILED) {
+        munmap(region, (size_t)size);
+        atomic_fetch_sub(&region_bytes, more);
     }
-    if (!told)
+    if (!reduced)
         s->refused = bytes;
-    else if (alike)
+    else if (equal)
         s->refused = -all[BYTES];
     return false;
 }
 
-/* Return true if the region has this size, equally on all members, after growing it if necessary.
- * Collective. */
+/* Grow the region to this size if necessary. Returns true if all members have it. Collective. */
 bool scratch_ensure(struct communicator *k, int64_t bytes)
 {
     return bytes <= scratch_of(k)->size || (scratch_fits(k, bytes) && region_grow(k, bytes));
 }
 
-/* Create the region in the first call of any size, so that its guaranteed size never needs an
- * agreement. */
+/* Create the region in the first call, so that its guaranteed size never needs an agreement. */
 void scratch_ensure_first(struct communicator *k)
 {
     if (!scratch_of(k)->started)

@@ -1,9 +1,6 @@
 /* Messages that a rank sends to itself in one call, so that it knows both sides. */
-#include "base/arguments.h"
 #include "base/mpi_types.h"
-#include "base/symbol_lookup.h"
 #include "executor/execution.h"
-#include "record/call.h"
 #include "record/communicator.h"
 
 static struct self_block block_of(const struct arguments *a, const struct side *s,

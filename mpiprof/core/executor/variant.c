@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 #include "executor/variant.h"
-#include "schedule/schedule.h"
 
 static const char *const orders[] = {"ranks", "spread", "nodes", "both"};
 enum { ORDERS = sizeof orders / sizeof *orders };
@@ -33,73 +31,57 @@ void variant_apply(const struct variant *v, struct problem *p)
     p->late = v->late;
 }
 
-const char *variant_order(const struct variant *v)
-{
-    return orders[v->order & (ORDERS - 1)];
-}
-
-/* Append the spelling. Default parameters are omitted. */
-void variant_add(struct text *t, const char *name, const struct variant *v)
-{
-    text_add(t, "%s", name);
-    if (v->block_size > 0)
-        text_add(t, ":block_size=%lld", (long long)v->block_size);
-    if (v->equal_blocks)
-        text_add(t, ":blocks=equal");
-    if (v->order != ORDER_RANKS)
-        text_add(t, ":order=%s", variant_order(v));
-    if (v->late > 0)
-        text_add(t, ":late=%d", v->late);
-    if (v->segment > 0)
-        text_add(t, ":segment=%lld", (long long)v->segment);
-}
-
-/* Return the interned spelling, which lives as long as the process. */
+/* Return the interned spelling, without default parameters. It lives as long as the process. */
 const char *variant_label(const char *name, const struct variant *v)
 {
     static struct map labels; /* protected by recorder.lock */
     struct text t = {0};
 
-    variant_add(&t, name, v);
+    text_add(&t, "%s", name);
+    if (v->block_size > 0)
+        text_add(&t, ":block_size=%lld", (long long)v->block_size);
+    if (v->equal_blocks)
+        text_add(&t, ":blocks=equal");
+    if (v->order != ORDER_RANKS)
+        text_add(&t, ":order=%s", orders[v->order & (ORDERS - 1)]);
+    if (v->late > 0)
+        text_add(&t, ":late=%d", v->late);
+    if (v->segment > 0)
+        text_add(&t, ":segment=%lld", (long long)v->segment);
     const char *const text = t.bytes != NULL ? t.bytes : name;
     const uint64_t h = hash_text(3, text, -1);
 
     recorder_lock();
-    const char *found = map_get(&labels, h);
+    const char *label = map_get(&labels, h);
 
-    if (found == NULL && (found = memory_copy_text(text)) != NULL)
-        map_put(&labels, h, (void *)(uintptr_t)found);
+    if (label == NULL && (label = memory_copy_text(text)) != NULL)
+        map_put(&labels, h, (void *)(uintptr_t)label);
     recorder_unlock();
     text_free(&t);
-    return found != NULL ? found : "?";
+    return label != NULL ? label : "?";
 }
 
 static bool parameter_read(struct variant *v, const char *word)
 {
     long long number;
+    int order = 0;
 
-    if (sscanf(word, "block_size=%lld", &number) == 1 && number > 0) {
+    while (order < ORDERS &&
+           (strncmp(word, "order=", 6) != 0 || strcmp(word + 6, orders[order]) != 0))
+        order++;
+    if (order < ORDERS)
+        v->order = order;
+    else if (sscanf(word, "block_size=%lld", &number) == 1 && number > 0)
         v->block_size = number;
-        return true;
-    }
-    if (sscanf(word, "segment=%lld", &number) == 1 && number > 0 && number <= INT_MAX) {
+    else if (sscanf(word, "segment=%lld", &number) == 1 && number > 0 && number <= INT_MAX)
         v->segment = number;
-        return true;
-    }
-    if (sscanf(word, "late=%lld", &number) == 1 && number >= 0 && number <= INT_MAX) {
+    else if (sscanf(word, "late=%lld", &number) == 1 && number >= 0 && number <= INT_MAX)
         v->late = (int)number;
-        return true;
-    }
-    if (strcmp(word, "blocks=equal") == 0) {
+    else if (strcmp(word, "blocks=equal") == 0)
         v->equal_blocks = true;
-        return true;
-    }
-    for (int i = 0; i < ORDERS && strncmp(word, "order=", 6) == 0; i++)
-        if (strcmp(word + 6, orders[i]) == 0) {
-            v->order = i;
-            return true;
-        }
-    return strcmp(word, "blocks=last_short") == 0;
+    else
+        return strcmp(word, "blocks=last_short") == 0;
+    return true;
 }
 
 static const char native_prefix[] = "native:";
@@ -112,8 +94,7 @@ const char *variant_own(const char *name)
                : NULL;
 }
 
-/* Parse a variant: parameters, label, and name including `native:`. Returns false for other
- * text. */
+/* Parse a variant: parameters, label, and name with `native:`. Returns false for other text. */
 bool variant_read(struct variant *v, const char *text, char *name, size_t room)
 {
     const size_t head = variant_own(text) != NULL ? sizeof native_prefix - 1 : 0;

@@ -1,19 +1,14 @@
 /* A variant: an algorithm with its parameters, and its spelling (variant.c). */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "schedule/schedule.h"
 
 struct library_algorithm;
 struct variant {
-    /* NULL for a library algorithm, or in a rule before it is looked up */
-    const struct algorithm *algorithm;
-    const struct library_algorithm
-        *library_algorithm; /* library algorithm, if `algorithm` is NULL */
-    int64_t segment;        /* segment size of its messages; 0 for whole messages */
-    int64_t block_size;     /* 0 for the algorithm's default */
+    const struct algorithm *algorithm; /* NULL in a rule before it is looked up, or with: */
+    const struct library_algorithm *library_algorithm;
+    int64_t segment;    /* segment size of its messages; 0 for whole messages */
+    int64_t block_size; /* 0 for the algorithm's default */
     int order;
     bool equal_blocks;
     int late;          /* rank that is expected to arrive last */
@@ -28,8 +23,6 @@ static inline bool variant_is_default(const struct variant *v)
 
 bool variant_same(const struct variant *a, const struct variant *b);
 void variant_apply(const struct variant *v, struct problem *p);
-const char *variant_order(const struct variant *v);
-void variant_add(struct text *t, const char *name, const struct variant *v);
 const char *variant_label(const char *name, const struct variant *v);
 const char *variant_own(const char *name);
 bool variant_read(struct variant *v, const char *text, char *name, size_t room);

@@ -26,6 +26,13 @@ struct frame {
     struct call call; /* as far as attributes describe it */
 };
 
+struct facts { /* in the order of FACT_NAMES (formats/otf2/library.py) */
+    uint64_t first_time, last_time, events, unknown;
+    uint64_t began, ended; /* 1 after the event ProgramBegin or ProgramEnd */
+    uint64_t program;      /* number of the program's name; UNKNOWN before ProgramBegin */
+    uint64_t spent[CLASSES - POINT_TO_POINT]; /* ticks by class */
+};
+
 struct reading {
     struct call *calls;
     size_t count, room;
@@ -35,10 +42,9 @@ struct reading {
     const uint32_t *regions; /* of calling contexts */
     uint32_t class_count, context_count;
     uint32_t first_attribute; /* UNKNOWN if the file has no attributes of mpiprof */
-    uint64_t first_time, last_time, events, unknown, outside;
-    uint64_t spent[CLASSES];
-    uint64_t program; /* number of the program's name; UNKNOWN before the event ProgramBegin */
-    bool failed, began, ended;
+    uint64_t outside;
+    struct facts facts;
+    bool failed;
     uint32_t (*attribute_count)(const void *list);
     int (*attribute)(const void *list, uint32_t i, uint32_t *which, uint8_t *type, uint64_t *value);
 };
@@ -64,8 +70,8 @@ DOOR struct reading *reading_open(const uint8_t *classes, uint32_t class_count,
     r->regions = regions;
     r->context_count = context_count;
     r->first_attribute = first_attribute;
-    r->first_time = NEVER;
-    r->program = UNKNOWN;
+    r->facts.first_time = NEVER;
+    r->facts.program = UNKNOWN;
     memcpy(&r->attribute_count, &attribute_count, sizeof attribute_count);
     memcpy(&r->attribute, &attribute, sizeof attribute);
     return r;
@@ -127,14 +133,16 @@ static struct call *call_new(struct reading *r, const struct frame *f, uint64_t 
 
 static void region_count(struct reading *r, uint64_t time)
 {
-    r->events++;
-    if (r->first_time == NEVER)
-        r->first_time = time;
-    if (time > r->last_time)
-        r->last_time = time;
+    struct facts *const f = &r->facts;
+
+    f->events++;
+    if (f->first_time == NEVER)
+        f->first_time = time;
+    if (time > f->last_time)
+        f->last_time = time;
 }
 
-static void attributes_read(struct reading *r, const void *list, struct call *told)
+static void attributes_read(struct reading *r, const void *list, struct call *c)
 {
     const uint32_t count = r->attribute_count(list);
 
@@ -148,16 +156,16 @@ static void attributes_read(struct reading *r, const void *list, struct call *to
         which -= r->first_attribute;
         if (which >= ATTRIBUTES)
             continue;
-        told->given = (uint16_t)(told->given | 1u << which);
+        c->given = (uint16_t)(c->given | 1u << which);
         switch (which) {
-        case ATTRIBUTE_SEQUENCE: told->sequence = (uint32_t)value; break;
-        case ATTRIBUTE_START: told->start = (uint32_t)value; break;
-        case ATTRIBUTE_OUTSIDE: told->outside = value; break;
-        case ATTRIBUTE_CHOICE: told->choice = (uint8_t)value; break;
-        case ATTRIBUTE_COMMUNICATOR: told->communicator = (uint32_t)value; break;
-        case ATTRIBUTE_ROOT: told->root = (uint32_t)value; break;
-        case ATTRIBUTE_SENT: told->sent = value; break;
-        case ATTRIBUTE_RECEIVED: told->received = value; break;
+        case ATTRIBUTE_SEQUENCE: c->sequence = (uint32_t)value; break;
+        case ATTRIBUTE_START: c->start = (uint32_t)value; break;
+        case ATTRIBUTE_OUTSIDE: c->outside = value; break;
+        case ATTRIBUTE_CHOICE: c->choice = (uint8_t)value; break;
+        case ATTRIBUTE_COMMUNICATOR: c->communicator = (uint32_t)value; break;
+        case ATTRIBUTE_ROOT: c->root = (uint32_t)value; break;
+        case ATTRIBUTE_SENT: c->sent = value; break;
+        case ATTRIBUTE_RECEIVED: c->received = value; break;
         default: break;
         }
     }
@@ -195,16 +203,16 @@ static int call_enter(struct reading *r, uint64_t time, const void *list, uint32
 
 static void call_end(struct reading *r, const struct frame *f, uint64_t time)
 {
-    const bool told = r->count > f->first;
+    const bool recorded = r->count > f->first;
 
-    if ((f->class == COLLECTIVE || f->class == STARTING) && !told)
+    if ((f->class == COLLECTIVE || f->class == STARTING) && !recorded)
         call_new(r, f, time, KIND_CALL);
     for (size_t i = f->first; i < r->count; i++)
         if (r->calls[i].exit == NEVER && r->calls[i].enter == f->enter)
             r->calls[i].exit = time;
     if (f->class >= POINT_TO_POINT && f->class < CLASSES) {
-        r->spent[f->class] += time - f->enter;
-        if (f->class <= COMPLETING && !told)
+        r->facts.spent[f->class - POINT_TO_POINT] += time - f->enter;
+        if (f->class <= COMPLETING && !recorded)
             r->outside += time - f->enter;
     }
 }
@@ -253,19 +261,18 @@ static int event_store(struct reading *r, uint64_t time, uint8_t kind, uint8_t o
 
 /* ---- callbacks of OTF2's reader */
 
+#define UNUSED __attribute__((unused))
 #define EVENT                                                                                      \
-    uint64_t location, uint64_t time, uint64_t position, void *user, const void *attributes
-#define UNUSED (void)location, (void)position, (void)attributes
+    UNUSED uint64_t location, uint64_t time, UNUSED uint64_t position, void *user,                 \
+        UNUSED const void *attributes
 
 DOOR int reading_enter(EVENT, uint32_t region)
 {
-    UNUSED;
     return call_enter(user, time, attributes, region, UNKNOWN);
 }
 
 DOOR int reading_leave(EVENT, uint32_t region)
 {
-    UNUSED;
     return call_leave(user, time, region);
 }
 
@@ -274,23 +281,19 @@ static uint32_t region_of(const struct reading *r, uint32_t context)
     return context < r->context_count ? r->regions[context] : UNKNOWN;
 }
 
-DOOR int reading_context_enter(EVENT, uint32_t context, uint32_t unwound)
+DOOR int reading_context_enter(EVENT, uint32_t context, UNUSED uint32_t unwound)
 {
-    UNUSED;
-    (void)unwound;
     return call_enter(user, time, attributes, region_of(user, context), context);
 }
 
 DOOR int reading_context_leave(EVENT, uint32_t context)
 {
-    UNUSED;
     return call_leave(user, time, region_of(user, context));
 }
 
 DOOR int reading_collective(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
                             uint64_t sent, uint64_t received)
 {
-    UNUSED;
     return event_store(user, time, KIND_CALL, operation, communicator, root, sent, received, NEVER);
 }
 
@@ -299,7 +302,6 @@ DOOR int reading_request(EVENT, uint64_t request)
     struct reading *const r = user;
     const struct frame *const f = innermost(r);
 
-    UNUSED;
     if (f == NULL || (f->class != STARTING && f->class != RESTARTING)) {
         region_count(r, time);
         return SUCCESS;
@@ -314,30 +316,25 @@ DOOR int reading_request(EVENT, uint64_t request)
 DOOR int reading_complete(EVENT, uint8_t operation, uint32_t communicator, uint32_t root,
                           uint64_t sent, uint64_t received, uint64_t request)
 {
-    UNUSED;
     return event_store(user, time, KIND_COMPLETION, operation, communicator, root, sent, received,
                        request);
 }
 
-DOOR int reading_begin(EVENT, uint32_t name, uint32_t count, const uint32_t *arguments)
+DOOR int reading_begin(EVENT, uint32_t name, UNUSED uint32_t count, UNUSED const uint32_t *list)
 {
     struct reading *const r = user;
 
-    UNUSED;
-    (void)count, (void)arguments;
-    r->program = name;
-    r->began = true;
+    r->facts.program = name;
+    r->facts.began = 1;
     region_count(r, time);
     return SUCCESS;
 }
 
-DOOR int reading_end(EVENT, int64_t status)
+DOOR int reading_end(EVENT, UNUSED int64_t status)
 {
     struct reading *const r = user;
 
-    UNUSED;
-    (void)status;
-    r->ended = true;
+    r->facts.ended = 1;
     region_count(r, time);
     return SUCCESS;
 }
@@ -346,16 +343,15 @@ DOOR int reading_unknown(EVENT)
 {
     struct reading *const r = user;
 
-    UNUSED;
-    r->unknown++;
+    r->facts.unknown++;
     region_count(r, time);
     return SUCCESS;
 }
 
 /* Suppress the printing of errors, which OTF2 also reports by its return value. */
-DOOR int reading_error(void *user, const char *file, uint64_t line, const char *function, int code)
+DOOR int reading_error(UNUSED void *user, UNUSED const char *file, UNUSED uint64_t line,
+                       UNUSED const char *function, int code)
 {
-    (void)user, (void)file, (void)line, (void)function;
     return code;
 }
 
@@ -382,16 +378,7 @@ DOOR const struct call *reading_calls(const struct reading *r)
     return r->calls;
 }
 
-/* Store the first and last time, the numbers of events and of unknown events, if the program began
- * and ended, its name, and the ticks per class from POINT_TO_POINT on. */
 DOOR void reading_facts(const struct reading *r, uint64_t *facts)
 {
-    *facts++ = r->first_time;
-    *facts++ = r->last_time;
-    *facts++ = r->events;
-    *facts++ = r->unknown;
-    *facts++ = r->began;
-    *facts++ = r->ended;
-    *facts++ = r->program;
-    memcpy(facts, r->spent + POINT_TO_POINT, (CLASSES - POINT_TO_POINT) * sizeof *r->spent);
+    memcpy(facts, &r->facts, sizeof r->facts);
 }

@@ -6,7 +6,6 @@
  * one Wait. A call that overlaps with others on one thread (abandoned by longjmp) stays open. Times
  * never decrease: an earlier tick is replaced by the previous one.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -111,8 +110,7 @@ static size_t waiting(struct writing *w, const struct call *c, size_t count)
     return n;
 }
 
-/* Write calls and update `last_time` of the location. Returns the number of events, or -1 if OTF2
- * reported an error. */
+/* Write calls and update `last_time`. Returns the number of events, or -1 if OTF2 failed. */
 DOOR int64_t writing_calls(const void *const *functions, void *writer, void *attributes,
                            uint32_t first_attribute, uint32_t wait_region, uint64_t *last_time,
                            const struct call *calls, int64_t count)
@@ -131,10 +129,10 @@ DOOR int64_t writing_calls(const void *const *functions, void *writer, void *att
 
         if (c->kind == KIND_COMPLETION) {
             i += waiting(&w, c, (size_t)count - i);
-            continue;
+        } else {
+            (c->request != NEVER ? starting : blocking)(&w, c);
+            i++;
         }
-        (c->request != NEVER ? starting : blocking)(&w, c);
-        i++;
     }
     *last_time = w.time;
     return w.failed == 0 ? (int64_t)w.events : -1;

@@ -25,8 +25,7 @@ static uint64_t sum_update(uint64_t sum, const void *bytes, size_t length, uint6
     return sum;
 }
 
-/* Return the checksum of a chunk's records with a given header. It is never 0, which means no
- * checksum. */
+/* Return the checksum of a chunk's records with a given header. It is never 0: no checksum. */
 uint32_t checksum_chunk(const struct chunk_head *head, const struct chunk *chunk)
 {
     struct chunk_head front = *head;
@@ -51,8 +50,7 @@ uint32_t checksum_bytes(const char *bytes, size_t length)
     return ~crc;
 }
 
-/* Add the checksum of the preceding text as the last key of a JSON object, which ends with
- * "}\n". */
+/* Add the checksum of the text as the last key of a JSON object, which ends with "}\n". */
 void checksum_close(struct text *t)
 {
     if (t->length < 2)

@@ -8,12 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-#include "base/base.h"
-#include "tracefile/event.h"
 
 enum { FIRST_DESCRIPTOR = 500 };
 
@@ -76,8 +71,7 @@ ssize_t fd_guard_write(int descriptor, const struct iovec *parts, int count, off
     return done > 0 || all == 0 ? (ssize_t)done : -1;
 }
 
-/* Move the descriptor to a high number, as far as the limit permits, because programs expect to get
- * the low numbers. */
+/* Move the descriptor to a high number if possible, because programs expect to get the low ones. */
 struct fd_guard fd_guard_register(int descriptor)
 {
     struct stat s;

@@ -25,16 +25,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
-#include "tracefile/event.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_SEALED = 256 };
 
 static struct fd_guard log_file = {.descriptor = -1}, tables_file = {.descriptor = -1};
 static struct log_header *head;
-static char name[320]; /* base name of this rank's files */
+char file_name[320];
 static struct {
     pthread_mutex_t lock;
     off_t first;     /* offset of the slots; 0 if not yet reserved */
@@ -61,9 +59,9 @@ bool file_write(int descriptor, const struct text *t)
 
 static bool open_log(const char *folder, bool shared)
 {
-    char file[sizeof name + 16];
+    char file[sizeof file_name + 16];
 
-    snprintf(file, sizeof file, "%s.log", name);
+    snprintf(file, sizeof file, "%s.log", file_name);
     int descriptor = folder_open(folder, file, O_RDWR | O_CREAT | O_EXCL);
     const bool made = descriptor >= 0;
 
@@ -88,13 +86,13 @@ static bool open_log(const char *folder, bool shared)
 
 static bool open_pair(const char *folder, bool shared, int rank)
 {
-    char file[sizeof name + 16];
+    char file[sizeof file_name + 16];
 
-    mapped_set_message(folder, name);
+    mapped_set_message(folder, file_name);
     if (!open_log(folder, shared))
         return false;
     if (log_header_claim(head, rank)) {
-        snprintf(file, sizeof file, "%s.tables", name);
+        snprintf(file, sizeof file, "%s.tables", file_name);
         const int descriptor = folder_open(folder, file, O_WRONLY | O_CREAT);
 
         if (descriptor >= 0)
@@ -121,20 +119,14 @@ bool file_open(const char *folder, int rank, const char *node)
     if (!folder_create(folder))
         return false;
     if (node != NULL) {
-        snprintf(name, sizeof name, "node-%s", node);
+        snprintf(file_name, sizeof file_name, "node-%s", node);
         if (open_pair(folder, true, rank))
             return true;
         if (errno == EEXIST)
             return false;
     }
-    snprintf(name, sizeof name, "rank-%06d", rank);
+    snprintf(file_name, sizeof file_name, "rank-%06d", rank);
     return open_pair(folder, false, rank);
-}
-
-/* Return the name of this rank's log and tables, without folder and suffix. */
-const char *file_name(void)
-{
-    return name;
 }
 
 /* ---- windows and lines */
@@ -164,14 +156,11 @@ struct chunk *file_window_create(uint32_t thread)
         return NULL;
     const off_t offset = log_reserve(CHUNK_BYTES);
     const int failed = offset > 0 ? fd_guard_reserve(log_file.descriptor, offset) : ESTALE;
+    struct chunk *const c =
+        failed == 0 ? mapped_add(log_file.descriptor, offset, CHUNK_BYTES, MAP_POPULATE) : NULL;
 
-    if (failed != 0) {
-        say_stopped(recorder.folder, failed);
-        return NULL;
-    }
-    struct chunk *const c = mapped_add(log_file.descriptor, offset, CHUNK_BYTES, MAP_POPULATE);
     if (c == NULL) {
-        say_stopped(recorder.folder, errno);
+        say_stopped(recorder.folder, failed != 0 ? failed : errno);
         return NULL;
     }
     atomic_fetch_add(&log_bytes, CHUNK_BYTES);
@@ -208,46 +197,63 @@ bool file_is_full(void)
     return true;
 }
 
-/* Return the number of the ring's slots, without the window. */
-static uint64_t ring_places(void)
-{
-    const int64_t places = recorder.options.ring / CHUNK_BYTES - 1;
-
-    return places > 1 ? (uint64_t)places : 1;
-}
-
-/* Write a chunk to the ring's next slot. */
-static bool ring_write(const struct iovec *head_part, const struct iovec *records_part)
+/* Mark a chunk as empty, for readers. Returns the bytes written, or -1. */
+static ssize_t magic_clear(off_t offset)
 {
     uint32_t none = 0;
-    const struct iovec magic = {&none, sizeof none};
-    const uint64_t places = ring_places();
 
-    if (ring.first == 0 && (ring.first = log_reserve(places * CHUNK_BYTES)) == 0) {
-        errno = ESTALE;
-        return false;
-    }
+    return fd_guard_write(log_file.descriptor, &(struct iovec){&none, sizeof none}, 1, offset);
+}
+
+/* Write a chunk, as header and records, to the ring's next slot. Returns 0 or an errno. */
+static int ring_write(const struct iovec *parts)
+{
+    const int64_t slots = recorder.options.ring / CHUNK_BYTES - 1; /* without the window */
+    const uint64_t places = slots > 1 ? (uint64_t)slots : 1;
+    const ssize_t front = (ssize_t)parts[0].iov_len, records = (ssize_t)parts[1].iov_len;
+
+    if (ring.first == 0 && (ring.first = log_reserve(places * CHUNK_BYTES)) == 0)
+        return ESTALE;
     const off_t offset = ring.first + (off_t)(ring.turned % places * CHUNK_BYTES);
-    const ssize_t records = (ssize_t)records_part->iov_len, front = (ssize_t)head_part->iov_len;
 
     errno = ENOSPC; /* for incomplete writes */
-    if ((ring.turned >= places &&
-         fd_guard_write(log_file.descriptor, &magic, 1, offset) != (ssize_t)sizeof none) ||
-        fd_guard_write(log_file.descriptor, records_part, 1, offset + front) != records ||
-        fd_guard_write(log_file.descriptor, head_part, 1, offset) != front)
-        return false;
+    if ((ring.turned >= places && magic_clear(offset) != (ssize_t)sizeof(uint32_t)) ||
+        fd_guard_write(log_file.descriptor, &parts[1], 1, offset + front) != records ||
+        fd_guard_write(log_file.descriptor, &parts[0], 1, offset) != front)
+        return errno;
     if (ring.turned++ < places)
         atomic_fetch_add(&log_bytes, CHUNK_BYTES);
-    return true;
+    return 0;
+}
+
+/* Write a chunk to the end of the log. Returns 0 or an errno. */
+static int chunk_write(const struct iovec *parts)
+{
+    const off_t offset = log_reserve(CHUNK_BYTES);
+
+    if (offset == 0)
+        return ESTALE;
+    const ssize_t written = fd_guard_write(log_file.descriptor, parts, 2, offset);
+
+    if (written == CHUNK_BYTES) {
+        atomic_fetch_add(&log_bytes, CHUNK_BYTES);
+        return 0;
+    }
+    if (written < 0)
+        return errno;
+    /* Find out why the rest could not be written. */
+    const int reason = magic_clear(offset + written) < 0 ? errno : ENOSPC;
+
+    return written > 0 && magic_clear(offset) < 0 ? errno : reason;
 }
 
 /* Append a full window to the log. */
 bool file_window_append(const struct chunk *chunk)
 {
     struct chunk_head front = chunk->head;
-    const size_t rest = CHUNK_BYTES - sizeof front;
     const struct iovec parts[] = {{&front, sizeof front},
-                                  {(void *)(uintptr_t)((const char *)chunk + sizeof front), rest}};
+                                  {(void *)(uintptr_t)chunk->records, sizeof chunk->records}};
+    int reason;
 
     front.window = 0;
     front.check = checksum_chunk(&front, chunk);
@@ -257,33 +263,14 @@ bool file_window_append(const struct chunk *chunk)
     }
     if (recorder.options.ring > 0) {
         lock_acquire(&ring.lock);
-        const bool kept = ring_write(&parts[0], &parts[1]);
-        const int why = errno;
-
+        reason = ring_write(parts);
         lock_release(&ring.lock);
-        if (!kept)
-            say_stopped(recorder.folder, why);
-        return kept;
+    } else {
+        reason = chunk_write(parts);
     }
-    const off_t offset = log_reserve(CHUNK_BYTES);
-    const ssize_t written = offset > 0 ? fd_guard_write(log_file.descriptor, parts, 2, offset) : -1;
-    if (written == CHUNK_BYTES) {
-        atomic_fetch_add(&log_bytes, CHUNK_BYTES);
-        return true;
-    }
-    int reason = offset > 0 ? errno : ESTALE;
-    uint32_t unused = 0; /* an incomplete chunk is marked as empty */
-    const struct iovec magic = {&unused, sizeof unused};
-
-    if (written >= 0) {
-        const ssize_t more = fd_guard_write(log_file.descriptor, &magic, 1, offset + written);
-
-        reason = more < 0 ? errno : ENOSPC; /* reason why the rest could not be written */
-        if (written > 0 && fd_guard_write(log_file.descriptor, &magic, 1, offset) < 0)
-            reason = errno;
-    }
-    say_stopped(recorder.folder, reason);
-    return false;
+    if (reason != 0)
+        say_stopped(recorder.folder, reason);
+    return reason == 0;
 }
 
 /* Return the number of chunks that a reader must find in the log for this process. */
@@ -292,24 +279,10 @@ unsigned file_chunk_count(void)
     return (unsigned)(atomic_load(&log_bytes) / CHUNK_BYTES);
 }
 
-/* Store the checksum of a window's final contents, which lets a reader detect damage. Signal
- * handlers may call this. */
+/* Store the checksum of a window's final contents. Signal handlers may call this. */
 void file_window_seal(struct chunk *c)
 {
     c->head.check = checksum_chunk(&c->head, c);
-}
-
-static void windows_seal(void)
-{
-    const unsigned count = atomic_load(&window_count);
-
-    file_check_length();
-    for (unsigned i = 0; i < count && i < MOST_SEALED; i++) {
-        struct chunk *const c = atomic_load(&windows[i]);
-
-        if (c != NULL)
-            file_window_seal(c);
-    }
 }
 
 /* Write a line to the offset that it reserves. Returns false and sets errno on failure. After a
@@ -378,8 +351,17 @@ void file_write_note(const char *format, ...)
 
 void file_close(void)
 {
-    if (!recorder.sessions) /* Sessions may restart */
-        windows_seal();
+    const unsigned count = atomic_load(&window_count);
+
+    if (!recorder.sessions) { /* Sessions may restart */
+        file_check_length();
+        for (unsigned i = 0; i < count && i < MOST_SEALED; i++) {
+            struct chunk *const c = atomic_load(&windows[i]);
+
+            if (c != NULL)
+                file_window_seal(c);
+        }
+    }
     if (fd_guard_is_valid(&log_file))
         close(log_file.descriptor);
     if (fd_guard_is_valid(&tables_file))

@@ -15,26 +15,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 
 enum { NAME_BYTES = 400, NOT_PLAIN = ELOOP, NOT_MINE = EPERM };
 
-static mode_t folder_mode(void)
+/* Return the permissions of a new file or folder, given those of a shared one. */
+static mode_t mode_of(mode_t shared)
 {
-    return recorder.options.share ? 0777 : 0700;
-}
-
-static mode_t file_mode(void)
-{
-    return recorder.options.share ? 0666 : 0600;
+    return recorder.options.share ? shared : shared & 0700;
 }
 
 /* Return the message for an errno of this file. */
@@ -54,7 +48,7 @@ static int temporary_create(int folder, const char *base, char *name)
         snprintf(name, NAME_BYTES, ".%.300s.%d-%llx", base, (int)getpid(),
                  (unsigned long long)now_ns());
         made =
-            openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file_mode());
+            openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode_of(0666));
         if (made < 0 && errno != EEXIST)
             break;
     }
@@ -98,32 +92,30 @@ static int own_folder_open(const char *path, struct stat *s)
     return -1;
 }
 
-static bool is_usable(const char *path)
+/* Create a folder and its parents. Returns true if it exists now and belongs to this user. */
+bool folder_create(const char *path)
 {
+    /* Thousands of ranks call this, so an existing folder must need few queries. */
+    bool made = mkdir(path, mode_of(0777)) == 0;
+    char part[PATH_BYTES];
     struct stat s;
+
+    if (!made && errno != EEXIST) {
+        for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++)
+            if (path[i] == '/') {
+                memcpy(part, path, i);
+                part[i] = '\0';
+                mkdir(part, mode_of(0777));
+            }
+        made = mkdir(path, mode_of(0777)) == 0;
+    }
+    if (made || errno != EEXIST)
+        return made;
     const int folder = own_folder_open(path, &s);
 
     if (folder >= 0)
         close(folder);
     return folder >= 0;
-}
-
-bool folder_create(const char *path)
-{
-    char part[PATH_BYTES];
-
-    /* Thousands of ranks call this, so an existing folder must need few queries. */
-    if (mkdir(path, folder_mode()) == 0)
-        return true;
-    if (errno == EEXIST)
-        return is_usable(path);
-    for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++)
-        if (path[i] == '/') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            mkdir(part, folder_mode());
-        }
-    return mkdir(path, folder_mode()) == 0 || (errno == EEXIST && is_usable(path));
 }
 
 /* Create the requested folder, or a unique BASE-date-time. Stores its path in `path`. */
@@ -140,14 +132,13 @@ bool folder_create_unique(char *path, const char *wanted, const char *base)
     localtime_r(&now, &local);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
     snprintf(path, PATH_BYTES, "%s-%s", base, stamp);
-    if (mkdir(path, folder_mode()) == 0)
-        return true;
-    for (int n = 2; errno == EEXIST && n < 1000; n++) {
+    bool made = mkdir(path, mode_of(0777)) == 0;
+
+    for (int n = 2; !made && errno == EEXIST && n < 1000; n++) {
         snprintf(path, PATH_BYTES, "%s-%s-%d", base, stamp, n);
-        if (mkdir(path, folder_mode()) == 0)
-            return true;
+        made = mkdir(path, mode_of(0777)) == 0;
     }
-    return false;
+    return made;
 }
 
 /* Open an existing file. Fails unless it belongs to this user and has no other hard link. */
@@ -183,7 +174,7 @@ int folder_open(const char *folder, const char *name, int flags)
         return -1;
     flags |= O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     if ((flags & O_CREAT) != 0)
-        found = openat(within, name, flags | O_EXCL, file_mode());
+        found = openat(within, name, flags | O_EXCL, mode_of(0666));
     if (found < 0 && ((flags & O_CREAT) == 0 || ((flags & O_EXCL) == 0 && errno == EEXIST)))
         found = own_file_open(within, &s, name, flags);
     const int reason = errno;
@@ -209,8 +200,7 @@ bool folder_add_mark(const char *folder, const char *name, const char *text)
     if (file >= 0) {
         const struct iovec part = {(void *)(uintptr_t)text, strlen(text)};
 
-        /* A file server's reply may get lost, so the link count decides whether the mark was
-         * created. */
+        /* A file server's reply may get lost, so the link count shows if the mark was created. */
         done = fd_guard_write(file, &part, 1, 0) == (ssize_t)part.iov_len &&
                (linkat(within, made, within, name, 0) == 0 ||
                 (errno == EEXIST && signal_guard_file_status(file, &s) && s.st_nlink > 1));

@@ -7,30 +7,32 @@
  * takes 0.2 s if they are files. So Open MPI is queried only if the environment enables its forced
  * algorithms, and MPI_T is finalised at once.
  */
-#include <stdbool.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "tracefile/tracefile.h"
 
 enum { NAME_BYTES = 256, MOST_BYTES = 1024 };
 
-static bool contains_any(const char *name, const char *const *parts)
-{
-    for (; *parts != NULL; parts++)
-        if (strstr(name, *parts) != NULL)
-            return true;
-    return false;
-}
-
 enum { LEAST_MAJOR = 5 };
 
+/* Patterns of the variables that affect the algorithms of blocking collectives, and of others that
+ * match too. */
 #ifdef MPIPROF_ABI_openmpi
+static const char *const relevant[] = {"coll",
+                                       "coll_tuned_use_dynamic_rules*",
+                                       "coll_tuned_dynamic_rules_*",
+                                       "coll_sync_barrier_*",
+                                       "coll*_priority",
+                                       "coll*_algorithm",
+                                       "coll*_segmentsize",
+                                       NULL};
+static const char *const irrelevant[] = {NULL};
+
 static bool is_wanted(const char *version)
 {
     int major = 0;
@@ -38,55 +40,36 @@ static bool is_wanted(const char *version)
     return sscanf(version, "Open MPI v%d", &major) == 1 && major >= LEAST_MAJOR &&
            getenv("OMPI_MCA_coll_tuned_use_dynamic_rules") != NULL && pmpi.Query_thread != NULL;
 }
-
-static bool has_suffix(const char *name, const char *end)
-{
-    const size_t length = strlen(name), part = strlen(end);
-
-    return length > part && strcmp(name + length - part, end) == 0;
-}
-
-/* Return true if a variable affects the algorithms of blocking collectives. */
-static bool is_relevant(const char *name)
-{
-    static const char *const parts[] = {"coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_",
-                                        "coll_sync_barrier_", NULL};
-
-    return strcmp(name, "coll") == 0 || contains_any(name, parts) ||
-           (strncmp(name, "coll_", 5) == 0 &&
-            (has_suffix(name, "_priority") || has_suffix(name, "_algorithm") ||
-             has_suffix(name, "_segmentsize")));
-}
 #else
+static const char *const relevant[] = {"MPIR_CVAR*_INTRA_ALGORITHM*",
+                                       "MPIR_CVAR*_COMPOSITION*",
+                                       "MPIR_CVAR*_COLLECTIVES*",
+                                       "MPIR_CVAR*_TUNING_JSON_FILE*",
+                                       "MPIR_CVAR*_NOLOCAL*",
+                                       "MPIR_CVAR*_CLIQUES*",
+                                       "MPIR_CVAR*_UCC_ENABLE*",
+                                       "MPIR_CVAR*_ENABLE_UCC*",
+                                       "MPIR_CVAR*_HCOLL*",
+                                       "MPIR_CVAR*_CH4_NETMOD*",
+                                       NULL};
+static const char *const irrelevant[] = {"*_CVAR_I*", "*_NEIGHBOR_*", NULL};
+
 static bool is_wanted(const char *version)
 {
     int major = 0;
 
     return sscanf(version, "MPICH Version: %d", &major) == 1 && major >= LEAST_MAJOR;
 }
-
-static bool is_relevant(const char *name)
-{
-    static const char *const parts[] = {"_INTRA_ALGORITHM",
-                                        "_COMPOSITION",
-                                        "_COLLECTIVES",
-                                        "_TUNING_JSON_FILE",
-                                        "_NOLOCAL",
-                                        "_CLIQUES",
-                                        "_UCC_ENABLE",
-                                        "_ENABLE_UCC",
-                                        "_HCOLL",
-                                        "_CH4_NETMOD",
-                                        NULL};
-    static const char *const others[] = {"_CVAR_I", "_NEIGHBOR_", NULL};
-
-    return strncmp(name, "MPIR_CVAR_", 10) == 0 && contains_any(name, parts) &&
-           !contains_any(name, others);
-}
 #endif
 
-/* Return the value of a text variable. MPICH's MPI_T_cvar_read always returns an empty text, so the
- * environment is read. */
+static bool matches_any(const char *name, const char *const *patterns)
+{
+    while (*patterns != NULL && fnmatch(*patterns, name, 0) != 0)
+        patterns++;
+    return *patterns != NULL;
+}
+
+/* Return the value of a text variable. MPICH's MPI_T_cvar_read always returns an empty text. */
 static const char *text_of(const char *name, const char *read)
 {
 #ifdef MPIPROF_ABI_openmpi
@@ -145,7 +128,8 @@ void library_setting_read(struct text *t, const char *version)
         char name[NAME_BYTES];
         MPI_Datatype type;
 
-        if (mpi_t_name(i, name, sizeof name, &type) && is_relevant(name))
+        if (mpi_t_name(i, name, sizeof name, &type) && matches_any(name, relevant) &&
+            !matches_any(name, irrelevant))
             value_add(t, i, name, type);
     }
 #ifdef MPIPROF_ABI_openmpi
@@ -153,9 +137,8 @@ void library_setting_read(struct text *t, const char *version)
 #endif
 }
 
-/* Add this node's location in the network according to Slurm, for
- * mpiprof/trace/network_topology.py. */
-void library_setting_write_forced(struct text *t)
+/* Add this node's location in the network according to Slurm (trace/network_topology.py). */
+void library_setting_write_topology(struct text *t)
 {
     const char *address = getenv("SLURM_TOPOLOGY_ADDR");
     const char *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");

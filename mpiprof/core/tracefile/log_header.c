@@ -7,9 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
-#include "tracefile/event.h"
 
 static void format_add(struct text *t)
 {

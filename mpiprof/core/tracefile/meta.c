@@ -3,14 +3,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "tracefile/tracefile.h"
 
 const char *meta_library(void)
@@ -50,7 +47,7 @@ void meta_write_process(const char *host, const char *node)
     text_add(&t, ", \"pid\": %d, \"node\": ", (int)getpid());
     text_json(&t, node, -1);
     text_add(&t, ", \"log\": ");
-    text_json(&t, file_name(), -1);
+    text_json(&t, file_name, -1);
     text_add(&t, ", \"processors\": [");
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
@@ -63,7 +60,7 @@ void meta_write_process(const char *host, const char *node)
              (long long)now_ns(), stamp, recorder.size, ABI_NAME);
     text_add(&t, "\"mpi\": ");
     text_json(&t, meta_library(), -1);
-    library_setting_write_forced(&t);
+    library_setting_write_topology(&t);
     text_add(&t, "}}\n");
     file_write_line(&t);
     text_free(&t);
@@ -84,17 +81,7 @@ bool meta_read(const char *path, struct text *t)
     return t->length > 0;
 }
 
-/* Return true if other processes started this job with MPI_Comm_spawn. */
-static bool is_spawned(bool with_world)
-{
-    MPI_Comm parent = MPI_COMM_NULL;
-
-    return with_world && pmpi.Comm_get_parent != NULL &&
-           pmpi.Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL;
-}
-
-/* Add the settings that affect the library's selection of algorithms, as far as they can be
- * queried. */
+/* Add the settings that affect the library's selection of algorithms, if they can be queried. */
 static void library_add(struct text *t)
 {
     struct text settings = {0};
@@ -113,6 +100,7 @@ static void library_add(struct text *t)
 bool meta_write_run(bool with_world, const struct text *machine, const char *skipped)
 {
     const struct options *const o = &recorder.options;
+    MPI_Comm parent = MPI_COMM_NULL; /* of a job that MPI_Comm_spawn started */
     char stamp[32];
     struct text t = {0};
 
@@ -135,7 +123,9 @@ bool meta_write_run(bool with_world, const struct text *machine, const char *ski
              "\"ring\": %lld, \"totals\": %s}, ",
              o->stack, o->partial ? "true" : "false", with_world ? "false" : "true",
              (long long)o->limit, (long long)o->ring, o->totals ? "true" : "false");
-    if (is_spawned(with_world)) /* entry into MPI_Init: during the parents' spawn call */
+    if (with_world && pmpi.Comm_get_parent != NULL &&
+        pmpi.Comm_get_parent(&parent) == MPI_SUCCESS &&
+        parent != MPI_COMM_NULL) /* entry into MPI_Init: during the parents' spawn call */
         text_add(&t, "\"spawned_ns\": %lld, ", (long long)recorder.entered_ns);
     if (with_world)
         library_add(&t);

@@ -1,9 +1,5 @@
 /* Files of the trace folder, except the layout of records (event.h). */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -60,7 +56,7 @@ void log_header_release(struct log_header *h, int rank);
 /* ---- files of the trace (file.c) */
 
 bool file_open(const char *folder, int rank, const char *node);
-const char *file_name(void);
+extern char file_name[320]; /* of this rank's log and tables, without folder and suffix */
 struct chunk *file_window_create(uint32_t thread);
 bool file_window_append(const struct chunk *chunk);
 void file_window_seal(struct chunk *window);
@@ -83,7 +79,7 @@ bool meta_write_run(bool with_world, const struct text *machine, const char *ski
 /* ---- settings of the MPI library and values from the launcher (library_settings.c) */
 
 void library_setting_read(struct text *t, const char *version);
-void library_setting_write_forced(struct text *t); /* for the process's line */
+void library_setting_write_topology(struct text *t); /* for the process's line */
 int library_setting_node_processes(void); /* number of this node's processes; 0 if unknown */
 int library_setting_rank(void);
 

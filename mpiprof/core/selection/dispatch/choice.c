@@ -84,10 +84,10 @@ static const char *library_algorithm_pick(struct execution *e)
 
     if ((h >> 32 & 3) != 0 || private_of(k)->obstacle != OBSTACLE_NONE)
         return NULL;
-    for (int i = 0; i < mpi_t_algorithm_count() && count < MOST_CANDIDATES; i++)
+    for (int i = 0; i < mpi_t_algorithm_count && count < MOST_CANDIDATES; i++)
         if (mpi_t_algorithm_has(e->call->operation, false) &&
-            library_algorithm_applies(mpi_t_algorithm_at(i), 0, e))
-            found[count++] = mpi_t_algorithm_at(i);
+            library_algorithm_applies(&mpi_t_algorithms[i], 0, e))
+            found[count++] = &mpi_t_algorithms[i];
     if (count == 0 || !library_algorithm_ready(e, found[h % (uint64_t)count], 0))
         return NULL;
     return e->library_algorithm->label;

@@ -14,7 +14,6 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"

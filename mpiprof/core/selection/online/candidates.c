@@ -15,7 +15,6 @@
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
-#include "executor/buffers.h"
 #include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
@@ -224,8 +223,8 @@ static int library_algorithms_add(struct candidate *list, int count, struct exec
 {
     const int64_t best = best_block(&e->problem);
 
-    for (int i = 0; i < mpi_t_algorithm_count(); i++) {
-        const struct library_algorithm *const own = mpi_t_algorithm_at(i);
+    for (int i = 0; i < mpi_t_algorithm_count; i++) {
+        const struct library_algorithm *const own = &mpi_t_algorithms[i];
         const struct algorithm *const like =
             own->operation == e->call->operation
                 ? catalogue_find(operation_names[own->operation], own->similar, false)
@@ -239,7 +238,7 @@ static int library_algorithms_add(struct candidate *list, int count, struct exec
             continue;
         count = candidate_add(list, count, &v);
         list[count - 1].similar = like;
-        list[count - 1].has_needs = !library_algorithm_needs_comm();
+        list[count - 1].has_needs = !ALGORITHM_NEEDS_COMM;
     }
     return count;
 }

@@ -168,7 +168,7 @@ static void say_rule(struct rule *r)
 
 static void say_obstacle(enum obstacle why)
 {
-    const int calls = library_algorithm_obstacle_count(why);
+    const int calls = atomic_load(&library_algorithm_obstacles[why]);
     static const char *const reasons[OBSTACLES] = {
         [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
         [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call "
@@ -192,7 +192,7 @@ static void say_obstacle(enum obstacle why)
 /* Report why communicators were left to the library, with a remedy if possible. */
 static void say_refused(enum refusal why)
 {
-    const int communicators = private_comm_refused(why);
+    const int communicators = atomic_load(&private_comm_refusals[why]);
     static const char *const reasons[REFUSALS] = {
         [REFUSED_FULL] =
             "other communicators use the 64 private communicators that a process may have",
@@ -222,7 +222,7 @@ static const char *size_of(int64_t bytes, char *text)
 
 static void say_scratch(void)
 {
-    const struct scratch_note n = scratch_omitted();
+    const struct scratch_note n = scratch_omitted;
     const double mb = (double)n.bytes / (1 << 20);
     char what[200], size[32];
 
@@ -231,13 +231,13 @@ static void say_scratch(void)
     snprintf(what, sizeof what, "%s=%s and its variants did not run %llu time%s",
              n.algorithm->operation, n.algorithm->name, (unsigned long long)n.times,
              n.times > 1 ? "s" : "");
-    if (n.bytes > n.limit)
+    if (n.bytes > recorder.options.scratch)
         say("%s: they require %.1f MB for each process, which --scratch %s permits", what, mb,
             size_of(n.bytes, size));
     else
         say("%s: a process could not allocate another %.1f MB, within --scratch %s for all "
             "communicators",
-            what, mb, size_of(n.limit, size));
+            what, mb, size_of(recorder.options.scratch, size));
 }
 
 /* Report at the end of the program, on all ranks; no rank waits for another one. */
