@@ -43,6 +43,8 @@ struct map_table;
 struct map {
     struct map_table *_Atomic table;
 };
+/* Return the key of a handle of MPI, which is a pointer or an integer. */
+#define map_key(handle) ((uint64_t)(uintptr_t)(handle))
 void *map_get(const struct map *m, uint64_t key);
 /* the caller must have locked recorder.lock; a NULL value removes the key */
 bool map_put(struct map *m, uint64_t key, void *value);

@@ -9,9 +9,10 @@
 
 /* ---- waiting for a request with a deadline (wait.c) */
 
+#define WAIT_FINALIZE_NS INT64_C(5000000000)
+
 bool wait_until(MPI_Request *request, int64_t deadline);
 void wait_cancel(MPI_Request *request);
-int64_t wait_finalize_deadline(void);
 
 /* ---- binomial tree of all ranks (tree.c) */
 

@@ -14,7 +14,7 @@ static struct map known_operators;
 static void operator_put(MPI_Op op, void *value)
 {
     recorder_lock();
-    map_put(&known_operators, (uint64_t)(uintptr_t)op, value);
+    map_put(&known_operators, map_key(op), value);
     recorder_unlock();
 }
 
@@ -35,6 +35,5 @@ void operator_freed(int error, MPI_Op op)
  * result. */
 bool operator_is_known(MPI_Op op)
 {
-    return predefined_reduction(op) != NULL ||
-           map_get(&known_operators, (uint64_t)(uintptr_t)op) != NULL;
+    return predefined_reduction(op) != NULL || map_get(&known_operators, map_key(op)) != NULL;
 }

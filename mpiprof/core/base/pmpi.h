@@ -30,12 +30,10 @@
     X(Graph_neighbors, (MPI_Comm, int, int, int *))                                                \
     X(Dist_graph_neighbors_count, (MPI_Comm, int *, int *, int *))                                 \
     X(Dist_graph_neighbors, (MPI_Comm, int, int *, int *, int, int *, int *))                      \
-    X(Type_size, (MPI_Datatype, int *))                                                            \
     X(Type_size_x, (MPI_Datatype, MPI_Count *))                                                    \
     X(Error_class, (int, int *))                                                                   \
     X(Get_library_version, (char *, int *))                                                        \
     X(Initialized, (int *))                                                                        \
-    X(Finalized, (int *))                                                                          \
     X(Init, (int *, char ***))                                                                     \
     X(Finalize, (void))                                                                            \
     X(Isend, (const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))                 \
@@ -90,20 +88,26 @@
     X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \
     X(Type_get_envelope, (MPI_Datatype, int *, int *, int *, int *))
 
+/* Conversions of Fortran handles, which a library without Fortran may lack. */
+#define PMPI_FORTRAN(X)                                                                            \
+    X(Comm_f2c, MPI_Comm)                                                                          \
+    X(Type_f2c, MPI_Datatype)                                                                      \
+    X(Request_f2c, MPI_Request)                                                                    \
+    X(Session_f2c, MPI_Session)                                                                    \
+    X(Win_f2c, MPI_Win)                                                                            \
+    X(File_f2c, MPI_File)                                                                          \
+    X(Op_f2c, MPI_Op)
+
 struct pmpi {
 #define MEMBER(name, parameters) int(*name) parameters;
     PMPI_REQUIRED(MEMBER)
     PMPI_OPTIONAL(MEMBER)
     PMPI_SWITCHING(MEMBER)
 #undef MEMBER
-    MPI_Comm (*Comm_f2c)(MPI_Fint);
+#define MEMBER(name, handle) handle (*name)(MPI_Fint);
+    PMPI_FORTRAN(MEMBER)
+#undef MEMBER
     MPI_Fint (*Comm_c2f)(MPI_Comm);
-    MPI_Datatype (*Type_f2c)(MPI_Fint);
-    MPI_Request (*Request_f2c)(MPI_Fint);
-    MPI_Session (*Session_f2c)(MPI_Fint);
-    MPI_Win (*Win_f2c)(MPI_Fint);
-    MPI_File (*File_f2c)(MPI_Fint);
-    MPI_Op (*Op_f2c)(MPI_Fint);
     bool can_switch;
     void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
 };

@@ -12,6 +12,7 @@
 #include "base/recorder.h"
 
 struct recorder recorder = {.rank = -1};
+struct hooks hooks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

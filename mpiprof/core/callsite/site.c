@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hooks.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "tracefile/tracefile.h"

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hooks.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"

@@ -4,7 +4,6 @@
  * Threads: any; the state of a call is on its thread's stack.
  */
 #include "record/call.h"
-#include "base/hooks.h"
 #include "base/operation.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"

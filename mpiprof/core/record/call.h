@@ -140,10 +140,6 @@ static inline void fortran_caller_leave(const void *outer)
 
 /* ---- bytes and types of a call (byte_counts.c) */
 
-struct call_identity { /* identifies the call */
-    const struct communicator *comm;
-    int operation, root;
-};
 struct byte_counts {
     int64_t sent, received;
     uint32_t flags;
@@ -151,7 +147,7 @@ struct byte_counts {
     bool unknown;                 /* if true, sent and received are undefined */
     const char *type, *reduction; /* predefined names, or NULL */
 };
-void byte_counts(const struct call_identity *c, const struct arguments *a, struct byte_counts *m);
+void byte_counts(const struct call *c, const struct arguments *a, struct byte_counts *m);
 
 /* ---- arguments of a call, at entry and after acceptance (call_arguments.c) */
 

@@ -123,7 +123,7 @@ void call_arguments_expected(struct call *c, const struct arguments *a)
     }
     if (!root_is_possible(c))
         return;
-    byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
+    byte_counts(c, a, &m);
     c->expected = shape_set(c, &m);
     c->expected_is_exact = !m.unknown;
     if (single && c->expected_is_exact && c->expected != NULL && c->expected->sent >= 0) {
@@ -164,7 +164,7 @@ void call_arguments_accepted(struct call *c, const struct arguments *a)
         (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
         struct byte_counts m = {.accepted = true};
 
-        byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
+        byte_counts(c, a, &m);
         if (totalled)
             record_summarise(c, m.sent, m.received);
         if (c->record == NULL)

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hooks.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
@@ -30,19 +29,14 @@
 enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
-static uint32_t entry_count; /* protected by recorder.lock, as is `live_count` */
-static int live_count;
-
-static uint64_t handle_key(MPI_Comm comm)
-{
-    return (uint64_t)(uintptr_t)comm;
-}
+static _Atomic uint32_t entry_count;
+static atomic_int live_count; /* changed under recorder.lock */
 
 /* The caller holds recorder.lock. */
 static void handle_map(MPI_Comm comm, struct communicator *c)
 {
-    live_count += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
-    map_put(&by_handle, handle_key(comm), c);
+    live_count += (c != NULL) - (map_get(&by_handle, map_key(comm)) != NULL);
+    map_put(&by_handle, map_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
 }
 
@@ -51,7 +45,7 @@ static void handle_map(MPI_Comm comm, struct communicator *c)
  * the stack. */
 struct communicator *comm_find(MPI_Comm comm)
 {
-    struct communicator *const found = map_get(&by_handle, handle_key(comm));
+    struct communicator *const found = map_get(&by_handle, map_key(comm));
     const struct freeing *const f = self.freeing;
 
     if (found != NULL || f == NULL || (const void *)f < (const void *)&found ||
@@ -109,17 +103,15 @@ static bool has_all_ranks(const struct creation *how, const struct communicator 
 
 static bool has_table_space(void)
 {
-    static atomic_bool said;
+    static atomic_bool reported;
 
-    recorder_lock();
-    const bool room = entry_count < MOST_COMMUNICATORS;
-
-    recorder_unlock();
-    if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
+    if (entry_count < MOST_COMMUNICATORS)
+        return true;
+    if (!atomic_exchange(&reported, true) && recorder.rank == 0)
         recorder_print(
             "more than %d communicators: calls on further communicators are not recorded",
             MOST_COMMUNICATORS);
-    return room;
+    return false;
 }
 
 /* Return true if all members are known to agree on selection. In MPI_COMM_WORLD all ranks have
@@ -175,9 +167,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
         memory_free(c);
         c = again;
     } else if (has_table_space()) {
-        recorder_lock();
         c->id = ++entry_count;
-        recorder_unlock();
         comm_write(how, comm, c, &mine, &others);
     } else {
         c->unrecorded = true;
@@ -209,9 +199,7 @@ struct communicator *comm_derive(const struct communicator *like, const char *ho
     c->remote_size = like->remote_size;
     c->inter = like->inter;
     c->local = like->local;
-    recorder_lock();
     c->id = ++entry_count;
-    recorder_unlock();
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
              recorder.rank, c->id, (unsigned long long)c->identity);
     text_add(&t, "\"%016llx\", \"how\": \"%s\", \"like\": %u, \"size\": %d}\n",
@@ -332,11 +320,7 @@ void comm_free_end(struct freeing *f, int error)
 /* Return the number of communicators that the program has created and not freed. */
 int comm_live_count(void)
 {
-    recorder_lock();
-    const int now = live_count;
-
-    recorder_unlock();
-    return now;
+    return live_count;
 }
 
 void comm_name_changed(MPI_Comm comm, int error)

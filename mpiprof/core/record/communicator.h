@@ -131,16 +131,12 @@ void comm_create_lock_end_exclusive(void);
 
 /* ---- entries of windows and files (window_file_comm.c) */
 
+extern struct map window_file_comm_windows, window_file_comm_files; /* by handle */
 struct communicator *window_file_comm_persistent(struct communicator *comm);
 void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm);
-void window_file_comm_window_register(const struct creation *c, MPI_Win made);
-struct communicator *window_file_comm_window_find(MPI_Win window);
-struct communicator *window_file_comm_window_unlink(MPI_Win window);
-void window_file_comm_window_freed(struct communicator *c, int error, MPI_Win window);
-void window_file_comm_file_register(const struct creation *c, MPI_File made);
-struct communicator *window_file_comm_file_find(MPI_File file);
-struct communicator *window_file_comm_file_unlink(MPI_File file);
-void window_file_comm_file_freed(struct communicator *c, int error, MPI_File file);
+void window_file_comm_register(struct map *table, uint64_t key, const struct creation *c);
+struct communicator *window_file_comm_unlink(struct map *table, uint64_t key);
+void window_file_comm_freed(struct map *table, uint64_t key, struct communicator *c, int error);
 
 /* ---- detection of calls that the library rejected before its first message (refusal.c) */
 

@@ -16,6 +16,8 @@
 #include "tracefile/event.h"
 #include "tracefile/tracefile.h"
 
+_Thread_local struct thread self;
+
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
 struct free_window {         /* window of a thread that has ended */
@@ -24,7 +26,7 @@ struct free_window {         /* window of a thread that has ended */
     uint32_t used;
 };
 static struct free_window *free_windows;   /* protected by recorder.lock */
-static struct chunk *_Atomic first_window; /* of this process */
+static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
@@ -34,11 +36,17 @@ static _Atomic int64_t overhead_ns;
 /* Return a window with a new thread number, or NULL if no window or no 16-bit number is left. */
 static struct chunk *window_new(uint32_t *number)
 {
+    struct chunk *none = NULL;
+
     *number = atomic_fetch_add(&threads, 1);
-    if (*number <= UINT16_MAX)
-        return file_window_create(*number);
-    atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
-    return NULL;
+    if (*number > UINT16_MAX) {
+        atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
+        return NULL;
+    }
+    struct chunk *const window = file_window_create(*number);
+
+    atomic_compare_exchange_strong(&first_window, &none, window);
+    return window;
 }
 
 static void thread_end(void *unused)
@@ -76,17 +84,13 @@ static void thread_begin(struct thread *t)
     }
     recorder_unlock();
     free(s);
-    if (t->window == NULL) {
+    if (t->window == NULL)
         t->window = window_new(&t->number);
-    }
     if (t->window == NULL) {
         t->refused = true;
         return;
     }
-    struct chunk *none = NULL;
-
     t->window->head.task = (uint32_t)syscall(SYS_gettid);
-    atomic_compare_exchange_strong(&first_window, &none, t->window);
     if (thread_key_made)
         pthread_setspecific(thread_key, t);
 }
@@ -191,12 +195,8 @@ static struct record *summary_reserve(uint32_t count)
     static struct thread common; /* protected by recorder.lock; windows for all threads */
 
     if (common.window == NULL || common.used_records + count > CHUNK_RECORDS) {
-        struct chunk *none = NULL;
-
         common.window = window_new(&common.number);
         common.used_records = 0;
-        /* With --record summary, a rank may have no other window to store its fatal signal. */
-        atomic_compare_exchange_strong(&first_window, &none, common.window);
     }
     if (common.window == NULL)
         return NULL;

@@ -8,7 +8,7 @@
 #include "base/symbol_lookup.h"
 #include "tracefile/event.h"
 
-/* ---- per-thread state of the recorder (thread.c) */
+/* ---- per-thread state of the recorder (record.c) */
 
 struct communicator;
 struct call_shape;
