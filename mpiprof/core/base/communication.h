@@ -1,9 +1,5 @@
 /* Communication among all ranks that survives a rank without answer. */
 #pragma once
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/symbol_lookup.h"
 

@@ -18,9 +18,6 @@
  * Threads: any. The reserve has its own lock, which no thread holds during another call.
  */
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -13,7 +13,6 @@
 
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 static struct {
     int (*init_thread)(int, int *);

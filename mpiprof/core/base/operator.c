@@ -6,7 +6,6 @@
  */
 #include "base/mpi_types.h"
 
-#include "base/base.h"
 #include "base/recorder.h"
 
 static struct map known_operators;

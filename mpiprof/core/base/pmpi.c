@@ -3,11 +3,9 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 struct pmpi pmpi;
 

@@ -1,7 +1,6 @@
 /* Predefined datatypes and reductions, recognised by their handles. A handle that may be garbage is
  * only compared, never passed to the library. Filled once, when MPI starts. */
 #include "base/mpi_types.h"
-#include "base/symbol_lookup.h"
 
 enum { SLOTS = 256 };
 struct slot {

@@ -1,9 +1,5 @@
 /* State of this process, its lock, callbacks, and messages to the user (recorder.c). */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/symbol_lookup.h"
 

@@ -12,11 +12,8 @@
 #include "base/communication.h"
 
 #include <string.h>
-#include <time.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14 };
 #define PAUSE_NS 500000

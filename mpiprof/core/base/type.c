@@ -1,7 +1,6 @@
 /* Size and extent of a datatype. */
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 struct type_properties type_properties(MPI_Datatype type)
 {

@@ -7,12 +7,7 @@
  */
 #include "base/communication.h"
 
-#include <stdatomic.h>
-#include <time.h>
-
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 enum { BUSY_TESTS = 1000 };
 

@@ -5,13 +5,10 @@
  * native routine has accepted the arguments, datatypes that are not predefined and arrays of counts
  * are not read, so the bytes are unknown. A v-form costs O(members) additions.
  */
-#include "base/arguments.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
-#include "record/communicator.h"
 
 static int64_t type_bytes(struct byte_counts *m, const struct arguments *a, const void *types,
                           size_t i)

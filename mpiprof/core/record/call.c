@@ -5,12 +5,6 @@
  */
 #include "record/call.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "tracefile/event.h"
 
 enum { OVERHEAD_EVERY = 64 };
 

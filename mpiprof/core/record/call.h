@@ -1,10 +1,5 @@
 /* Calls: their state from entry to exit, their arguments and shapes. */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/arguments.h"
 #include "base/base.h"
 #include "base/recorder.h"

@@ -7,14 +7,8 @@
  */
 #include <string.h>
 
-#include "base/arguments.h"
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "tracefile/event.h"
 
 /* Return the root with the tables' constants, which do not depend on the MPI library. */
 static int table_root(const struct call *c)

@@ -7,13 +7,8 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_GROUPS = 1 << 21 };

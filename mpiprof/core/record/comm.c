@@ -12,14 +12,10 @@
  * reuse one entry (comm_id.c). The table from handles to entries is changed under recorder.lock.
  * MPI forbids concurrent collectives on one communicator, so `next` needs no lock.
  */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "callsite/callsite.h"
 #include "record/communicator.h"
 #include "record/record.h"

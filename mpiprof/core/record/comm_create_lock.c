@@ -8,10 +8,8 @@
  * communicator are present by then.
  */
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 
 enum { OURS = -1 };

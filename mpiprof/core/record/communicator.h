@@ -1,9 +1,5 @@
 /* Communicators, windows and files: their entries, and creations or freeings in progress. */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/symbol_lookup.h"
 

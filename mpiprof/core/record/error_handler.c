@@ -21,12 +21,7 @@
  *
  * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
 #include "record/request.h"
 
 enum { MOST_HANDLERS = 32 };

@@ -5,14 +5,8 @@
  * samples and in MPI_Finalize; readers add the rows of one pair of location and call site. A few
  * locations have most of the time, so samples that exceed the tables are dropped.
  */
-#include <pthread.h>
-#include <stdlib.h>
 
-#include "base/base.h"
-#include "base/recorder.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/record.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };

@@ -2,18 +2,13 @@
  *
  * Each thread fills its own window (file.c), so that no thread waits for another.
  */
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
 #include "record/record.h"
-#include "tracefile/event.h"
 #include "tracefile/tracefile.h"
 
 _Thread_local struct thread self;

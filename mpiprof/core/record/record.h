@@ -1,8 +1,5 @@
 /* Records, the windows that they are written to, and the state of each thread. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 bool refusal_is_by_class(int error)
 {

@@ -8,10 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
 #include "record/request.h"
 

@@ -5,14 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/fortran.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
-#include "record/record.h"
 #include "record/request.h"
-#include "tracefile/event.h"
 
 static MPI_Request handle_at(const struct request_completion *w, int i)
 {

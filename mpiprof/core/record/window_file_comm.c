@@ -9,9 +9,7 @@
  * Threads: any, from the wrappers. The tables are changed under recorder.lock; entries are read
  * without it and live as long as the process.
  */
-#include "base/base.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
