@@ -55,7 +55,7 @@ void map_free(struct map *m); /* no thread may still read the map */
 enum { MEMORY_RESERVED_MB = 32 }; /* address space that must remain for the MPI library */
 
 void memory_start(int processes);
-bool memory_reserve_exists(void);
+extern bool memory_reserve_exists;   /* without it, no call may run on a schedule */
 void *memory_allocate(size_t bytes); /* zeroed, like calloc */
 void *memory_resize(void *memory, size_t before, size_t bytes);
 void memory_free(void *memory);

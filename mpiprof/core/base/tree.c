@@ -72,11 +72,6 @@ static int piece_length(int64_t length)
     return (int)(length < PIECE ? length : PIECE);
 }
 
-static int piece_bytes(int part)
-{
-    return (int)offsetof(struct piece, bytes) + part;
-}
-
 static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 {
     struct piece p = {.length = (int64_t)t->length, .cut = t->cut};
@@ -87,21 +82,10 @@ static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 
         if (part > 0)
             memcpy(p.bytes, t->bytes + at, (size_t)part);
-        pmpi.Send(&p, piece_bytes(part), MPI_BYTE, parent, TAG_COLLECT, comm);
+        pmpi.Send(&p, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
+                  comm);
         at += part;
     } while (at < p.length);
-}
-
-/* Append one piece, which begins at `at` of its message. Returns the end of the piece. */
-static int64_t piece_append(struct text *t, const char *between, const struct piece *p, int64_t at)
-{
-    const int part = piece_length(p->length - at);
-
-    if (at == 0 && part > 0 && t->length > 0)
-        text_add(t, "%s", between);
-    text_bytes(t, p->bytes, (size_t)part);
-    t->cut |= p->cut != 0;
-    return at + part;
 }
 
 /* Append a child's text. A child that was lost has sent nothing. */
@@ -115,7 +99,13 @@ static void child_receive(struct text *t, const char *between, int child, MPI_Co
         if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
-        at = piece_append(t, between, &p, at);
+        const int part = piece_length(p.length - at);
+
+        if (at == 0 && part > 0 && t->length > 0)
+            text_add(t, "%s", between);
+        text_bytes(t, p.bytes, (size_t)part);
+        t->cut |= p.cut != 0;
+        at += part;
     } while (at < p.length);
 }
 

@@ -97,7 +97,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     facts[FACT_PACE] = double_bits(l->pace);
     facts[FACT_BUFFER] = double_bits(l->buffer);
     facts[FACT_CANNOT_REDUCE] = !argument_check_is_complete();
-    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count() > MANY_COMMUNICATORS;
+    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
     facts[FACT_NO_MEMORY] = memory_is_short() || !memory_is_left(0);
     facts[FACT_OBSTACLE] = (int64_t)mpi_t_algorithm_obstacle();

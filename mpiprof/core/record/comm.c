@@ -26,12 +26,12 @@ enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
 static _Atomic uint32_t entry_count;
-static atomic_int live_count; /* changed under recorder.lock */
+atomic_int comm_live_count;
 
 /* The caller holds recorder.lock. */
 static void handle_map(MPI_Comm comm, struct communicator *c)
 {
-    live_count += (c != NULL) - (map_get(&by_handle, map_key(comm)) != NULL);
+    comm_live_count += (c != NULL) - (map_get(&by_handle, map_key(comm)) != NULL);
     map_put(&by_handle, map_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
 }
@@ -233,7 +233,7 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
     if (strncmp(c->how, "idup", 4) == 0)
-        comm_create_lock_note_idup();
+        atomic_store(&comm_create_lock_has_idup, true);
     comm_create_lock_begin(&c->holds_lock);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
@@ -311,12 +311,6 @@ void comm_free_end(struct freeing *f, int error)
     recorder_lock();
     handle_map(c->handle, c);
     recorder_unlock();
-}
-
-/* Return the number of communicators that the program has created and not freed. */
-int comm_live_count(void)
-{
-    return live_count;
 }
 
 void comm_name_changed(MPI_Comm comm, int error)

@@ -77,7 +77,7 @@ void comm_register(struct creation *c, MPI_Comm made);
 void comm_free_begin(struct freeing *f, MPI_Comm comm);
 void comm_free_end(struct freeing *f, int error);
 void comm_name_changed(MPI_Comm comm, int error);
-int comm_live_count(void);
+extern atomic_int comm_live_count; /* communicators that the program has created and not freed */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 
 /* Return true on rank 0 of the private communicator, which decides for all members. */
@@ -120,8 +120,8 @@ struct topology topology_write(struct text *t, MPI_Comm comm, int rank);
 bool comm_create_lock_has_threads(void);
 void comm_create_lock_begin(bool *under_way);
 void comm_create_lock_end(bool *under_way);
-void comm_create_lock_note_idup(void);
-bool comm_create_lock_has_idup(void);
+/* MPI_Comm_idup was called, which creates its communicator later, in any call */
+extern atomic_bool comm_create_lock_has_idup;
 bool comm_create_lock_try_exclusive(void);
 void comm_create_lock_end_exclusive(void);
 
