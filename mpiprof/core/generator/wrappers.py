@@ -23,8 +23,8 @@ from mpiprof.core.generator.wrapper_bodies import body_lines
 
 # Headers of the functions that the wrappers call.
 HEADERS = (
-    "base/fortran",
     "base/mpi_types",
+    "base/pmpi",
     "executor/library_algorithm",
     "init/init",
     "record/call",

@@ -42,10 +42,10 @@ static void handle_map(MPI_Comm comm, struct communicator *c)
 struct communicator *comm_find(MPI_Comm comm)
 {
     struct communicator *const found = map_get(&by_handle, map_key(comm));
-    const struct freeing *const f = self.freeing;
+    const struct freeing *const f = self.freeing.object;
 
     if (found != NULL || f == NULL || (const void *)f < (const void *)&found ||
-        !unwind_is_live(f) || f->stamp != self.freeing_stamp || f->comm == NULL ||
+        !unwind_is_live(f) || f->stamp != self.freeing.stamp || f->comm == NULL ||
         f->comm->handle != comm)
         return found;
     return f->comm;
@@ -243,19 +243,16 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
         c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
     c->outer = self.creation;
-    c->outer_stamp = self.creation_stamp;
-    self.creation = c;
-    self.creation_stamp = c->stamp = ++self.stamps;
+    c->stamp = ++self.last_stamp;
+    self.creation = (struct activity){c, c->stamp};
 }
 
 /* Also called before an error handler, which may never return. */
 bool comm_creation_end(struct creation *c, int error)
 {
     comm_create_lock_end(&c->holds_lock);
-    if (self.creation == c) {
+    if (self.creation.object == c)
         self.creation = c->outer;
-        self.creation_stamp = c->outer_stamp;
-    }
     if (error == MPI_SUCCESS) /* or the error that the handler received */
         return !c->failed;
     c->failed = true;
@@ -278,12 +275,11 @@ void comm_register(struct creation *c, MPI_Comm made)
 /* Remove an entry from the table before the library may reuse its handle in another thread. */
 void comm_free_begin(struct freeing *f, MPI_Comm comm)
 {
-    *f = (struct freeing){.outer = self.freeing, .outer_stamp = self.freeing_stamp};
+    *f = (struct freeing){.outer = self.freeing, .stamp = ++self.last_stamp};
     f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
     if (f->comm == NULL)
         return;
-    self.freeing = f;
-    self.freeing_stamp = f->stamp = ++self.stamps;
+    self.freeing = (struct activity){f, f->stamp};
     recorder_lock();
     handle_map(comm, NULL);
     recorder_unlock();
@@ -298,7 +294,6 @@ void comm_free_end(struct freeing *f, int error)
         return;
     f->comm = NULL;
     self.freeing = f->outer;
-    self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
         atomic_fetch_add(&recorder.generation, 1); /* invalidates the threads' caches */
         hooks.freed(c);

@@ -47,6 +47,13 @@ struct creation_arguments {
     const int *sources, *destinations; /* Dist_graph_create and Dist_graph_create_adjacent */
     bool result_is_null;               /* the address for the new communicator is NULL */
 };
+/* A creation, freeing or completion that a thread is in. A callback may start another one within it.
+ * The stamp equals that of the object while the object is valid, because an abandoned object may be
+ * inside a current frame. */
+struct activity {
+    void *object;
+    uint64_t stamp;
+};
 struct creation {
     const char *how, *text;
     struct creation_arguments given;
@@ -57,13 +64,13 @@ struct creation {
     bool counted, failed;
     bool holds_lock; /* comm_create_lock.c */
     bool agreed;     /* with Sessions: the members have verified that their selections agree */
-    struct creation *outer; /* the creation in which a callback started this one */
-    uint64_t stamp, outer_stamp;
+    struct activity outer;
+    uint64_t stamp;
 };
 struct freeing {
     struct communicator *comm;
-    struct freeing *outer;
-    uint64_t stamp, outer_stamp;
+    struct activity outer;
+    uint64_t stamp;
 };
 
 /* ---- communicator table and the order of operations on each communicator (comm_table.c) */

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/symbol_lookup.h"
+#include "record/communicator.h"
 
 /* ---- pending nonblocking and persistent collectives (request.c) */
 
@@ -26,8 +27,8 @@ struct request_completion {
     struct request *few[8];
     int64_t since;
     const void *handles;
-    struct request_completion *outer;
-    uint64_t stamp, outer_stamp;
+    struct activity outer;
+    uint64_t stamp;
     int count;
     bool fortran, outside;
 };

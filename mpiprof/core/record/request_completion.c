@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/fortran.h"
+#include "base/pmpi.h"
 #include "record/call.h"
 #include "record/request.h"
 
@@ -57,11 +57,9 @@ void request_completion_begin(struct request_completion *w, int count, const voi
             w->entries[i] = request_reserve(handle_at(w, i));
         recorder_unlock();
         w->outer = self.completion;
-        w->outer_stamp = self.completion_stamp;
-        if (w->count > 0) {
-            self.completion = w;
-            self.completion_stamp = w->stamp = ++self.stamps;
-        }
+        w->stamp = ++self.last_stamp;
+        if (w->count > 0)
+            self.completion = (struct activity){w, w->stamp};
     }
     w->since = now_ns();
 }
@@ -90,7 +88,6 @@ static void observation_end(struct request_completion *w)
     if (w->count == 0)
         return;
     self.completion = w->outer;
-    self.completion_stamp = w->outer_stamp;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)
