@@ -19,4 +19,4 @@ typedef void (*tree_join)(struct text *all, size_t earlier);
 int tree_parent(int rank);
 int tree_children(int rank, int size, int *children);
 void tree_broadcast(void *what, int bytes, bool patient, MPI_Comm comm);
-void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm);
+void tree_collect(struct text *t, tree_join join, MPI_Comm comm);

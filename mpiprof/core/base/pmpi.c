@@ -55,14 +55,16 @@ bool pmpi_find_functions(void)
 {
     bool complete = true;
 
-    pmpi.can_switch = true;
+    pmpi.can_switch = pmpi.has_variables = true;
 #define FIND(name, unused) (*(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name))
 #define FIND_REQUIRED(name, unused) complete &= FIND(name, unused) != NULL;
 #define FIND_OPTIONAL(name, unused) FIND(name, unused);
+#define FIND_VARIABLES(name, unused) pmpi.has_variables &= FIND(name, unused) != NULL;
 #define FIND_SWITCHING(name, unused) pmpi.can_switch &= FIND(name, unused) != NULL;
     PMPI_REQUIRED(FIND_REQUIRED)
     PMPI_OPTIONAL(FIND_OPTIONAL)
     PMPI_SWITCHING(FIND_SWITCHING)
+    PMPI_VARIABLES(FIND_VARIABLES)
     PMPI_FORTRAN(FIND_OPTIONAL)
     FIND_OPTIONAL(Comm_c2f, )
 #ifdef PREDEFINED_HANDLES

@@ -88,6 +88,19 @@
     X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \
     X(Type_get_envelope, (MPI_Datatype, int *, int *, int *, int *))
 
+/* Required for access to the library's control variables (mpi_t.c). */
+#define PMPI_VARIABLES(X)                                                                          \
+    X(T_init_thread, (int, int *))                                                                 \
+    X(T_finalize, (void))                                                                          \
+    X(T_cvar_get_num, (int *))                                                                     \
+    X(T_cvar_get_info,                                                                             \
+      (int, char *, int *, int *, MPI_Datatype *, void **, char *, int *, int *, int *))           \
+    X(T_cvar_get_index, (const char *, int *))                                                     \
+    X(T_cvar_handle_alloc, (int, void *, void **, int *))                                          \
+    X(T_cvar_handle_free, (void **))                                                               \
+    X(T_cvar_read, (void *, void *))                                                               \
+    X(T_cvar_write, (void *, const void *))
+
 /* Conversions of Fortran handles, which a library without Fortran may lack. */
 #define PMPI_FORTRAN(X)                                                                            \
     X(Comm_f2c, MPI_Comm)                                                                          \
@@ -103,12 +116,13 @@ struct pmpi {
     PMPI_REQUIRED(MEMBER)
     PMPI_OPTIONAL(MEMBER)
     PMPI_SWITCHING(MEMBER)
+    PMPI_VARIABLES(MEMBER)
 #undef MEMBER
 #define MEMBER(name, handle) handle (*name)(MPI_Fint);
     PMPI_FORTRAN(MEMBER)
 #undef MEMBER
     MPI_Fint (*Comm_c2f)(MPI_Comm);
-    bool can_switch;
+    bool can_switch, has_variables;
     void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
 };
 extern struct pmpi pmpi;

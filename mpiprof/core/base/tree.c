@@ -89,7 +89,7 @@ static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 }
 
 /* Append a child's text. A child that was lost has sent nothing. */
-static void child_receive(struct text *t, const char *between, int child, MPI_Comm comm)
+static void child_receive(struct text *t, int child, MPI_Comm comm)
 {
     struct piece p;
     int64_t at = 0;
@@ -101,17 +101,15 @@ static void child_receive(struct text *t, const char *between, int child, MPI_Co
             return;
         const int part = piece_length(p.length - at);
 
-        if (at == 0 && part > 0 && t->length > 0)
-            text_add(t, "%s", between);
         text_bytes(t, p.bytes, (size_t)part);
         t->cut |= p.cut != 0;
         at += part;
     } while (at < p.length);
 }
 
-/* Collect the texts of all ranks on rank 0 in rank order, separated by `between`. If `join` is not
- * NULL, it is called after each appended text, with the length before it. */
-void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
+/* Collect the texts of all ranks on rank 0 in rank order. If `join` is not NULL, it is called after
+ * each appended text, with the length before it. */
+void tree_collect(struct text *t, tree_join join, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
 
@@ -124,7 +122,7 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
     for (int i = 0; i < count; i++) {
         const size_t earlier = t->length;
 
-        child_receive(t, between, children[i], comm);
+        child_receive(t, children[i], comm);
         if (join != NULL)
             join(t, earlier);
     }

@@ -143,16 +143,11 @@ void call_arguments_failed(struct call *c)
     c->record->shape = s != NULL ? s->id : c->shape;
 }
 
-/* Return true if a call is added to the totals; with a ring, recorded calls are, too. */
-static bool is_totalled(const struct call *c)
-{
-    return recorder.options.totals || (c->record == NULL && record_is_summed());
-}
-
 /* Record bytes, root and flags of an accepted call. */
 void call_arguments_accepted(struct call *c, const struct arguments *a)
 {
-    const bool totalled = is_totalled(c);
+    /* with a ring, also recorded calls are added to the totals */
+    const bool totalled = recorder.options.totals || (c->record == NULL && record_is_summed());
 
     if (c->expected == NULL || !c->expected_is_exact || c->algorithm != NULL ||
         (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */

@@ -24,12 +24,6 @@ static const struct thread *owner; /* the sampled thread, which called MPI_Init 
 static int64_t last_ns, left_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
 
-static void time_add(struct sample_time *t, uint32_t samples, int64_t ns)
-{
-    t->samples += samples;
-    t->ns += ns;
-}
-
 static struct sample_time *recent_find(uint32_t place)
 {
     int i = 0;
@@ -52,8 +46,10 @@ static void sample_found(struct site *place, int64_t at, int64_t ns)
     struct sample_time *const t = at > left_ns && !within ? recent_find(place->id) : NULL;
 
     last_ns = at;
-    if (t != NULL)
-        time_add(t, 1, ns > 0 ? ns : at - since);
+    if (t != NULL) {
+        t->samples++;
+        t->ns += ns > 0 ? ns : at - since;
+    }
     lock_release(&lock);
 }
 
@@ -103,8 +99,10 @@ void presite_sample_entered(const struct site *site)
         struct sample_time *const p = pair_find(recent[i].place, site->id);
 
         unwritten_samples += recent[i].samples;
-        if (p != NULL)
-            time_add(p, recent[i].samples, recent[i].ns);
+        if (p != NULL) {
+            p->samples += recent[i].samples;
+            p->ns += recent[i].ns;
+        }
     }
     recent_count = 0;
     last_site = site->id;
