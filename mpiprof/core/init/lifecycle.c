@@ -174,7 +174,8 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         pmpi.Comm_free(&recorder.private);
     text_free(&machine);
     text_free(&skipped);
-    comm_start(sessions_only);
+    if (!sessions_only)
+        comm_start();
     if (!recorder.options.partial)
         select_start();
     pthread_atfork(NULL, NULL, child_deactivate);

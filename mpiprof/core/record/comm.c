@@ -125,7 +125,7 @@ static bool agrees_on_selection(const struct creation *how, const struct communi
 
 /* Create the entry of a communicator; `how->parent` may be NULL. Returns NULL if memory is
  * insufficient. */
-static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
+static struct communicator *entry_make(const struct creation *how, MPI_Comm comm)
 {
     struct communicator *c = memory_allocate(sizeof *c + hooks.comm_state_bytes);
     struct members mine, others = {0};
@@ -147,9 +147,8 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     }
     c->first_group = c->inter && !mine.foreign && !others.foreign &&
                      members_lowest(&mine) < members_lowest(&others);
-    c->local = local || mine.foreign || others.foreign ||
-               (how->parent == NULL && how->text == NULL) || is_accept_or_connect(how) ||
-               (how->parent != NULL && how->parent->local);
+    c->local = mine.foreign || others.foreign || (how->parent == NULL && how->text == NULL) ||
+               is_accept_or_connect(how) || (how->parent != NULL && how->parent->local);
     c->identity = c->local ? comm_id_local() : comm_id_agreed(how, &mine, &others, c->inter);
     c->equivalence.number = comm_id_equivalence(how, c, comm, &mine);
     struct communicator *const again =
@@ -209,21 +208,20 @@ struct communicator *comm_adopt(MPI_Comm comm)
 {
     const struct creation how = {.how = "unknown"};
 
-    return entry_make(&how, comm, true);
+    return entry_make(&how, comm);
 }
 
 /* Create the entries of MPI_COMM_WORLD and MPI_COMM_SELF, which Sessions lack. Their identities are
  * equal in all jobs of the same size, so that random algorithms and samples are reproducible. */
-void comm_start(bool sessions)
+void comm_start(void)
 {
     struct communicator none = {0};
     const struct creation world = {.how = "world", .parent = &none, .counted = true};
-    const struct creation own = {.how = "self", .parent = &none, .counted = true, .sequence = 1};
+    const struct creation self_alone = {
+        .how = "self", .parent = &none, .counted = true, .sequence = 1};
 
-    if (sessions)
-        return;
-    entry_make(&world, MPI_COMM_WORLD, false);
-    entry_make(&own, MPI_COMM_SELF, false);
+    entry_make(&world, MPI_COMM_WORLD);
+    entry_make(&self_alone, MPI_COMM_SELF);
 }
 
 /* ---- interface of the wrappers */
@@ -269,7 +267,7 @@ void comm_register(struct creation *c, MPI_Comm made)
     if (strcmp(c->how, "create_from_group") == 0 && made != MPI_COMM_NULL)
         c->agreed = hooks.group_created(made);
     if (atomic_load(&recorder.active) && made != MPI_COMM_NULL)
-        entry_make(c, made, false);
+        entry_make(c, made);
 }
 
 /* Remove an entry from the table before the library may reuse its handle in another thread. */

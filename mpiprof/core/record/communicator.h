@@ -77,7 +77,7 @@ struct freeing {
 
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */
-void comm_start(bool sessions);
+void comm_start(void);
 void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted);
 bool comm_creation_end(struct creation *c, int error);
 void comm_register(struct creation *c, MPI_Comm made);

@@ -85,8 +85,6 @@ static int64_t observation_time(struct request_completion *w)
 
 static void observation_end(struct request_completion *w)
 {
-    if (w->count == 0)
-        return;
     self.completion = w->outer;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
@@ -102,7 +100,8 @@ static void observation_discard(struct request_completion *w)
 {
     if (w->outside)
         unrecorded_add(SPENT_NOTHING, 0);
-    observation_end(w);
+    if (w->count > 0)
+        observation_end(w);
 }
 
 /* An entry stays reserved until it is removed, because another thread may have a request of the
@@ -147,7 +146,8 @@ void request_completion_all(struct request_completion *w, int error, bool done)
     for (int i = 0; i < w->count; i++)
         if (error == MPI_SUCCESS ? done : handle_at(w, i) == MPI_REQUEST_NULL)
             request_finish(w, i, now);
-    observation_end(w);
+    if (w->count > 0)
+        observation_end(w);
 }
 
 /* Release all entries before an error handler runs, because it may never return. */
@@ -196,7 +196,8 @@ void request_completion_seen(struct request_completion *w, int error, bool done)
 
     if (w->count > 0 && w->entries[0] != NULL && error == MPI_SUCCESS && done)
         completion_record(w->entries[0], w->since, now, false);
-    observation_end(w);
+    if (w->count > 0)
+        observation_end(w);
 }
 
 /* Start, Startall. Each start is a separate instance, numbered from 1. */
