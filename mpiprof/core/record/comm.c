@@ -28,12 +28,13 @@ static struct map by_handle;
 static _Atomic uint32_t entry_count;
 atomic_int comm_live_count;
 
-/* The caller holds recorder.lock. */
 static void handle_map(MPI_Comm comm, struct communicator *c)
 {
+    recorder_lock();
     comm_live_count += (c != NULL) - (map_get(&by_handle, map_key(comm)) != NULL);
     map_put(&by_handle, map_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
+    recorder_unlock();
 }
 
 /* Return the entry of a communicator, or NULL if it is unknown. Callbacks of a communicator that
@@ -89,12 +90,11 @@ static bool is_accept_or_connect(const struct creation *how)
 /* Return true if the members are known to be all ranks: MPI_COMM_WORLD and its duplicates. */
 static bool has_all_ranks(const struct creation *how, const struct communicator *c)
 {
-    static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
-    bool known = strcmp(how->how, "world") == 0;
+    const bool is_duplicate =
+        how->parent != NULL && how->parent->everyone && strstr(how->how, "dup") != NULL;
 
-    for (size_t i = 0; how->parent != NULL && how->parent->everyone && i < 4; i++)
-        known |= strcmp(how->how, same[i]) == 0;
-    return known && !c->inter && c->size == recorder.size;
+    return (is_duplicate || strcmp(how->how, "world") == 0) && !c->inter &&
+           c->size == recorder.size;
 }
 
 static bool has_table_space(void)
@@ -170,9 +170,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     memory_free(mine.ranks);
     memory_free(others.ranks);
     c->agreed = !c->local && agrees_on_selection(how, c);
-    recorder_lock();
     handle_map(comm, c);
-    recorder_unlock();
     if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
         hooks.inherited(c, how->parent);
     return c;
@@ -278,9 +276,7 @@ void comm_free_begin(struct freeing *f, MPI_Comm comm)
     if (f->comm == NULL)
         return;
     self.freeing = (struct activity){f, f->stamp};
-    recorder_lock();
     handle_map(comm, NULL);
-    recorder_unlock();
 }
 
 /* Also called before an error handler, which may never return. */
@@ -301,9 +297,7 @@ void comm_free_end(struct freeing *f, int error)
             comm_id_release_entry(c);
         return;
     }
-    recorder_lock();
     handle_map(c->handle, c);
-    recorder_unlock();
 }
 
 void comm_name_changed(MPI_Comm comm, int error)

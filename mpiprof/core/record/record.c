@@ -185,7 +185,10 @@ struct record *record_new(uint32_t extensions)
 
 /* ---- summary: totals instead of a log, four records per shape group and algorithm */
 
-static struct record *summary_reserve(uint32_t count)
+/* Return the first of `count` records: the others are its extensions, from `first` on. Returns NULL
+ * if memory is insufficient. The caller holds recorder.lock. */
+static struct record *summary_new(uint32_t shape, enum kind kind, enum extension first,
+                                  uint32_t count)
 {
     static struct thread common; /* protected by recorder.lock; windows for all threads */
 
@@ -193,29 +196,24 @@ static struct record *summary_reserve(uint32_t count)
         common.window = window_new(&common.number);
         common.used_records = 0;
     }
+    record_check();
     if (common.window == NULL)
         return NULL;
     struct record *const r = &common.window->records[common.used_records];
 
     common.used_records += count;
+    for (uint32_t i = 1; i < count; i++)
+        record_write_extension(r + i, (enum extension)(first + i - 1), 0);
+    r->shape = shape;
+    record_publish(r, kind);
     return r;
 }
 
 static struct record *summary_of(struct call_shape *f)
 {
     recorder_lock();
-    if (f->totals == NULL) {
-        struct record *const r = summary_reserve(4);
-
-        if (r != NULL) {
-            r->shape = f->id;
-            record_write_extension(r + 1, EXT_SENT, 0);
-            record_write_extension(r + 2, EXT_RECEIVED, 0);
-            record_write_extension(r + 3, EXT_LONGEST, 0);
-            record_publish(r, KIND_summary);
-            f->totals = r;
-        }
-    }
+    if (f->totals == NULL)
+        f->totals = summary_new(f->id, KIND_summary, EXT_SENT, 4);
     recorder_unlock();
     return f->totals;
 }
@@ -224,17 +222,7 @@ static struct record *summary_of(struct call_shape *f)
  * insufficient. The caller holds recorder.lock. */
 struct record *record_statistics(uint32_t shape)
 {
-    enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
-    struct record *const r = summary_reserve(GROUP);
-
-    record_check();
-    for (int i = 1; r != NULL && i < GROUP; i++)
-        record_write_extension(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
-    if (r != NULL) {
-        r->shape = shape;
-        record_publish(r, KIND_statistics);
-    }
-    return r;
+    return summary_new(shape, KIND_statistics, EXT_AVERAGE, EXT_END - EXT_AVERAGE + 1);
 }
 
 void record_summarise(const struct call *c, int64_t sent, int64_t received)

@@ -102,18 +102,14 @@ static bool edges_fit(const struct creation_arguments *a, int size)
 /* Return true if the call accepts the parent: most calls require an intra-communicator. */
 static bool parent_fits(const struct creation *c)
 {
-    static const char *const both[] = {"dup",   "dup_with_info", "idup",  "idup_with_info",
-                                       "split", "split_type",    "create"};
     int topology = MPI_UNDEFINED;
 
     if (strcmp(c->how, "cart_sub") == 0)
         return pmpi.Topo_test(c->parent_handle, &topology) == MPI_SUCCESS && topology == MPI_CART;
     if (strcmp(c->how, "intercomm_merge") == 0)
         return c->parent->inter;
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-        if (strcmp(c->how, both[i]) == 0)
-            return true;
-    return !c->parent->inter;
+    return !c->parent->inter || strstr(c->how, "dup") != NULL || strncmp(c->how, "split", 5) == 0 ||
+           strcmp(c->how, "create") == 0;
 }
 
 static bool arguments_fit(const struct creation *c)
