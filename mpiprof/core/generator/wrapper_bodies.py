@@ -265,9 +265,14 @@ def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
-        return [call, f"operator_created({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+        return [call, f"if ({error} == MPI_SUCCESS)", f"    operator_set_known({value}, true);"]
     given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
-    return [f"const MPI_Op freed = {given};", call, f"operator_freed({error}, freed);"]
+    return [
+        f"const MPI_Op freed = {given};",
+        call,
+        f"if ({error} == MPI_SUCCESS && freed != MPI_OP_NULL)",
+        "    operator_set_known(freed, false);",
+    ]
 
 
 INIT_LINES = [
