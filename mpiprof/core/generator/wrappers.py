@@ -29,7 +29,6 @@ HEADERS = (
     "init/init",
     "record/call",
     "record/communicator",
-    "record/request",
     "selection/dispatch/select",
 )
 

@@ -22,7 +22,6 @@
  * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
 #include "record/call.h"
-#include "record/request.h"
 
 enum { MOST_HANDLERS = 32 };
 

@@ -10,7 +10,6 @@
 
 #include "base/operation.h"
 #include "record/call.h"
-#include "record/request.h"
 
 /* A program with its own MPI_Wait over PMPI_Wait completes requests unseen, so the lists would grow
  * forever. */

@@ -7,7 +7,6 @@
 
 #include "base/pmpi.h"
 #include "record/call.h"
-#include "record/request.h"
 
 static MPI_Request handle_at(const struct request_completion *w, int i)
 {
