@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
