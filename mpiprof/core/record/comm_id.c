@@ -1,4 +1,4 @@
-/* Identity of a communicator, equal on all members without a message (comm_table.c), and its number
+/* Identity of a communicator, equal on all members without a message (comm.c), and its number
  * among equivalent communicators. */
 #include "record/communicator.h"
 

@@ -73,7 +73,7 @@ struct freeing {
     uint64_t stamp;
 };
 
-/* ---- communicator table and the order of operations on each communicator (comm_table.c) */
+/* ---- communicator table and the order of operations on each communicator (comm.c) */
 
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */

@@ -2,7 +2,7 @@
  * epoch of a window, and MPI_Finalize.
  *
  * A late rank delays the other ranks in them, but mpiprof has no algorithm for them and collects no
- * statistics. The wrappers enter this file from any thread. comm_table.c and window_file_comm.c
+ * statistics. The wrappers enter this file from any thread. comm.c and window_file_comm.c
  * have counted the call before, whether it is recorded or not.
  */
 #include "record/call.h"
