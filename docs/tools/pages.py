@@ -20,7 +20,7 @@ from typing import Any
 
 from mpiprof import __main__ as command_line
 from mpiprof.formats import export_columns
-from mpiprof.launch.options import Recording
+from mpiprof.launch.options import Recording, variable_name
 from mpiprof.metrics import columns
 from mpiprof.metrics.column import QUANTITIES
 from mpiprof.operations import WAIT_STATES, operations_in
@@ -161,11 +161,11 @@ def waits() -> str:
 
 def options() -> str:
     """Return the table of variables that options of `run` set."""
-    told = [field.metadata for field in dataclasses.fields(Recording)]
     rows = [
-        (f"`MPIPROF_{one['variable']}`", f"`{one['flags'][-1]}`", prose(one["parsed"]["help"]))
-        for one in told
-        if one.get("variable") and one["parsed"].get("help", SUPPRESS) != SUPPRESS
+        (f"`{variable_name(option.name)}`", f"`{flags[-1]}`", prose(argument["help"]))
+        for option in dataclasses.fields(Recording)
+        for flags, argument in [(option.metadata["flags"], option.metadata["parsed"])]
+        if option.metadata["recorder"] and argument.get("help", SUPPRESS) != SUPPRESS
     ]
     return table(("variable", "option", "what it does"), rows) + "\n"
 

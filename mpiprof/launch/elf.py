@@ -7,6 +7,7 @@ completely; for other files only the identification is read.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from mpiprof.errors import MpiprofError
 
@@ -58,13 +60,10 @@ class Elf:
         """True if no dynamic loader takes part, so that nothing can be preloaded."""
         return self.interpreter is None and not self.needed
 
-    def matches_machine(self, other: Elf) -> bool:
-        """Return whether both files are for the same machine type."""
-        return (self.bits, self.byte_order, self.machine) == (
-            other.bits,
-            other.byte_order,
-            other.machine,
-        )
+    @property
+    def machine_type(self) -> tuple[int, str, int]:
+        """A key that is equal for files of one machine type."""
+        return (self.bits, self.byte_order, self.machine)
 
 
 class _Image:
@@ -76,13 +75,10 @@ class _Image:
         self.interpreter: str | None = None
         self.load_segments: list[tuple[int, int, int]] = []
         self.dynamic: list[tuple[int, int]] = []
-        (start,) = struct.unpack_from(byte_order + "Q", data, 32)
-        size, count = struct.unpack_from(byte_order + "HH", data, 54)
+        (start,) = self.unpack("Q", 32)
+        size, count = self.unpack("HH", 54)
         for index in range(count):
-            header = start + index * size
-            kind, _, offset, address, _, length = struct.unpack_from(
-                byte_order + "IIQQQQ", data, header
-            )
+            kind, _, offset, address, _, length = self.unpack("IIQQQQ", start + index * size)
             if kind in (PT_INTERP, PT_DYNAMIC) and offset + length > len(data):
                 raise struct.error("the file is truncated")
             if kind == PT_LOAD:
@@ -90,10 +86,12 @@ class _Image:
             elif kind == PT_INTERP:
                 self.interpreter = os.fsdecode(data[offset : offset + length].rstrip(b"\0"))
             elif kind == PT_DYNAMIC:
-                entries = struct.iter_unpack(
-                    byte_order + "qQ", data[offset : offset + length // 16 * 16]
-                )
-                self.dynamic = [entry for entry in entries if entry[0]]
+                entries = [self.unpack("qQ", offset + at) for at in range(0, length - 15, 16)]
+                self.dynamic = [(tag, value) for tag, value in entries if tag]
+
+    def unpack(self, layout: str, offset: int) -> tuple[Any, ...]:
+        """Return the numbers at an offset of the file."""
+        return struct.unpack_from(self.byte_order + layout, self.data, offset)
 
     def file_offset(self, address: int) -> int:
         """Return the file offset of a memory address."""
@@ -125,27 +123,22 @@ class _Image:
             return False
         base = self.file_offset(symbols)
         for index in self._hashed_symbols(name):
-            text, _, _, section = struct.unpack_from(
-                self.byte_order + "IBBH", self.data, base + 24 * index
-            )
+            text, _, _, section = self.unpack("IBBH", base + 24 * index)
             if section and self.read_string(text) == name:
                 return True
         return False
 
     def _hashed_symbols(self, name: str) -> Iterator[int]:
         """Yield the symbols in the hash bucket of a name."""
-        data, byte_order = self.data, self.byte_order
         gnu = self.find_value(DT_GNU_HASH)
         if gnu is not None:
             table = self.file_offset(gnu)
-            buckets, first, words, _ = struct.unpack_from(byte_order + "4I", data, table)
+            buckets, first, words, _ = self.unpack("4I", table)
             heads = table + 16 + 8 * words
             wanted = _gnu_hash(name)
-            (index,) = struct.unpack_from(byte_order + "I", data, heads + 4 * (wanted % buckets))
+            (index,) = self.unpack("I", heads + 4 * (wanted % buckets))
             while index >= first:
-                (value,) = struct.unpack_from(
-                    byte_order + "I", data, heads + 4 * (buckets + index - first)
-                )
+                (value,) = self.unpack("I", heads + 4 * (buckets + index - first))
                 if value | 1 == wanted | 1:
                     yield index
                 if value & 1:
@@ -154,7 +147,7 @@ class _Image:
             return
         sysv = self.find_value(DT_HASH)
         if sysv is not None:
-            (count,) = struct.unpack_from(byte_order + "I", data, self.file_offset(sysv) + 4)
+            (count,) = self.unpack("I", self.file_offset(sysv) + 4)
             yield from range(count)
 
 
@@ -167,39 +160,41 @@ def _gnu_hash(name: str) -> int:
 
 def is_elf(path: Path) -> bool:
     """Return whether a file begins like an ELF file; False if it is unreadable."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+    return False
+
+
+@contextlib.contextmanager
+def _map_file(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file into memory; errors of opening and reading it become NotElfError."""
     try:
-        with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-    except OSError:
-        return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
+    except (OSError, ValueError, IndexError, struct.error) as error:
+        raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error
 
 
 @lru_cache(maxsize=256)
 def read(path: Path) -> Elf:
     """Read an ELF file; raises NotElfError if it is none, or is damaged."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if data[:4] != b"\x7fELF":
-                raise NotElfError(f"{path} is not an ELF file")
-            bits = {1: 32, 2: 64}.get(data[4], 0)
-            byte_order = "<" if data[5] == 1 else ">"
-            (machine,) = struct.unpack_from(byte_order + "H", data, 18)
-            if bits != 64:
-                return Elf(path, bits, byte_order, machine)
-            image = _Image(data, byte_order)
-            return Elf(
-                path,
-                bits,
-                byte_order,
-                machine,
-                image.interpreter,
-                next(iter(image.read_strings(DT_SONAME)), None),
-                image.read_strings(DT_NEEDED),
-                _expand_origin(image.read_strings(DT_RPATH), path),
-                _expand_origin(image.read_strings(DT_RUNPATH), path),
-            )
-    except (OSError, ValueError, IndexError, struct.error) as error:
-        raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error
+    with _map_file(path) as data:
+        if data[:4] != b"\x7fELF":
+            raise NotElfError(f"{path} is not an ELF file")
+        bits = {1: 32, 2: 64}.get(data[4], 0)
+        byte_order = "<" if data[5] == 1 else ">"
+        (machine,) = struct.unpack_from(byte_order + "H", data, 18)
+        if bits != 64:
+            return Elf(path, bits, byte_order, machine)
+        image = _Image(data, byte_order)
+        soname = next(iter(image.read_strings(DT_SONAME)), None)
+        needed = image.read_strings(DT_NEEDED)
+        rpath, runpath = (
+            _expand_origin(image.read_strings(tag), path) for tag in (DT_RPATH, DT_RUNPATH)
+        )
+        return Elf(
+            path, bits, byte_order, machine, image.interpreter, soname, needed, rpath, runpath
+        )
 
 
 def _expand_origin(entries: tuple[str, ...], path: Path) -> tuple[str, ...]:
@@ -212,22 +207,18 @@ def _expand_origin(entries: tuple[str, ...], path: Path) -> tuple[str, ...]:
 
 def exports_symbol(path: Path, name: str) -> bool:
     """Return whether a library defines a dynamic symbol; raises NotElfError as `read` does."""
-    if read(path).bits != 64:
+    elf = read(path)
+    if elf.bits != 64:
         return False
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _Image(data, "<" if data[5] == 1 else ">").exports_symbol(name)
-    except (OSError, ValueError, IndexError, struct.error) as error:
-        raise NotElfError(f"{path} cannot be read as an ELF file: {error}") from error
+    with _map_file(path) as data:
+        return _Image(data, elf.byte_order).exports_symbol(name)
 
 
 def contains_bytes(path: Path, pattern: bytes) -> bool:
-    """Return whether these bytes occur anywhere in a file."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(pattern) >= 0
-    except (OSError, ValueError):
-        return False
+    """Return whether these bytes occur anywhere in a file; False if it is unreadable."""
+    with contextlib.suppress(NotElfError), _map_file(path) as data:
+        return data.find(pattern) >= 0
+    return False
 
 
 @lru_cache(maxsize=1)
@@ -241,7 +232,7 @@ def _read_loader_cache() -> dict[str, list[str]]:
     if start < 0:
         return {}
     paths: dict[str, list[str]] = {}
-    try:
+    with contextlib.suppress(struct.error):
         (count,) = struct.unpack_from("=I", data, start + 20)
         for index in range(count):
             # String offsets count from the start of this header.
@@ -251,8 +242,6 @@ def _read_loader_cache() -> dict[str, list[str]]:
                 for offset in (key, value)
             )
             paths.setdefault(name, []).append(path)
-    except struct.error:
-        return paths
     return paths
 
 
@@ -283,11 +272,9 @@ def find_library(
             continue
         if machine_of is None:
             return path
-        try:
-            if read(path).matches_machine(machine_of):
+        with contextlib.suppress(NotElfError):
+            if read(path).machine_type == machine_of.machine_type:
                 return path
-        except NotElfError:
-            continue
     return None
 
 

@@ -110,10 +110,8 @@ def _belongs_to_other_job(folder: Path, environment: Mapping[str, str]) -> bool:
 
 def _parent_start_time() -> float:
     """Return when the parent process started, in seconds since the epoch."""
-    try:
-        fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
+    parent = job.read_process(os.getppid())
+    if parent is None:
         return time.time()
-    age = uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return time.time() - age - 0.1
+    boot_time = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot_time + int(parent.start_ticks) / os.sysconf("SC_CLK_TCK") - 0.1

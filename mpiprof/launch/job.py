@@ -47,9 +47,7 @@ def find_rank(environment: Mapping[str, str]) -> int | None:
 
 def find_rank_count(environment: Mapping[str, str]) -> int | None:
     """Return the number of ranks that the launcher has started, or None if unknown."""
-    if find_rank(environment) is None:
-        return None
-    return _find_number(SIZE_VARIABLES, environment)
+    return None if find_rank(environment) is None else _find_number(SIZE_VARIABLES, environment)
 
 
 def find_local_rank_count(environment: Mapping[str, str]) -> int | None:
@@ -89,9 +87,15 @@ def walk_ancestors() -> Iterator[Process]:
         process = read_process(process.parent)
 
 
+def _is_on_one_node(environment: Mapping[str, str]) -> bool:
+    """Return whether all ranks of the job certainly are on this node."""
+    size = find_rank_count(environment)
+    return size is not None and size == find_local_rank_count(environment)
+
+
 def _find_hydra() -> tuple[Process, Process | None] | None:
     """Return Hydra's proxy above this process, with its mpiexec if on this node; None without."""
-    chain = iter(walk_ancestors())
+    chain = walk_ancestors()
     proxy = next((process for process in chain if process.name == HYDRA_PROXY), None)
     return None if proxy is None else (proxy, next(chain, None))
 
@@ -121,8 +125,7 @@ def count_mpmd_parts(environment: Mapping[str, str]) -> int | None:
     count = environment.get("OMPI_NUM_APP_CTX", "")
     if count.isdigit():
         return int(count)
-    size = find_rank_count(environment)
-    if size is None or size != find_local_rank_count(environment):
+    if not _is_on_one_node(environment):
         return None
     words = _mpiexec_command(_find_hydra())
     if not words or "mpi" not in Path(words[0]).name:
@@ -136,47 +139,31 @@ def has_uniform_launch(environment: Mapping[str, str]) -> bool:
     This is visible only in a job on one node, if the command line of its mpiexec ends with that of
     this process. A preceding script may choose by rank, and so may any executable.
     """
-    size = find_rank_count(environment)
-    if (
-        size is None
-        or size != find_local_rank_count(environment)
-        or count_mpmd_parts(environment) != 1
-    ):
+    if not _is_on_one_node(environment) or count_mpmd_parts(environment) != 1:
         return False
     hydra = _find_hydra()
-    parent = read_process(os.getppid())
-    words = (
-        _mpiexec_command(hydra)
-        if hydra is not None
-        else _read_command_line(parent.pid if parent else 0)
-    )
+    words = _mpiexec_command(hydra) if hydra is not None else _read_command_line(os.getppid())
     this_command = _read_command_line(os.getpid())
     launcher_words, rank_command = words[: -len(this_command)], words[-len(this_command) :]
-    if not launcher_words or (
-        "mpi" not in Path(launcher_words[0]).name and "prte" not in Path(launcher_words[0]).name
-    ):
+    if not launcher_words or not re.search("mpi|prte", Path(launcher_words[0]).name):
         return False
-    same_command = (
+    return (
         Path(rank_command[0]).name == Path(this_command[0]).name
         and rank_command[1:] == this_command[1:]
+        and not any(shutil.which(word) for word in launcher_words[1:])
     )
-    return same_command and not any(shutil.which(word) for word in launcher_words[1:])
 
 
 def make_job_id(environment: Mapping[str, str]) -> str:
     """Return a name that is equal in all processes of this job, at least on this node."""
-    return re.sub(r"[^A-Za-z0-9._+-]", "-", _raw_job_id(environment))
-
-
-def _raw_job_id(environment: Mapping[str, str]) -> str:
-    job = find_job_name(environment)
-    if job is not None:
-        return job
-    if find_rank(environment) is None:
-        return f"{os.uname().nodename}-{os.getpid()}"
-    hydra = _find_hydra()
-    starter = hydra[0] if hydra is not None else read_process(os.getppid())
-    return f"{os.uname().nodename}-{starter.key if starter is not None else os.getppid()}"
+    name = find_job_name(environment)
+    if name is None and find_rank(environment) is None:
+        name = f"{os.uname().nodename}-{os.getpid()}"
+    elif name is None:
+        hydra = _find_hydra()
+        starter = hydra[0] if hydra is not None else read_process(os.getppid())
+        name = f"{os.uname().nodename}-{starter.key if starter is not None else os.getppid()}"
+    return re.sub(r"[^A-Za-z0-9._+-]", "-", name)
 
 
 def wait_for_rank_0(environment: Mapping[str, str]) -> None:
@@ -222,7 +209,6 @@ def _peer_pid(descriptor: int) -> int:
     import struct
 
     with socket.socket(fileno=os.dup(descriptor)) as connection:
-        format_ = "3i"  # process, user and group
-        size = struct.calcsize(format_)
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack(format_, credentials)[0])
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    process, _, _ = struct.unpack("3i", credentials)
+    return int(process)

@@ -52,7 +52,8 @@ print(json.dumps([sys.path[1:], prefixes, m.EXTENSION_SUFFIXES]))
 class Mpi:
     """An MPI as a program will load it: its ABI, its file if known, and how it was determined.
 
-    shown: the program itself loads this MPI, so it is not a script that starts another program.
+    loaded_by_program: the program itself loads this MPI, so it is not a script that starts another
+      program.
     """
 
     abi: str
@@ -154,7 +155,7 @@ def mpi_of_file(path: Path, environment: Mapping[str, str]) -> Mpi | None:
     """
     this_python = elf.read(Path(sys.executable).resolve())
     program = elf.read(path)
-    if not program.matches_machine(this_python):
+    if program.machine_type != this_python.machine_type:
         raise UsageError(
             f"{path} is built for {program.architecture}, this mpiprof for "
             f"{this_python.architecture}: use a Python and an mpiprof for {program.architecture}"
@@ -223,17 +224,14 @@ def mpi_of_python(python: Interpreter, environment: Mapping[str, str]) -> Mpi | 
     package = _mpi4py_folder(python)
     if package is None:
         return None
-    for suffix in python.suffixes:
-        module = package / f"MPI{suffix}"
-        if module.is_file():
-            return mpi_of_file(module, environment)
     chosen = environment.get("MPI4PY_MPIABI")
-    if chosen:
-        abi = re.sub("[ _-]", "", chosen).lower().replace("impi", "mpich")
+    abi = re.sub("[ _-]", "", chosen or "").lower().replace("impi", "mpich")
+    for stem in ("MPI", f"MPI.{abi}") if chosen else ("MPI",):
         for suffix in python.suffixes:
-            module = package / f"MPI.{abi}{suffix}"
+            module = package / f"{stem}{suffix}"
             if module.is_file():
                 return mpi_of_file(module, environment)
+    if chosen:
         raise UsageError(f"MPI4PY_MPIABI={chosen}, but {package} has no such module: unset it")
     for path in _libmpi_candidates(python, environment):
         if elf.exports_symbol(path, "MPI_Get_version"):

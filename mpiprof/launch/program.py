@@ -160,11 +160,9 @@ def find_mpi(program: Program, abi: str | None, environment: Mapping[str, str]) 
     if launcher is not None:
         return library.mpi_by_name(launcher, environment, "the launcher's environment")
     if program.python is not None:
-        remedy = (
-            f"`{pip_command('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
-        )
         raise UsageError(
-            f"{program.name}: no MPI found, because this Python has no mpi4py: {remedy}"
+            f"{program.name}: no MPI found, because this Python has no mpi4py: "
+            f"`{pip_command('mpi4py', 'mpich', python=program.python)}`, or name the MPI with --mpi"
         )
     raise UsageError(
         f"{program.name}: no MPI found, because {program.file} is not linked with MPI: if "

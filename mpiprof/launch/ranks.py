@@ -26,9 +26,8 @@ from mpiprof.launch.library import Mpi
 from mpiprof.launch.options import Recording, recorder_environment
 from mpiprof.launch.program import Program, replace_process
 
-STUDY_FOLDER_VARIABLE = (
-    "MPIPROF_STUDY_FOLDER"  # the recorder's folder, or RESTARTED if the rank restarted itself
-)
+# The recorder's folder, or RESTARTED if the rank restarted itself.
+STUDY_FOLDER_VARIABLE = "MPIPROF_STUDY_FOLDER"
 RESTARTED = "remove"
 FOLDER_PREFIX = "mpiprof-bench-"  # of folders for the recorder's output, which is not read
 THREAD_LEVEL_VARIABLE = "MPI4PY_RC_THREAD_LEVEL"

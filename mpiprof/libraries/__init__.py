@@ -52,26 +52,29 @@ def mpi_name(version: str) -> str:
 class LibraryAlgorithm:
     """One algorithm of an MPI library.
 
-    number: the library's number, None if the library has only names.
-    place: index among the algorithms of its operation, the value of its control variable.
-    ours: the catalogue's name of the same algorithm, "" if there is none, or several names with the
-      process counts to which they apply.
-    differs: how its messages differ from those of the catalogue's algorithm, "" if all messages are
-      equal.
-    needs: words of NEEDS.
-    unchecked: the needs that the library does not check, so that it would compute a wrong result or
-      end the job.
+    selected_by: index among the algorithms of its operation, the value of its control variable.
+    catalogue_name: the catalogue's name of the same algorithm, "" if there is none, or several
+      names with the process counts to which they apply.
+    difference_text: how its messages differ from those of the catalogue's algorithm, "" if all
+      messages are equal.
+    requirements: words of NEEDS.
+    unchecked: the requirements that the library does not check, so that it would compute a wrong
+      result or end the job.
     """
 
     library: str
     operation: str
     name: str
-    number: int | None
     selected_by: int
     catalogue_name: str = ""
     difference_text: str = ""
     requirements: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int | None:
+        """The library's number, None if the library has only names."""
+        return None if self.library == MPICH else self.selected_by
 
     @property
     def is_selectable(self) -> bool:
@@ -91,9 +94,7 @@ class LibraryAlgorithm:
         """The catalogue's name of an algorithm that takes about as long, "" if there is none."""
         words = SIMILAR_NAMES.get((self.library, self.operation), "").split()
         known = dict(word.split(":") for word in words)
-        equal_name = (
-            self.catalogue_name.split()[-1].partition(":")[0] if self.catalogue_name else ""
-        )
+        equal_name = self.catalogue_name.rpartition(" ")[2].partition(":")[0]
         return equal_name or known.get(self.name, "")
 
     @property
@@ -103,11 +104,8 @@ class LibraryAlgorithm:
 
     def describe_difference(self, size: int) -> str:
         """Return how its messages differ from the catalogue's on so many processes, "" if equal."""
-        return (
-            ""
-            if self.difference_text == FOLDS_OTHERS and _is_power_of_two(size)
-            else self.difference_text
-        )
+        folds_none = self.difference_text == FOLDS_OTHERS and _is_power_of_two(size)
+        return "" if folds_none else self.difference_text
 
     def runs_on(self, size: int) -> bool:
         """Return True if the library runs this algorithm on so many processes."""
@@ -152,18 +150,11 @@ def find_algorithms(library: str = "", operation: str = "") -> tuple[LibraryAlgo
 def _parse_row(
     library: str, operation: str, number: int, row: tuple[str, str, str, str]
 ) -> LibraryAlgorithm:
-    name, ours, differs, needs = row
-    words = needs.split()
+    name, catalogue_name, difference, needs = row
+    requirements = tuple(word.removeprefix("!") for word in needs.split())
+    unchecked = tuple(word[1:] for word in needs.split() if word.startswith("!"))
     return LibraryAlgorithm(
-        library,
-        operation,
-        name,
-        None if library == MPICH else number,
-        number,
-        ours,
-        differs,
-        tuple(word.removeprefix("!") for word in words),
-        tuple(word[1:] for word in words if word.startswith("!")),
+        library, operation, name, number, catalogue_name, difference, requirements, unchecked
     )
 
 
@@ -171,17 +162,11 @@ def find_equal(
     library: str, operation: str, catalogue_name: str, size: int
 ) -> LibraryAlgorithm | None:
     """Return a library's algorithm that equals the catalogue's on so many processes, or None."""
-    return next(
-        (
-            one
-            for one in find_algorithms(library, operation)
-            if one.equals_catalogue(catalogue_name, size)
-        ),
-        None,
-    )
+    rows = find_algorithms(library, operation)
+    return next((row for row in rows if row.equals_catalogue(catalogue_name, size)), None)
 
 
 def find_named(library: str, operation: str, name: str) -> LibraryAlgorithm | None:
     """Return a library's algorithm by its name or number, or None if it does not exist."""
-    found = find_algorithms(library, operation)
-    return next((one for one in found if name in (one.name, str(one.number))), None)
+    rows = find_algorithms(library, operation)
+    return next((row for row in rows if name in (row.name, str(row.number))), None)

@@ -27,7 +27,7 @@ WRAPPED_MASKS = {"pthread_sigmask", "sigprocmask"}
 NOT_BY_FILE = {
     *("mpiprof_calibrate", "mpiprof_study_choose"),
     *("MPI_Pcontrol", "mpi_pcontrol", "mpi_pcontrol_", "mpi_pcontrol__", "MPI_PCONTROL"),
-    *("mpi_pcontrol_f08_", "predefined", "py", "self"),
+    *("mpi_pcontrol_f08_", "predefined", "py", "self", "hooks"),
     *("sigaction", "signal", "bsd_signal", "sysv_signal", "__sysv_signal", "sigset"),
     *WRAPPED_MASKS,
 }

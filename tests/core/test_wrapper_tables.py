@@ -120,8 +120,11 @@ def test_prototypes_compile_against_the_real_header(
 
 
 def names_of(abi: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the types, the constants and Open MPI's handle symbols of one abi.h."""
-    text = (CORE / "base" / "abi" / abi / "abi.h").read_text()
+    """Return the types, the constants and Open MPI's handle symbols of one ABI."""
+    folder = CORE / "base" / "abi"
+    text = (folder / abi / "abi.h").read_text()
+    if "pointer_handles.h" in text:
+        text += (folder / "pointer_handles.h").read_text()
     types = re.findall(r"typedef .*?(MPI_\w+);", text)
     constants = re.findall(r"^#define (MPI_\w+)", text, re.MULTILINE)
     constants += re.findall(r"^    (MPI_\w+) =", text, re.MULTILINE)

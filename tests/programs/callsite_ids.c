@@ -9,11 +9,9 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hooks.h"
 #include "callsite/callsite.h"
 #include "tracefile/tracefile.h"
 
-struct hooks hooks;
 static char now;
 
 void *__real_calloc(size_t count, size_t bytes);

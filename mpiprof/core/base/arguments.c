@@ -1,8 +1,6 @@
 /* The arguments of a call from C or Fortran. */
 #include "base/arguments.h"
-#include "base/fortran.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 bool argument_in_place(const struct arguments *a, const void *buffer)
 {

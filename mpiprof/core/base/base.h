@@ -43,6 +43,8 @@ struct map_table;
 struct map {
     struct map_table *_Atomic table;
 };
+/* Return the key of a handle of MPI, which is a pointer or an integer. */
+#define map_key(handle) ((uint64_t)(uintptr_t)(handle))
 void *map_get(const struct map *m, uint64_t key);
 /* the caller must have locked recorder.lock; a NULL value removes the key */
 bool map_put(struct map *m, uint64_t key, void *value);
@@ -53,7 +55,7 @@ void map_free(struct map *m); /* no thread may still read the map */
 enum { MEMORY_RESERVED_MB = 32 }; /* address space that must remain for the MPI library */
 
 void memory_start(int processes);
-bool memory_reserve_exists(void);
+extern bool memory_reserve_exists;   /* without it, no call may run on a schedule */
 void *memory_allocate(size_t bytes); /* zeroed, like calloc */
 void *memory_resize(void *memory, size_t before, size_t bytes);
 void memory_free(void *memory);

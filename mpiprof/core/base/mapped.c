@@ -7,7 +7,6 @@
  *
  * Signal handlers read the list, so it only grows, and mappings last as long as the process.
  */
-#include "base/base.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -18,9 +18,6 @@
  * Threads: any. The reserve has its own lock, which no thread holds during another call.
  */
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,7 +34,7 @@ struct block {
 };
 static struct block *reserve;
 static size_t reserve_bytes;
-static bool reserve_exists;
+bool memory_reserve_exists;
 /* before memory_start, and if the reserve could not be allocated */
 static _Alignas(UNIT) char least[1 << 18];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,7 +50,7 @@ static void reserve_make(void *memory, size_t bytes)
 /* Allocate the reserve for a job of so many processes, once. Earlier allocations stay valid. */
 void memory_start(int processes)
 {
-    if (reserve_exists)
+    if (memory_reserve_exists)
         return;
     const size_t bytes = RESERVE + RESERVE_EACH * (size_t)(processes > 0 ? processes : 1);
 
@@ -63,15 +60,9 @@ void memory_start(int processes)
     void *const made =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    reserve_exists = made != MAP_FAILED;
-    if (reserve_exists)
+    memory_reserve_exists = made != MAP_FAILED;
+    if (memory_reserve_exists)
         reserve_make(made, bytes);
-}
-
-/* Return true if the reserve exists, without which no call may run on a schedule. */
-bool memory_reserve_exists(void)
-{
-    return reserve_exists;
 }
 
 bool memory_is_short(void)

@@ -13,30 +13,8 @@
 
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
-static struct {
-    int (*init_thread)(int, int *);
-    int (*finalize)(void);
-    int (*cvar_get_num)(int *);
-    int (*cvar_get_info)(int, char *, int *, int *, MPI_Datatype *, void **, char *, int *, int *,
-                         int *);
-    int (*cvar_get_index)(const char *, int *);
-    int (*cvar_handle_alloc)(int, void *, void **, int *);
-    int (*cvar_handle_free)(void **);
-    int (*cvar_read)(void *, void *);
-    int (*cvar_write)(void *, const void *);
-} tool;
 static bool begun;
-
-static bool tool_load(void)
-{
-#define FIND(name) ((*(void **)&tool.name = symbol_lookup_address("PMPI_T_" #name)) != NULL)
-    return FIND(init_thread) && FIND(finalize) && FIND(cvar_get_num) && FIND(cvar_get_info) &&
-           FIND(cvar_get_index) && FIND(cvar_handle_alloc) && FIND(cvar_handle_free) &&
-           FIND(cvar_read) && FIND(cvar_write);
-#undef FIND
-}
 
 static int level_wanted(void)
 {
@@ -55,14 +33,14 @@ bool mpi_t_begin(void)
     int provided;
 
     if (!begun)
-        begun = tool_load() && tool.init_thread(level_wanted(), &provided) == MPI_SUCCESS;
+        begun = pmpi.has_variables && pmpi.T_init_thread(level_wanted(), &provided) == MPI_SUCCESS;
     return begun;
 }
 
 void mpi_t_end(void)
 {
     if (begun)
-        tool.finalize();
+        pmpi.T_finalize();
     begun = false;
 }
 
@@ -70,7 +48,7 @@ int mpi_t_count(void)
 {
     int count = 0;
 
-    tool.cvar_get_num(&count);
+    pmpi.T_cvar_get_num(&count);
     return count;
 }
 
@@ -82,8 +60,8 @@ bool mpi_t_name(int index, char *name, int room, MPI_Datatype *type)
 
     *type = MPI_DATATYPE_NULL;
     name[0] = '\0';
-    return tool.cvar_get_info(index, name, &length, &verbosity, type, &values, description,
-                              &description_length, &bind, &scope) == MPI_SUCCESS;
+    return pmpi.T_cvar_get_info(index, name, &length, &verbosity, type, &values, description,
+                                &description_length, &bind, &scope) == MPI_SUCCESS;
 }
 
 static const char *type_name_of(MPI_Datatype type)
@@ -103,11 +81,11 @@ bool mpi_t_text(int index, char *text, int room)
 
     if (!mpi_t_name(index, name, sizeof name, &type) ||
         strcmp(type_name_of(type), "MPI_CHAR") != 0 ||
-        tool.cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
+        pmpi.T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
         return false;
-    const bool found = count > 0 && count < room && tool.cvar_read(handle, text) == MPI_SUCCESS;
+    const bool found = count > 0 && count < room && pmpi.T_cvar_read(handle, text) == MPI_SUCCESS;
 
-    tool.cvar_handle_free(&handle);
+    pmpi.T_cvar_handle_free(&handle);
     return found;
 }
 
@@ -119,7 +97,7 @@ bool mpi_t_open_at(struct tool_variable *v, int index, MPI_Datatype type)
 
     *v = (struct tool_variable){.flag = strcmp(kind, "MPI_C_BOOL") == 0};
     if ((!v->flag && strcmp(kind, "MPI_INT") != 0 && strcmp(kind, "MPI_UNSIGNED") != 0) ||
-        tool.cvar_handle_alloc(index, NULL, &v->handle, &count) != MPI_SUCCESS)
+        pmpi.T_cvar_handle_alloc(index, NULL, &v->handle, &count) != MPI_SUCCESS)
         return false;
     if (count != 1)
         mpi_t_close(v);
@@ -133,14 +111,14 @@ bool mpi_t_open(struct tool_variable *v, const char *name)
     int index;
 
     *v = (struct tool_variable){0};
-    return tool.cvar_get_index(name, &index) == MPI_SUCCESS &&
+    return pmpi.T_cvar_get_index(name, &index) == MPI_SUCCESS &&
            mpi_t_name(index, found, sizeof found, &type) && mpi_t_open_at(v, index, type);
 }
 
 bool mpi_t_read(const struct tool_variable *v, int *value)
 {
     unsigned char flag = 0;
-    const int error = tool.cvar_read(v->handle, v->flag ? (void *)&flag : (void *)value);
+    const int error = pmpi.T_cvar_read(v->handle, v->flag ? (void *)&flag : (void *)value);
 
     if (v->flag)
         *value = flag;
@@ -151,13 +129,13 @@ bool mpi_t_write(const struct tool_variable *v, int value)
 {
     const unsigned char flag = value != 0;
 
-    return tool.cvar_write(v->handle, v->flag ? (const void *)&flag : (const void *)&value) ==
+    return pmpi.T_cvar_write(v->handle, v->flag ? (const void *)&flag : (const void *)&value) ==
            MPI_SUCCESS;
 }
 
 void mpi_t_close(struct tool_variable *v)
 {
     if (v->handle != NULL)
-        tool.cvar_handle_free(&v->handle);
+        pmpi.T_cvar_handle_free(&v->handle);
     v->handle = NULL;
 }

@@ -30,6 +30,5 @@ struct type_properties type_properties(MPI_Datatype type);
 typedef void MPI_User_function(void *, void *, int *, MPI_Datatype *);
 typedef void MPI_User_function_c(void *, void *, MPI_Count *, MPI_Datatype *);
 
-void operator_created(int error, MPI_Op op);
-void operator_freed(int error, MPI_Op op);
+void operator_set_known(MPI_Op op, bool known);
 bool operator_is_known(MPI_Op op);

@@ -1,7 +1,6 @@
 /* Properties of operations, generated from the table in mpiprof/operations.py by
  * generator/wrappers.py. */
 #include "base/operation.h"
-#include "base/symbol_lookup.h"
 
 const char *const operation_names[OP_COUNT] = {OPERATION_NAMES};
 

@@ -6,35 +6,22 @@
  */
 #include "base/mpi_types.h"
 
-#include "base/base.h"
 #include "base/recorder.h"
 
 static struct map known_operators;
 
-static void operator_put(MPI_Op op, void *value)
+/* Add a handle of MPI_Op_create, or remove a freed one, which the library may reuse for another
+ * reduction. */
+void operator_set_known(MPI_Op op, bool known)
 {
     recorder_lock();
-    map_put(&known_operators, (uint64_t)(uintptr_t)op, value);
+    map_put(&known_operators, map_key(op), known ? &known_operators : NULL);
     recorder_unlock();
-}
-
-void operator_created(int error, MPI_Op op)
-{
-    if (error == MPI_SUCCESS)
-        operator_put(op, &known_operators); /* anything but NULL */
-}
-
-/* Remove a handle, because the library may reuse it for another reduction. */
-void operator_freed(int error, MPI_Op op)
-{
-    if (error == MPI_SUCCESS && op != MPI_OP_NULL)
-        operator_put(op, NULL);
 }
 
 /* Return true if mpiprof's algorithms may use the reduction. All members of a call get the same
  * result. */
 bool operator_is_known(MPI_Op op)
 {
-    return predefined_reduction(op) != NULL ||
-           map_get(&known_operators, (uint64_t)(uintptr_t)op) != NULL;
+    return predefined_reduction(op) != NULL || map_get(&known_operators, map_key(op)) != NULL;
 }

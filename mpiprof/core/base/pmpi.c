@@ -3,30 +3,24 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 struct pmpi pmpi;
 
 #ifdef PREDEFINED_HANDLES
 struct predefined predefined;
-#endif
 
-#ifdef PREDEFINED_HANDLES
 /* Look up data with RTLD_DEFAULT first, because the program may contain the valid copy (copy
  * relocation). */
 static void *data_symbol(const char *name)
 {
-    void *const found = dlsym(RTLD_DEFAULT, name);
+    void *const address = dlsym(RTLD_DEFAULT, name);
 
-    return found != NULL ? found : symbol_lookup_address(name);
+    return address != NULL ? address : symbol_lookup_address(name);
 }
-#endif
 
-#ifdef PREDEFINED_HANDLES
 static bool handles_load(void)
 {
     bool complete = true;
@@ -37,9 +31,7 @@ static bool handles_load(void)
     predefined.request_null = data_symbol("ompi_request_null");
     return complete && predefined.request_null != NULL;
 }
-#endif
 
-#ifdef PREDEFINED_HANDLES
 /* Find the addresses of a Fortran constant. Only two constants must be recognised; all others
  * (ignored statuses, error codes, weights, arguments of spawned programs) are passed on unchanged.
  * MPICH's Fortran layers pass C's constants to the C functions that are wrapped. */
@@ -63,34 +55,22 @@ bool pmpi_find_functions(void)
 {
     bool complete = true;
 
-#define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);                                   \
-    complete &= pmpi.name != NULL;
-    PMPI_REQUIRED(FIND)
-#undef FIND
-#define FIND(name, parameters) *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);
-    PMPI_OPTIONAL(FIND)
-#undef FIND
-    *(void **)&pmpi.File_f2c = symbol_lookup_address("PMPI_File_f2c");
-    pmpi.can_switch = true;
-#define FIND(name, parameters)                                                                     \
-    *(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name);                                   \
-    pmpi.can_switch &= pmpi.name != NULL;
-    PMPI_SWITCHING(FIND)
-#undef FIND
+    pmpi.can_switch = pmpi.has_variables = true;
+#define FIND(name, unused) (*(void **)&pmpi.name = symbol_lookup_address("PMPI_" #name))
+#define FIND_REQUIRED(name, unused) complete &= FIND(name, unused) != NULL;
+#define FIND_OPTIONAL(name, unused) FIND(name, unused);
+#define FIND_VARIABLES(name, unused) pmpi.has_variables &= FIND(name, unused) != NULL;
+#define FIND_SWITCHING(name, unused) pmpi.can_switch &= FIND(name, unused) != NULL;
+    PMPI_REQUIRED(FIND_REQUIRED)
+    PMPI_OPTIONAL(FIND_OPTIONAL)
+    PMPI_SWITCHING(FIND_SWITCHING)
+    PMPI_VARIABLES(FIND_VARIABLES)
+    PMPI_FORTRAN(FIND_OPTIONAL)
+    FIND_OPTIONAL(Comm_c2f, )
 #ifdef PREDEFINED_HANDLES
     complete &= handles_load();
-    *(void **)&pmpi.Comm_f2c = symbol_lookup_address("PMPI_Comm_f2c");
-    *(void **)&pmpi.Comm_c2f = symbol_lookup_address("PMPI_Comm_c2f");
-    *(void **)&pmpi.Type_f2c = symbol_lookup_address("PMPI_Type_f2c");
-    *(void **)&pmpi.Request_f2c = symbol_lookup_address("PMPI_Request_f2c");
-    *(void **)&pmpi.Op_f2c = symbol_lookup_address("PMPI_Op_f2c");
-    *(void **)&pmpi.Session_f2c = symbol_lookup_address("PMPI_Session_f2c");
     find_spellings("in_place", pmpi.fortran_in_place);
     find_spellings("bottom", pmpi.fortran_bottom);
-    *(void **)&pmpi.Win_f2c = symbol_lookup_address("PMPI_Win_f2c");
-#endif
-#ifdef PREDEFINED_HANDLES
     predefined_find_handles(data_symbol);
 #else
     predefined_find_handles(NULL);

@@ -30,12 +30,10 @@
     X(Graph_neighbors, (MPI_Comm, int, int, int *))                                                \
     X(Dist_graph_neighbors_count, (MPI_Comm, int *, int *, int *))                                 \
     X(Dist_graph_neighbors, (MPI_Comm, int, int *, int *, int, int *, int *))                      \
-    X(Type_size, (MPI_Datatype, int *))                                                            \
     X(Type_size_x, (MPI_Datatype, MPI_Count *))                                                    \
     X(Error_class, (int, int *))                                                                   \
     X(Get_library_version, (char *, int *))                                                        \
     X(Initialized, (int *))                                                                        \
-    X(Finalized, (int *))                                                                          \
     X(Init, (int *, char ***))                                                                     \
     X(Finalize, (void))                                                                            \
     X(Isend, (const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))                 \
@@ -88,23 +86,62 @@
     X(Type_get_true_extent, (MPI_Datatype, MPI_Aint *, MPI_Aint *))                                \
     X(Type_get_envelope, (MPI_Datatype, int *, int *, int *, int *))
 
+/* Required for access to the library's control variables (mpi_t.c). */
+#define PMPI_VARIABLES(X)                                                                          \
+    X(T_init_thread, (int, int *))                                                                 \
+    X(T_finalize, (void))                                                                          \
+    X(T_cvar_get_num, (int *))                                                                     \
+    X(T_cvar_get_info,                                                                             \
+      (int, char *, int *, int *, MPI_Datatype *, void **, char *, int *, int *, int *))           \
+    X(T_cvar_get_index, (const char *, int *))                                                     \
+    X(T_cvar_handle_alloc, (int, void *, void **, int *))                                          \
+    X(T_cvar_handle_free, (void **))                                                               \
+    X(T_cvar_read, (void *, void *))                                                               \
+    X(T_cvar_write, (void *, const void *))
+
+/* Conversions of Fortran handles, which a library without Fortran may lack. */
+#define PMPI_FORTRAN(X)                                                                            \
+    X(Comm_f2c, MPI_Comm)                                                                          \
+    X(Type_f2c, MPI_Datatype)                                                                      \
+    X(Request_f2c, MPI_Request)                                                                    \
+    X(Session_f2c, MPI_Session)                                                                    \
+    X(Win_f2c, MPI_Win)                                                                            \
+    X(File_f2c, MPI_File)                                                                          \
+    X(Op_f2c, MPI_Op)
+
 struct pmpi {
 #define MEMBER(name, parameters) int(*name) parameters;
     PMPI_REQUIRED(MEMBER)
     PMPI_OPTIONAL(MEMBER)
     PMPI_SWITCHING(MEMBER)
+    PMPI_VARIABLES(MEMBER)
 #undef MEMBER
-    MPI_Comm (*Comm_f2c)(MPI_Fint);
+#define MEMBER(name, handle) handle (*name)(MPI_Fint);
+    PMPI_FORTRAN(MEMBER)
+#undef MEMBER
     MPI_Fint (*Comm_c2f)(MPI_Comm);
-    MPI_Datatype (*Type_f2c)(MPI_Fint);
-    MPI_Request (*Request_f2c)(MPI_Fint);
-    MPI_Session (*Session_f2c)(MPI_Fint);
-    MPI_Win (*Win_f2c)(MPI_Fint);
-    MPI_File (*File_f2c)(MPI_Fint);
-    MPI_Op (*Op_f2c)(MPI_Fint);
-    bool can_switch;
+    bool can_switch, has_variables;
     void *fortran_in_place[4], *fortran_bottom[4]; /* Open MPI: by the compiler's name mangling */
 };
 extern struct pmpi pmpi;
 bool pmpi_find_functions(void); /* returns false if this process has no compatible MPI library */
 bool pmpi_survives_failures(void);
+
+/* ---- conversion of Fortran handles to C handles */
+
+#if defined(MPIPROF_ABI_openmpi) /* a Fortran handle is an index */
+#define comm_f2c(f) pmpi.Comm_f2c(f)
+#define type_f2c(f) pmpi.Type_f2c(f)
+#define request_f2c(f) pmpi.Request_f2c(f)
+#define op_f2c(f) pmpi.Op_f2c(f)
+#define session_f2c(f) (pmpi.Session_f2c != NULL ? pmpi.Session_f2c(f) : NULL)
+#define win_f2c(f) (pmpi.Win_f2c != NULL ? pmpi.Win_f2c(f) : NULL)
+#elif defined(MPIPROF_ABI_mpich) /* a Fortran handle is the C handle */
+#define comm_f2c(f) (f)
+#define type_f2c(f) (f)
+#define request_f2c(f) (f)
+#define op_f2c(f) (f)
+#define session_f2c(f) (f)
+#define win_f2c(f) (f)
+#endif
+#define file_f2c(f) (pmpi.File_f2c != NULL ? pmpi.File_f2c(f) : NULL)

@@ -1,30 +1,26 @@
 /* Predefined datatypes and reductions, recognised by their handles. A handle that may be garbage is
  * only compared, never passed to the library. Filled once, when MPI starts. */
 #include "base/mpi_types.h"
-#include "base/symbol_lookup.h"
 
 enum { SLOTS = 256 };
 struct slot {
     uintptr_t handle; /* 0 for a free slot */
     struct predefined_type type;
 };
-struct table {
-    struct slot slots[SLOTS];
-};
-static struct table types, reductions;
+static struct slot types[SLOTS], reductions[SLOTS];
 
-static struct slot *slot_for(struct table *t, uintptr_t handle)
+static struct slot *slot_for(struct slot *table, uintptr_t handle)
 {
     size_t i = (size_t)((uint64_t)handle * 0x9E3779B97F4A7C15u >> 56);
 
-    while (t->slots[i].handle != 0 && t->slots[i].handle != handle)
+    while (table[i].handle != 0 && table[i].handle != handle)
         i = (i + 1) % SLOTS;
-    return &t->slots[i];
+    return &table[i];
 }
 
-static void table_add(struct table *t, uintptr_t handle, const char *name, int64_t size)
+static void table_add(struct slot *table, uintptr_t handle, const char *name, int64_t size)
 {
-    struct slot *const s = slot_for(t, handle);
+    struct slot *const s = slot_for(table, handle);
 
     if (handle == 0 || s->handle == handle)
         return;
@@ -43,10 +39,10 @@ static void table_add(struct table *t, uintptr_t handle, const char *name, int64
 void predefined_find_handles(void *(*symbol)(const char *name))
 {
     (void)symbol;
-#define TYPE(name, value, size) table_add(&types, HANDLE(MPI_Datatype, value), name, size);
+#define TYPE(name, value, size) table_add(types, HANDLE(MPI_Datatype, value), name, size);
     PREDEFINED_TYPES(TYPE)
 #undef TYPE
-#define REDUCTION(name, value, size) table_add(&reductions, HANDLE(MPI_Op, value), name, size);
+#define REDUCTION(name, value, size) table_add(reductions, HANDLE(MPI_Op, value), name, size);
     PREDEFINED_REDUCTIONS(REDUCTION)
 #undef REDUCTION
 }
@@ -54,7 +50,7 @@ void predefined_find_handles(void *(*symbol)(const char *name))
 /* Return the predefined type, or NULL if the handle is none. */
 struct predefined_type *predefined_type(MPI_Datatype type)
 {
-    struct slot *const s = slot_for(&types, (uintptr_t)type);
+    struct slot *const s = slot_for(types, (uintptr_t)type);
 
     return s->handle != 0 ? &s->type : NULL;
 }
@@ -63,7 +59,7 @@ struct predefined_type *predefined_type(MPI_Datatype type)
  * NULL for any other reduction (operator.c). */
 const char *predefined_reduction(MPI_Op op)
 {
-    const struct slot *const s = slot_for(&reductions, (uintptr_t)op);
+    const struct slot *const s = slot_for(reductions, (uintptr_t)op);
 
     return s->handle != 0 ? s->type.name : NULL;
 }

@@ -3,15 +3,14 @@
  * Written at the start and end of recording (init/lifecycle.c, init/trace_agreement.c,
  * init/options.c) and read by all files.
  */
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/recorder.h"
 
 struct recorder recorder = {.rank = -1};
+struct hooks hooks;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,9 +1,5 @@
-/* State of this process, its lock, and messages to the user (recorder.c). */
+/* State of this process, its lock, callbacks, and messages to the user (recorder.c). */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/symbol_lookup.h"
 
@@ -67,6 +63,21 @@ struct recorder {
     struct options options;
 };
 
+struct call;
+struct communicator;
+struct site;
+
+/* Callbacks from recording to the layers above it. Set by lifecycle.c before anything is recorded, and never changed afterwards. */
+struct hooks {
+    void (*ended)(struct call *c, bool observed); /* a call with use of the private communicator */
+    void (*freed)(struct communicator *c);        /* all members have freed it */
+    void (*forgotten)(struct communicator *c); /* its private communicator is about to be freed */
+    void (*inherited)(struct communicator *child, const struct communicator *parent);
+    void (*site_met)(struct site *s, const char *frames); /* new site; under recorder.lock */
+    size_t comm_state_bytes; /* of executor/comm_state.h, behind each communicator's entry */
+    bool (*group_created)(MPI_Comm comm); /* Sessions; true if selections agree */
+};
+extern struct hooks hooks;
 extern struct recorder recorder;
 void recorder_lock(void);
 void recorder_unlock(void);

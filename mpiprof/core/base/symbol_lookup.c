@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/symbol_lookup.h"
 

@@ -3,7 +3,6 @@
  * thread at a time. */
 #include <locale.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -12,11 +12,8 @@
 #include "base/communication.h"
 
 #include <string.h>
-#include <time.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 enum { TAG_SHARE = 19941, TAG_COLLECT = 19939, TAG_LAST = 19950, PIECE = 1 << 14 };
 #define PAUSE_NS 500000
@@ -75,11 +72,6 @@ static int piece_length(int64_t length)
     return (int)(length < PIECE ? length : PIECE);
 }
 
-static int piece_bytes(int part)
-{
-    return (int)offsetof(struct piece, bytes) + part;
-}
-
 static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 {
     struct piece p = {.length = (int64_t)t->length, .cut = t->cut};
@@ -90,25 +82,14 @@ static void pieces_send(const struct text *t, int parent, MPI_Comm comm)
 
         if (part > 0)
             memcpy(p.bytes, t->bytes + at, (size_t)part);
-        pmpi.Send(&p, piece_bytes(part), MPI_BYTE, parent, TAG_COLLECT, comm);
+        pmpi.Send(&p, (int)offsetof(struct piece, bytes) + part, MPI_BYTE, parent, TAG_COLLECT,
+                  comm);
         at += part;
     } while (at < p.length);
 }
 
-/* Append one piece, which begins at `at` of its message. Returns the end of the piece. */
-static int64_t piece_append(struct text *t, const char *between, const struct piece *p, int64_t at)
-{
-    const int part = piece_length(p->length - at);
-
-    if (at == 0 && part > 0 && t->length > 0)
-        text_add(t, "%s", between);
-    text_bytes(t, p->bytes, (size_t)part);
-    t->cut |= p->cut != 0;
-    return at + part;
-}
-
 /* Append a child's text. A child that was lost has sent nothing. */
-static void child_receive(struct text *t, const char *between, int child, MPI_Comm comm)
+static void child_receive(struct text *t, int child, MPI_Comm comm)
 {
     struct piece p;
     int64_t at = 0;
@@ -118,13 +99,17 @@ static void child_receive(struct text *t, const char *between, int child, MPI_Co
         if (pmpi.Recv(&p, sizeof p, MPI_BYTE, child, TAG_COLLECT, comm, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
-        at = piece_append(t, between, &p, at);
+        const int part = piece_length(p.length - at);
+
+        text_bytes(t, p.bytes, (size_t)part);
+        t->cut |= p.cut != 0;
+        at += part;
     } while (at < p.length);
 }
 
-/* Collect the texts of all ranks on rank 0 in rank order, separated by `between`. If `join` is not
- * NULL, it is called after each appended text, with the length before it. */
-void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm comm)
+/* Collect the texts of all ranks on rank 0 in rank order. If `join` is not NULL, it is called after
+ * each appended text, with the length before it. */
+void tree_collect(struct text *t, tree_join join, MPI_Comm comm)
 {
     int children[TREE_CHILDREN], rank = 0, size = 1;
 
@@ -137,7 +122,7 @@ void tree_collect(struct text *t, const char *between, tree_join join, MPI_Comm 
     for (int i = 0; i < count; i++) {
         const size_t earlier = t->length;
 
-        child_receive(t, between, children[i], comm);
+        child_receive(t, children[i], comm);
         if (join != NULL)
             join(t, earlier);
     }

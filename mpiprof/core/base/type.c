@@ -1,11 +1,9 @@
 /* Size and extent of a datatype. */
 #include "base/mpi_types.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 struct type_properties type_properties(MPI_Datatype type)
 {
-    struct type_properties f = {0};
     MPI_Count size = 0;
     MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     int integers, addresses, types, combiner = -1;
@@ -14,11 +12,6 @@ struct type_properties type_properties(MPI_Datatype type)
     pmpi.Type_get_extent(type, &lower, &extent);
     pmpi.Type_get_true_extent(type, &true_lower, &true_extent);
     pmpi.Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    f.size = size;
-    f.lower = lower;
-    f.extent = extent;
-    f.true_lower = true_lower;
-    f.true_extent = true_extent;
-    f.named = combiner == MPI_COMBINER_NAMED;
-    return f;
+    return (struct type_properties){size,       lower,       extent,
+                                    true_lower, true_extent, combiner == MPI_COMBINER_NAMED};
 }

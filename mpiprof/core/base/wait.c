@@ -3,19 +3,13 @@
  * In MPI_Finalize other ranks may be gone: aborted with a sub-communicator, or killed under a
  * launcher that leaves the rest of the job alone. No rank can detect which ranks are gone. A late
  * rank will still arrive, and MPI_Finalize itself usually waits for it. So a rank waits there at
- * most FINALIZE_NS from its own arrival, and only to compare clocks.
+ * most WAIT_FINALIZE_NS from its own arrival, and only to compare clocks.
  */
 #include "base/communication.h"
 
-#include <stdatomic.h>
-#include <time.h>
-
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 enum { BUSY_TESTS = 1000 };
-#define FINALIZE_NS INT64_C(5000000000)
 
 /* Wait for a request. Returns false if the deadline has passed or the operation has failed. */
 bool wait_until(MPI_Request *request, int64_t deadline)
@@ -41,10 +35,4 @@ void wait_cancel(MPI_Request *request)
         return;
     pmpi.Cancel(request);
     pmpi.Request_free(request);
-}
-
-/* Return the end of this rank's waiting time in MPI_Finalize. */
-int64_t wait_finalize_deadline(void)
-{
-    return now_ns() + FINALIZE_NS;
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hooks.h"
 #include "base/recorder.h"
 #include "callsite/callsite.h"
 #include "tracefile/tracefile.h"

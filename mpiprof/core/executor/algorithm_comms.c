@@ -62,7 +62,7 @@ static MPI_Comm duplicate_create(const struct communicator *k, const struct dupl
  * other threads' collectives (`han` creates some in the first one). */
 static bool harms_others(void)
 {
-    return comm_create_lock_has_idup() ||
+    return atomic_load(&comm_create_lock_has_idup) ||
            (comm_create_lock_has_threads() && library_setting_node_processes() != recorder.size);
 }
 

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/hooks.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "executor/execution.h"
@@ -63,7 +62,7 @@ static bool facts_agree(struct communicator *k, MPI_Comm comm, int64_t *facts)
     /* Positive numbers have the order of their bits. */
     memcpy(&facts[FACT_LINK], &machine_link, sizeof machine_link);
     facts[FACT_CANNOT_REDUCE] = !argument_check_is_complete();
-    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count() > MANY_COMMUNICATORS;
+    facts[FACT_MANY] = recorder.private == MPI_COMM_NULL && comm_live_count > MANY_COMMUNICATORS;
     facts[FACT_DEVICE] = device_present();
     facts[FACT_NO_MEMORY] = memory_is_short() || !memory_is_left(0);
     facts[FACT_OBSTACLE] = (int64_t)mpi_t_algorithm_obstacle();

@@ -233,7 +233,7 @@ def spawn_lines(function: Function, fortran: bool) -> list[str]:
 def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """Return the lines of calls on windows and files, which all members make."""
     error = "*ierror" if fortran else "error"
-    kind = function.family
+    table = f"&window_file_comm_{function.family}s"
     known, made = handle_of(function, fortran)
     if known.startswith(("comm", "*comm")):
         how = function.operation.partition("_")[0]
@@ -244,16 +244,16 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
                 function, fortran, call, "management_collective_creation_order(&creation)"
             ),
             f"if (comm_creation_end(&creation, {error}))",
-            f"    window_file_comm_{kind}_register(&creation, {made});",
+            f"    window_file_comm_register({table}, map_key({made}), &creation);",
         ]
     if known:
-        entry = f"management_collective_order(window_file_comm_{kind}_find({known}))"
+        entry = f"management_collective_order(map_get({table}, map_key({known})))"
         return gathered_lines(function, fortran, call, entry)
     name = made if fortran else f"{made[1:]} != NULL ? {made} : {made[1:].upper()}_NONE"
     return [
-        f"struct communicator *const freed = window_file_comm_{kind}_unlink({name});",
+        f"struct communicator *const freed = window_file_comm_unlink({table}, map_key({name}));",
         *gathered_lines(function, fortran, call, "management_collective_order(freed)"),
-        f"window_file_comm_{kind}_freed(freed, {error}, {name});",
+        f"window_file_comm_freed({table}, map_key({name}), freed, {error});",
     ]
 
 
@@ -265,9 +265,14 @@ def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
-        return [call, f"operator_created({error}, {error} == MPI_SUCCESS ? {value} : MPI_OP_NULL);"]
+        return [call, f"if ({error} == MPI_SUCCESS)", f"    operator_set_known({value}, true);"]
     given = value if fortran else "op != NULL ? *op : MPI_OP_NULL"
-    return [f"const MPI_Op freed = {given};", call, f"operator_freed({error}, freed);"]
+    return [
+        f"const MPI_Op freed = {given};",
+        call,
+        f"if ({error} == MPI_SUCCESS && freed != MPI_OP_NULL)",
+        "    operator_set_known(freed, false);",
+    ]
 
 
 INIT_LINES = [

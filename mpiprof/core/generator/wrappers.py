@@ -23,13 +23,12 @@ from mpiprof.core.generator.wrapper_bodies import body_lines
 
 # Headers of the functions that the wrappers call.
 HEADERS = (
-    "base/fortran",
     "base/mpi_types",
+    "base/pmpi",
     "executor/library_algorithm",
     "init/init",
     "record/call",
     "record/communicator",
-    "record/request",
     "selection/dispatch/select",
 )
 

@@ -92,7 +92,7 @@ static void choose_tag(MPI_Comm comm)
  * program, because libraries abort when an allocation fails. */
 static bool lacks_memory(void)
 {
-    return !memory_reserve_exists() || !memory_is_left(0);
+    return !memory_reserve_exists || !memory_is_left(0);
 }
 
 /* Return true if recording might harm the program. */

@@ -20,7 +20,7 @@ int64_t fingerprint(void)
 {
     const uint64_t h = hash_mix(hash_mix(BUILD, hash_text(1, recorder.wrapped, -1)),
                                 hash_text(1, meta_library(), -1));
-    const uint64_t able = pmpi.can_switch + 2u * memory_reserve_exists();
+    const uint64_t able = pmpi.can_switch + 2u * memory_reserve_exists;
 
     return (int64_t)hash_mix(h, hash_mix(able, options_hash()));
 }

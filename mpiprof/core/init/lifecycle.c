@@ -12,7 +12,6 @@
 
 #include "base/base.h"
 #include "base/communication.h"
-#include "base/hooks.h"
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
@@ -175,7 +174,8 @@ static bool recording_start(MPI_Comm comm, bool sessions_only)
         pmpi.Comm_free(&recorder.private);
     text_free(&machine);
     text_free(&skipped);
-    comm_start(sessions_only);
+    if (!sessions_only)
+        comm_start();
     if (!recorder.options.partial)
         select_start();
     pthread_atfork(NULL, NULL, child_deactivate);
@@ -301,7 +301,7 @@ static void end_recording(void)
     presite_sample_end();
     select_end();
     if (recorder.private != MPI_COMM_NULL && !recorder.sessions) {
-        clock_synchronise("finalize", wait_finalize_deadline());
+        clock_synchronise("finalize", now_ns() + WAIT_FINALIZE_NS);
         pmpi.Comm_free(&recorder.private);
     }
     end_write("finalize");

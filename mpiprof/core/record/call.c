@@ -4,14 +4,7 @@
  * Threads: any; the state of a call is on its thread's stack.
  */
 #include "record/call.h"
-#include "base/hooks.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "tracefile/event.h"
 
 enum { OVERHEAD_EVERY = 64 };
 

@@ -1,10 +1,5 @@
 /* Calls: their state from entry to exit, their arguments and shapes. */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/arguments.h"
 #include "base/base.h"
 #include "base/recorder.h"
@@ -140,10 +135,6 @@ static inline void fortran_caller_leave(const void *outer)
 
 /* ---- bytes and types of a call (byte_counts.c) */
 
-struct call_identity { /* identifies the call */
-    const struct communicator *comm;
-    int operation, root;
-};
 struct byte_counts {
     int64_t sent, received;
     uint32_t flags;
@@ -151,7 +142,7 @@ struct byte_counts {
     bool unknown;                 /* if true, sent and received are undefined */
     const char *type, *reduction; /* predefined names, or NULL */
 };
-void byte_counts(const struct call_identity *c, const struct arguments *a, struct byte_counts *m);
+void byte_counts(const struct call *c, const struct arguments *a, struct byte_counts *m);
 
 /* ---- arguments of a call, at entry and after acceptance (call_arguments.c) */
 
@@ -203,6 +194,43 @@ static inline void unrecorded_end(int64_t since, enum spent what)
     if (since != 0)
         unrecorded_add(what, now_ns() - since);
 }
+
+/* ---- pending nonblocking and persistent collectives (request.c) */
+
+struct request {
+    struct request *next, *last; /* last: of the list, valid in its first entry */
+    uint64_t handle, identity;
+    uint32_t sequence, shape;
+    int64_t start;
+    bool persistent, active, sampled, reserved;
+};
+void request_add(const struct call *c, MPI_Request handle);
+struct request *request_reserve(MPI_Request handle);
+void request_remove(struct request *r);
+
+/* ---- completion of recorded requests in Waits and Tests (request_completion.c) */
+
+struct request_completion {
+    struct request **entries;
+    struct request *few[8];
+    int64_t since;
+    const void *handles;
+    struct activity outer;
+    uint64_t stamp;
+    int count;
+    bool fortran, outside;
+};
+void request_completion_begin(struct request_completion *w, int count, const void *handles,
+                              bool fortran);
+void request_completion_all(struct request_completion *w, int error, bool done);
+void request_completion_one(struct request_completion *w, int error, bool done, const int *index,
+                            int base);
+void request_completion_some(struct request_completion *w, int error, const int *count,
+                             const int *indices, int base);
+void request_completion_seen(struct request_completion *w, int error, bool done);
+void request_completion_start(struct request_completion *w, int error);
+void request_completion_free(struct request_completion *w, int error);
+void request_completion_failed(struct request_completion *w);
 
 /* ---- collective calls that are recorded only (management_collectives.c) */
 

@@ -7,14 +7,8 @@
  */
 #include <string.h>
 
-#include "base/arguments.h"
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "tracefile/event.h"
 
 /* Return the root with the tables' constants, which do not depend on the MPI library. */
 static int table_root(const struct call *c)
@@ -123,7 +117,7 @@ void call_arguments_expected(struct call *c, const struct arguments *a)
     }
     if (!root_is_possible(c))
         return;
-    byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
+    byte_counts(c, a, &m);
     c->expected = shape_set(c, &m);
     c->expected_is_exact = !m.unknown;
     if (single && c->expected_is_exact && c->expected != NULL && c->expected->sent >= 0) {
@@ -149,22 +143,17 @@ void call_arguments_failed(struct call *c)
     c->record->shape = s != NULL ? s->id : c->shape;
 }
 
-/* Return true if a call is added to the totals; with a ring, recorded calls are, too. */
-static bool is_totalled(const struct call *c)
-{
-    return recorder.options.totals || (c->record == NULL && record_is_summed());
-}
-
 /* Record bytes, root and flags of an accepted call. */
 void call_arguments_accepted(struct call *c, const struct arguments *a)
 {
-    const bool totalled = is_totalled(c);
+    /* with a ring, also recorded calls are added to the totals */
+    const bool totalled = recorder.options.totals || (c->record == NULL && record_is_summed());
 
     if (c->expected == NULL || !c->expected_is_exact || c->algorithm != NULL ||
         (totalled && c->expected->sent < 0)) { /* the bytes may be in extensions */
         struct byte_counts m = {.accepted = true};
 
-        byte_counts(&(struct call_identity){c->comm, c->operation, c->root}, a, &m);
+        byte_counts(c, a, &m);
         if (totalled)
             record_summarise(c, m.sent, m.received);
         if (c->record == NULL)

@@ -7,13 +7,8 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_GROUPS = 1 << 21 };
@@ -54,17 +49,11 @@ static bool shape_write(struct call_shape *s, const struct shape_group *f)
     return written;
 }
 
-static uint32_t form_flags(int operation, const struct communicator *comm)
-{
-    static const uint32_t forms[] = {0, FLAG_NONBLOCKING, FLAG_PERSISTENT};
-
-    return forms[operation_form(operation)] | (comm->inter ? FLAG_INTER : 0u);
-}
-
 /* Return the group of an operation, communicator and site, or NULL if the table is full. */
 struct shape_group *call_shapes_find(int operation, const struct communicator *comm,
                                      const struct site *site)
 {
+    static const uint32_t form_flags[] = {0, FLAG_NONBLOCKING, FLAG_PERSISTENT};
     const uint64_t key = (uint64_t)comm->id << 40 ^ (uint64_t)operation << 32 ^ site->id;
     struct shape_group *f = map_get(&groups, key);
 
@@ -86,7 +75,8 @@ struct shape_group *call_shapes_find(int operation, const struct communicator *c
             f->base = (struct call_shape){.root = ROOT_NONE,
                                           .sent = bytes,
                                           .received = bytes,
-                                          .flags = form_flags(operation, comm)};
+                                          .flags = form_flags[operation_form(operation)] |
+                                                   (comm->inter ? FLAG_INTER : 0u)};
             f->shapes = known ? &f->base : NULL;
             if (!shape_write(&f->base, f) || !map_put(&groups, key, f)) {
                 free(f);

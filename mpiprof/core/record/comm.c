@@ -12,15 +12,10 @@
  * reuse one entry (comm_id.c). The table from handles to entries is changed under recorder.lock.
  * MPI forbids concurrent collectives on one communicator, so `next` needs no lock.
  */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
-#include "base/hooks.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "callsite/callsite.h"
 #include "record/communicator.h"
 #include "record/record.h"
@@ -30,20 +25,16 @@
 enum { MOST_COMMUNICATORS = 1 << 17 };
 
 static struct map by_handle;
-static uint32_t entry_count; /* protected by recorder.lock, as is `live_count` */
-static int live_count;
+static _Atomic uint32_t entry_count;
+atomic_int comm_live_count;
 
-static uint64_t handle_key(MPI_Comm comm)
-{
-    return (uint64_t)(uintptr_t)comm;
-}
-
-/* The caller holds recorder.lock. */
 static void handle_map(MPI_Comm comm, struct communicator *c)
 {
-    live_count += (c != NULL) - (map_get(&by_handle, handle_key(comm)) != NULL);
-    map_put(&by_handle, handle_key(comm), c);
+    recorder_lock();
+    comm_live_count += (c != NULL) - (map_get(&by_handle, map_key(comm)) != NULL);
+    map_put(&by_handle, map_key(comm), c);
     atomic_fetch_add(&recorder.generation, 1);
+    recorder_unlock();
 }
 
 /* Return the entry of a communicator, or NULL if it is unknown. Callbacks of a communicator that
@@ -51,11 +42,11 @@ static void handle_map(MPI_Comm comm, struct communicator *c)
  * the stack. */
 struct communicator *comm_find(MPI_Comm comm)
 {
-    struct communicator *const found = map_get(&by_handle, handle_key(comm));
-    const struct freeing *const f = self.freeing;
+    struct communicator *const found = map_get(&by_handle, map_key(comm));
+    const struct freeing *const f = self.freeing.object;
 
     if (found != NULL || f == NULL || (const void *)f < (const void *)&found ||
-        !unwind_is_live(f) || f->stamp != self.freeing_stamp || f->comm == NULL ||
+        !unwind_is_live(f) || f->stamp != self.freeing.stamp || f->comm == NULL ||
         f->comm->handle != comm)
         return found;
     return f->comm;
@@ -99,27 +90,24 @@ static bool is_accept_or_connect(const struct creation *how)
 /* Return true if the members are known to be all ranks: MPI_COMM_WORLD and its duplicates. */
 static bool has_all_ranks(const struct creation *how, const struct communicator *c)
 {
-    static const char *const same[] = {"dup", "dup_with_info", "idup", "idup_with_info"};
-    bool known = strcmp(how->how, "world") == 0;
+    const bool is_duplicate =
+        how->parent != NULL && how->parent->everyone && strstr(how->how, "dup") != NULL;
 
-    for (size_t i = 0; how->parent != NULL && how->parent->everyone && i < 4; i++)
-        known |= strcmp(how->how, same[i]) == 0;
-    return known && !c->inter && c->size == recorder.size;
+    return (is_duplicate || strcmp(how->how, "world") == 0) && !c->inter &&
+           c->size == recorder.size;
 }
 
 static bool has_table_space(void)
 {
-    static atomic_bool said;
+    static atomic_bool reported;
 
-    recorder_lock();
-    const bool room = entry_count < MOST_COMMUNICATORS;
-
-    recorder_unlock();
-    if (!room && !atomic_exchange(&said, true) && recorder.rank == 0)
+    if (entry_count < MOST_COMMUNICATORS)
+        return true;
+    if (!atomic_exchange(&reported, true) && recorder.rank == 0)
         recorder_print(
             "more than %d communicators: calls on further communicators are not recorded",
             MOST_COMMUNICATORS);
-    return room;
+    return false;
 }
 
 /* Return true if all members are known to agree on selection. In MPI_COMM_WORLD all ranks have
@@ -137,7 +125,7 @@ static bool agrees_on_selection(const struct creation *how, const struct communi
 
 /* Create the entry of a communicator; `how->parent` may be NULL. Returns NULL if memory is
  * insufficient. */
-static struct communicator *entry_make(const struct creation *how, MPI_Comm comm, bool local)
+static struct communicator *entry_make(const struct creation *how, MPI_Comm comm)
 {
     struct communicator *c = memory_allocate(sizeof *c + hooks.comm_state_bytes);
     struct members mine, others = {0};
@@ -159,9 +147,8 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     }
     c->first_group = c->inter && !mine.foreign && !others.foreign &&
                      members_lowest(&mine) < members_lowest(&others);
-    c->local = local || mine.foreign || others.foreign ||
-               (how->parent == NULL && how->text == NULL) || is_accept_or_connect(how) ||
-               (how->parent != NULL && how->parent->local);
+    c->local = mine.foreign || others.foreign || (how->parent == NULL && how->text == NULL) ||
+               is_accept_or_connect(how) || (how->parent != NULL && how->parent->local);
     c->identity = c->local ? comm_id_local() : comm_id_agreed(how, &mine, &others, c->inter);
     c->equivalence.number = comm_id_equivalence(how, c, comm, &mine);
     struct communicator *const again =
@@ -175,9 +162,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
         memory_free(c);
         c = again;
     } else if (has_table_space()) {
-        recorder_lock();
         c->id = ++entry_count;
-        recorder_unlock();
         comm_write(how, comm, c, &mine, &others);
     } else {
         c->unrecorded = true;
@@ -185,9 +170,7 @@ static struct communicator *entry_make(const struct creation *how, MPI_Comm comm
     memory_free(mine.ranks);
     memory_free(others.ranks);
     c->agreed = !c->local && agrees_on_selection(how, c);
-    recorder_lock();
     handle_map(comm, c);
-    recorder_unlock();
     if (how->parent != NULL && strncmp(how->how, "dup", 3) == 0)
         hooks.inherited(c, how->parent);
     return c;
@@ -209,9 +192,7 @@ struct communicator *comm_derive(const struct communicator *like, const char *ho
     c->remote_size = like->remote_size;
     c->inter = like->inter;
     c->local = like->local;
-    recorder_lock();
     c->id = ++entry_count;
-    recorder_unlock();
     text_add(&t, "{\"rank\": %d, \"communicator\": %u, \"identity\": \"%016llx\", \"parent\": ",
              recorder.rank, c->id, (unsigned long long)c->identity);
     text_add(&t, "\"%016llx\", \"how\": \"%s\", \"like\": %u, \"size\": %d}\n",
@@ -225,21 +206,20 @@ struct communicator *comm_adopt(MPI_Comm comm)
 {
     const struct creation how = {.how = "unknown"};
 
-    return entry_make(&how, comm, true);
+    return entry_make(&how, comm);
 }
 
 /* Create the entries of MPI_COMM_WORLD and MPI_COMM_SELF, which Sessions lack. Their identities are
  * equal in all jobs of the same size, so that random algorithms and samples are reproducible. */
-void comm_start(bool sessions)
+void comm_start(void)
 {
     struct communicator none = {0};
     const struct creation world = {.how = "world", .parent = &none, .counted = true};
-    const struct creation own = {.how = "self", .parent = &none, .counted = true, .sequence = 1};
+    const struct creation self_alone = {
+        .how = "self", .parent = &none, .counted = true, .sequence = 1};
 
-    if (sessions)
-        return;
-    entry_make(&world, MPI_COMM_WORLD, false);
-    entry_make(&own, MPI_COMM_SELF, false);
+    entry_make(&world, MPI_COMM_WORLD);
+    entry_make(&self_alone, MPI_COMM_SELF);
 }
 
 /* ---- interface of the wrappers */
@@ -249,7 +229,7 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
     if (!atomic_load(&recorder.active) || parent == MPI_COMM_NULL)
         return;
     if (strncmp(c->how, "idup", 4) == 0)
-        comm_create_lock_note_idup();
+        atomic_store(&comm_create_lock_has_idup, true);
     comm_create_lock_begin(&c->holds_lock);
     c->parent_handle = parent;
     c->parent = comm_find(parent);
@@ -259,19 +239,16 @@ void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted)
         c->parent->history = c->parent->history << 8 | HISTORY_CREATION;
     }
     c->outer = self.creation;
-    c->outer_stamp = self.creation_stamp;
-    self.creation = c;
-    self.creation_stamp = c->stamp = ++self.stamps;
+    c->stamp = ++self.last_stamp;
+    self.creation = (struct activity){c, c->stamp};
 }
 
 /* Also called before an error handler, which may never return. */
 bool comm_creation_end(struct creation *c, int error)
 {
     comm_create_lock_end(&c->holds_lock);
-    if (self.creation == c) {
+    if (self.creation.object == c)
         self.creation = c->outer;
-        self.creation_stamp = c->outer_stamp;
-    }
     if (error == MPI_SUCCESS) /* or the error that the handler received */
         return !c->failed;
     c->failed = true;
@@ -288,21 +265,18 @@ void comm_register(struct creation *c, MPI_Comm made)
     if (strcmp(c->how, "create_from_group") == 0 && made != MPI_COMM_NULL)
         c->agreed = hooks.group_created(made);
     if (atomic_load(&recorder.active) && made != MPI_COMM_NULL)
-        entry_make(c, made, false);
+        entry_make(c, made);
 }
 
 /* Remove an entry from the table before the library may reuse its handle in another thread. */
 void comm_free_begin(struct freeing *f, MPI_Comm comm)
 {
-    *f = (struct freeing){.outer = self.freeing, .outer_stamp = self.freeing_stamp};
+    *f = (struct freeing){.outer = self.freeing, .stamp = ++self.last_stamp};
     f->comm = atomic_load(&recorder.active) ? comm_find(comm) : NULL;
     if (f->comm == NULL)
         return;
-    self.freeing = f;
-    self.freeing_stamp = f->stamp = ++self.stamps;
-    recorder_lock();
+    self.freeing = (struct activity){f, f->stamp};
     handle_map(comm, NULL);
-    recorder_unlock();
 }
 
 /* Also called before an error handler, which may never return. */
@@ -314,7 +288,6 @@ void comm_free_end(struct freeing *f, int error)
         return;
     f->comm = NULL;
     self.freeing = f->outer;
-    self.freeing_stamp = f->outer_stamp;
     if (error == MPI_SUCCESS) {
         atomic_fetch_add(&recorder.generation, 1); /* invalidates the threads' caches */
         hooks.freed(c);
@@ -324,19 +297,7 @@ void comm_free_end(struct freeing *f, int error)
             comm_id_release_entry(c);
         return;
     }
-    recorder_lock();
     handle_map(c->handle, c);
-    recorder_unlock();
-}
-
-/* Return the number of communicators that the program has created and not freed. */
-int comm_live_count(void)
-{
-    recorder_lock();
-    const int now = live_count;
-
-    recorder_unlock();
-    return now;
 }
 
 void comm_name_changed(MPI_Comm comm, int error)

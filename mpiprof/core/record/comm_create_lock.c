@@ -8,10 +8,8 @@
  * communicator are present by then.
  */
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 
 enum { OURS = -1 };
@@ -29,21 +27,18 @@ bool comm_create_lock_has_threads(void)
 #endif
 }
 
-static atomic_bool idup_called;
+atomic_bool comm_create_lock_has_idup;
 static atomic_int creations; /* number of the program's creations in progress, or OURS */
 
 void comm_create_lock_begin(bool *under_way)
 {
-    int now = atomic_load(&creations);
+    int now = 0;
 
-    for (;;) {
-        if (now != OURS && atomic_compare_exchange_weak(&creations, &now, now + 1))
-            break;
+    while (!atomic_compare_exchange_weak(&creations, &now, now + 1))
         if (now == OURS) {
             sched_yield();
-            now = atomic_load(&creations);
+            now = 0;
         }
-    }
     *under_way = true;
 }
 
@@ -52,17 +47,6 @@ void comm_create_lock_end(bool *under_way)
     if (*under_way)
         atomic_fetch_sub(&creations, 1);
     *under_way = false;
-}
-
-/* Note that MPI_Comm_idup was called, which creates its communicator later, in any call. */
-void comm_create_lock_note_idup(void)
-{
-    atomic_store(&idup_called, true);
-}
-
-bool comm_create_lock_has_idup(void)
-{
-    return atomic_load(&idup_called);
 }
 
 /* Take the lock. Returns false if another thread is creating a communicator. */

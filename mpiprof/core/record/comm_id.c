@@ -1,14 +1,11 @@
-/* Identity of a communicator, equal on all members without a message (comm_table.c), and its number
+/* Identity of a communicator, equal on all members without a message (comm.c), and its number
  * among equivalent communicators. */
 #include "record/communicator.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 
 enum { MOST_KIN = 1 << 30 };
 #define KIN_BY_IDENTITY (INT64_C(1) << 61) /* first number derived from an identity */

@@ -1,9 +1,5 @@
 /* Communicators, windows and files: their entries, and creations or freeings in progress. */
 #pragma once
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/symbol_lookup.h"
 
@@ -51,6 +47,13 @@ struct creation_arguments {
     const int *sources, *destinations; /* Dist_graph_create and Dist_graph_create_adjacent */
     bool result_is_null;               /* the address for the new communicator is NULL */
 };
+/* A creation, freeing or completion that a thread is in. A callback may start another one within it.
+ * The stamp equals that of the object while the object is valid, because an abandoned object may be
+ * inside a current frame. */
+struct activity {
+    void *object;
+    uint64_t stamp;
+};
 struct creation {
     const char *how, *text;
     struct creation_arguments given;
@@ -61,27 +64,27 @@ struct creation {
     bool counted, failed;
     bool holds_lock; /* comm_create_lock.c */
     bool agreed;     /* with Sessions: the members have verified that their selections agree */
-    struct creation *outer; /* the creation in which a callback started this one */
-    uint64_t stamp, outer_stamp;
+    struct activity outer;
+    uint64_t stamp;
 };
 struct freeing {
     struct communicator *comm;
-    struct freeing *outer;
-    uint64_t stamp, outer_stamp;
+    struct activity outer;
+    uint64_t stamp;
 };
 
-/* ---- communicator table and the order of operations on each communicator (comm_table.c) */
+/* ---- communicator table and the order of operations on each communicator (comm.c) */
 
 struct communicator *comm_find(MPI_Comm comm);
 struct communicator *comm_adopt(MPI_Comm comm); /* for a handle that no wrapper saw being created */
-void comm_start(bool sessions);
+void comm_start(void);
 void comm_creation_begin(struct creation *c, MPI_Comm parent, bool counted);
 bool comm_creation_end(struct creation *c, int error);
 void comm_register(struct creation *c, MPI_Comm made);
 void comm_free_begin(struct freeing *f, MPI_Comm comm);
 void comm_free_end(struct freeing *f, int error);
 void comm_name_changed(MPI_Comm comm, int error);
-int comm_live_count(void);
+extern atomic_int comm_live_count; /* communicators that the program has created and not freed */
 struct communicator *comm_derive(const struct communicator *like, const char *how, uint32_t number);
 
 /* Return true on rank 0 of the private communicator, which decides for all members. */
@@ -124,23 +127,19 @@ struct topology topology_write(struct text *t, MPI_Comm comm, int rank);
 bool comm_create_lock_has_threads(void);
 void comm_create_lock_begin(bool *under_way);
 void comm_create_lock_end(bool *under_way);
-void comm_create_lock_note_idup(void);
-bool comm_create_lock_has_idup(void);
+/* MPI_Comm_idup was called, which creates its communicator later, in any call */
+extern atomic_bool comm_create_lock_has_idup;
 bool comm_create_lock_try_exclusive(void);
 void comm_create_lock_end_exclusive(void);
 
 /* ---- entries of windows and files (window_file_comm.c) */
 
+extern struct map window_file_comm_windows, window_file_comm_files; /* by handle */
 struct communicator *window_file_comm_persistent(struct communicator *comm);
 void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm);
-void window_file_comm_window_register(const struct creation *c, MPI_Win made);
-struct communicator *window_file_comm_window_find(MPI_Win window);
-struct communicator *window_file_comm_window_unlink(MPI_Win window);
-void window_file_comm_window_freed(struct communicator *c, int error, MPI_Win window);
-void window_file_comm_file_register(const struct creation *c, MPI_File made);
-struct communicator *window_file_comm_file_find(MPI_File file);
-struct communicator *window_file_comm_file_unlink(MPI_File file);
-void window_file_comm_file_freed(struct communicator *c, int error, MPI_File file);
+void window_file_comm_register(struct map *table, uint64_t key, const struct creation *c);
+struct communicator *window_file_comm_unlink(struct map *table, uint64_t key);
+void window_file_comm_freed(struct map *table, uint64_t key, struct communicator *c, int error);
 
 /* ---- detection of calls that the library rejected before its first message (refusal.c) */
 

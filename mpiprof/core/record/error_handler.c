@@ -21,13 +21,7 @@
  *
  * Threads: any; the table grows under recorder.lock, and its entries never change.
  */
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
-#include "record/request.h"
 
 enum { MOST_HANDLERS = 32 };
 
@@ -45,28 +39,32 @@ static void handler_enter(struct thread *before, int error)
 
     *before = *t;
     if (!atomic_load(&recorder.active) ||
-        (t->call == NULL && t->creation == NULL && t->freeing == NULL && t->completion == NULL))
+        (t->call == NULL && t->creation.object == NULL && t->freeing.object == NULL &&
+         t->completion.object == NULL))
         return;
     /* The entries below apply only if they are in the caller's frames. Otherwise the error belongs
      * to a call of a callback, or the entry's frame was abandoned. */
     const struct span caller = unwind_caller();
+    struct creation *const creation = t->creation.object;
+    struct freeing *const freeing = t->freeing.object;
+    struct request_completion *const completion = t->completion.object;
 
     if (span_contains(t->call, caller) && t->call->state != CALL_SCHEDULED) {
         call_failed(t->call, error);
         t->call = NULL;
         t->fortran_caller = NULL;
     }
-    if (span_contains(t->creation, caller) && t->creation->stamp == t->creation_stamp) {
-        comm_creation_end(t->creation, error);
-        t->creation = NULL;
+    if (span_contains(creation, caller) && creation->stamp == t->creation.stamp) {
+        comm_creation_end(creation, error);
+        t->creation.object = NULL;
     }
-    if (span_contains(t->freeing, caller) && t->freeing->stamp == t->freeing_stamp) {
-        comm_free_end(t->freeing, error);
-        t->freeing = NULL;
+    if (span_contains(freeing, caller) && freeing->stamp == t->freeing.stamp) {
+        comm_free_end(freeing, error);
+        t->freeing.object = NULL;
     }
-    if (span_contains(t->completion, caller) && t->completion->stamp == t->completion_stamp) {
-        request_completion_failed(t->completion);
-        t->completion = NULL;
+    if (span_contains(completion, caller) && completion->stamp == t->completion.stamp) {
+        request_completion_failed(completion);
+        t->completion.object = NULL;
     }
 }
 
@@ -76,11 +74,8 @@ static void handler_leave(const struct thread *before)
 
     t->call = before->call;
     t->creation = before->creation;
-    t->creation_stamp = before->creation_stamp;
     t->freeing = before->freeing;
-    t->freeing_stamp = before->freeing_stamp;
     t->completion = before->completion;
-    t->completion_stamp = before->completion_stamp;
     t->fortran_caller = before->fortran_caller;
 }
 

@@ -2,13 +2,10 @@
  * epoch of a window, and MPI_Finalize.
  *
  * A late rank delays the other ranks in them, but mpiprof has no algorithm for them and collects no
- * statistics. The wrappers enter this file from any thread. comm_table.c and window_file_comm.c
+ * statistics. The wrappers enter this file from any thread. comm.c and window_file_comm.c
  * have counted the call before, whether it is recorded or not.
  */
-#include "base/recorder.h"
 #include "record/call.h"
-#include "record/communicator.h"
-#include "record/record.h"
 
 /* Return the next sequence number on a communicator, window or file. */
 struct call_order management_collective_order(struct communicator *comm)

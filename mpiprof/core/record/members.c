@@ -1,12 +1,8 @@
 /* Members of a communicator, as world ranks for the tables. */
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 
 /* Return all ranks without a query, because Open MPI's translation of ranks takes O(p^2). */

@@ -5,14 +5,8 @@
  * samples and in MPI_Finalize; readers add the rows of one pair of location and call site. A few
  * locations have most of the time, so samples that exceed the tables are dropped.
  */
-#include <pthread.h>
-#include <stdlib.h>
 
-#include "base/base.h"
-#include "base/recorder.h"
-#include "callsite/callsite.h"
 #include "record/call.h"
-#include "record/record.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_PLACES = 64, MOST_PAIRS = 4096, MOST_TRIED = 16, WRITE_EVERY = 1024 };
@@ -29,12 +23,6 @@ static uint32_t unwritten_samples, last_site;
 static const struct thread *owner; /* the sampled thread, which called MPI_Init */
 static int64_t last_ns, left_ns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the recent samples */
-
-static void time_add(struct sample_time *t, uint32_t samples, int64_t ns)
-{
-    t->samples += samples;
-    t->ns += ns;
-}
 
 static struct sample_time *recent_find(uint32_t place)
 {
@@ -58,8 +46,10 @@ static void sample_found(struct site *place, int64_t at, int64_t ns)
     struct sample_time *const t = at > left_ns && !within ? recent_find(place->id) : NULL;
 
     last_ns = at;
-    if (t != NULL)
-        time_add(t, 1, ns > 0 ? ns : at - since);
+    if (t != NULL) {
+        t->samples++;
+        t->ns += ns > 0 ? ns : at - since;
+    }
     lock_release(&lock);
 }
 
@@ -109,8 +99,10 @@ void presite_sample_entered(const struct site *site)
         struct sample_time *const p = pair_find(recent[i].place, site->id);
 
         unwritten_samples += recent[i].samples;
-        if (p != NULL)
-            time_add(p, recent[i].samples, recent[i].ns);
+        if (p != NULL) {
+            p->samples += recent[i].samples;
+            p->ns += recent[i].ns;
+        }
     }
     recent_count = 0;
     last_site = site->id;

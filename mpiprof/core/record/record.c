@@ -2,19 +2,16 @@
  *
  * Each thread fills its own window (file.c), so that no thread waits for another.
  */
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
 #include "record/record.h"
-#include "tracefile/event.h"
 #include "tracefile/tracefile.h"
+
+_Thread_local struct thread self;
 
 static pthread_key_t thread_key;
 static bool thread_key_made; /* if false, thread_key is 0, which may belong to other code */
@@ -24,7 +21,7 @@ struct free_window {         /* window of a thread that has ended */
     uint32_t used;
 };
 static struct free_window *free_windows;   /* protected by recorder.lock */
-static struct chunk *_Atomic first_window; /* of this process */
+static struct chunk *_Atomic first_window; /* of this process; stores its fatal signal */
 static atomic_uint threads;
 static _Atomic uint64_t dropped;
 static _Atomic int64_t overhead_ns;
@@ -34,11 +31,17 @@ static _Atomic int64_t overhead_ns;
 /* Return a window with a new thread number, or NULL if no window or no 16-bit number is left. */
 static struct chunk *window_new(uint32_t *number)
 {
+    struct chunk *none = NULL;
+
     *number = atomic_fetch_add(&threads, 1);
-    if (*number <= UINT16_MAX)
-        return file_window_create(*number);
-    atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
-    return NULL;
+    if (*number > UINT16_MAX) {
+        atomic_fetch_sub(&threads, 1); /* prevents wrap-around */
+        return NULL;
+    }
+    struct chunk *const window = file_window_create(*number);
+
+    atomic_compare_exchange_strong(&first_window, &none, window);
+    return window;
 }
 
 static void thread_end(void *unused)
@@ -76,17 +79,13 @@ static void thread_begin(struct thread *t)
     }
     recorder_unlock();
     free(s);
-    if (t->window == NULL) {
+    if (t->window == NULL)
         t->window = window_new(&t->number);
-    }
     if (t->window == NULL) {
         t->refused = true;
         return;
     }
-    struct chunk *none = NULL;
-
     t->window->head.task = (uint32_t)syscall(SYS_gettid);
-    atomic_compare_exchange_strong(&first_window, &none, t->window);
     if (thread_key_made)
         pthread_setspecific(thread_key, t);
 }
@@ -186,41 +185,35 @@ struct record *record_new(uint32_t extensions)
 
 /* ---- summary: totals instead of a log, four records per shape group and algorithm */
 
-static struct record *summary_reserve(uint32_t count)
+/* Return the first of `count` records: the others are its extensions, from `first` on. Returns NULL
+ * if memory is insufficient. The caller holds recorder.lock. */
+static struct record *summary_new(uint32_t shape, enum kind kind, enum extension first,
+                                  uint32_t count)
 {
     static struct thread common; /* protected by recorder.lock; windows for all threads */
 
     if (common.window == NULL || common.used_records + count > CHUNK_RECORDS) {
-        struct chunk *none = NULL;
-
         common.window = window_new(&common.number);
         common.used_records = 0;
-        /* With --record summary, a rank may have no other window to store its fatal signal. */
-        atomic_compare_exchange_strong(&first_window, &none, common.window);
     }
+    record_check();
     if (common.window == NULL)
         return NULL;
     struct record *const r = &common.window->records[common.used_records];
 
     common.used_records += count;
+    for (uint32_t i = 1; i < count; i++)
+        record_write_extension(r + i, (enum extension)(first + i - 1), 0);
+    r->shape = shape;
+    record_publish(r, kind);
     return r;
 }
 
 static struct record *summary_of(struct call_shape *f)
 {
     recorder_lock();
-    if (f->totals == NULL) {
-        struct record *const r = summary_reserve(4);
-
-        if (r != NULL) {
-            r->shape = f->id;
-            record_write_extension(r + 1, EXT_SENT, 0);
-            record_write_extension(r + 2, EXT_RECEIVED, 0);
-            record_write_extension(r + 3, EXT_LONGEST, 0);
-            record_publish(r, KIND_summary);
-            f->totals = r;
-        }
-    }
+    if (f->totals == NULL)
+        f->totals = summary_new(f->id, KIND_summary, EXT_SENT, 4);
     recorder_unlock();
     return f->totals;
 }
@@ -229,17 +222,7 @@ static struct record *summary_of(struct call_shape *f)
  * insufficient. The caller holds recorder.lock. */
 struct record *record_statistics(uint32_t shape)
 {
-    enum { GROUP = EXT_END - EXT_AVERAGE + 1 };
-    struct record *const r = summary_reserve(GROUP);
-
-    record_check();
-    for (int i = 1; r != NULL && i < GROUP; i++)
-        record_write_extension(r + i, (enum extension)(EXT_AVERAGE + i - 1), 0);
-    if (r != NULL) {
-        r->shape = shape;
-        record_publish(r, KIND_statistics);
-    }
-    return r;
+    return summary_new(shape, KIND_statistics, EXT_AVERAGE, EXT_END - EXT_AVERAGE + 1);
 }
 
 void record_summarise(const struct call *c, int64_t sent, int64_t received)

@@ -1,14 +1,12 @@
 /* Records, the windows that they are written to, and the state of each thread. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/base.h"
 #include "base/recorder.h"
 #include "base/symbol_lookup.h"
+#include "record/communicator.h"
 #include "tracefile/event.h"
 
-/* ---- per-thread state of the recorder (thread.c) */
+/* ---- per-thread state of the recorder (record.c) */
 
 struct communicator;
 struct call_shape;
@@ -43,12 +41,8 @@ struct thread {
     /* The active calls of this thread. They may have been abandoned: check with unwind_is_live()
      * first. */
     struct call *call;
-    struct creation *creation;
-    struct freeing *freeing;
-    struct request_completion *completion;
-    /* Stamps of these three pointers while their objects are valid, or 0. An abandoned object may
-     * be inside a current frame, so unwind_is_live() alone is not enough. */
-    uint64_t creation_stamp, freeing_stamp, completion_stamp, stamps;
+    struct activity creation, freeing, completion;
+    uint64_t last_stamp;
     uint32_t used_records, number, calls;
     bool refused;
     enum { BUS_UNKNOWN, BUS_OPEN, BUS_BLOCKED } bus; /* state of SIGBUS in the thread's mask */

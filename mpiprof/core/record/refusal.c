@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 
 bool refusal_is_by_class(int error)
 {
@@ -38,24 +37,24 @@ bool refusal_is_by_class(int error)
 
 /* ---- arguments of calls that create communicators */
 
-static bool is_rank(int value, const struct communicator *k)
+static bool is_rank(int value, int size)
 {
-    return value >= 0 && value < k->size;
+    return value >= 0 && value < size;
 }
 
 /* NULL with a count of 0 is a valid list. */
-static bool are_ranks(const int *values, int64_t count, const struct communicator *k)
+static bool are_ranks(const int *values, int64_t count, int size)
 {
     if (count < 0 || (values == NULL && count > 0))
         return false;
     for (int64_t i = 0; i < count; i++)
-        if (!is_rank(values[i], k))
+        if (!is_rank(values[i], size))
             return false;
     return true;
 }
 
 /* Return true if a grid has at most as many processes as the communicator. */
-static bool grid_fits(const struct creation_arguments *a, const struct communicator *k)
+static bool grid_fits(const struct creation_arguments *a, int size)
 {
     int64_t processes = 1;
 
@@ -65,75 +64,68 @@ static bool grid_fits(const struct creation_arguments *a, const struct communica
         if (a->dims[i] < 0)
             return false;
         processes *= a->dims[i];
-        if (processes > k->size)
+        if (processes > size)
             return false;
     }
     return true;
 }
 
-static bool graph_fits(const struct creation_arguments *a, const struct communicator *k)
+static bool graph_fits(const struct creation_arguments *a, int size)
 {
     const int nodes = *a->nnodes;
     int64_t before = 0;
 
-    if (nodes < 0 || nodes > k->size || (nodes > 0 && (a->index == NULL || a->edges == NULL)))
+    if (nodes < 0 || nodes > size || (nodes > 0 && (a->index == NULL || a->edges == NULL)))
         return false;
     for (int i = 0; i < nodes; i++) {
         if (a->index[i] < before)
             return false;
         before = a->index[i];
     }
-    for (int64_t i = 0; i < before; i++)
-        if (a->edges[i] < 0 || a->edges[i] >= nodes)
-            return false;
-    return true;
+    return are_ranks(a->edges, before, nodes);
 }
 
-static bool edges_fit(const struct creation_arguments *a, const struct communicator *k)
+static bool edges_fit(const struct creation_arguments *a, int size)
 {
     int64_t edges = 0;
 
-    if (!are_ranks(a->sources, *a->n, k) || (a->degrees == NULL && *a->n > 0))
+    if (!are_ranks(a->sources, *a->n, size) || (a->degrees == NULL && *a->n > 0))
         return false;
     for (int i = 0; i < *a->n; i++) {
         if (a->degrees[i] < 0)
             return false;
         edges += a->degrees[i];
     }
-    return are_ranks(a->destinations, edges, k);
+    return are_ranks(a->destinations, edges, size);
 }
 
 /* Return true if the call accepts the parent: most calls require an intra-communicator. */
 static bool parent_fits(const struct creation *c)
 {
-    static const char *const both[] = {"dup",   "dup_with_info", "idup",  "idup_with_info",
-                                       "split", "split_type",    "create"};
     int topology = MPI_UNDEFINED;
 
     if (strcmp(c->how, "cart_sub") == 0)
         return pmpi.Topo_test(c->parent_handle, &topology) == MPI_SUCCESS && topology == MPI_CART;
     if (strcmp(c->how, "intercomm_merge") == 0)
         return c->parent->inter;
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-        if (strcmp(c->how, both[i]) == 0)
-            return true;
-    return !c->parent->inter;
+    return !c->parent->inter || strstr(c->how, "dup") != NULL || strncmp(c->how, "split", 5) == 0 ||
+           strcmp(c->how, "create") == 0;
 }
 
 static bool arguments_fit(const struct creation *c)
 {
     const struct creation_arguments *const a = &c->given;
-    const struct communicator *const k = c->parent;
+    const int size = c->parent->size;
 
     return !a->result_is_null && parent_fits(c) &&
            (a->group == NULL || *a->group != MPI_GROUP_NULL) &&
-           (a->root == NULL || is_rank(*a->root, k)) &&
-           (a->local_leader == NULL || is_rank(*a->local_leader, k)) &&
+           (a->root == NULL || is_rank(*a->root, size)) &&
+           (a->local_leader == NULL || is_rank(*a->local_leader, size)) &&
            (a->color == NULL || *a->color >= 0 || *a->color == MPI_UNDEFINED) &&
-           (a->ndims == NULL || grid_fits(a, k)) && (a->nnodes == NULL || graph_fits(a, k)) &&
-           (a->n == NULL || edges_fit(a, k)) &&
-           (a->indegree == NULL || are_ranks(a->sources, *a->indegree, k)) &&
-           (a->outdegree == NULL || are_ranks(a->destinations, *a->outdegree, k));
+           (a->ndims == NULL || grid_fits(a, size)) && (a->nnodes == NULL || graph_fits(a, size)) &&
+           (a->n == NULL || edges_fit(a, size)) &&
+           (a->indegree == NULL || are_ranks(a->sources, *a->indegree, size)) &&
+           (a->outdegree == NULL || are_ranks(a->destinations, *a->outdegree, size));
 }
 
 /* Return true if a failed call was rejected. Windows and files are created on an entry without a

@@ -8,23 +8,14 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "base/operation.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/call.h"
-#include "record/request.h"
 
 /* A program with its own MPI_Wait over PMPI_Wait completes requests unseen, so the lists would grow
  * forever. */
 enum { MOST_PENDING = 1 << 20 };
 
 static struct map by_handle; /* handle -> struct request * */
-
-static uint64_t key_of(MPI_Request request)
-{
-    return (uint64_t)(uintptr_t)request;
-}
 
 void request_add(const struct call *c, MPI_Request handle)
 {
@@ -35,7 +26,7 @@ void request_add(const struct call *c, MPI_Request handle)
 
     if (r == NULL)
         return;
-    r->handle = key_of(handle);
+    r->handle = map_key(handle);
     r->identity = c->comm->identity;
     r->sequence = c->sequence;
     r->shape = c->shape;
@@ -80,7 +71,7 @@ void request_remove(struct request *r)
 /* Return the oldest entry of a handle that this call does not use for another index. */
 struct request *request_reserve(MPI_Request handle)
 {
-    struct request *r = map_get(&by_handle, key_of(handle));
+    struct request *r = map_get(&by_handle, map_key(handle));
 
     while (r != NULL && r->reserved)
         r = r->next;

@@ -5,14 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "base/base.h"
-#include "base/fortran.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
+#include "base/pmpi.h"
 #include "record/call.h"
-#include "record/record.h"
-#include "record/request.h"
-#include "tracefile/event.h"
 
 static MPI_Request handle_at(const struct request_completion *w, int i)
 {
@@ -23,11 +17,13 @@ static MPI_Request handle_at(const struct request_completion *w, int i)
     return ((const MPI_Request *)w->handles)[i];
 }
 
-/* ---- records of starts and completions */
-
-static void record_of_request(const struct request *r, enum kind kind, int64_t enter_ns,
-                              int64_t exit_ns)
+/* Record a start or completion, if the operation is sampled. */
+static void request_record(const struct request *r, enum kind kind, int64_t enter_ns,
+                           int64_t exit_ns)
 {
+    if (record_is_summed() ||
+        !record_is_sampled(r->identity, r->sequence, r->persistent ? r->start : 0))
+        return;
     struct record *const made = record_new(r->start > 0 ? 1 : 0);
 
     if (made == NULL)
@@ -40,26 +36,6 @@ static void record_of_request(const struct request *r, enum kind kind, int64_t e
     made->exit_ns = exit_ns;
     record_publish(made, kind);
 }
-
-static bool request_wanted(const struct request *r)
-{
-    return !record_is_summed() &&
-           record_is_sampled(r->identity, r->sequence, r->persistent ? r->start : 0);
-}
-
-static void record_start(const struct request *r, int64_t enter_ns, int64_t exit_ns)
-{
-    if (!atomic_load(&recorder.paused) && request_wanted(r))
-        record_of_request(r, KIND_start, enter_ns, exit_ns);
-}
-
-static void record_completion(const struct request *r, int64_t enter_ns, int64_t exit_ns)
-{
-    if (request_wanted(r))
-        record_of_request(r, KIND_completion, enter_ns, exit_ns);
-}
-
-/* ---- Waits and Tests */
 
 /* Find the recorded requests of a Wait or Test before the native call. */
 void request_completion_begin(struct request_completion *w, int count, const void *handles,
@@ -80,11 +56,9 @@ void request_completion_begin(struct request_completion *w, int count, const voi
             w->entries[i] = request_reserve(handle_at(w, i));
         recorder_unlock();
         w->outer = self.completion;
-        w->outer_stamp = self.completion_stamp;
-        if (w->count > 0) {
-            self.completion = w;
-            self.completion_stamp = w->stamp = ++self.stamps;
-        }
+        w->stamp = ++self.last_stamp;
+        if (w->count > 0)
+            self.completion = (struct activity){w, w->stamp};
     }
     w->since = now_ns();
 }
@@ -92,19 +66,13 @@ void request_completion_begin(struct request_completion *w, int count, const voi
 static void completion_record(struct request *r, int64_t since, int64_t now, bool freed)
 {
     if (r->active)
-        record_completion(r, since, now);
+        request_record(r, KIND_completion, since, now);
     r->active = false;
     if (freed && !r->persistent)
         request_remove(r);
 }
 
-/* Clear the window's mark after a call other than a Wait or Test, without adding time. */
-static void observation_clear(const struct request_completion *w)
-{
-    if (w->outside)
-        unrecorded_add(SPENT_NOTHING, 0);
-}
-
+/* Add the time of a Wait or Test, and return its end. */
 static int64_t observation_time(struct request_completion *w)
 {
     const int64_t now = w->outside ? now_ns() : 0;
@@ -117,7 +85,6 @@ static int64_t observation_time(struct request_completion *w)
 static void observation_end(struct request_completion *w)
 {
     self.completion = w->outer;
-    self.completion_stamp = w->outer_stamp;
     recorder_lock();
     for (int i = 0; i < w->count; i++)
         if (w->entries[i] != NULL)
@@ -125,6 +92,15 @@ static void observation_end(struct request_completion *w)
     recorder_unlock();
     if (w->entries != w->few)
         free(w->entries);
+}
+
+/* Clear the window's mark after a call other than a Wait or Test, without adding time. */
+static void observation_discard(struct request_completion *w)
+{
+    if (w->outside)
+        unrecorded_add(SPENT_NOTHING, 0);
+    if (w->count > 0)
+        observation_end(w);
 }
 
 /* An entry stays reserved until it is removed, because another thread may have a request of the
@@ -235,11 +211,10 @@ void request_completion_start(struct request_completion *w, int error)
             continue;
         r->start++;
         r->active = true;
-        record_start(r, w->since, now);
+        if (!atomic_load(&recorder.paused))
+            request_record(r, KIND_start, w->since, now);
     }
-    observation_clear(w);
-    if (w->count > 0)
-        observation_end(w);
+    observation_discard(w);
 }
 
 void request_completion_free(struct request_completion *w, int error)
@@ -249,7 +224,5 @@ void request_completion_free(struct request_completion *w, int error)
             request_remove(w->entries[i]);
             w->entries[i] = NULL;
         }
-    observation_clear(w);
-    if (w->count > 0)
-        observation_end(w);
+    observation_discard(w);
 }

@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 
 static void ranks_add(struct text *t, const char *name, const int *ranks, int count)

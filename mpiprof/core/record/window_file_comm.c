@@ -9,15 +9,13 @@
  * Threads: any, from the wrappers. The tables are changed under recorder.lock; entries are read
  * without it and live as long as the process.
  */
-#include "base/base.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "record/communicator.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_HANDLES = 1 << 14 }; /* some 200 bytes each, and a kilobyte in the tables */
 
-static struct map windows, files;
+struct map window_file_comm_windows, window_file_comm_files;
 static atomic_uint entry_count;
 
 static bool has_table_space(void)
@@ -66,7 +64,7 @@ void window_file_comm_creation_begin(struct creation *c, MPI_Comm comm)
         c->sequence = c->parent->next++;
 }
 
-static void handle_register(const struct creation *c, struct map *table, uint64_t key)
+void window_file_comm_register(struct map *table, uint64_t key, const struct creation *c)
 {
     if (!c->counted || !has_table_space())
         return;
@@ -78,7 +76,7 @@ static void handle_register(const struct creation *c, struct map *table, uint64_
 }
 
 /* Remove an entry from its table before the library may reuse the handle in another thread. */
-static struct communicator *handle_unlink(struct map *table, uint64_t key)
+struct communicator *window_file_comm_unlink(struct map *table, uint64_t key)
 {
     struct communicator *const c = atomic_load(&recorder.active) ? map_get(table, key) : NULL;
 
@@ -91,61 +89,11 @@ static struct communicator *handle_unlink(struct map *table, uint64_t key)
 }
 
 /* Restore the entry after the call if the handle could not be freed. */
-static void handle_freed(struct map *table, struct communicator *c, int error, uint64_t key)
+void window_file_comm_freed(struct map *table, uint64_t key, struct communicator *c, int error)
 {
     if (c == NULL || error == MPI_SUCCESS)
         return;
     recorder_lock();
     map_put(table, key, c);
     recorder_unlock();
-}
-
-static uint64_t window_key(MPI_Win window)
-{
-    return (uint64_t)(uintptr_t)window;
-}
-
-static uint64_t file_key(MPI_File file)
-{
-    return (uint64_t)(uintptr_t)file;
-}
-
-void window_file_comm_window_register(const struct creation *c, MPI_Win window)
-{
-    handle_register(c, &windows, window_key(window));
-}
-
-struct communicator *window_file_comm_window_find(MPI_Win window)
-{
-    return map_get(&windows, window_key(window));
-}
-
-struct communicator *window_file_comm_window_unlink(MPI_Win window)
-{
-    return handle_unlink(&windows, window_key(window));
-}
-
-void window_file_comm_window_freed(struct communicator *c, int error, MPI_Win window)
-{
-    handle_freed(&windows, c, error, window_key(window));
-}
-
-void window_file_comm_file_register(const struct creation *c, MPI_File file)
-{
-    handle_register(c, &files, file_key(file));
-}
-
-struct communicator *window_file_comm_file_find(MPI_File file)
-{
-    return map_get(&files, file_key(file));
-}
-
-struct communicator *window_file_comm_file_unlink(MPI_File file)
-{
-    return handle_unlink(&files, file_key(file));
-}
-
-void window_file_comm_file_freed(struct communicator *c, int error, MPI_File file)
-{
-    handle_freed(&files, c, error, file_key(file));
 }

@@ -122,7 +122,7 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
     int64_t count = -1, lacks, any = 1;
 
     text_bytes(&found, (const char *)&mine, sizeof mine);
-    tree_collect(&found, "", join_nodes, comm);
+    tree_collect(&found, join_nodes, comm);
     if (rank == 0 && !found.cut)
         count = (int64_t)(found.length / sizeof mine);
     tree_broadcast(&count, sizeof count, false, comm);
@@ -336,7 +336,7 @@ static void share_offsets(int rank)
 
     if (own_node.leader == rank)
         text_bytes(&rows, (const char *)&mine, sizeof mine);
-    tree_collect(&rows, "", NULL, recorder.private);
+    tree_collect(&rows, NULL, recorder.private);
     count = (int64_t)(rows.length / sizeof mine);
     tree_broadcast(&count, sizeof count, false, recorder.private);
     for (int64_t at = 0; at < count; at += ROWS) {

@@ -69,7 +69,7 @@ static const char *selection_obstacle(void)
 {
     if (!pmpi.can_switch)
         return "this MPI library is too old";
-    if (!memory_reserve_exists())
+    if (!memory_reserve_exists)
         return "there is not enough memory";
     if (!recorder.agreed && !recorder.sessions)
         return "the ranks have different options or different versions of mpiprof";

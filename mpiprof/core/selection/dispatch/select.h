@@ -19,6 +19,6 @@ void select_start(void);
 void select_end(void);
 bool select_run(struct call *c, const struct arguments *a, int *error);
 
-/* Hooks of the recording (hooks.h). */
+/* Hooks of the recording (recorder.h). */
 void select_ended(struct call *c, bool observed);
 void select_inherited(struct communicator *child, const struct communicator *parent);

@@ -41,7 +41,6 @@ struct MPI_Status {
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x54000001)
 #define MPI_REQUEST_NULL ((MPI_Request)0x2c000000)
 #define MPI_STATUS_IGNORE ((MPI_Status *)1)
-#define MPI_STATUSES_IGNORE ((MPI_Status *)1)
 #define MPI_IN_PLACE ((void *)-1)
 
 enum {

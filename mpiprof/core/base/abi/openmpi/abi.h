@@ -5,29 +5,11 @@
  * MPI_Init.
  */
 #pragma once
-#include <stddef.h>
-#include <stdint.h>
+#include "../pointer_handles.h"
 
-typedef struct ompi_communicator_t *MPI_Comm;
-typedef struct ompi_datatype_t *MPI_Datatype;
-typedef struct ompi_errhandler_t *MPI_Errhandler;
-typedef struct ompi_group_t *MPI_Group;
-typedef struct ompi_info_t *MPI_Info;
-typedef struct ompi_message_t *MPI_Message;
-typedef struct ompi_op_t *MPI_Op;
-typedef struct ompi_request_t *MPI_Request;
-typedef struct ompi_instance_t *MPI_Session;
-typedef struct ompi_win_t *MPI_Win;
-typedef struct ompi_file_t *MPI_File;
-typedef int MPI_Fint;
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
 typedef long long MPI_Offset;
-typedef struct MPI_Status MPI_Status;
-
-struct MPI_Status {
-    int64_t opaque[4]; /* at least as large as in any library */
-};
 
 #define ABI_NAME "openmpi"
 #define PREDEFINED_HANDLES(X)                                                                      \
@@ -68,16 +50,10 @@ extern struct predefined predefined;
 #define MPI_OP_NULL ((MPI_Op)predefined.mpi_op_null)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)predefined.mpi_errors_return)
 #define MPI_REQUEST_NULL ((MPI_Request)predefined.request_null)
-#define MPI_STATUS_IGNORE ((MPI_Status *)0)
-#define MPI_STATUSES_IGNORE ((MPI_Status *)0)
-#define MPI_IN_PLACE ((void *)1)
 
 enum {
-    MPI_SUCCESS = 0,
     MPI_FT = 12, /* since 5.0 */
     MPI_PROC_NULL = -2,
-    MPI_ROOT = -4,
-    MPI_UNDEFINED = -32766,
     MPI_THREAD_MULTIPLE = 3,
     MPI_TAG_UB = 0,
     MPI_APPNUM = 4,
@@ -85,21 +61,5 @@ enum {
     MPI_CART = 1,
     MPI_GRAPH = 2,
     MPI_DIST_GRAPH = 3,
-    MPI_ERR_BUFFER = 1,
-    MPI_ERR_COUNT = 2,
-    MPI_ERR_TYPE = 3,
-    MPI_ERR_TAG = 4,
-    MPI_ERR_COMM = 5,
-    MPI_ERR_RANK = 6,
-    MPI_ERR_ROOT = 8,
-    MPI_ERR_GROUP = 9,
-    MPI_ERR_OP = 10,
-    MPI_ERR_TOPOLOGY = 11,
-    MPI_ERR_DIMS = 12,
-    MPI_ERR_ARG = 13,
-    MPI_ERR_TRUNCATE = 15,
-    MPI_ERR_OTHER = 16,
-    MPI_ERR_INFO = 34,
-    MPI_ERR_NO_MEM = 39,
     MPI_ERR_UNSUPPORTED_OPERATION = 52
 };
