@@ -18,11 +18,6 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-static int64_t whole_scratch(const struct problem *p)
-{
-    return p->bytes;
-}
-
 /* ---- binary_tree */
 
 static struct move tree_move(const struct context *c, int64_t r)
@@ -46,21 +41,12 @@ static struct move tree_move(const struct context *c, int64_t r)
     return m;
 }
 
-static int64_t tree_rounds(const struct context *c)
-{
-    return 2 * (int64_t)log2_ceiling(c->size) + 1;
-}
-
-static void tree_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, tree_rounds(c) - 1, tree_move, r, out);
-}
-
 const struct algorithm algorithm_allreduce_binary_tree = {
     .operation = "allreduce",
     BINARY_TREE,
     .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
-    .scratch = whole_scratch};
+    .rounds = rounds_two_trees_and_one,
+    .scratch = scratch_whole};
 
 /* ---- recursive_doubling */
 
@@ -100,12 +86,7 @@ static struct move recursive_doubling_move(const struct context *c, int64_t r)
 
 static int64_t recursive_doubling_rounds(const struct context *c)
 {
-    return log2_floor(c->size) + (removed_count(c) > 0 ? 2 : 0) + 1;
-}
-
-static void recursive_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, recursive_doubling_rounds(c) - 1, recursive_doubling_move, r, out);
+    return survivors_halving_rounds(c) + 1;
 }
 
 const struct algorithm algorithm_allreduce_recursive_doubling = {
@@ -115,8 +96,9 @@ const struct algorithm algorithm_allreduce_recursive_doubling = {
     .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
     .source = "Rabenseifner and Adamidis 2004, Section 3.4",
     .rounds = recursive_doubling_rounds,
-    .scratch = whole_scratch,
-    .round = recursive_doubling_round,
+    .scratch = scratch_whole,
+    .round = moves_round,
+    .move = recursive_doubling_move,
 };
 
 /* ---- halving_doubling */
@@ -138,11 +120,6 @@ static struct move halving_doubling_move(const struct context *c, int64_t r)
 static int64_t halving_doubling_rounds(const struct context *c)
 {
     return survivors_halving_rounds(c) + log2_floor(c->size) + (removed_count(c) > 0) + 1;
-}
-
-static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, halving_doubling_rounds(c) - 1, halving_doubling_move, r, out);
 }
 
 const struct algorithm algorithm_allreduce_halving_doubling = {
@@ -216,11 +193,6 @@ static struct move blocks_move(const struct context *c, int64_t r)
 static int64_t blocks_rounds(const struct context *c)
 {
     return blocks_reducing_rounds(c) + blocks_sharing_rounds(c) + 1;
-}
-
-static void blocks_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, blocks_rounds(c) - 1, blocks_move, r, out);
 }
 
 const struct algorithm algorithm_allreduce_binary_blocks = {

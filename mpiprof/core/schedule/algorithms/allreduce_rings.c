@@ -22,32 +22,20 @@
 
 /* ---- ring */
 
-static int64_t ring_rounds(const struct context *c)
-{
-    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
-}
-
-static int64_t ring_scratch(const struct problem *p)
+static int64_t pairwise_scratch(const struct problem *p)
 {
     return 3 * equal_largest(p);
 }
 
-static void ring_round(const struct context *c, int64_t r, struct round *out)
+static void pairwise_ring_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct pairwise w = {
-        .into = BUFFER_OUT, .offset = equal_begin(c, c->rank), .begin = equal_begin};
+        .into = BUFFER_OUT, .offset = equal_block(c, c->rank).begin, .block = equal_block};
 
     if (r < c->size)
         pairwise_round(c, &w, r, out);
-    if (r < c->size - 1 || c->size == 1)
-        return;
-    const int64_t turn = r - c->size + 1;
-    const int sent = modulo(c->rank - turn, c->size), got = modulo(c->rank - turn - 1, c->size);
-
-    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, equal_begin(c, got),
-                 equal_begin(c, got + 1) - equal_begin(c, got));
-    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, equal_begin(c, sent),
-              equal_begin(c, sent + 1) - equal_begin(c, sent));
+    if (r >= c->size - 1)
+        ring_round(c, equal_block, r - c->size + 1, out);
 }
 
 const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RING};
@@ -57,11 +45,18 @@ const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RIN
 /* Return the begin of slot i, 0 <= i <= p. */
 static int64_t slot_begin(const struct context *c, int64_t i)
 {
-    const int64_t turned = c->rank + i;
-    const bool wraps = turned >= c->size;
+    const int64_t own = equal_block(c, c->rank).begin, n = c->problem->bytes;
+    const int64_t block = c->rank + i;
 
-    return equal_begin(c, (int)(wraps ? turned - c->size : turned)) - equal_begin(c, c->rank) +
-           (wraps ? c->problem->bytes : 0);
+    return block < c->size ? equal_block(c, (int)block).begin - own
+                           : equal_block(c, (int)block - c->size).begin - own + n;
+}
+
+static struct range slots(const struct context *c, int64_t first, int64_t last)
+{
+    const int64_t begin = slot_begin(c, first);
+
+    return (struct range){begin, slot_begin(c, last) - begin};
 }
 
 /* Return the number of slots in use before halving k: p, ceil(p/2), ..., 1. */
@@ -72,7 +67,7 @@ static int64_t skip(const struct context *c, int64_t k)
 
 static void blocks_rotate(const struct context *c, bool back, struct round *out)
 {
-    const int64_t own = equal_begin(c, c->rank), rest = c->problem->bytes - own;
+    const int64_t own = equal_block(c, c->rank).begin, rest = c->problem->bytes - own;
 
     if (back) {
         emit_copy(out, BUFFER_OUT, own, BUFFER_SCRATCH, 0, rest);
@@ -83,27 +78,20 @@ static void blocks_rotate(const struct context *c, bool back, struct round *out)
     }
 }
 
-static int64_t circulant_rounds(const struct context *c)
-{
-    return 2 * (int64_t)log2_ceiling(c->size) + 1;
-}
-
 static void circulant_reducing(const struct context *c, int64_t k, struct round *out)
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
 
-    emit_receive(out, modulo(c->rank - s, c->size), BUFFER_OUT, 0, slot_begin(c, all - s));
-    emit_send(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
-              slot_begin(c, all) - slot_begin(c, s));
+    emit_receive_range(out, modulo(c->rank - s, c->size), BUFFER_OUT, slots(c, 0, all - s));
+    emit_send_range(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
 }
 
 static void circulant_sharing(const struct context *c, int64_t k, struct round *out)
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
 
-    emit_receive(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
-                 slot_begin(c, all) - slot_begin(c, s));
-    emit_send(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, 0, slot_begin(c, all - s));
+    emit_receive_range(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
+    emit_send_range(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, slots(c, 0, all - s));
 }
 
 /* OUT receives data until the result is rotated back into it. */
@@ -124,18 +112,13 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
         circulant_sharing(c, 2 * halvings - 1 - r, out);
 }
 
-static int64_t circulant_scratch(const struct problem *p)
-{
-    return p->bytes;
-}
-
 const struct algorithm algorithm_allreduce_circulant = {
     .operation = "allreduce",
     .name = "circulant",
     .restrictions = "a commutative operation",
     .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
     .source = "Traeff 2024, arXiv 2410.14234",
-    .rounds = circulant_rounds,
-    .scratch = circulant_scratch,
+    .rounds = rounds_two_trees_and_one,
+    .scratch = scratch_whole,
     .round = circulant_round,
 };

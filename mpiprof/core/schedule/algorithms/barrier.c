@@ -8,6 +8,7 @@
  *   dissemination  round k: send to rank+2^k, receive from        ceil(lg p) alpha
  *                  rank-2^k
  */
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
 static int64_t two_rounds(const struct context *c)
@@ -38,11 +39,6 @@ const struct algorithm algorithm_barrier_linear = {
     .round = linear_round,
 };
 
-static int64_t doublings(const struct context *c)
-{
-    return log2_ceiling(c->size);
-}
-
 static void dissemination_round(const struct context *c, int64_t r, struct round *out)
 {
     emit_token_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size));
@@ -54,20 +50,15 @@ const struct algorithm algorithm_barrier_dissemination = {
     .name = "dissemination",
     .cost = "ceil(lg p) alpha",
     .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = doublings,
+    .rounds = rounds_tree,
     .round = dissemination_round,
 };
-
-static int64_t tournament_rounds(const struct context *c)
-{
-    return 2 * doublings(c);
-}
 
 /* Rounds 0 .. q-1 go up with bits 1, 2, 4 ...; the remaining rounds go down in the opposite
  * order. */
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t up = doublings(c);
+    const int64_t up = rounds_tree(c);
     const int64_t bit = INT64_C(1) << (r < up ? r : 2 * up - 1 - r);
     const bool loses = c->rank % (2 * bit) == bit;
     const bool wins = c->rank % (2 * bit) == 0 && c->rank + bit < c->size;
@@ -86,6 +77,6 @@ const struct algorithm algorithm_barrier_tournament = {
     .name = "tournament",
     .cost = "2 ceil(lg p) alpha",
     .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = tournament_rounds,
+    .rounds = rounds_two_trees,
     .round = tournament_round,
 };

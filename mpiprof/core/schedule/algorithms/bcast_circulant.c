@@ -107,20 +107,31 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 
 /* ---- interface for this and other schedules */
 
-void circulant_fill(struct circulant *s, int64_t processes, int64_t v, int64_t blocks)
+bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
 {
+    struct circulant *const s = memory_allocate(sizeof *s);
     int64_t others[MOST];
 
-    *s = (struct circulant){.v = v, .blocks = blocks};
-    compute_skips(s, processes);
+    c->table = (int64_t *)s;
+    if (s == NULL)
+        return false;
+    s->v = v;
+    s->blocks = blocks;
+    compute_skips(s, c->size);
     if (blocks == 0 || s->q == 0)
-        return;
+        return true;
     s->idle = modulo(1 - blocks, s->q);
     compute_gets(s, v, s->gets);
     for (int k = 0; k < s->q; k++) {
-        compute_gets(s, (v + s->skip[k]) % processes, others);
+        compute_gets(s, (v + s->skip[k]) % c->size, others);
         s->gives[k] = others[k];
     }
+    return true;
+}
+
+const struct circulant *circulant_of(const struct context *c)
+{
+    return (const struct circulant *)c->table;
 }
 
 int64_t circulant_length(const struct circulant *s)
@@ -150,28 +161,25 @@ static int64_t circulant_blocks(const struct problem *p)
 
 static bool circulant_prepare(struct context *c)
 {
-    struct circulant *const s = memory_allocate(sizeof *s);
-
-    c->table = (int64_t *)s;
-    if (s != NULL)
-        circulant_fill(s, c->size, relative_rank(c), circulant_blocks(c->problem));
-    return s != NULL;
+    return circulant_allocate(c, relative_rank(c), circulant_blocks(c->problem));
 }
 
 static int64_t circulant_rounds(const struct context *c)
 {
-    return circulant_length((const struct circulant *)c->table);
+    return circulant_length(circulant_of(c));
 }
 
 static void circulant_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circulant *const s = (const struct circulant *)c->table;
+    const struct circulant *const s = circulant_of(c);
     const struct circulant_round now = circulant_at(s, r);
 
     if (now.gets >= 0)
-        receive_block(c, now.from, s->blocks, now.gets, out);
+        emit_receive_range(out, absolute_rank(c, now.from), BUFFER_OUT,
+                           message_block(c, s->blocks, now.gets));
     if (now.gives >= 0)
-        send_block(c, now.to, s->blocks, now.gives, out);
+        emit_send_range(out, absolute_rank(c, now.to), BUFFER_OUT,
+                        message_block(c, s->blocks, now.gives));
 }
 
 const struct algorithm algorithm_bcast_circulant = {

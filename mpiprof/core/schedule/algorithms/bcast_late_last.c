@@ -35,7 +35,7 @@ static bool bcast_prepare(struct context *c)
         return spreads->prepare(c);
     if (late_here(c))
         return true;
-    late_others(&o, c, c->problem->root);
+    late_others(&o, c, spreads, c->problem->root);
     const bool had = spreads->prepare(&o.context);
 
     c->table = o.context.table;
@@ -64,7 +64,7 @@ static void bcast_round(const struct context *c, int64_t r, struct round *out)
     else if (late_here(c))
         emit_receive(out, late_source(c), BUFFER_OUT, 0, c->problem->bytes);
     else
-        emit_send(out, late_rank(c), BUFFER_OUT, 0, c->problem->bytes);
+        emit_send(out, c->problem->late, BUFFER_OUT, 0, c->problem->bytes);
 }
 
 static int64_t bcast_blocks(const struct problem *p)

@@ -11,12 +11,11 @@
  * except the blocks of the subtree that wraps from rank p-1 to 0. These go through SCRATCH, and a
  * gather puts them in order in an additional round.
  */
-#include <stddef.h>
-
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum way { UP, DOWN };
+enum way { UP, DOWN }; /* the variants: gather and scatter */
 
 static enum buffer all_blocks(enum way way)
 {
@@ -57,23 +56,19 @@ static void copy_blocks(struct round *out, enum way way, int64_t place, enum buf
 
 /* ---- linear */
 
-static int64_t one_round(const struct context *c)
-{
-    (void)c;
-    return 1;
-}
-
-static void linear(const struct context *c, enum way way, struct round *out)
+static void linear_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct problem *const p = c->problem;
+    const enum way way = (enum way)c->algorithm->variant;
     int64_t place = 0;
 
+    (void)r;
     if (c->rank != p->root) {
         with_parent(out, way, p->root, own_block(way), p->bytes);
         return;
     }
     for (int i = 0; i < c->size; i++) {
-        const int64_t length = p->counts != NULL ? p->counts[i] : p->bytes;
+        const int64_t length = block_bytes(p, i);
 
         if (i == c->rank)
             copy_blocks(out, way, place, own_block(way), 0, length);
@@ -83,44 +78,26 @@ static void linear(const struct context *c, enum way way, struct round *out)
     }
 }
 
-static void linear_gather_round(const struct context *c, int64_t r, struct round *out)
-{
-    (void)r;
-    linear(c, UP, out);
-}
-
-static void linear_scatter_round(const struct context *c, int64_t r, struct round *out)
-{
-    (void)r;
-    linear(c, DOWN, out);
-}
-
-#define LINEAR .name = "linear", .source = "folklore", .direct = true, .rounds = one_round
+#define LINEAR                                                                                     \
+    .name = "linear", .source = "folklore", .direct = true, .rounds = rounds_one,                  \
+    .round = linear_round
 #define LINEAR_COST "(p-1)(alpha + m beta), one round"
 #define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
 
 const struct algorithm algorithm_gather_linear = {
-    .operation = "gather", LINEAR, .cost = LINEAR_COST, .round = linear_gather_round};
-
+    .operation = "gather", .variant = UP, LINEAR, .cost = LINEAR_COST};
 const struct algorithm algorithm_gatherv_linear = {
-    .operation = "gatherv", LINEAR, .cost = LINEAR_V_COST, .round = linear_gather_round};
-
+    .operation = "gatherv", .variant = UP, LINEAR, .cost = LINEAR_V_COST};
 const struct algorithm algorithm_scatter_linear = {
-    .operation = "scatter", LINEAR, .cost = LINEAR_COST, .round = linear_scatter_round};
-
+    .operation = "scatter", .variant = DOWN, LINEAR, .cost = LINEAR_COST};
 const struct algorithm algorithm_scatterv_linear = {
-    .operation = "scatterv", LINEAR, .cost = LINEAR_V_COST, .round = linear_scatter_round};
+    .operation = "scatterv", .variant = DOWN, LINEAR, .cost = LINEAR_V_COST};
 
 /* ---- binomial
  *
  * Of q = ceil(lg p) rounds, round k belongs to the children v + 2^k upwards, and to v + 2^(q-1-k)
  * downwards. In an additional round a gather puts blocks in order, and a scatter copies each rank's
  * own block; a gather copies it in round 0. */
-
-static int64_t binomial_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
 
 static int64_t binomial_scratch(const struct problem *p)
 {
@@ -177,9 +154,10 @@ static void keep_own(const struct context *c, enum way way, struct round *out)
         emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, m);
 }
 
-static void binomial(const struct context *c, int64_t r, enum way way, struct round *out)
+static void binomial_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t m = c->problem->bytes, v = relative_rank(c), last = binomial_rounds(c) - 1;
+    const enum way way = (enum way)c->algorithm->variant;
+    const int64_t m = c->problem->bytes, v = relative_rank(c), last = rounds_tree(c);
     const int64_t blocks = subtree_size(c, v);
     const int64_t bit = INT64_C(1) << (way == UP || r == last ? r : last - 1 - r);
 
@@ -200,23 +178,11 @@ static void binomial(const struct context *c, int64_t r, enum way way, struct ro
     }
 }
 
-static void binomial_gather_round(const struct context *c, int64_t r, struct round *out)
-{
-    binomial(c, r, UP, out);
-}
-
-static void binomial_scatter_round(const struct context *c, int64_t r, struct round *out)
-{
-    binomial(c, r, DOWN, out);
-}
-
 #define BINOMIAL                                                                                   \
     .name = "binomial", .cost = "ceil(lg p) alpha + (p-1) m beta",                                 \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = binomial_rounds,         \
-    .scratch = binomial_scratch
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = rounds_tree_and_one,     \
+    .scratch = binomial_scratch, .round = binomial_round
 
-const struct algorithm algorithm_gather_binomial = {
-    .operation = "gather", BINOMIAL, .round = binomial_gather_round};
-
+const struct algorithm algorithm_gather_binomial = {.operation = "gather", .variant = UP, BINOMIAL};
 const struct algorithm algorithm_scatter_binomial = {
-    .operation = "scatter", BINOMIAL, .round = binomial_scatter_round};
+    .operation = "scatter", .variant = DOWN, BINOMIAL};

@@ -82,61 +82,62 @@ static int own_team(const struct context *c)
     return (int)part_of(c->size, c->problem->remote_size, c->rank);
 }
 
-/* Return segment i of n of a message of the smaller group that begins at `begin`. */
-static struct piece segment(int64_t begin, int64_t end, int n, int i)
+/* Return part i of a message of the smaller group. */
+static struct range segment(struct range message, int parts, int i)
 {
-    const int64_t first = part_begin(end - begin, 1, n, i);
+    const struct range part = parts_range(message.length, 1, parts, i, i + 1);
 
-    return (struct piece){begin + first, part_begin(end - begin, 1, n, i + 1) - first};
+    return (struct range){message.begin + part.begin, part.length};
+}
+
+/* Return this rank's message in IN. */
+static struct range own_message(const struct context *c)
+{
+    return (struct range){0, block_range(c, c->rank).length};
 }
 
 /* ---- exchange: the data for member i of team j is split into `parts`, 1 for whole messages */
 
-static struct piece share_of(int64_t begin, int64_t end, int parts, bool whole, int i)
+static struct range share_of(struct range message, int parts, bool whole, int i)
 {
-    if (whole)
-        return (struct piece){begin, i < parts ? end - begin : 0};
-    return i < parts ? segment(begin, end, parts, i) : (struct piece){begin, 0};
+    if (i >= parts)
+        return (struct range){message.begin, 0};
+    return whole ? message : segment(message, parts, i);
 }
 
 static void larger_exchange(const struct context *c, int parts, bool whole, struct round *out)
 {
-    const int j = own_team(c);
-    const struct piece got = share_of(remote_begins(c)[j], remote_begins(c)[j + 1], parts, whole,
-                                      c->rank - team_begin(c, j));
+    const int j = own_team(c), i = c->rank - team_begin(c, j);
 
-    emit_remote_receive(out, j, BUFFER_OUT, got.begin, got.length);
-    emit_remote_send(out, j, BUFFER_IN, 0, own_length(c));
+    emit_remote_receive(out, j, BUFFER_OUT, share_of(remote_block(c, j), parts, whole, i));
+    emit_remote_send(out, j, BUFFER_IN, own_message(c));
 }
 
 static void smaller_exchange(const struct context *c, int i, int parts, bool whole,
                              struct round *out)
 {
     const int partner = team_begin(c, c->rank) + i;
-    const struct piece sent = share_of(0, own_length(c), parts, whole, i);
 
-    emit_remote_receive(out, partner, BUFFER_OUT, remote_begins(c)[partner],
-                        remote_begins(c)[partner + 1] - remote_begins(c)[partner]);
-    emit_remote_send(out, partner, BUFFER_IN, sent.begin, sent.length);
+    emit_remote_receive(out, partner, BUFFER_OUT, remote_block(c, partner));
+    emit_remote_send(out, partner, BUFFER_IN, share_of(own_message(c), parts, whole, i));
 }
 
 /* ---- rings */
 
 /* Smaller group: each rank contributes the messages of its team. */
-static struct piece team_piece(const struct context *c, int j)
+static struct range team_blocks(const struct context *c, int j)
 {
     const int64_t begin = remote_begins(c)[team_begin(c, j)];
 
-    return (struct piece){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
+    return (struct range){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
 }
 
 /* Larger group: each rank contributes its segment of the message that its team received. */
-static struct piece segment_piece(const struct context *c, int x)
+static struct range rank_segment(const struct context *c, int x)
 {
     const int j = (int)part_of(c->size, c->problem->remote_size, x);
 
-    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], team_members(c, j),
-                   x - team_begin(c, j));
+    return segment(remote_block(c, j), team_members(c, j), x - team_begin(c, j));
 }
 
 static int smaller_rounds(const struct context *c)
@@ -148,12 +149,11 @@ static void smaller_round(const struct context *c, int64_t r, int parts, bool wh
                           struct round *out)
 {
     const int members = team_members(c, c->rank);
-    const struct circle all = {c->size, c->rank, circle_rank, team_piece};
 
     if (r < members)
         smaller_exchange(c, (int)r, parts, whole, out);
     else
-        circle_round(c, &all, r - members, out);
+        ring_round(c, team_blocks, r - members, out);
 }
 
 /* ---- kang_teams and kang */
@@ -165,14 +165,12 @@ static int64_t teams_rounds(const struct context *c)
 
 static void teams_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circle all = {c->size, c->rank, circle_rank, segment_piece};
-
     if (!in_larger(c))
         smaller_round(c, r, team_members(c, c->rank), false, out);
     else if (r == 0)
         larger_exchange(c, team_members(c, own_team(c)), false, out);
     else
-        circle_round(c, &all, r - 1, out);
+        ring_round(c, rank_segment, r - 1, out);
 }
 
 static bool divides(const struct context *c)
@@ -212,27 +210,24 @@ static int across_process(const struct context *c, int place)
     return team_begin(c, ring + regular_members(c) * (place - teams)) + regular_members(c);
 }
 
-static struct piece across_piece(const struct context *c, int place)
+static struct range across_block(const struct context *c, int place)
 {
-    if (place >= c->problem->remote_size)
-        return (struct piece){0, 0};
-    return (struct piece){remote_begins(c)[place],
-                          remote_begins(c)[place + 1] - remote_begins(c)[place]};
+    return place < c->problem->remote_size ? remote_block(c, place) : (struct range){0};
 }
 
-static struct circle circle_across(const struct context *c)
+static struct block_ring ring_across(const struct context *c)
 {
     const int teams = c->problem->remote_size, regular = regular_members(c), j = own_team(c);
     const int odd = c->size % teams, ring = ring_number(c);
     const bool is_regular = c->rank - team_begin(c, j) < regular;
 
-    return (struct circle){teams + (ring < odd ? (odd - ring + regular - 1) / regular : 0),
-                           is_regular ? j : teams + j / regular, across_process, across_piece};
+    return (struct block_ring){teams + (ring < odd ? (odd - ring + regular - 1) / regular : 0),
+                               is_regular ? j : teams + j / regular, across_process, across_block};
 }
 
 static int64_t unsegmented_rounds(const struct context *c)
 {
-    return in_larger(c) ? circle_across(c).size : smaller_rounds(c);
+    return in_larger(c) ? ring_across(c).size : smaller_rounds(c);
 }
 
 static void unsegmented_round(const struct context *c, int64_t r, struct round *out)
@@ -242,9 +237,9 @@ static void unsegmented_round(const struct context *c, int64_t r, struct round *
     } else if (r == 0) {
         larger_exchange(c, regular_members(c), true, out);
     } else {
-        const struct circle ring = circle_across(c);
+        const struct block_ring ring = ring_across(c);
 
-        circle_round(c, &ring, r - 1, out);
+        block_ring_round(c, &ring, r - 1, out);
     }
 }
 
@@ -255,16 +250,14 @@ static int team_process(const struct context *c, int place)
     return team_begin(c, own_team(c)) + place;
 }
 
-static struct piece in_team_piece(const struct context *c, int place)
+static struct range team_segment(const struct context *c, int place)
 {
-    const int j = own_team(c);
-
-    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], regular_members(c), place);
+    return segment(remote_block(c, own_team(c)), regular_members(c), place);
 }
 
 static int64_t two_step_rounds(const struct context *c)
 {
-    return in_larger(c) ? regular_members(c) - 1 + circle_across(c).size : smaller_rounds(c);
+    return in_larger(c) ? regular_members(c) - 1 + ring_across(c).size : smaller_rounds(c);
 }
 
 static void two_step_round(const struct context *c, int64_t r, struct round *out)
@@ -275,24 +268,28 @@ static void two_step_round(const struct context *c, int64_t r, struct round *out
         smaller_round(c, r, regular, false, out);
         return;
     }
-    const struct circle team = {regular, c->rank - team_begin(c, own_team(c)), team_process,
-                                in_team_piece};
-    const struct circle ring = circle_across(c);
+    const struct block_ring team = {regular, c->rank - team_begin(c, own_team(c)), team_process,
+                                    team_segment};
+    const struct block_ring ring = ring_across(c);
 
     if (r == 0)
         larger_exchange(c, regular, false, out);
     else if (r >= regular)
-        circle_round(c, &ring, r - regular, out);
-    else if (team.place < regular)
-        circle_round(c, &team, r - 1, out);
+        block_ring_round(c, &ring, r - regular, out);
+    else if (team.position < regular)
+        block_ring_round(c, &team, r - 1, out);
 }
 
 /* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
-static bool teams_prepare(struct context *c)
-{
-    return intergroup_prepare(c, 0);
-}
+#define KANG_2018                                                                                  \
+    .inter = true, .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",                   \
+    .prepare = intergroup_prepare
+#define KANG_UNSEGMENTED                                                                           \
+    .name = "kang_unsegmented", KANG_2018, .rounds = unsegmented_rounds, .round = unsegmented_round
+#define KANG_TWO_STEP                                                                              \
+    .name = "kang_two_step", KANG_2018, .rounds = two_step_rounds, .round = two_step_round
+#define V_COST "as for allgather, with the largest message of each round"
 
 const struct algorithm algorithm_inter_allgather_kang = {
     .operation = "allgather",
@@ -312,51 +309,23 @@ const struct algorithm algorithm_inter_allgather_kang_teams = {
     .cost = "(t + P - 1) alpha + (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) "
             "beta, t = ceil(P/Q), P >= Q; as kang where Q divides P",
     .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
-    .prepare = teams_prepare,
+    .prepare = intergroup_prepare,
     .rounds = teams_rounds,
     .round = teams_round,
 };
 
 const struct algorithm algorithm_inter_allgather_kang_unsegmented = {
     .operation = "allgather",
-    .name = "kang_unsegmented",
-    .inter = true,
-    .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = unsegmented_rounds,
-    .round = unsegmented_round,
-};
+    KANG_UNSEGMENTED,
+    .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q"};
 
 const struct algorithm algorithm_inter_allgather_kang_two_step = {
     .operation = "allgather",
-    .name = "kang_two_step",
-    .inter = true,
-    .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = two_step_rounds,
-    .round = two_step_round,
-};
+    KANG_TWO_STEP,
+    .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q"};
 
 const struct algorithm algorithm_inter_allgatherv_kang_unsegmented = {
-    .operation = "allgatherv",
-    .name = "kang_unsegmented",
-    .inter = true,
-    .cost = "as for allgather, with the largest message of each round",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = unsegmented_rounds,
-    .round = unsegmented_round,
-};
+    .operation = "allgatherv", KANG_UNSEGMENTED, .cost = V_COST};
 
 const struct algorithm algorithm_inter_allgatherv_kang_two_step = {
-    .operation = "allgatherv",
-    .name = "kang_two_step",
-    .inter = true,
-    .cost = "as for allgather, with the largest message of each round",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = two_step_rounds,
-    .round = two_step_round,
-};
+    .operation = "allgatherv", KANG_TWO_STEP, .cost = V_COST};

@@ -28,7 +28,6 @@
  * idea to reduce available data before the late ranks arrive is from Proficz, Improving all-reduce
  * collective operations for imbalanced process arrival patterns, 2018.
  */
-#include "base/base.h"
 #include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
@@ -42,7 +41,7 @@ static const struct algorithm *const reducing = &algorithm_reduce_halving_doubli
 /* Return the rank that has S. */
 static int source_of_late(const struct context *c)
 {
-    return late_rank(c) != c->problem->root ? c->problem->root : late_next(c);
+    return c->problem->late != c->problem->root ? c->problem->root : late_next(c);
 }
 
 static int64_t reduce_early(const struct context *c)
@@ -104,7 +103,7 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
         if (late)
             emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, n);
         if (c->size > 1)
-            emit_receive(out, late ? source_of_late(c) : late_rank(c), BUFFER_SCRATCH, 0, n);
+            emit_receive(out, late ? source_of_late(c) : c->problem->late, BUFFER_SCRATCH, 0, n);
     } else if (r == early && late) {
         emit_send(out, c->problem->root, BUFFER_IN, 0, n);
     } else if (r == early && c->rank == source_of_late(c)) {
@@ -135,18 +134,8 @@ static const struct algorithm *const sharing = &algorithm_allreduce_halving_doub
 
 static bool spreading_prepare(struct context *c)
 {
-    struct circulant *const s = memory_allocate(sizeof *s);
-
-    c->table = (int64_t *)s;
-    if (s != NULL)
-        circulant_fill(s, c->size, modulo((int64_t)c->rank - late_rank(c), c->size),
-                       (int64_t)BLOCKS_A_LEVEL * log2_ceiling(c->size));
-    return s != NULL;
-}
-
-static const struct circulant *spreading(const struct context *c)
-{
-    return (const struct circulant *)c->table;
+    return circulant_allocate(c, modulo((int64_t)c->rank - c->problem->late, c->size),
+                              (int64_t)BLOCKS_A_LEVEL * log2_ceiling(c->size));
 }
 
 static int64_t allreduce_early(const struct context *c)
@@ -156,31 +145,21 @@ static int64_t allreduce_early(const struct context *c)
 
 static int64_t allreduce_rounds(const struct context *c)
 {
-    return allreduce_early(c) + circulant_length(spreading(c)) + 1;
+    return allreduce_early(c) + circulant_length(circulant_of(c)) + 1;
 }
 
-static int64_t allreduce_scratch(const struct problem *p)
-{
-    return p->bytes;
-}
-
-struct part {
-    int64_t begin, length;
-};
-
-static struct part part_of(const struct context *c, int64_t block)
+/* Return the part of the vector in a block. */
+static struct range block_of(const struct context *c, int64_t block)
 {
     const struct problem *const p = c->problem;
-    const int64_t begin = part_begin(p->bytes, p->unit, spreading(c)->blocks, block);
 
-    return (struct part){begin,
-                         part_begin(p->bytes, p->unit, spreading(c)->blocks, block + 1) - begin};
+    return parts_range(p->bytes, p->unit, circulant_of(c)->blocks, block, block + 1);
 }
 
 /* Compute x op S for a block. SCRATCH contains x, on L it contains S. */
 static void join(const struct context *c, int64_t block, struct round *out)
 {
-    const struct part part = part_of(c, block);
+    const struct range part = block_of(c, block);
 
     emit_reduce(out, BUFFER_OUT, part.begin, BUFFER_SCRATCH, part.begin, part.length, late_here(c));
 }
@@ -189,7 +168,7 @@ static void join(const struct context *c, int64_t block, struct round *out)
  * and its last block is sent until the end, so L combines this block last. */
 static void join_arrived(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circulant *const s = spreading(c);
+    const struct circulant *const s = circulant_of(c);
     const bool ends = r == circulant_length(s);
 
     if (late_here(c)) {
@@ -207,25 +186,15 @@ static void join_arrived(const struct context *c, int64_t r, struct round *out)
     }
 }
 
-static void send_part(const struct context *c, int64_t v, enum buffer b, int64_t block,
-                      struct round *out)
+static int process_of(const struct context *c, int64_t v)
 {
-    const struct part part = part_of(c, block);
-
-    emit_send(out, modulo(v + late_rank(c), c->size), b, part.begin, part.length);
-}
-
-static void receive_part(const struct context *c, int64_t v, int64_t block, struct round *out)
-{
-    const struct part part = part_of(c, block);
-
-    emit_receive(out, modulo(v + late_rank(c), c->size), BUFFER_SCRATCH, part.begin, part.length);
+    return modulo(v + c->problem->late, c->size);
 }
 
 /* Block r of S is sent to L in round r, when block r of x has not arrived on any rank. */
 static void allreduce_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circulant *const s = spreading(c);
+    const struct circulant *const s = circulant_of(c);
     const int64_t early = allreduce_early(c), t = r - early;
 
     if (t < 0) {
@@ -236,15 +205,16 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
     if (t == circulant_length(s))
         return;
     const struct circulant_round now = circulant_at(s, t);
+    const int from = process_of(c, now.from), to = process_of(c, now.to);
 
     if (now.gets >= 0)
-        receive_part(c, now.from, now.gets, out);
+        emit_receive_range(out, from, BUFFER_SCRATCH, block_of(c, now.gets));
     else if (late_here(c) && t < s->blocks)
-        receive_part(c, now.from, t, out);
+        emit_receive_range(out, from, BUFFER_SCRATCH, block_of(c, t));
     if (now.gives >= 0)
-        send_part(c, now.to, late_here(c) ? BUFFER_IN : BUFFER_SCRATCH, now.gives, out);
+        emit_send_range(out, to, late_here(c) ? BUFFER_IN : BUFFER_SCRATCH, block_of(c, now.gives));
     else if (now.to == 0 && t < s->blocks)
-        send_part(c, now.to, BUFFER_OUT, t, out);
+        emit_send_range(out, to, BUFFER_OUT, block_of(c, t));
 }
 
 const struct algorithm algorithm_allreduce_late_last = {
@@ -255,7 +225,7 @@ const struct algorithm algorithm_allreduce_late_last = {
     .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z); Traeff 2024, arXiv 2407.18004",
     .prepare = spreading_prepare,
     .rounds = allreduce_rounds,
-    .scratch = allreduce_scratch,
+    .scratch = scratch_whole,
     .round = allreduce_round,
     .early = allreduce_early,
 };

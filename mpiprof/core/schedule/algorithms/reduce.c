@@ -28,10 +28,7 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-static enum buffer work_of(const struct context *c)
-{
-    return c->rank == c->problem->root ? BUFFER_OUT : BUFFER_SCRATCH;
-}
+#define REDUCE .operation = "reduce", .variant = RESULT_FOR_ROOT
 
 /* ---- binary_tree */
 
@@ -75,26 +72,14 @@ static struct move tree_move(const struct context *c, int64_t r)
     return m;
 }
 
-static int64_t tree_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
-
 static int64_t tree_scratch(const struct problem *p)
 {
     return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
-static void tree_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), tree_rounds(c) - 1, tree_move, r, out);
-}
-
-const struct algorithm algorithm_reduce_binary_tree = {.operation = "reduce",
-                                                       BINARY_TREE,
-                                                       .cost =
-                                                           "ceil(lg p)(alpha + n beta + n gamma)",
-                                                       .scratch = tree_scratch};
+const struct algorithm algorithm_reduce_binary_tree = {
+    REDUCE, BINARY_TREE, .cost = "ceil(lg p)(alpha + n beta + n gamma)",
+    .rounds = rounds_tree_and_one, .scratch = tree_scratch};
 
 /* ---- halving_doubling */
 
@@ -108,8 +93,8 @@ static struct move halving_doubling_move(const struct context *c, int64_t r)
         return survivors_halving(c, root, r);
     if (x < 0)
         return move_none();
-    return management_collective_move(c, levels, x, survivor_rank(c, root, root),
-                                      survivor_process(c, root, x ^ 1 << k), k);
+    return collecting_move(c, levels, x, survivor_rank(c, root, root),
+                           survivor_process(c, root, x ^ 1 << k), k);
 }
 
 static int64_t halving_doubling_rounds(const struct context *c)
@@ -122,14 +107,8 @@ static int64_t halving_scratch(const struct problem *p)
     return p->bytes + halving_half(p);
 }
 
-static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), halving_doubling_rounds(c) - 1, halving_doubling_move, r, out);
-}
-
 const struct algorithm algorithm_reduce_halving_doubling = {
-    .operation = "reduce",
-    HALVING_DOUBLING,
+    REDUCE, HALVING_DOUBLING,
     .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
             "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
     .scratch = halving_scratch};
@@ -168,8 +147,7 @@ static struct move blocks_gathering(const struct context *c, int64_t r)
         return m;
     const int k = levels - 1 - (int)r, y = x ^ 1 << k;
 
-    return management_collective_move(c, levels, x, outside ? 0 : root,
-                                      outside && y == 0 ? root : y, k);
+    return collecting_move(c, levels, x, outside ? 0 : root, outside && y == 0 ? root : y, k);
 }
 
 static struct move blocks_move(const struct context *c, int64_t r)
@@ -187,53 +165,34 @@ static int64_t blocks_rounds(const struct context *c)
            1;
 }
 
-static void blocks_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), blocks_rounds(c) - 1, blocks_move, r, out);
-}
-
-const struct algorithm algorithm_reduce_binary_blocks = {
-    .operation = "reduce", BINARY_BLOCKS, .scratch = halving_scratch};
+const struct algorithm algorithm_reduce_binary_blocks = {REDUCE, BINARY_BLOCKS,
+                                                         .scratch = halving_scratch};
 
 /* ---- ring */
 
-static struct pairwise ring_pairwise(const struct context *c)
-{
-    const bool here = c->rank == c->problem->root;
-
-    return (struct pairwise){.into = here ? BUFFER_OUT : BUFFER_SCRATCH,
-                             .offset = here ? equal_begin(c, c->rank) : 0,
-                             .scratch = here ? 0 : equal_largest(c->problem),
-                             .begin = equal_begin};
-}
-
-static int64_t ring_rounds(const struct context *c)
-{
-    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
-}
-
-static int64_t ring_scratch(const struct problem *p)
+static int64_t pairwise_scratch(const struct problem *p)
 {
     return 4 * equal_largest(p);
 }
 
-static void ring_round(const struct context *c, int64_t r, struct round *out)
+static void pairwise_ring_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct pairwise w = ring_pairwise(c);
-    const int root = c->problem->root;
-    const int64_t own = equal_begin(c, c->rank);
+    const int root = c->problem->root, sender = modulo(root + r - c->size + 2, c->size);
+    const struct range own = equal_block(c, c->rank);
+    const bool here = c->rank == root;
+    const struct pairwise w = {.into = work_buffer(c),
+                               .offset = here ? own.begin : 0,
+                               .scratch = here ? 0 : equal_largest(c->problem),
+                               .block = equal_block};
 
     if (r < c->size)
         pairwise_round(c, &w, r, out);
     if (r < c->size - 1 || c->size == 1)
         return;
-    const int sender = modulo(root + r - c->size + 2, c->size);
-    const int64_t begin = equal_begin(c, sender);
-
-    if (c->rank == root)
-        emit_receive(out, sender, BUFFER_OUT, begin, equal_begin(c, sender + 1) - begin);
+    if (here)
+        emit_receive_range(out, sender, BUFFER_OUT, equal_block(c, sender));
     else if (c->rank == sender)
-        emit_send(out, root, w.into, w.offset, equal_begin(c, c->rank + 1) - own);
+        emit_send(out, root, w.into, w.offset, own.length);
 }
 
-const struct algorithm algorithm_reduce_ring = {.operation = "reduce", RING};
+const struct algorithm algorithm_reduce_ring = {REDUCE, RING};

@@ -21,30 +21,38 @@ static void fold_arrived(const struct move *m, enum buffer work, int64_t arrived
                     m->fold == FOLD_RIGHT);
 }
 
-void moves_round(const struct context *c, enum buffer work, int64_t count, move_function moves,
-                 int64_t r, struct round *out)
+enum buffer work_buffer(const struct context *c)
 {
+    const bool gets_result = c->algorithm->variant == RESULT_FOR_ALL || c->rank == c->problem->root;
+
+    return gets_result ? BUFFER_OUT : BUFFER_SCRATCH;
+}
+
+void moves_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct algorithm *const a = c->algorithm;
+    const enum buffer work = work_buffer(c);
     const int64_t arrived = work == BUFFER_SCRATCH ? c->problem->bytes : 0;
 
     if (c->size == 1)
         emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, c->problem->bytes);
     if (r > 0) {
-        const struct move before = moves(c, r - 1);
+        const struct move before = a->move(c, r - 1);
 
         fold_arrived(&before, work, arrived, out);
     }
-    if (r == count)
+    if (r == a->rounds(c) - 1)
         return;
-    const struct move m = moves(c, r);
+    const struct move m = a->move(c, r);
 
     if (m.from >= 0 && m.fresh)
         emit_copy(out, work, m.receive.begin, BUFFER_IN, m.receive.begin, m.receive.length);
     if (m.from >= 0 && m.fold == FOLD_STORE)
-        emit_receive(out, m.from, work, m.receive.begin, m.receive.length);
+        emit_receive_range(out, m.from, work, m.receive);
     else if (m.from >= 0)
         emit_receive(out, m.from, BUFFER_SCRATCH, arrived, m.receive.length);
     if (m.to >= 0)
-        emit_send(out, m.to, m.fresh ? BUFFER_IN : work, m.send.begin, m.send.length);
+        emit_send_range(out, m.to, m.fresh ? BUFFER_IN : work, m.send);
 }
 
 /* ---- halving and doubling */
@@ -58,10 +66,7 @@ struct range halving_range(const struct context *c, int levels, int x, int k)
     for (int i = 0; i < k; i++)
         if (x >> i & 1)
             first += parts >> (i + 1);
-    const int64_t begin = part_begin(p->bytes, p->unit, parts, first);
-
-    return (struct range){begin,
-                          part_begin(p->bytes, p->unit, parts, first + (parts >> k)) - begin};
+    return parts_range(p->bytes, p->unit, parts, first, first + (parts >> k));
 }
 
 struct move halving_move(const struct context *c, int levels, int x, int peer, int k)
@@ -75,14 +80,13 @@ struct move halving_move(const struct context *c, int levels, int x, int peer, i
 
 struct move doubling_move(const struct context *c, int levels, int x, int peer, int k)
 {
-    return (struct move){.to = peer,
-                         .from = peer,
-                         .send = halving_range(c, levels, x, k + 1),
-                         .receive = halving_range(c, levels, x ^ 1 << k, k + 1)};
+    const struct move halving = halving_move(c, levels, x, peer, k);
+
+    return (struct move){
+        .to = peer, .from = peer, .send = halving.receive, .receive = halving.send};
 }
 
-struct move management_collective_move(const struct context *c, int levels, int x, int root,
-                                       int peer, int k)
+struct move collecting_move(const struct context *c, int levels, int x, int root, int peer, int k)
 {
     struct move m = doubling_move(c, levels, x, peer, k);
 
@@ -264,23 +268,24 @@ static void pairwise_fold(const struct context *c, const struct pairwise *w, int
 
 void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r, struct round *out)
 {
-    const int64_t own = w->begin(c, c->rank), length = w->begin(c, c->rank + 1) - own, i = r + 1;
+    const struct range own = w->block(c, c->rank);
+    const int64_t length = own.length, i = r + 1;
     const int to = modulo(c->rank + i, c->size), from = modulo(c->rank - i, c->size);
 
     if (r == 0)
-        emit_copy(out, w->into, w->offset, BUFFER_IN, own, length);
+        emit_copy(out, w->into, w->offset, BUFFER_IN, own.begin, length);
     else
         pairwise_fold(c, w, r, length, out);
     if (i == c->size)
         return;
     emit_receive(out, from, BUFFER_SCRATCH, w->scratch + (i == c->rank + 1 ? 2 : i % 2) * length,
                  length);
-    emit_send(out, to, BUFFER_IN, w->begin(c, to), w->begin(c, to + 1) - w->begin(c, to));
+    emit_send_range(out, to, BUFFER_IN, w->block(c, to));
 }
 
-int64_t equal_begin(const struct context *c, int i)
+struct range equal_block(const struct context *c, int i)
 {
-    return part_begin(c->problem->bytes, c->problem->unit, c->size, i);
+    return parts_range(c->problem->bytes, c->problem->unit, c->size, i, i + 1);
 }
 
 int64_t equal_largest(const struct problem *p)

@@ -7,11 +7,8 @@
  * of the next round.
  */
 #pragma once
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/schedule.h"
-
-struct range {
-    int64_t begin, length;
-};
 
 /* store the received data, or combine it as the left or the right operand */
 enum fold { FOLD_STORE, FOLD_LEFT, FOLD_RIGHT };
@@ -25,11 +22,12 @@ struct move {
     bool fresh;
 };
 
-typedef struct move (*move_function)(const struct context *c, int64_t r);
+/* variants of an algorithm: all ranks get the result, or only the root */
+enum result { RESULT_FOR_ALL, RESULT_FOR_ROOT };
+enum buffer work_buffer(const struct context *c);
 
-/* Emit one of `count` + 1 rounds; the last round combines the data of the last move. */
-void moves_round(const struct context *c, enum buffer work, int64_t count, move_function moves,
-                 int64_t r, struct round *out);
+/* Emit the rank's move in round r; the last round combines the data of the last move. */
+void moves_round(const struct context *c, int64_t r, struct round *out);
 
 struct move move_none(void);
 struct range range_whole(const struct context *c);
@@ -45,8 +43,7 @@ struct move halving_move(const struct context *c, int levels, int x, int peer, i
 struct move doubling_move(const struct context *c, int levels, int x, int peer, int k);
 /* Collect the parts at `root`. The move is empty for a rank that sent its part in an earlier
  * step. */
-struct move management_collective_move(const struct context *c, int levels, int x, int root,
-                                       int peer, int k);
+struct move collecting_move(const struct context *c, int levels, int x, int root, int peer, int k);
 int64_t halving_half(const struct problem *p); /* bytes of the larger half */
 
 /* ---- any number of processes: one rank of each pair among the first 2r ranks is removed
@@ -87,14 +84,14 @@ struct move blocks_reducing(const struct context *c, int64_t r);
 struct pairwise {
     enum buffer into; /* destination of the own block's result */
     int64_t offset;
-    int64_t scratch;                                  /* uses three blocks of SCRATCH from here */
-    int64_t (*begin)(const struct context *c, int i); /* begin of rank i's block; for p the end */
+    int64_t scratch; /* uses three blocks of SCRATCH from here */
+    struct range (*block)(const struct context *c, int rank);
 };
 
 /* Emit one of the rounds 0 .. p-1; the last one has only local steps. */
 void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r,
                     struct round *out);
-int64_t equal_begin(const struct context *c, int i); /* part i of the vector in p equal parts */
+struct range equal_block(const struct context *c, int i); /* of the vector in p equal blocks */
 int64_t equal_largest(const struct problem *p);
 
 /* ---- common members of the entries of reduce and allreduce; each file defines its functions */
@@ -105,19 +102,19 @@ int64_t equal_largest(const struct problem *p);
         "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "  \
         "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",      \
     .source = "Rabenseifner and Adamidis 2004, Section 3.6", .rounds = blocks_rounds,              \
-    .round = blocks_round
+    .round = moves_round, .move = blocks_move
 
 #define RING                                                                                       \
     .name = "ring", .keeps_order = true, .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",   \
-    .source = "Rabenseifner and Adamidis 2004, Section 3.7", .rounds = ring_rounds,                \
-    .scratch = ring_scratch, .round = ring_round
+    .source = "Rabenseifner and Adamidis 2004, Section 3.7", .rounds = rounds_two_rings,           \
+    .scratch = pairwise_scratch, .round = pairwise_ring_round
 
 #define BINARY_TREE                                                                                \
     .name = "binary_tree", .keeps_order = true,                                                    \
-    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .rounds = tree_rounds,                \
-    .round = tree_round
+    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .round = moves_round,                 \
+    .move = tree_move
 
 #define HALVING_DOUBLING                                                                           \
     .name = "halving_doubling", .keeps_order = true,                                               \
     .source = "Rabenseifner and Adamidis 2004, Section 3.5", .rounds = halving_doubling_rounds,    \
-    .round = halving_doubling_round
+    .round = moves_round, .move = halving_doubling_move

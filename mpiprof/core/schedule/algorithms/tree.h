@@ -71,23 +71,10 @@ static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, dou
     return block > 0 ? block : 1;
 }
 
-/* Send block i of a message in n equal blocks to a relative rank, or receive it below. */
-static inline void send_block(const struct context *c, int64_t v, int64_t n, int64_t i,
-                              struct round *out)
+/* Return block i of a message in n equal blocks. */
+static inline struct range message_block(const struct context *c, int64_t n, int64_t i)
 {
-    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
-
-    emit_send(out, absolute_rank(c, v), BUFFER_OUT, begin,
-              part_begin(c->problem->bytes, 1, n, i + 1) - begin);
-}
-
-static inline void receive_block(const struct context *c, int64_t v, int64_t n, int64_t i,
-                                 struct round *out)
-{
-    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
-
-    emit_receive(out, absolute_rank(c, v), BUFFER_OUT, begin,
-                 part_begin(c->problem->bytes, 1, n, i + 1) - begin);
+    return parts_range(c->problem->bytes, 1, n, i, i + 1);
 }
 
 static inline int64_t blocks_of(int64_t bytes, int64_t block)
