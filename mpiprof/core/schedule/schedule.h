@@ -128,12 +128,11 @@ int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p);
 
 void emit_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
 void emit_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
-void emit_send_range(struct round *r, int peer, enum buffer b, struct range range);
-void emit_receive_range(struct round *r, int peer, enum buffer b, struct range range);
-void emit_remote_send(struct round *r, int peer, enum buffer b, struct range range);
-void emit_remote_receive(struct round *r, int peer, enum buffer b, struct range range);
-void emit_token_send(struct round *r, int peer);
-void emit_token_receive(struct round *r, int peer);
+/* kind: STEP_SEND or STEP_RECEIVE */
+void emit_message(struct round *r, enum step_kind kind, int peer, enum buffer b,
+                  struct range range);
+void emit_remote(struct round *r, enum step_kind kind, int peer, enum buffer b, struct range range);
+void emit_token(struct round *r, enum step_kind kind, int peer);
 void emit_copy(struct round *r, enum buffer to, int64_t offset, enum buffer from,
                int64_t source_offset, int64_t length);
 void emit_reduce(struct round *r, enum buffer into, int64_t offset, enum buffer from,

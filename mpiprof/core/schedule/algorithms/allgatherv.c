@@ -173,9 +173,9 @@ static void pipelined_round(const struct context *c, int64_t r, struct round *ou
     if (r == 0)
         emit_copy(out, BUFFER_OUT, own.begin, BUFFER_IN, 0, own.length);
     if (gets >= 0)
-        emit_receive_range(out, g->before, BUFFER_OUT, message_range(c, &g->gets, gets));
+        emit_message(out, STEP_RECEIVE, g->before, BUFFER_OUT, message_range(c, &g->gets, gets));
     if (gives >= 0)
-        emit_send_range(out, g->after, BUFFER_OUT, message_range(c, &g->gives, gives));
+        emit_message(out, STEP_SEND, g->after, BUFFER_OUT, message_range(c, &g->gives, gives));
 }
 
 const struct algorithm algorithm_allgatherv_pipelined_ring = {

@@ -20,30 +20,10 @@
 
 /* ---- binary_tree */
 
-static struct move tree_move(const struct context *c, int64_t r)
-{
-    const int steps = log2_ceiling(c->size);
-    const bool up = r < steps;
-    const int64_t k = up ? r : 2 * steps - 1 - r, distance = INT64_C(1) << k;
-    struct move m = move_none();
-
-    m.send = m.receive = range_whole(c);
-    if (c->rank % (2 * distance) == 0 && c->rank + distance < c->size) {
-        *(up ? &m.from : &m.to) = c->rank + (int)distance;
-        m.fold = FOLD_RIGHT;
-        m.fresh = up && k == 0;
-    } else if (c->rank % (2 * distance) == distance) {
-        *(up ? &m.to : &m.from) = c->rank - (int)distance;
-        m.fold = FOLD_STORE;
-        /* A last rank without a partner has received nothing before its first send. */
-        m.fresh = up && (k == 0 || c->rank + 1 == c->size);
-    }
-    return m;
-}
-
 const struct algorithm algorithm_allreduce_binary_tree = {
     .operation = "allreduce",
     BINARY_TREE,
+    .move = tree_both_ways,
     .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
     .rounds = rounds_two_trees_and_one,
     .scratch = scratch_whole};

@@ -82,16 +82,17 @@ static void circulant_reducing(const struct context *c, int64_t k, struct round 
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
 
-    emit_receive_range(out, modulo(c->rank - s, c->size), BUFFER_OUT, slots(c, 0, all - s));
-    emit_send_range(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
+    emit_message(out, STEP_RECEIVE, modulo(c->rank - s, c->size), BUFFER_OUT, slots(c, 0, all - s));
+    emit_message(out, STEP_SEND, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
 }
 
 static void circulant_sharing(const struct context *c, int64_t k, struct round *out)
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
 
-    emit_receive_range(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
-    emit_send_range(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, slots(c, 0, all - s));
+    emit_message(out, STEP_RECEIVE, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
+    emit_message(out, STEP_SEND, modulo(c->rank - s, c->size), BUFFER_SCRATCH,
+                 slots(c, 0, all - s));
 }
 
 /* OUT receives data until the result is rotated back into it. */

@@ -61,8 +61,8 @@ static void exchange(const struct context *c, int64_t phase, struct round *out)
 {
     const int to = receiver(c, phase), from = sender(c, phase);
 
-    emit_receive_range(out, from, BUFFER_OUT, received_range(c, from));
-    emit_send_range(out, to, BUFFER_IN, block_range(c, to));
+    emit_message(out, STEP_RECEIVE, from, BUFFER_OUT, received_range(c, from));
+    emit_message(out, STEP_SEND, to, BUFFER_IN, block_range(c, to));
 }
 
 /* ---- simple */
@@ -144,8 +144,8 @@ static void light_barrier_round(const struct context *c, int64_t r, struct round
     if (r % 2 == 0) {
         phase_round(c, r / 2, out);
     } else if (r > 1) {
-        emit_token_receive(out, receiver(c, (r + 1) / 2));
-        emit_token_send(out, sender(c, (r + 1) / 2));
+        emit_token(out, STEP_RECEIVE, receiver(c, (r + 1) / 2));
+        emit_token(out, STEP_SEND, sender(c, (r + 1) / 2));
     }
 }
 

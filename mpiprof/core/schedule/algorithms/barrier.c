@@ -8,8 +8,8 @@
  *   dissemination  round k: send to rank+2^k, receive from        ceil(lg p) alpha
  *                  rank-2^k
  */
-#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/reductions.h"
 
 static int64_t two_rounds(const struct context *c)
 {
@@ -20,14 +20,9 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
 {
     const int others = c->rank == 0 ? c->size - 1 : 1;
 
-    for (int i = 1; i <= others; i++) {
-        const int peer = c->rank == 0 ? i : 0;
-
-        if ((c->rank == 0) == (r == 0))
-            emit_token_receive(out, peer);
-        else
-            emit_token_send(out, peer);
-    }
+    for (int i = 1; i <= others; i++)
+        emit_token(out, (c->rank == 0) == (r == 0) ? STEP_RECEIVE : STEP_SEND,
+                   c->rank == 0 ? i : 0);
 }
 
 const struct algorithm algorithm_barrier_linear = {
@@ -41,8 +36,8 @@ const struct algorithm algorithm_barrier_linear = {
 
 static void dissemination_round(const struct context *c, int64_t r, struct round *out)
 {
-    emit_token_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size));
-    emit_token_send(out, modulo(c->rank + (INT64_C(1) << r), c->size));
+    emit_token(out, STEP_RECEIVE, modulo(c->rank - (INT64_C(1) << r), c->size));
+    emit_token(out, STEP_SEND, modulo(c->rank + (INT64_C(1) << r), c->size));
 }
 
 const struct algorithm algorithm_barrier_dissemination = {
@@ -54,22 +49,14 @@ const struct algorithm algorithm_barrier_dissemination = {
     .round = dissemination_round,
 };
 
-/* Rounds 0 .. q-1 go up with bits 1, 2, 4 ...; the remaining rounds go down in the opposite
- * order. */
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t up = rounds_tree(c);
-    const int64_t bit = INT64_C(1) << (r < up ? r : 2 * up - 1 - r);
-    const bool loses = c->rank % (2 * bit) == bit;
-    const bool wins = c->rank % (2 * bit) == 0 && c->rank + bit < c->size;
-    const int peer = (int)(loses ? c->rank - bit : c->rank + bit);
+    const struct move m = tree_both_ways(c, r);
 
-    if (!loses && !wins)
-        return;
-    if (loses == (r < up))
-        emit_token_send(out, peer);
-    else
-        emit_token_receive(out, peer);
+    if (m.to >= 0)
+        emit_token(out, STEP_SEND, m.to);
+    if (m.from >= 0)
+        emit_token(out, STEP_RECEIVE, m.from);
 }
 
 const struct algorithm algorithm_barrier_tournament = {

@@ -80,13 +80,14 @@ static struct range shares(const struct context *c, int64_t first, int64_t last)
 static void send_shares(const struct context *c, int64_t to, int64_t first, int64_t count,
                         struct round *out)
 {
-    emit_send_range(out, absolute_rank(c, to), BUFFER_OUT, shares(c, first, first + count));
+    emit_message(out, STEP_SEND, absolute_rank(c, to), BUFFER_OUT, shares(c, first, first + count));
 }
 
 static void receive_shares(const struct context *c, int64_t from, int64_t first, int64_t count,
                            struct round *out)
 {
-    emit_receive_range(out, absolute_rank(c, from), BUFFER_OUT, shares(c, first, first + count));
+    emit_message(out, STEP_RECEIVE, absolute_rank(c, from), BUFFER_OUT,
+                 shares(c, first, first + count));
 }
 
 /* Round r of ceil(lg p): transfer the parts of the subtrees of the children v + 2^(q-1-r). */
@@ -191,9 +192,11 @@ static void chain_round(const struct context *c, int64_t r, struct round *out)
     const int64_t gets = r - (v - 1), gives = r - v;
 
     if (v > 0 && gets >= 0 && gets < n)
-        emit_receive_range(out, absolute_rank(c, v - 1), BUFFER_OUT, message_block(c, n, gets));
+        emit_message(out, STEP_RECEIVE, absolute_rank(c, v - 1), BUFFER_OUT,
+                     message_block(c, n, gets));
     if (v < c->size - 1 && gives >= 0 && gives < n)
-        emit_send_range(out, absolute_rank(c, v + 1), BUFFER_OUT, message_block(c, n, gives));
+        emit_message(out, STEP_SEND, absolute_rank(c, v + 1), BUFFER_OUT,
+                     message_block(c, n, gives));
 }
 
 const struct algorithm algorithm_bcast_chain = {

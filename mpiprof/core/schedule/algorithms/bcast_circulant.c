@@ -175,11 +175,11 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
     const struct circulant_round now = circulant_at(s, r);
 
     if (now.gets >= 0)
-        emit_receive_range(out, absolute_rank(c, now.from), BUFFER_OUT,
-                           message_block(c, s->blocks, now.gets));
+        emit_message(out, STEP_RECEIVE, absolute_rank(c, now.from), BUFFER_OUT,
+                     message_block(c, s->blocks, now.gets));
     if (now.gives >= 0)
-        emit_send_range(out, absolute_rank(c, now.to), BUFFER_OUT,
-                        message_block(c, s->blocks, now.gives));
+        emit_message(out, STEP_SEND, absolute_rank(c, now.to), BUFFER_OUT,
+                     message_block(c, s->blocks, now.gives));
 }
 
 const struct algorithm algorithm_bcast_circulant = {

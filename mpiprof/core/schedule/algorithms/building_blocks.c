@@ -125,8 +125,8 @@ void block_ring_round(const struct context *c, const struct block_ring *w, int64
         before = w->rank_at(c, before);
         after = w->rank_at(c, after);
     }
-    emit_receive_range(out, before, BUFFER_OUT, w->block(c, received));
-    emit_send_range(out, after, BUFFER_OUT, w->block(c, sent));
+    emit_message(out, STEP_RECEIVE, before, BUFFER_OUT, w->block(c, received));
+    emit_message(out, STEP_SEND, after, BUFFER_OUT, w->block(c, sent));
 }
 
 void ring_round(const struct context *c, struct range (*block)(const struct context *c, int rank),

@@ -97,14 +97,14 @@ static void bcast_step(const struct context *c, int64_t r, struct round *out)
 static void root_sends(const struct context *c, struct round *out)
 {
     if (c->rank == 0)
-        emit_remote_send(out, 0, has_children(c) ? BUFFER_SCRATCH : BUFFER_IN,
-                         (struct range){0, own_begins(c)[c->size]});
+        emit_remote(out, STEP_SEND, 0, has_children(c) ? BUFFER_SCRATCH : BUFFER_IN,
+                    (struct range){0, own_begins(c)[c->size]});
 }
 
 static void root_receives(const struct context *c, struct round *out)
 {
     if (c->rank == 0)
-        emit_remote_receive(out, 0, BUFFER_OUT, (struct range){0, remote_total(c)});
+        emit_remote(out, STEP_RECEIVE, 0, BUFFER_OUT, (struct range){0, remote_total(c)});
 }
 
 static int64_t sequential_rounds(const struct context *c)

@@ -109,8 +109,8 @@ static void larger_exchange(const struct context *c, int parts, bool whole, stru
 {
     const int j = own_team(c), i = c->rank - team_begin(c, j);
 
-    emit_remote_receive(out, j, BUFFER_OUT, share_of(remote_block(c, j), parts, whole, i));
-    emit_remote_send(out, j, BUFFER_IN, own_message(c));
+    emit_remote(out, STEP_RECEIVE, j, BUFFER_OUT, share_of(remote_block(c, j), parts, whole, i));
+    emit_remote(out, STEP_SEND, j, BUFFER_IN, own_message(c));
 }
 
 static void smaller_exchange(const struct context *c, int i, int parts, bool whole,
@@ -118,8 +118,8 @@ static void smaller_exchange(const struct context *c, int i, int parts, bool who
 {
     const int partner = team_begin(c, c->rank) + i;
 
-    emit_remote_receive(out, partner, BUFFER_OUT, remote_block(c, partner));
-    emit_remote_send(out, partner, BUFFER_IN, share_of(own_message(c), parts, whole, i));
+    emit_remote(out, STEP_RECEIVE, partner, BUFFER_OUT, remote_block(c, partner));
+    emit_remote(out, STEP_SEND, partner, BUFFER_IN, share_of(own_message(c), parts, whole, i));
 }
 
 /* ---- rings */

@@ -188,12 +188,12 @@ static void exchange_round(const struct context *c, int64_t r, struct round *out
     const int receiver = receiver_in(&to, c->rank, r), sender = sender_in(c, &from, r);
 
     if (sender >= 0)
-        emit_remote_receive(out, sender, BUFFER_OUT, overlap(&from, sender, c->rank));
+        emit_remote(out, STEP_RECEIVE, sender, BUFFER_OUT, overlap(&from, sender, c->rank));
     if (receiver >= 0) {
         struct range sent = overlap(&to, c->rank, receiver);
 
         sent.begin -= to.begin[c->rank];
-        emit_remote_send(out, receiver, BUFFER_IN, sent);
+        emit_remote(out, STEP_SEND, receiver, BUFFER_IN, sent);
     }
 }
 

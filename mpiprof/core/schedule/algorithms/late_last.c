@@ -208,13 +208,14 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
     const int from = process_of(c, now.from), to = process_of(c, now.to);
 
     if (now.gets >= 0)
-        emit_receive_range(out, from, BUFFER_SCRATCH, block_of(c, now.gets));
+        emit_message(out, STEP_RECEIVE, from, BUFFER_SCRATCH, block_of(c, now.gets));
     else if (late_here(c) && t < s->blocks)
-        emit_receive_range(out, from, BUFFER_SCRATCH, block_of(c, t));
+        emit_message(out, STEP_RECEIVE, from, BUFFER_SCRATCH, block_of(c, t));
     if (now.gives >= 0)
-        emit_send_range(out, to, late_here(c) ? BUFFER_IN : BUFFER_SCRATCH, block_of(c, now.gives));
+        emit_message(out, STEP_SEND, to, late_here(c) ? BUFFER_IN : BUFFER_SCRATCH,
+                     block_of(c, now.gives));
     else if (now.to == 0 && t < s->blocks)
-        emit_send_range(out, to, BUFFER_OUT, block_of(c, t));
+        emit_message(out, STEP_SEND, to, BUFFER_OUT, block_of(c, t));
 }
 
 const struct algorithm algorithm_allreduce_late_last = {

@@ -32,44 +32,9 @@
 
 /* ---- binary_tree */
 
-static int tree_holder(const struct context *c, int64_t run, int k)
-{
-    return c->problem->root >> k == run ? c->problem->root : (int)(run << k);
-}
-
-static bool tree_joined(const struct context *c, int64_t run, int k)
-{
-    return (run ^ 1) << k < c->size;
-}
-
-static bool tree_first(const struct context *c, int k)
-{
-    for (int i = 0; i < k; i++)
-        if (tree_joined(c, c->rank >> i, i))
-            return false;
-    return true;
-}
-
 static struct move tree_move(const struct context *c, int64_t r)
 {
-    const int k = (int)r;
-    const int64_t run = c->rank >> k, other = run ^ 1;
-    struct move m = move_none();
-
-    if (tree_holder(c, run, k) != c->rank || !tree_joined(c, run, k))
-        return m;
-    const bool root_here = c->problem->root >> k == run,
-               root_there = c->problem->root >> k == other;
-
-    m.send = m.receive = range_whole(c);
-    m.fresh = tree_first(c, k);
-    if (root_here || (!root_there && run % 2 == 0)) {
-        m.from = tree_holder(c, other, k);
-        m.fold = run % 2 == 0 ? FOLD_RIGHT : FOLD_LEFT;
-    } else {
-        m.to = tree_holder(c, other, k);
-    }
-    return m;
+    return tree_joining(c, c->problem->root, (int)r);
 }
 
 static int64_t tree_scratch(const struct problem *p)
@@ -77,9 +42,13 @@ static int64_t tree_scratch(const struct problem *p)
     return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
-const struct algorithm algorithm_reduce_binary_tree = {
-    REDUCE, BINARY_TREE, .cost = "ceil(lg p)(alpha + n beta + n gamma)",
-    .rounds = rounds_tree_and_one, .scratch = tree_scratch};
+const struct algorithm algorithm_reduce_binary_tree = {REDUCE,
+                                                       BINARY_TREE,
+                                                       .cost =
+                                                           "ceil(lg p)(alpha + n beta + n gamma)",
+                                                       .rounds = rounds_tree_and_one,
+                                                       .move = tree_move,
+                                                       .scratch = tree_scratch};
 
 /* ---- halving_doubling */
 
@@ -190,7 +159,7 @@ static void pairwise_ring_round(const struct context *c, int64_t r, struct round
     if (r < c->size - 1 || c->size == 1)
         return;
     if (here)
-        emit_receive_range(out, sender, BUFFER_OUT, equal_block(c, sender));
+        emit_message(out, STEP_RECEIVE, sender, BUFFER_OUT, equal_block(c, sender));
     else if (c->rank == sender)
         emit_send(out, root, w.into, w.offset, own.length);
 }

@@ -171,7 +171,7 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
         const int peer = survivor_process(c, -1, x ^ 1 << k);
 
         emit_receive(out, peer, BUFFER_SCRATCH, n, survivor_range(c, x, k + 1).length);
-        emit_send_range(out, peer, BUFFER_SCRATCH, survivor_range(c, x ^ 1 << k, k + 1));
+        emit_message(out, STEP_SEND, peer, BUFFER_SCRATCH, survivor_range(c, x ^ 1 << k, k + 1));
     }
 }
 

@@ -48,11 +48,69 @@ void moves_round(const struct context *c, int64_t r, struct round *out)
     if (m.from >= 0 && m.fresh)
         emit_copy(out, work, m.receive.begin, BUFFER_IN, m.receive.begin, m.receive.length);
     if (m.from >= 0 && m.fold == FOLD_STORE)
-        emit_receive_range(out, m.from, work, m.receive);
+        emit_message(out, STEP_RECEIVE, m.from, work, m.receive);
     else if (m.from >= 0)
         emit_receive(out, m.from, BUFFER_SCRATCH, arrived, m.receive.length);
     if (m.to >= 0)
-        emit_send_range(out, m.to, m.fresh ? BUFFER_IN : work, m.send);
+        emit_message(out, STEP_SEND, m.to, m.fresh ? BUFFER_IN : work, m.send);
+}
+
+/* ---- binary tree */
+
+static int run_holder(int root, int64_t run, int k)
+{
+    return root >> k == run ? root : (int)(run << k);
+}
+
+static bool has_partner(const struct context *c, int k)
+{
+    const int64_t partner = c->rank >> k ^ 1;
+
+    return partner << k < c->size;
+}
+
+static bool is_first_join(const struct context *c, int k)
+{
+    for (int i = 0; i < k; i++)
+        if (has_partner(c, i))
+            return false;
+    return true;
+}
+
+struct move tree_joining(const struct context *c, int root, int k)
+{
+    const int64_t run = c->rank >> k, partner = run ^ 1;
+    struct move m = move_none();
+
+    if (run_holder(root, run, k) != c->rank || !has_partner(c, k))
+        return m;
+    const bool root_here = root >> k == run, root_there = root >> k == partner;
+
+    m.send = m.receive = range_whole(c);
+    m.fresh = is_first_join(c, k);
+    if (root_here || (!root_there && run % 2 == 0)) {
+        m.from = run_holder(root, partner, k);
+        m.fold = run % 2 == 0 ? FOLD_RIGHT : FOLD_LEFT;
+    } else {
+        m.to = run_holder(root, partner, k);
+    }
+    return m;
+}
+
+struct move tree_both_ways(const struct context *c, int64_t r)
+{
+    const int steps = log2_ceiling(c->size);
+
+    if (r < steps)
+        return tree_joining(c, 0, (int)r);
+    struct move m = tree_joining(c, 0, 2 * steps - 1 - (int)r);
+    const int parent = m.to;
+
+    m.to = m.from;
+    m.from = parent;
+    m.fold = FOLD_STORE;
+    m.fresh = false;
+    return m;
 }
 
 /* ---- halving and doubling */
@@ -280,7 +338,7 @@ void pairwise_round(const struct context *c, const struct pairwise *w, int64_t r
         return;
     emit_receive(out, from, BUFFER_SCRATCH, w->scratch + (i == c->rank + 1 ? 2 : i % 2) * length,
                  length);
-    emit_send_range(out, to, BUFFER_IN, w->block(c, to));
+    emit_message(out, STEP_SEND, to, BUFFER_IN, w->block(c, to));
 }
 
 struct range equal_block(const struct context *c, int i)

@@ -32,6 +32,13 @@ void moves_round(const struct context *c, int64_t r, struct round *out);
 struct move move_none(void);
 struct range range_whole(const struct context *c);
 
+/* ---- binary tree: step k joins the runs of 2^k ranks in pairs. The partial result of a run is on
+ * its first rank, but on the root for its run. */
+
+struct move tree_joining(const struct context *c, int root, int k);
+/* The joins to rank 0, then the same way back. */
+struct move tree_both_ways(const struct context *c, int64_t r);
+
 /* ---- recursive halving and doubling: `levels` halvings of the vector, with doubling distance
  *
  * After k halvings, rank x has the part that the lowest k bits of x select. Bit 0 selects the half,
@@ -111,8 +118,7 @@ int64_t equal_largest(const struct problem *p);
 
 #define BINARY_TREE                                                                                \
     .name = "binary_tree", .keeps_order = true,                                                    \
-    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .round = moves_round,                 \
-    .move = tree_move
+    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .round = moves_round
 
 #define HALVING_DOUBLING                                                                           \
     .name = "halving_doubling", .keeps_order = true,                                               \
