@@ -35,24 +35,13 @@ static void blocks_ring_round(const struct context *c, int64_t r, struct round *
     ring_round(c, block_range, r, out);
 }
 
-const struct algorithm algorithm_allgather_ring = {
-    .operation = "allgather",
-    .name = "ring",
-    .cost = "(p-1)(alpha + m beta)",
-    .source = "Traeff et al. 2009, Section 2.1",
-    .rounds = rounds_ring,
-    .round = blocks_ring_round,
-};
+ALGORITHM(allgather, ring, .cost = "(p-1)(alpha + m beta)",
+          .source = "Traeff et al. 2009, Section 2.1", .rounds = rounds_ring,
+          .round = blocks_ring_round);
 
-const struct algorithm algorithm_allgatherv_linear_ring = {
-    .operation = "allgatherv",
-    .name = "linear_ring",
-    .cost = "(p-1)(alpha + max m_i beta)",
-    .source = "Traeff et al. 2009, Section 2.1",
-    .prepare = begins_prepare,
-    .rounds = rounds_ring,
-    .round = blocks_ring_round,
-};
+ALGORITHM(allgatherv, linear_ring, .cost = "(p-1)(alpha + max m_i beta)",
+          .source = "Traeff et al. 2009, Section 2.1", .prepare = begins_prepare,
+          .rounds = rounds_ring, .round = blocks_ring_round);
 
 /* ---- recursive doubling */
 
@@ -75,16 +64,10 @@ static void doubling_round(const struct context *c, int64_t r, struct round *out
     emit_send(out, peer, BUFFER_OUT, first * m, have * m);
 }
 
-const struct algorithm algorithm_allgather_recursive_doubling = {
-    .operation = "allgather",
-    .name = "recursive_doubling",
-    .restrictions = "a power of two of processes",
-    .cost = "lg p alpha + (p-1) m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
-    .applies = size_is_power_of_two,
-    .rounds = doubling_rounds,
-    .round = doubling_round,
-};
+ALGORITHM(allgather, recursive_doubling, .restrictions = "a power of two of processes",
+          .cost = "lg p alpha + (p-1) m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
+          .applies = size_is_power_of_two, .rounds = doubling_rounds, .round = doubling_round);
 
 /* ---- bruck: slot i of SCRATCH is the block of rank + i; the last round rotates the slots */
 
@@ -120,15 +103,9 @@ static void bruck_round(const struct context *c, int64_t r, struct round *out)
     emit_send(out, modulo(c->rank - have, c->size), BUFFER_SCRATCH, 0, more * m);
 }
 
-const struct algorithm algorithm_allgather_bruck = {
-    .operation = "allgather",
-    .name = "bruck",
-    .cost = "ceil(lg p) alpha + (p-1) m beta",
-    .source = "Bruck et al. 1997",
-    .rounds = rounds_tree_and_one,
-    .scratch = bruck_scratch,
-    .round = bruck_round,
-};
+ALGORITHM(allgather, bruck, .cost = "ceil(lg p) alpha + (p-1) m beta",
+          .source = "Bruck et al. 1997", .rounds = rounds_tree_and_one, .scratch = bruck_scratch,
+          .round = bruck_round);
 
 /* ---- neighbour exchange
  *
@@ -173,13 +150,6 @@ static void neighbour_round(const struct context *c, int64_t r, struct round *ou
     emit_send(out, peer, BUFFER_OUT, 2 * sent_pair * m, 2 * m);
 }
 
-const struct algorithm algorithm_allgather_neighbour_exchange = {
-    .operation = "allgather",
-    .name = "neighbour_exchange",
-    .restrictions = "an even number of processes",
-    .cost = "(p/2) alpha + (p-1) m beta",
-    .source = "Chen et al. 2005",
-    .applies = size_is_even,
-    .rounds = neighbour_rounds,
-    .round = neighbour_round,
-};
+ALGORITHM(allgather, neighbour_exchange, .restrictions = "an even number of processes",
+          .cost = "(p/2) alpha + (p-1) m beta", .source = "Chen et al. 2005",
+          .applies = size_is_even, .rounds = neighbour_rounds, .round = neighbour_round);

@@ -178,13 +178,8 @@ static void pipelined_round(const struct context *c, int64_t r, struct round *ou
         emit_message(out, STEP_SEND, g->after, BUFFER_OUT, message_range(c, &g->gives, gives));
 }
 
-const struct algorithm algorithm_allgatherv_pipelined_ring = {
-    .operation = "allgatherv",
-    .name = "pipelined_ring",
-    .cost = "(b - min b_i)(alpha + B beta), b_i = max(1, ceil(m_i/B))",
-    .parameters = "block_size=BYTES blocks=last_short|equal order=ranks|spread|nodes|both",
-    .source = "Traeff et al. 2009, Sections 2.2 to 2.4",
-    .prepare = pipelined_prepare,
-    .rounds = pipelined_rounds,
-    .round = pipelined_round,
-};
+ALGORITHM(allgatherv, pipelined_ring,
+          .cost = "(b - min b_i)(alpha + B beta), b_i = max(1, ceil(m_i/B))",
+          .parameters = "block_size=BYTES blocks=last_short|equal order=ranks|spread|nodes|both",
+          .source = "Traeff et al. 2009, Sections 2.2 to 2.4", .prepare = pipelined_prepare,
+          .rounds = pipelined_rounds, .round = pipelined_round);

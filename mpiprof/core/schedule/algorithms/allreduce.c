@@ -20,13 +20,9 @@
 
 /* ---- binary_tree */
 
-const struct algorithm algorithm_allreduce_binary_tree = {
-    .operation = "allreduce",
-    BINARY_TREE,
-    .move = tree_both_ways,
-    .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
-    .rounds = rounds_two_trees_and_one,
-    .scratch = scratch_whole};
+ALGORITHM(allreduce, binary_tree, BINARY_TREE, .move = tree_both_ways,
+          .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)", .rounds = rounds_two_trees_and_one,
+          .scratch = scratch_whole);
 
 /* ---- recursive_doubling */
 
@@ -69,17 +65,11 @@ static int64_t recursive_doubling_rounds(const struct context *c)
     return survivors_halving_rounds(c) + 1;
 }
 
-const struct algorithm algorithm_allreduce_recursive_doubling = {
-    .operation = "allreduce",
-    .name = "recursive_doubling",
-    .keeps_order = true,
-    .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.4",
-    .rounds = recursive_doubling_rounds,
-    .scratch = scratch_whole,
-    .round = moves_round,
-    .move = recursive_doubling_move,
-};
+ALGORITHM(allreduce, recursive_doubling, .keeps_order = true,
+          .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
+          .source = "Rabenseifner and Adamidis 2004, Section 3.4",
+          .rounds = recursive_doubling_rounds, .scratch = scratch_whole, .round = moves_round,
+          .move = recursive_doubling_move);
 
 /* ---- halving_doubling */
 
@@ -102,12 +92,10 @@ static int64_t halving_doubling_rounds(const struct context *c)
     return survivors_halving_rounds(c) + log2_floor(c->size) + (removed_count(c) > 0) + 1;
 }
 
-const struct algorithm algorithm_allreduce_halving_doubling = {
-    .operation = "allreduce",
-    HALVING_DOUBLING,
-    .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
-            "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .scratch = halving_half};
+ALGORITHM(allreduce, halving_doubling, HALVING_DOUBLING,
+          .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
+                  "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
+          .scratch = halving_half);
 
 /* ---- binary_blocks */
 
@@ -175,5 +163,4 @@ static int64_t blocks_rounds(const struct context *c)
     return blocks_reducing_rounds(c) + blocks_sharing_rounds(c) + 1;
 }
 
-const struct algorithm algorithm_allreduce_binary_blocks = {
-    .operation = "allreduce", BINARY_BLOCKS, .scratch = halving_half};
+ALGORITHM(allreduce, binary_blocks, BINARY_BLOCKS, .scratch = halving_half);

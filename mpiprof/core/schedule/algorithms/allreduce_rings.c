@@ -38,7 +38,7 @@ static void pairwise_ring_round(const struct context *c, int64_t r, struct round
         ring_round(c, equal_block, r - c->size + 1, out);
 }
 
-const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RING};
+ALGORITHM(allreduce, ring, RING);
 
 /* ---- circulant */
 
@@ -113,13 +113,7 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
         circulant_sharing(c, 2 * halvings - 1 - r, out);
 }
 
-const struct algorithm algorithm_allreduce_circulant = {
-    .operation = "allreduce",
-    .name = "circulant",
-    .restrictions = "a commutative operation",
-    .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
-    .source = "Traeff 2024, arXiv 2410.14234",
-    .rounds = rounds_two_trees_and_one,
-    .scratch = scratch_whole,
-    .round = circulant_round,
-};
+ALGORITHM(allreduce, circulant, .restrictions = "a commutative operation",
+          .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
+          .source = "Traeff 2024, arXiv 2410.14234", .rounds = rounds_two_trees_and_one,
+          .scratch = scratch_whole, .round = circulant_round);

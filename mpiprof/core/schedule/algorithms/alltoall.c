@@ -76,22 +76,17 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
 }
 
 #define SIMPLE                                                                                     \
-    .name = "simple", .cost = "(p-1)(alpha + m beta), one round",                                  \
-    .source = "Faraj et al. 2008, Section 6", .direct = true, .rounds = rounds_one,                \
-    .round = simple_round
+    .cost = "(p-1)(alpha + m beta), one round", .source = "Faraj et al. 2008, Section 6",          \
+    .direct = true, .rounds = rounds_one, .round = simple_round
 
-const struct algorithm algorithm_alltoall_simple = {.operation = "alltoall", SIMPLE};
+ALGORITHM(alltoall, simple, SIMPLE);
 
-const struct algorithm algorithm_alltoallv_simple = {
-    .operation = "alltoallv", SIMPLE, .prepare = blocks_prepare};
+ALGORITHM(alltoallv, simple, SIMPLE, .prepare = blocks_prepare);
 
 /* ---- ring and pair; round 0 is a message from a rank to itself */
 
 #define PAIRS                                                                                      \
-    .operation = "alltoall", .variant = PAIR, .restrictions = "a power of two of processes",       \
-    .applies = size_is_power_of_two
-#define RINGS .operation = "alltoall", .variant = RING
-#define RINGS_V .operation = "alltoallv", .variant = RING, .prepare = blocks_prepare
+    .variant = PAIR, .restrictions = "a power of two of processes", .applies = size_is_power_of_two
 
 static void phase_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -105,9 +100,9 @@ static void phase_round(const struct context *c, int64_t r, struct round *out)
     .cost = "(p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 6", .direct = true,     \
     .rounds = rounds_size, .round = phase_round
 
-const struct algorithm algorithm_alltoall_ring = {RINGS, .name = "ring", PLAIN};
-const struct algorithm algorithm_alltoallv_ring = {RINGS_V, .name = "ring", PLAIN};
-const struct algorithm algorithm_alltoall_pair = {PAIRS, .name = "pair", PLAIN};
+ALGORITHM(alltoall, ring, PLAIN);
+ALGORITHM(alltoallv, ring, .prepare = blocks_prepare, PLAIN);
+ALGORITHM(alltoall, pair, PAIRS, PLAIN);
 
 /* ---- one barrier, in round 0 */
 
@@ -122,12 +117,9 @@ static void one_barrier_round(const struct context *c, int64_t r, struct round *
     .cost = "barrier + (p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1",         \
     .direct = true, .rounds = rounds_size, .round = one_barrier_round
 
-const struct algorithm algorithm_alltoall_ring_one_barrier = {RINGS, .name = "ring_one_barrier",
-                                                              ONE_BARRIER};
-const struct algorithm algorithm_alltoallv_ring_one_barrier = {RINGS_V, .name = "ring_one_barrier",
-                                                               ONE_BARRIER};
-const struct algorithm algorithm_alltoall_pair_one_barrier = {PAIRS, .name = "pair_one_barrier",
-                                                              ONE_BARRIER};
+ALGORITHM(alltoall, ring_one_barrier, ONE_BARRIER);
+ALGORITHM(alltoallv, ring_one_barrier, .prepare = blocks_prepare, ONE_BARRIER);
+ALGORITHM(alltoall, pair_one_barrier, PAIRS, ONE_BARRIER);
 
 /* ---- light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
  *
@@ -153,12 +145,9 @@ static void light_barrier_round(const struct context *c, int64_t r, struct round
     .cost = "(p-1)(2 alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1", .direct = true, \
     .rounds = light_rounds, .round = light_barrier_round
 
-const struct algorithm algorithm_alltoall_ring_light_barrier = {RINGS, .name = "ring_light_barrier",
-                                                                LIGHT_BARRIERS};
-const struct algorithm algorithm_alltoallv_ring_light_barrier = {
-    RINGS_V, .name = "ring_light_barrier", LIGHT_BARRIERS};
-const struct algorithm algorithm_alltoall_pair_light_barrier = {PAIRS, .name = "pair_light_barrier",
-                                                                LIGHT_BARRIERS};
+ALGORITHM(alltoall, ring_light_barrier, LIGHT_BARRIERS);
+ALGORITHM(alltoallv, ring_light_barrier, .prepare = blocks_prepare, LIGHT_BARRIERS);
+ALGORITHM(alltoall, pair_light_barrier, PAIRS, LIGHT_BARRIERS);
 
 /* ---- bruck
  *
@@ -212,12 +201,6 @@ static void bruck_round(const struct context *c, int64_t r, struct round *out)
     emit_send(out, receiver(c, INT64_C(1) << r), BUFFER_SCRATCH, whole, moving * m);
 }
 
-const struct algorithm algorithm_alltoall_bruck = {
-    .operation = "alltoall",
-    .name = "bruck",
-    .cost = "ceil(lg p) alpha + (p/2) ceil(lg p) m beta",
-    .source = "Bruck et al. 1997; Faraj et al. 2008, Section 6",
-    .rounds = rounds_tree_and_one,
-    .scratch = bruck_scratch,
-    .round = bruck_round,
-};
+ALGORITHM(alltoall, bruck, .cost = "ceil(lg p) alpha + (p/2) ceil(lg p) m beta",
+          .source = "Bruck et al. 1997; Faraj et al. 2008, Section 6",
+          .rounds = rounds_tree_and_one, .scratch = bruck_scratch, .round = bruck_round);

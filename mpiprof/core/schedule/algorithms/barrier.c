@@ -25,14 +25,8 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
                    c->rank == 0 ? i : 0);
 }
 
-const struct algorithm algorithm_barrier_linear = {
-    .operation = "barrier",
-    .name = "linear",
-    .cost = "2 (p-1) alpha",
-    .source = "folklore",
-    .rounds = two_rounds,
-    .round = linear_round,
-};
+ALGORITHM(barrier, linear, .cost = "2 (p-1) alpha", .source = "folklore", .rounds = two_rounds,
+          .round = linear_round);
 
 static void dissemination_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -40,14 +34,9 @@ static void dissemination_round(const struct context *c, int64_t r, struct round
     emit_token(out, STEP_SEND, modulo(c->rank + (INT64_C(1) << r), c->size));
 }
 
-const struct algorithm algorithm_barrier_dissemination = {
-    .operation = "barrier",
-    .name = "dissemination",
-    .cost = "ceil(lg p) alpha",
-    .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = rounds_tree,
-    .round = dissemination_round,
-};
+ALGORITHM(barrier, dissemination, .cost = "ceil(lg p) alpha",
+          .source = "Hensgen, Finkel and Manber 1988", .rounds = rounds_tree,
+          .round = dissemination_round);
 
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -59,11 +48,6 @@ static void tournament_round(const struct context *c, int64_t r, struct round *o
         emit_token(out, STEP_RECEIVE, m.from);
 }
 
-const struct algorithm algorithm_barrier_tournament = {
-    .operation = "barrier",
-    .name = "tournament",
-    .cost = "2 ceil(lg p) alpha",
-    .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = rounds_two_trees,
-    .round = tournament_round,
-};
+ALGORITHM(barrier, tournament, .cost = "2 ceil(lg p) alpha",
+          .source = "Hensgen, Finkel and Manber 1988", .rounds = rounds_two_trees,
+          .round = tournament_round);

@@ -33,15 +33,9 @@ static void flat_round(const struct context *c, int64_t r, struct round *out)
             emit_send(out, absolute_rank(c, v), BUFFER_OUT, 0, m);
 }
 
-const struct algorithm algorithm_bcast_flat_tree = {
-    .operation = "bcast",
-    .name = "flat_tree",
-    .cost = "(p-1)(alpha + m beta), one round",
-    .source = "Faraj et al. 2008, Section 6",
-    .rounds = rounds_one,
-    .round = flat_round,
-    .opening = rounds_one,
-};
+ALGORITHM(bcast, flat_tree, .cost = "(p-1)(alpha + m beta), one round",
+          .source = "Faraj et al. 2008, Section 6", .rounds = rounds_one, .round = flat_round,
+          .opening = rounds_one);
 
 /* ---- binomial */
 
@@ -55,15 +49,9 @@ static void binomial_round(const struct context *c, int64_t r, struct round *out
         emit_receive(out, absolute_rank(c, v - bit), BUFFER_OUT, 0, m);
 }
 
-const struct algorithm algorithm_bcast_binomial = {
-    .operation = "bcast",
-    .name = "binomial",
-    .cost = "ceil(lg p)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 6",
-    .rounds = rounds_tree,
-    .round = binomial_round,
-    .opening = rounds_tree,
-};
+ALGORITHM(bcast, binomial, .cost = "ceil(lg p)(alpha + m beta)",
+          .source = "Faraj et al. 2008, Section 6", .rounds = rounds_tree, .round = binomial_round,
+          .opening = rounds_tree);
 
 /* ---- scatter, then allgather; part v of the message is v's share */
 
@@ -121,18 +109,11 @@ static void scatter_doubling_round(const struct context *c, int64_t r, struct ro
         send_shares(c, peer, first, have, out);
 }
 
-const struct algorithm algorithm_bcast_scatter_allgather_doubling = {
-    .operation = "bcast",
-    .name = "scatter_allgather_doubling",
-    .restrictions = "a power of two of processes",
-    .cost = "2 lg p alpha + 2 (p-1)/p m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
-    .applies = size_is_power_of_two,
-    .rounds = rounds_two_trees,
-    .round = scatter_doubling_round,
-    .opening = rounds_tree,
-    .blocks = parts_of,
-};
+ALGORITHM(bcast, scatter_allgather_doubling, .restrictions = "a power of two of processes",
+          .cost = "2 lg p alpha + 2 (p-1)/p m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
+          .applies = size_is_power_of_two, .rounds = rounds_two_trees,
+          .round = scatter_doubling_round, .opening = rounds_tree, .blocks = parts_of);
 
 static int64_t scatter_ring_rounds(const struct context *c)
 {
@@ -163,16 +144,9 @@ static void scatter_ring_round(const struct context *c, int64_t r, struct round 
         send_shares(c, after, gives, 1, out);
 }
 
-const struct algorithm algorithm_bcast_scatter_allgather_ring = {
-    .operation = "bcast",
-    .name = "scatter_allgather_ring",
-    .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
-    .rounds = scatter_ring_rounds,
-    .round = scatter_ring_round,
-    .opening = rounds_tree,
-    .blocks = parts_of,
-};
+ALGORITHM(bcast, scatter_allgather_ring, .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 5", .rounds = scatter_ring_rounds,
+          .round = scatter_ring_round, .opening = rounds_tree, .blocks = parts_of);
 
 /* ---- chain: v receives block i in round v-1+i and sends it in the next one; n equal blocks */
 
@@ -199,14 +173,7 @@ static void chain_round(const struct context *c, int64_t r, struct round *out)
                      message_block(c, n, gives));
 }
 
-const struct algorithm algorithm_bcast_chain = {
-    .operation = "bcast",
-    .name = "chain",
-    .cost = "(n+p-2)(alpha + m/n beta), n blocks",
-    .parameters = "block_size=BYTES",
-    .source = "Traeff et al. 2009, Section 2.2",
-    .rounds = chain_rounds,
-    .round = chain_round,
-    .opening = chain_rounds,
-    .blocks = chain_blocks,
-};
+ALGORITHM(bcast, chain, .cost = "(n+p-2)(alpha + m/n beta), n blocks",
+          .parameters = "block_size=BYTES", .source = "Traeff et al. 2009, Section 2.2",
+          .rounds = chain_rounds, .round = chain_round, .opening = chain_rounds,
+          .blocks = chain_blocks);

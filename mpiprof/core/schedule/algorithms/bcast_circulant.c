@@ -182,15 +182,7 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
                      message_block(c, s->blocks, now.gives));
 }
 
-const struct algorithm algorithm_bcast_circulant = {
-    .operation = "bcast",
-    .name = "circulant",
-    .cost = "(n-1+ceil(lg p))(alpha + m/n beta), n blocks",
-    .parameters = "block_size=BYTES",
-    .source = "Traeff 2024, arXiv 2407.18004",
-    .prepare = circulant_prepare,
-    .rounds = circulant_rounds,
-    .round = circulant_round,
-    .opening = circulant_rounds,
-    .blocks = circulant_blocks,
-};
+ALGORITHM(bcast, circulant, .cost = "(n-1+ceil(lg p))(alpha + m/n beta), n blocks",
+          .parameters = "block_size=BYTES", .source = "Traeff 2024, arXiv 2407.18004",
+          .prepare = circulant_prepare, .rounds = circulant_rounds, .round = circulant_round,
+          .opening = circulant_rounds, .blocks = circulant_blocks);

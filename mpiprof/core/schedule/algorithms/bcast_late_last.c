@@ -82,19 +82,11 @@ static int64_t bcast_early(const struct context *c)
     return 0;
 }
 
-const struct algorithm algorithm_bcast_late_last = {
-    .operation = "bcast",
-    .name = "late_last",
-    .parameters = "block_size=BYTES late=RANK",
+ALGORITHM(
+    bcast, late_last, .parameters = "block_size=BYTES late=RANK",
     .cost =
         "(n-1+ceil(lg(p-1)))(alpha + m/n beta) + alpha + m beta, n blocks, p > 2; the last message "
         "when `late` has come",
-    .source = "Traeff 2024, arXiv 2407.18004",
-    .applies = late_applies,
-    .prepare = bcast_prepare,
-    .rounds = bcast_rounds,
-    .round = bcast_round,
-    .early = bcast_early,
-    .opening = bcast_rounds,
-    .blocks = bcast_blocks,
-};
+    .source = "Traeff 2024, arXiv 2407.18004", .applies = late_applies, .prepare = bcast_prepare,
+    .rounds = bcast_rounds, .round = bcast_round, .early = bcast_early, .opening = bcast_rounds,
+    .blocks = bcast_blocks);

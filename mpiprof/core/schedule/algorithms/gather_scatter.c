@@ -65,20 +65,14 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
     }
 }
 
-#define LINEAR                                                                                     \
-    .name = "linear", .source = "folklore", .direct = true, .rounds = rounds_one,                  \
-    .round = linear_round
+#define LINEAR .source = "folklore", .direct = true, .rounds = rounds_one, .round = linear_round
 #define LINEAR_COST "(p-1)(alpha + m beta), one round"
 #define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
 
-const struct algorithm algorithm_gather_linear = {
-    .operation = "gather", .variant = UP, LINEAR, .cost = LINEAR_COST};
-const struct algorithm algorithm_gatherv_linear = {
-    .operation = "gatherv", .variant = UP, LINEAR, .cost = LINEAR_V_COST};
-const struct algorithm algorithm_scatter_linear = {
-    .operation = "scatter", .variant = DOWN, LINEAR, .cost = LINEAR_COST};
-const struct algorithm algorithm_scatterv_linear = {
-    .operation = "scatterv", .variant = DOWN, LINEAR, .cost = LINEAR_V_COST};
+ALGORITHM(gather, linear, .variant = UP, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(gatherv, linear, .variant = UP, LINEAR, .cost = LINEAR_V_COST);
+ALGORITHM(scatter, linear, .variant = DOWN, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(scatterv, linear, .variant = DOWN, LINEAR, .cost = LINEAR_V_COST);
 
 /* ---- binomial
  *
@@ -168,10 +162,9 @@ static void binomial_round(const struct context *c, int64_t r, struct round *out
 }
 
 #define BINOMIAL                                                                                   \
-    .name = "binomial", .cost = "ceil(lg p) alpha + (p-1) m beta",                                 \
+    .cost = "ceil(lg p) alpha + (p-1) m beta",                                                     \
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = rounds_tree_and_one,     \
     .scratch = binomial_scratch, .round = binomial_round
 
-const struct algorithm algorithm_gather_binomial = {.operation = "gather", .variant = UP, BINOMIAL};
-const struct algorithm algorithm_scatter_binomial = {
-    .operation = "scatter", .variant = DOWN, BINOMIAL};
+ALGORITHM(gather, binomial, .variant = UP, BINOMIAL);
+ALGORITHM(scatter, binomial, .variant = DOWN, BINOMIAL);

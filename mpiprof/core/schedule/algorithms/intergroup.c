@@ -148,24 +148,19 @@ static void concurrent_round(const struct context *c, int64_t r, struct round *o
 }
 
 #define ROOT_GATHERING(algorithm, library)                                                         \
-    .name = "root_gathering_" #algorithm, .inter = true,                                           \
     .source = "Kang et al. 2019, Section 3.1; " library, .prepare = intergroup_prepare,            \
     .rounds = algorithm##_rounds, .scratch = roots_scratch, .round = algorithm##_round
-#define ALLGATHER .operation = "allgather"
-#define ALLGATHERV .operation = "allgatherv", .needs_counts = true
 
-const struct algorithm algorithm_inter_allgather_root_gathering_sequential = {
-    ALLGATHER, ROOT_GATHERING(sequential, "MPICH"),
-    .cost = "(max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B) beta"};
+INTER_ALGORITHM(allgather, root_gathering_sequential, ROOT_GATHERING(sequential, "MPICH"),
+                .cost = "(max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B) beta");
 
-const struct algorithm algorithm_inter_allgather_root_gathering_concurrent = {
-    ALLGATHER, ROOT_GATHERING(concurrent, "Open MPI"),
-    .cost = "(max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)) beta"};
+INTER_ALGORITHM(allgather, root_gathering_concurrent, ROOT_GATHERING(concurrent, "Open MPI"),
+                .cost = "(max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)) beta");
 
-const struct algorithm algorithm_inter_allgatherv_root_gathering_sequential = {
-    ALLGATHERV, ROOT_GATHERING(sequential, "MPICH"),
-    .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta, K: a group's bytes"};
+INTER_ALGORITHM(allgatherv, root_gathering_sequential, .needs_counts = true,
+                ROOT_GATHERING(sequential, "MPICH"),
+                .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta, K: a group's bytes");
 
-const struct algorithm algorithm_inter_allgatherv_root_gathering_concurrent = {
-    ALLGATHERV, ROOT_GATHERING(concurrent, "Open MPI"),
-    .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes"};
+INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true,
+                ROOT_GATHERING(concurrent, "Open MPI"),
+                .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes");

@@ -283,49 +283,29 @@ static void two_step_round(const struct context *c, int64_t r, struct round *out
 /* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
 #define KANG_2018                                                                                  \
-    .inter = true, .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",                   \
-    .prepare = intergroup_prepare
-#define KANG_UNSEGMENTED                                                                           \
-    .name = "kang_unsegmented", KANG_2018, .rounds = unsegmented_rounds, .round = unsegmented_round
-#define KANG_TWO_STEP                                                                              \
-    .name = "kang_two_step", KANG_2018, .rounds = two_step_rounds, .round = two_step_round
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018", .prepare = intergroup_prepare
+#define KANG_UNSEGMENTED KANG_2018, .rounds = unsegmented_rounds, .round = unsegmented_round
+#define KANG_TWO_STEP KANG_2018, .rounds = two_step_rounds, .round = two_step_round
 #define V_COST "as for allgather, with the largest message of each round"
 
-const struct algorithm algorithm_inter_allgather_kang = {
-    .operation = "allgather",
-    .name = "kang",
-    .inter = true,
-    .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
-    .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
-    .prepare = shares_prepare,
-    .rounds = kang_rounds,
-    .round = kang_round,
-};
+INTER_ALGORITHM(allgather, kang,
+                .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
+                .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
+                .prepare = shares_prepare, .rounds = kang_rounds, .round = kang_round);
 
-const struct algorithm algorithm_inter_allgather_kang_teams = {
-    .operation = "allgather",
-    .name = "kang_teams",
-    .inter = true,
+INTER_ALGORITHM(
+    allgather, kang_teams,
     .cost = "(t + P - 1) alpha + (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) "
             "beta, t = ceil(P/Q), P >= Q; as kang where Q divides P",
-    .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
-    .prepare = intergroup_prepare,
-    .rounds = teams_rounds,
-    .round = teams_round,
-};
+    .source = "Kang et al. 2019, Algorithm 1 and Figure 2", .prepare = intergroup_prepare,
+    .rounds = teams_rounds, .round = teams_round);
 
-const struct algorithm algorithm_inter_allgather_kang_unsegmented = {
-    .operation = "allgather",
-    KANG_UNSEGMENTED,
-    .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q"};
+INTER_ALGORITHM(allgather, kang_unsegmented, KANG_UNSEGMENTED,
+                .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q");
 
-const struct algorithm algorithm_inter_allgather_kang_two_step = {
-    .operation = "allgather",
-    KANG_TWO_STEP,
-    .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q"};
+INTER_ALGORITHM(allgather, kang_two_step, KANG_TWO_STEP,
+                .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q");
 
-const struct algorithm algorithm_inter_allgatherv_kang_unsegmented = {
-    .operation = "allgatherv", KANG_UNSEGMENTED, .cost = V_COST};
+INTER_ALGORITHM(allgatherv, kang_unsegmented, KANG_UNSEGMENTED, .cost = V_COST);
 
-const struct algorithm algorithm_inter_allgatherv_kang_two_step = {
-    .operation = "allgatherv", KANG_TWO_STEP, .cost = V_COST};
+INTER_ALGORITHM(allgatherv, kang_two_step, KANG_TWO_STEP, .cost = V_COST);

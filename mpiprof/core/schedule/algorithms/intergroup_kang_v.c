@@ -219,14 +219,7 @@ void shares_round(const struct context *c, int64_t r, struct round *out)
         ring_round(c, share_range, r - exchanging, out);
 }
 
-const struct algorithm algorithm_inter_allgatherv_kang = {
-    .operation = "allgatherv",
-    .name = "kang",
-    .inter = true,
-    .needs_counts = true,
-    .cost = "max(K_A + max k_A, K_B + max k_B) beta, K: a group's bytes",
-    .source = "Kang et al. 2019, Algorithm 2",
-    .prepare = shares_prepare,
-    .rounds = shares_rounds,
-    .round = shares_round,
-};
+INTER_ALGORITHM(allgatherv, kang, .needs_counts = true,
+                .cost = "max(K_A + max k_A, K_B + max k_B) beta, K: a group's bytes",
+                .source = "Kang et al. 2019, Algorithm 2", .prepare = shares_prepare,
+                .rounds = shares_rounds, .round = shares_round);

@@ -114,19 +114,12 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
 }
 
 #define LATE_LAST                                                                                  \
-    .name = "late_last", .restrictions = "a commutative operation", .parameters = "late=RANK",     \
-    .applies = late_applies
+    .restrictions = "a commutative operation", .parameters = "late=RANK", .applies = late_applies
 
-const struct algorithm algorithm_reduce_late_last = {
-    .operation = "reduce",
-    LATE_LAST,
-    .cost = "halving_doubling of p-1, then, when `late` has come, alpha + n beta + n gamma",
-    .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z)",
-    .rounds = reduce_rounds,
-    .scratch = reduce_scratch,
-    .round = reduce_round,
-    .early = reduce_early,
-};
+ALGORITHM(reduce, late_last, LATE_LAST,
+          .cost = "halving_doubling of p-1, then, when `late` has come, alpha + n beta + n gamma",
+          .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z)", .rounds = reduce_rounds,
+          .scratch = reduce_scratch, .round = reduce_round, .early = reduce_early);
 
 /* ---- allreduce */
 
@@ -218,15 +211,10 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
         emit_message(out, STEP_SEND, to, BUFFER_OUT, block_of(c, t));
 }
 
-const struct algorithm algorithm_allreduce_late_last = {
-    .operation = "allreduce",
-    LATE_LAST,
+ALGORITHM(
+    allreduce, late_last, LATE_LAST,
     .cost = "halving_doubling of p-1, then, when `late` has come, (5 ceil(lg p) - 1)(alpha + "
             "n (beta + gamma) / (4 ceil(lg p)))",
     .source = "after Proficz 2018 (doi 10.1007/s11227-018-2356-z); Traeff 2024, arXiv 2407.18004",
-    .prepare = spreading_prepare,
-    .rounds = allreduce_rounds,
-    .scratch = scratch_whole,
-    .round = allreduce_round,
-    .early = allreduce_early,
-};
+    .prepare = spreading_prepare, .rounds = allreduce_rounds, .scratch = scratch_whole,
+    .round = allreduce_round, .early = allreduce_early);

@@ -28,8 +28,6 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-#define REDUCE .operation = "reduce", .variant = RESULT_FOR_ROOT
-
 /* ---- binary_tree */
 
 static struct move tree_move(const struct context *c, int64_t r)
@@ -42,13 +40,9 @@ static int64_t tree_scratch(const struct problem *p)
     return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
-const struct algorithm algorithm_reduce_binary_tree = {REDUCE,
-                                                       BINARY_TREE,
-                                                       .cost =
-                                                           "ceil(lg p)(alpha + n beta + n gamma)",
-                                                       .rounds = rounds_tree_and_one,
-                                                       .move = tree_move,
-                                                       .scratch = tree_scratch};
+ALGORITHM(reduce, binary_tree, .variant = RESULT_FOR_ROOT, BINARY_TREE,
+          .cost = "ceil(lg p)(alpha + n beta + n gamma)", .rounds = rounds_tree_and_one,
+          .move = tree_move, .scratch = tree_scratch);
 
 /* ---- halving_doubling */
 
@@ -76,11 +70,10 @@ static int64_t halving_scratch(const struct problem *p)
     return p->bytes + halving_half(p);
 }
 
-const struct algorithm algorithm_reduce_halving_doubling = {
-    REDUCE, HALVING_DOUBLING,
-    .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
-            "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .scratch = halving_scratch};
+ALGORITHM(reduce, halving_doubling, .variant = RESULT_FOR_ROOT, HALVING_DOUBLING,
+          .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
+                  "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
+          .scratch = halving_scratch);
 
 /* ---- binary_blocks */
 
@@ -134,8 +127,8 @@ static int64_t blocks_rounds(const struct context *c)
            1;
 }
 
-const struct algorithm algorithm_reduce_binary_blocks = {REDUCE, BINARY_BLOCKS,
-                                                         .scratch = halving_scratch};
+ALGORITHM(reduce, binary_blocks, .variant = RESULT_FOR_ROOT, BINARY_BLOCKS,
+          .scratch = halving_scratch);
 
 /* ---- ring */
 
@@ -164,4 +157,4 @@ static void pairwise_ring_round(const struct context *c, int64_t r, struct round
         emit_send(out, root, w.into, w.offset, own.length);
 }
 
-const struct algorithm algorithm_reduce_ring = {REDUCE, RING};
+ALGORITHM(reduce, ring, .variant = RESULT_FOR_ROOT, RING);

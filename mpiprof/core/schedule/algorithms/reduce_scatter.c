@@ -178,26 +178,22 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
 /* ---- entries */
 
 #define PAIRWISE                                                                                   \
-    .name = "pairwise", .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",  \
+    .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",                      \
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = begins_prepare,       \
     .rounds = rounds_size, .scratch = pairwise_scratch, .round = pairwise_scatter_round
 
-const struct algorithm algorithm_reduce_scatter_pairwise = {.operation = "reduce_scatter",
-                                                            PAIRWISE};
+ALGORITHM(reduce_scatter, pairwise, PAIRWISE);
 
-const struct algorithm algorithm_reduce_scatter_block_pairwise = {
-    .operation = "reduce_scatter_block", PAIRWISE};
+ALGORITHM(reduce_scatter_block, pairwise, PAIRWISE);
 
 #define RECURSIVE_HALVING                                                                          \
-    .name = "recursive_halving", .keeps_order = true,                                              \
+    .keeps_order = true,                                                                           \
     .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "                     \
             "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",                    \
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = halving_prepare,      \
     .rounds = halving_scatter_rounds, .scratch = halving_scatter_scratch,                          \
     .round = halving_scatter_round
 
-const struct algorithm algorithm_reduce_scatter_recursive_halving = {.operation = "reduce_scatter",
-                                                                     RECURSIVE_HALVING};
+ALGORITHM(reduce_scatter, recursive_halving, RECURSIVE_HALVING);
 
-const struct algorithm algorithm_reduce_scatter_block_recursive_halving = {
-    .operation = "reduce_scatter_block", RECURSIVE_HALVING};
+ALGORITHM(reduce_scatter_block, recursive_halving, RECURSIVE_HALVING);

@@ -104,7 +104,7 @@ int64_t equal_largest(const struct problem *p);
 /* ---- common members of the entries of reduce and allreduce; each file defines its functions */
 
 #define BINARY_BLOCKS                                                                              \
-    .name = "binary_blocks", .keeps_order = true,                                                  \
+    .keeps_order = true,                                                                           \
     .cost =                                                                                        \
         "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: more by the ratios "  \
         "of successive blocks, a 2^f block sends 2^(e-f) messages of n/2^e to its 2^e block",      \
@@ -112,15 +112,14 @@ int64_t equal_largest(const struct problem *p);
     .round = moves_round, .move = blocks_move
 
 #define RING                                                                                       \
-    .name = "ring", .keeps_order = true, .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",   \
+    .keeps_order = true, .cost = "2(p-1) alpha + (1 - 1/p)(2 n beta + n gamma)",                   \
     .source = "Rabenseifner and Adamidis 2004, Section 3.7", .rounds = rounds_two_rings,           \
     .scratch = pairwise_scratch, .round = pairwise_ring_round
 
 #define BINARY_TREE                                                                                \
-    .name = "binary_tree", .keeps_order = true,                                                    \
-    .source = "Rabenseifner and Adamidis 2004, Section 3.3", .round = moves_round
+    .keeps_order = true, .source = "Rabenseifner and Adamidis 2004, Section 3.3",                  \
+    .round = moves_round
 
 #define HALVING_DOUBLING                                                                           \
-    .name = "halving_doubling", .keeps_order = true,                                               \
-    .source = "Rabenseifner and Adamidis 2004, Section 3.5", .rounds = halving_doubling_rounds,    \
-    .round = moves_round, .move = halving_doubling_move
+    .keeps_order = true, .source = "Rabenseifner and Adamidis 2004, Section 3.5",                  \
+    .rounds = halving_doubling_rounds, .round = moves_round, .move = halving_doubling_move
