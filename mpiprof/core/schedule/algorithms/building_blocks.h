@@ -28,9 +28,15 @@ static inline int64_t block_bytes(const struct problem *p, int64_t rank)
     return p->counts != NULL ? p->counts[rank] : p->bytes;
 }
 
+/* Return blocks first .. last - 1. */
+static inline struct range blocks_range(const int64_t *begins, int64_t first, int64_t last)
+{
+    return (struct range){begins[first], begins[last] - begins[first]};
+}
+
 static inline struct range range_at(const int64_t *begins, int64_t i)
 {
-    return (struct range){begins[i], begins[i + 1] - begins[i]};
+    return blocks_range(begins, i, i + 1);
 }
 
 /* Fill begins[0 .. size] with the begins of blocks of the lengths `counts` (NULL for `each`), and

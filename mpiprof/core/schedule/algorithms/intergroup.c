@@ -45,9 +45,7 @@ static bool has_children(const struct context *c)
 /* Return the blocks of the subtree of rank x. */
 static struct range subtree_range(const struct context *c, int64_t x)
 {
-    const int64_t begin = own_begins(c)[x];
-
-    return (struct range){begin, own_begins(c)[x + subtree_size(c, x)] - begin};
+    return blocks_range(own_begins(c), x, x + subtree_size(c, x));
 }
 
 /* Return the memory for the root of a group, which collects all blocks. */

@@ -66,9 +66,7 @@ static int first_share(const struct context *c, int x)
 /* Return the range of `count` places of the permuted vector. */
 static struct range places_range(const struct context *c, int place, int count)
 {
-    const int64_t *const begins = c->table + c->size + 1;
-
-    return (struct range){begins[place], begins[place + count] - begins[place]};
+    return blocks_range(c->table + c->size + 1, place, place + count);
 }
 
 static bool halving_prepare(struct context *c)
