@@ -20,32 +20,14 @@
 
 /* ---- binary_tree */
 
-ALGORITHM(allreduce, binary_tree, BINARY_TREE, .move = tree_both_ways,
-          .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)", .rounds = rounds_two_trees_and_one,
-          .scratch = scratch_whole);
+ALGORITHM(allreduce, binary_tree, BINARY_TREE, .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
+          .rounds = rounds_two_trees_and_one, .scratch = scratch_whole);
 
 /* ---- recursive_doubling */
 
-/* Send the whole vector between a removed rank and its partner, in one direction. */
-static struct move pair_move(const struct context *c, bool to_even)
-{
-    struct move m = move_none();
-
-    if (c->rank >= 2 * removed_count(c))
-        return m;
-    m.send = m.receive = range_whole(c);
-    if ((c->rank % 2 == 0) == to_even)
-        m.from = c->rank ^ 1;
-    else
-        m.to = c->rank ^ 1;
-    m.fold = to_even ? FOLD_RIGHT : FOLD_STORE;
-    m.fresh = to_even;
-    return m;
-}
-
 static struct move recursive_doubling_move(const struct context *c, int64_t r)
 {
-    const int removed = removed_count(c), x = survivor_rank(c, -1, c->rank);
+    const int removed = removed_count(c), x = survivor_rank(c, c->rank);
     const int k = (int)r - (removed > 0);
     struct move m = move_none();
 
@@ -53,7 +35,7 @@ static struct move recursive_doubling_move(const struct context *c, int64_t r)
         return pair_move(c, k < 0);
     if (x < 0)
         return m;
-    m.to = m.from = survivor_process(c, -1, x ^ 1 << k);
+    m.to = m.from = survivor_process(c, x ^ 1 << k);
     m.send = m.receive = range_whole(c);
     m.fold = x >> k & 1 ? FOLD_LEFT : FOLD_RIGHT;
     m.fresh = k == 0 && c->rank >= 2 * removed;
@@ -72,25 +54,6 @@ ALGORITHM(allreduce, recursive_doubling, .keeps_order = true,
           .move = recursive_doubling_move);
 
 /* ---- halving_doubling */
-
-static struct move halving_doubling_move(const struct context *c, int64_t r)
-{
-    const int levels = log2_floor(c->size), x = survivor_rank(c, -1, c->rank);
-    const int64_t reducing = survivors_halving_rounds(c);
-    const int k = levels - 1 - (int)(r - reducing);
-
-    if (r < reducing)
-        return survivors_halving(c, -1, r);
-    if (k < 0)
-        return pair_move(c, false);
-    return x < 0 ? move_none()
-                 : doubling_move(c, levels, x, survivor_process(c, -1, x ^ 1 << k), k);
-}
-
-static int64_t halving_doubling_rounds(const struct context *c)
-{
-    return survivors_halving_rounds(c) + log2_floor(c->size) + (removed_count(c) > 0) + 1;
-}
 
 ALGORITHM(allreduce, halving_doubling, HALVING_DOUBLING,
           .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
@@ -113,10 +76,10 @@ static int64_t blocks_sharing_rounds(const struct context *c)
  * blocks is the critical path. */
 static struct move blocks_giving(const struct context *c, const struct blocks *b, bool first)
 {
-    const int top = log2_floor(c->size), x = c->rank - b->own.begin, k = b->smaller.levels;
+    const int x = c->rank - b->own.begin, k = b->smaller.levels;
     const bool two = b->larger.levels < 0 && b->smaller.begin + (1 << k) == c->size;
     const bool lower = (x >> k & 1) == 0;
-    struct move m = doubling_move(c, top, x, b->own.begin + (x ^ 1 << k), k);
+    struct move m = doubling_move(c, x, b->own.begin + (x ^ 1 << k), k);
 
     if (x >> (k + 1) != 0)
         return first ? move_none() : m;
@@ -132,14 +95,14 @@ static struct move blocks_giving(const struct context *c, const struct blocks *b
 static struct move blocks_sharing(const struct context *c, int64_t r)
 {
     const struct blocks b = blocks_of(c->size, c->rank);
-    const int top = log2_floor(c->size), x = c->rank - b.own.begin;
+    const int x = c->rank - b.own.begin;
 
     if (b.larger.levels >= 0 && r < 2) {
         const int y = x + (r == 1 ? 1 << b.own.levels : 0);
         struct move m = move_none();
 
         m.from = b.larger.begin + y;
-        m.receive = halving_range(c, top, y, b.own.levels + 1);
+        m.receive = halving_range(c, y, b.own.levels + 1);
         return m;
     }
     const int left = b.own.levels - 1 - (int)r + (b.larger.levels >= 0 ? 2 : 0);
@@ -148,7 +111,7 @@ static struct move blocks_sharing(const struct context *c, int64_t r)
 
     if (k == b.smaller.levels)
         return blocks_giving(c, &b, !given);
-    return doubling_move(c, top, x, b.own.begin + (x ^ 1 << k), k);
+    return doubling_move(c, x, b.own.begin + (x ^ 1 << k), k);
 }
 
 static struct move blocks_move(const struct context *c, int64_t r)

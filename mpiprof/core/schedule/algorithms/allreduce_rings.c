@@ -27,17 +27,6 @@ static int64_t pairwise_scratch(const struct problem *p)
     return 3 * equal_largest(p);
 }
 
-static void pairwise_ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    const struct pairwise w = {
-        .into = BUFFER_OUT, .offset = equal_block(c, c->rank).begin, .block = equal_block};
-
-    if (r < c->size)
-        pairwise_round(c, &w, r, out);
-    if (r >= c->size - 1)
-        ring_round(c, equal_block, r - c->size + 1, out);
-}
-
 ALGORITHM(allreduce, ring, RING);
 
 /* ---- circulant */

@@ -40,7 +40,7 @@ ALGORITHM(barrier, dissemination, .cost = "ceil(lg p) alpha",
 
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct move m = tree_both_ways(c, r);
+    const struct move m = tree_move(c, r);
 
     if (m.to >= 0)
         emit_token(out, STEP_SEND, m.to);

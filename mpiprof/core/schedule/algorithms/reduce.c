@@ -30,11 +30,6 @@
 
 /* ---- binary_tree */
 
-static struct move tree_move(const struct context *c, int64_t r)
-{
-    return tree_joining(c, c->problem->root, (int)r);
-}
-
 static int64_t tree_scratch(const struct problem *p)
 {
     return 2 * p->bytes; /* the root works in OUT and needs only half */
@@ -42,28 +37,9 @@ static int64_t tree_scratch(const struct problem *p)
 
 ALGORITHM(reduce, binary_tree, .variant = RESULT_FOR_ROOT, BINARY_TREE,
           .cost = "ceil(lg p)(alpha + n beta + n gamma)", .rounds = rounds_tree_and_one,
-          .move = tree_move, .scratch = tree_scratch);
+          .scratch = tree_scratch);
 
 /* ---- halving_doubling */
-
-static struct move halving_doubling_move(const struct context *c, int64_t r)
-{
-    const int root = c->problem->root, levels = log2_floor(c->size);
-    const int64_t reducing = survivors_halving_rounds(c);
-    const int x = survivor_rank(c, root, c->rank), k = levels - 1 - (int)(r - reducing);
-
-    if (r < reducing)
-        return survivors_halving(c, root, r);
-    if (x < 0)
-        return move_none();
-    return collecting_move(c, levels, x, survivor_rank(c, root, root),
-                           survivor_process(c, root, x ^ 1 << k), k);
-}
-
-static int64_t halving_doubling_rounds(const struct context *c)
-{
-    return survivors_halving_rounds(c) + log2_floor(c->size) + 1;
-}
 
 static int64_t halving_scratch(const struct problem *p)
 {
@@ -82,8 +58,8 @@ static bool root_outside(const struct context *c)
     return c->problem->root >> log2_floor(c->size) != 0;
 }
 
-/* Return the rank's position in the collecting tree, or -1 for none. */
-static int gather_place(const struct context *c)
+/* Return the rank's number in the collecting tree, or -1 for none. */
+static int collecting_number(const struct context *c)
 {
     if (root_outside(c) && (c->rank == 0 || c->rank == c->problem->root))
         return c->rank == 0 ? -1 : 0;
@@ -91,14 +67,14 @@ static int gather_place(const struct context *c)
 }
 
 /* If the root is outside the largest block, its first round of collecting is rank 0's message. */
-static struct move blocks_gathering(const struct context *c, int64_t r)
+static struct move blocks_collecting(const struct context *c, int64_t r)
 {
-    const int levels = log2_floor(c->size), root = c->problem->root, x = gather_place(c);
+    const int levels = log2_floor(c->size), root = c->problem->root, x = collecting_number(c);
     const bool outside = root_outside(c);
     struct move m = move_none();
 
     if (outside && (c->rank == 0 || c->rank == root) && r-- == 0) {
-        m.send = m.receive = halving_range(c, levels, 0, levels);
+        m.send = m.receive = halving_range(c, 0, levels);
         if (c->rank == 0)
             m.to = root;
         else
@@ -109,22 +85,22 @@ static struct move blocks_gathering(const struct context *c, int64_t r)
         return m;
     const int k = levels - 1 - (int)r, y = x ^ 1 << k;
 
-    return collecting_move(c, levels, x, outside ? 0 : root, outside && y == 0 ? root : y, k);
+    return collecting_move(c, x, outside ? 0 : root, outside && y == 0 ? root : y, k);
 }
 
 static struct move blocks_move(const struct context *c, int64_t r)
 {
     const int64_t reducing = blocks_reducing_rounds(c);
 
-    return r < reducing ? blocks_reducing(c, r) : blocks_gathering(c, r - reducing);
+    return r < reducing ? blocks_reducing(c, r) : blocks_collecting(c, r - reducing);
 }
 
 static int64_t blocks_rounds(const struct context *c)
 {
     const bool outside = root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
 
-    return blocks_reducing_rounds(c) + outside + (gather_place(c) < 0 ? 0 : log2_floor(c->size)) +
-           1;
+    return blocks_reducing_rounds(c) + outside +
+           (collecting_number(c) < 0 ? 0 : log2_floor(c->size)) + 1;
 }
 
 ALGORITHM(reduce, binary_blocks, .variant = RESULT_FOR_ROOT, BINARY_BLOCKS,
@@ -135,26 +111,6 @@ ALGORITHM(reduce, binary_blocks, .variant = RESULT_FOR_ROOT, BINARY_BLOCKS,
 static int64_t pairwise_scratch(const struct problem *p)
 {
     return 4 * equal_largest(p);
-}
-
-static void pairwise_ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int root = c->problem->root, sender = modulo(root + r - c->size + 2, c->size);
-    const struct range own = equal_block(c, c->rank);
-    const bool here = c->rank == root;
-    const struct pairwise w = {.into = work_buffer(c),
-                               .offset = here ? own.begin : 0,
-                               .scratch = here ? 0 : equal_largest(c->problem),
-                               .block = equal_block};
-
-    if (r < c->size)
-        pairwise_round(c, &w, r, out);
-    if (r < c->size - 1 || c->size == 1)
-        return;
-    if (here)
-        emit_message(out, STEP_RECEIVE, sender, BUFFER_OUT, equal_block(c, sender));
-    else if (c->rank == sender)
-        emit_send(out, root, w.into, w.offset, own.length);
 }
 
 ALGORITHM(reduce, ring, .variant = RESULT_FOR_ROOT, RING);

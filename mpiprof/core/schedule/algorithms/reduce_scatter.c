@@ -130,7 +130,7 @@ static void absorb(const struct context *c, struct round *out)
 /* Last round: distribute the shares to their ranks. */
 static void hand_out(const struct context *c, struct round *out)
 {
-    const int x = survivor_rank(c, -1, c->rank);
+    const int x = survivor_rank(c, c->rank);
     const int64_t length = block_range(c, c->rank).length;
 
     if (x < 0) {
@@ -148,7 +148,7 @@ static void hand_out(const struct context *c, struct round *out)
 static void halving_scatter_round(const struct context *c, int64_t r, struct round *out)
 {
     const int removed = removed_count(c), levels = log2_floor(c->size);
-    const int x = survivor_rank(c, -1, c->rank), k = (int)r - (removed > 0);
+    const int x = survivor_rank(c, c->rank), k = (int)r - (removed > 0);
     const int64_t n = c->table[c->size];
 
     if (r == 0)
@@ -166,7 +166,7 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
     if (k == levels) {
         hand_out(c, out);
     } else if (k >= 0 && x >= 0) {
-        const int peer = survivor_process(c, -1, x ^ 1 << k);
+        const int peer = survivor_process(c, x ^ 1 << k);
 
         emit_receive(out, peer, BUFFER_SCRATCH, n, survivor_range(c, x, k + 1).length);
         emit_message(out, STEP_SEND, peer, BUFFER_SCRATCH, survivor_range(c, x ^ 1 << k, k + 1));
