@@ -75,7 +75,7 @@ static void gamma_add(struct text *out, bool full)
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;
-    const int neighbour = clock_node_neighbour(), other = clock_second_leader();
+    const int neighbour = node_layout.neighbour, other = node_layout.second_leader;
     int rank = -1;
     char made = 1;
 

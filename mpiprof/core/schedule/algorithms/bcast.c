@@ -60,22 +60,9 @@ static int64_t parts_of(const struct problem *p)
     return p->size;
 }
 
-static struct range shares(const struct context *c, int64_t first, int64_t last)
+static struct range shares(const struct context *c, int64_t first, int64_t count)
 {
-    return parts_range(c->problem->bytes, 1, c->size, first, last);
-}
-
-static void send_shares(const struct context *c, int64_t to, int64_t first, int64_t count,
-                        struct round *out)
-{
-    emit_message(out, STEP_SEND, absolute_rank(c, to), BUFFER_OUT, shares(c, first, first + count));
-}
-
-static void receive_shares(const struct context *c, int64_t from, int64_t first, int64_t count,
-                           struct round *out)
-{
-    emit_message(out, STEP_RECEIVE, absolute_rank(c, from), BUFFER_OUT,
-                 shares(c, first, first + count));
+    return parts_range(c->problem->bytes, 1, c->size, first, first + count);
 }
 
 /* Round r of ceil(lg p): transfer the parts of the subtrees of the children v + 2^(q-1-r). */
@@ -85,9 +72,9 @@ static void scatter_round(const struct context *c, int64_t r, struct round *out)
     const int64_t child = v + bit;
 
     if (low_bit(c, v) == bit)
-        receive_shares(c, v - bit, v, subtree_size(c, v), out);
+        process_message(c, STEP_RECEIVE, v - bit, shares(c, v, subtree_size(c, v)), out);
     else if (low_bit(c, v) > bit && child < c->size)
-        send_shares(c, child, child, subtree_size(c, child), out);
+        process_message(c, STEP_SEND, child, shares(c, child, subtree_size(c, child)), out);
 }
 
 /* Round k of the doubling exchanges ranges of 2^k parts. A multiple of 2^(k+1) already has the
@@ -104,9 +91,9 @@ static void scatter_doubling_round(const struct context *c, int64_t r, struct ro
     const int64_t first = v - v % have, peer = v ^ have, other = first ^ have;
 
     if (v % (2 * have) != 0)
-        receive_shares(c, peer, other, have, out);
+        process_message(c, STEP_RECEIVE, peer, shares(c, other, have), out);
     if (peer % (2 * have) != 0)
-        send_shares(c, peer, first, have, out);
+        process_message(c, STEP_SEND, peer, shares(c, first, have), out);
 }
 
 ALGORITHM(bcast, scatter_allgather_doubling, .restrictions = "a power of two of processes",
@@ -139,9 +126,9 @@ static void scatter_ring_round(const struct context *c, int64_t r, struct round 
                   gives = modulo(v - (r - rounds_tree(c)), c->size);
 
     if (!has_part(c, v, gets))
-        receive_shares(c, before, gets, 1, out);
+        process_message(c, STEP_RECEIVE, before, shares(c, gets, 1), out);
     if (!has_part(c, after, gives))
-        send_shares(c, after, gives, 1, out);
+        process_message(c, STEP_SEND, after, shares(c, gives, 1), out);
 }
 
 ALGORITHM(bcast, scatter_allgather_ring, .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
@@ -166,11 +153,9 @@ static void chain_round(const struct context *c, int64_t r, struct round *out)
     const int64_t gets = r - (v - 1), gives = r - v;
 
     if (v > 0 && gets >= 0 && gets < n)
-        emit_message(out, STEP_RECEIVE, absolute_rank(c, v - 1), BUFFER_OUT,
-                     message_block(c, n, gets));
+        process_message(c, STEP_RECEIVE, v - 1, message_block(c, n, gets), out);
     if (v < c->size - 1 && gives >= 0 && gives < n)
-        emit_message(out, STEP_SEND, absolute_rank(c, v + 1), BUFFER_OUT,
-                     message_block(c, n, gives));
+        process_message(c, STEP_SEND, v + 1, message_block(c, n, gives), out);
 }
 
 ALGORITHM(bcast, chain, .cost = "(n+p-2)(alpha + m/n beta), n blocks",

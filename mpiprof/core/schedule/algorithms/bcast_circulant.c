@@ -175,11 +175,9 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
     const struct circulant_round now = circulant_at(s, r);
 
     if (now.gets >= 0)
-        emit_message(out, STEP_RECEIVE, absolute_rank(c, now.from), BUFFER_OUT,
-                     message_block(c, s->blocks, now.gets));
+        process_message(c, STEP_RECEIVE, now.from, message_block(c, s->blocks, now.gets), out);
     if (now.gives >= 0)
-        emit_message(out, STEP_SEND, absolute_rank(c, now.to), BUFFER_OUT,
-                     message_block(c, s->blocks, now.gives));
+        process_message(c, STEP_SEND, now.to, message_block(c, s->blocks, now.gives), out);
 }
 
 ALGORITHM(bcast, circulant, .cost = "(n-1+ceil(lg p))(alpha + m/n beta), n blocks",

@@ -71,6 +71,13 @@ static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, dou
     return block > 0 ? block : 1;
 }
 
+/* Emit the message of a part of OUT to process v, or from it. */
+static inline void process_message(const struct context *c, enum step_kind kind, int64_t v,
+                                   struct range range, struct round *out)
+{
+    emit_message(out, kind, absolute_rank(c, v), BUFFER_OUT, range);
+}
+
 /* Return block i of a message in n equal blocks. */
 static inline struct range message_block(const struct context *c, int64_t n, int64_t i)
 {
