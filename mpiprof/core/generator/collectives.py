@@ -17,18 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiprof.core.generator.other_functions import (
-    COMMUNICATORS,
-    COMPLETION,
-    FILE_ACCESS,
-    FILES,
-    HANDLERS,
-    LIFECYCLE,
-    ONE_SIDED,
-    OPERATORS,
-    POINT_TO_POINT,
-    WINDOWS,
-)
+from mpiprof.core.generator.other_functions import FAMILIES
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
 
 COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
@@ -192,32 +181,20 @@ def collective_functions() -> list[Function]:
 def other_functions() -> list[Function]:
     """Return every wrapped function that is no collective of the table, except MPI_Pcontrol."""
     functions = []
-    for family, table in (
-        ("point_to_point", POINT_TO_POINT),
-        ("one_sided", ONE_SIDED),
-        ("files", FILE_ACCESS),
-        ("completion", COMPLETION),
-        ("communicator", COMMUNICATORS),
-        ("window", WINDOWS),
-        ("file", FILES),
-        ("lifecycle", LIFECYCLE),
-        ("handler", HANDLERS),
-        ("operator", OPERATORS),
-    ):
+    for family, table in FAMILIES.items():
         for key, words in table.items():
             stem, _, level = key.partition("@")
             base = stem.rstrip("*")
-            functions += [
-                Function(
-                    f"MPI_{base}{'_c' if large else ''}",
-                    _parameters(words),
-                    family,
-                    base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else "",
-                    large=large,
-                    level="4c" if large else level or "3",
+            operation = base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else ""
+            parameters = _parameters(words)
+            functions.append(
+                Function(f"MPI_{base}", parameters, family, operation, level=level or "3")
+            )
+            if stem.endswith("*"):
+                name = f"MPI_{base}_c"
+                functions.append(
+                    Function(name, parameters, family, operation, large=True, level="4c")
                 )
-                for large in ((False, True) if stem.endswith("*") else (False,))
-            ]
     return functions
 
 

@@ -178,3 +178,17 @@ LIFECYCLE: dict[str, str] = {
 # Functions that create error handlers: the recorder's function runs before the program's
 # (record/error_handler.c).
 HANDLERS: dict[str, str] = {"Comm_create_errhandler": "comm_errhandler_fn out_errhandler"}
+
+# family -> table
+FAMILIES = {
+    "point_to_point": POINT_TO_POINT,
+    "one_sided": ONE_SIDED,
+    "files": FILE_ACCESS,
+    "completion": COMPLETION,
+    "communicator": COMMUNICATORS,
+    "window": WINDOWS,
+    "file": FILES,
+    "lifecycle": LIFECYCLE,
+    "handler": HANDLERS,
+    "operator": OPERATORS,
+}

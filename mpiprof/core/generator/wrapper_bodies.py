@@ -33,12 +33,6 @@ CHECKED = (
 )
 
 
-def root_value(function: Function, fortran: bool) -> str:
-    if not has(function, "root"):
-        return "ROOT_NONE"
-    return "*root" if fortran else "root"
-
-
 def argument_lines(function: Function, fortran: bool) -> list[str]:
     """Return the initialiser of `struct arguments`: addresses of the call's arguments."""
     lines = ["const struct arguments a = {"]
@@ -68,14 +62,9 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """
     if function.form != "blocking":
         return [call]
-    error = "ierror" if fortran else "&error"
-    given = (
-        "library_algorithm_fortran(&call, comm)"
-        if fortran
-        else "library_algorithm_comm(&call, comm)"
-    )
-    result = "*ierror" if fortran else "error"
-    elsewhere = re.sub(r"\bcomm\b", given, call)
+    error, result = ("ierror", "*ierror") if fortran else ("&error", "error")
+    substitute = f"library_algorithm_{'fortran' if fortran else 'comm'}(&call, comm)"
+    elsewhere = re.sub(r"\bcomm\b", substitute, call)
     return [
         f"if (!recorder.switching || !select_run(&call, &a, {error})) {{",
         f"    {elsewhere}",
@@ -104,8 +93,8 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """Return the lines of Wait, Test and similar calls: observed and completed requests."""
     error = "*ierror" if fortran else "error"
     star = "*" if fortran else ""
-    which = {"count": "count", "incount": "incount"}
-    count = next((f"{star}{which[p.name]}" for p in function.parameters if p.name in which), "1")
+    names = [p.name for p in function.parameters]
+    count = next((f"{star}{name}" for name in ("count", "incount") if name in names), "1")
     array = "requests" if has(function, "requests") else "request"
     if function.name == "MPI_Request_get_status" and not fortran:
         array = "&request"
@@ -301,7 +290,7 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.family == "collective":
         comm = "comm_f2c(*comm)" if fortran else "comm"
         address = "address" if fortran else "CALLER()"
-        root = root_value(function, fortran)
+        root = ("*root" if fortran else "root") if has(function, "root") else "ROOT_NONE"
         stem = operation_name(function.operation, function.form)
         bypass = [f"    {call}", "    return;"] if fortran else ["    return " + call[8:]]
         return [

@@ -91,17 +91,12 @@ def fortran_parameters(function: Function) -> tuple[str, str]:
 
 def fortran_entry(name: str, declared: str, body: list[str]) -> list[str]:
     """Return an exported function with its aliases."""
-    return [
-        f"PUBLIC void {name}({declared})",
-        "{",
-        *[f"    {line}" if line else "" for line in body],
-        "}",
-        *[
-            f'PUBLIC void {alias}({declared}) __attribute__((alias("{name}")));'
-            for alias in aliases(name)
-        ],
-        "",
+    lines = [f"PUBLIC void {name}({declared})", "{", *(f"    {x}".rstrip() for x in body), "}"]
+    lines += [
+        f'PUBLIC void {alias}({declared}) __attribute__((alias("{name}")));'
+        for alias in aliases(name)
     ]
+    return [*lines, ""]
 
 
 def fortran_full(function: Function, abi: str) -> str:

@@ -147,11 +147,7 @@ static inline int modulo(int64_t a, int p)
 /* Return the largest k with 2^k <= n, for n >= 1. */
 static inline int log2_floor(int64_t n)
 {
-    int k = 0;
-
-    while (n >>= 1)
-        k++;
-    return k;
+    return 63 - __builtin_clzll((unsigned long long)n);
 }
 
 static inline int log2_ceiling(int64_t n)

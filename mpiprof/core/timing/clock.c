@@ -94,26 +94,26 @@ uint64_t clock_node_hash(void)
     return hash_text(1, clock_node(), -1);
 }
 
-/* Remove the nodes of an appended list that were already in the first `earlier` bytes. */
+/* Remove the nodes of an appended list that were already in the list. */
 static void join_nodes(struct text *all, size_t earlier)
 {
     struct node *const list = (struct node *)(void *)all->bytes;
-    const size_t known = earlier / sizeof *list, end = all->length / sizeof *list;
-    size_t count = known;
+    const size_t end = all->length / sizeof *list;
+    size_t count = 0;
     struct map seen = {0};
 
+    (void)earlier;
     recorder_lock();
     for (size_t i = 0; i < end; i++) {
-        struct node *const there = map_get(&seen, list[i].name);
-        struct node *const place = i < known ? &list[i] : &list[count];
+        struct node *const known = map_get(&seen, list[i].name);
 
-        if (there != NULL) {
-            there->second = there->second < 0 ? list[i].leader : there->second;
+        if (known != NULL) {
+            known->second = known->second < 0 ? list[i].leader : known->second;
             continue;
         }
-        *place = list[i];
-        count += i >= known;
-        all->cut |= !map_put(&seen, place->name, place);
+        list[count] = list[i];
+        all->cut |= !map_put(&seen, list[i].name, &list[count]);
+        count++;
     }
     map_free(&seen);
     recorder_unlock();

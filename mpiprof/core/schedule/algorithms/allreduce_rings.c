@@ -67,21 +67,21 @@ static void blocks_rotate(const struct context *c, bool back, struct round *out)
     }
 }
 
-static void circulant_reducing(const struct context *c, int64_t k, struct round *out)
+/* Send the upper slots and reduce the lower ones, or return the upper slots and share the lower
+ * ones. */
+static void circulant_exchange(const struct context *c, int64_t k, bool reducing, struct round *out)
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
+    const struct range lower = slots(c, 0, all - s), upper = slots(c, s, all);
+    const int before = modulo(c->rank - s, c->size), after = modulo(c->rank + s, c->size);
 
-    emit_message(out, STEP_RECEIVE, modulo(c->rank - s, c->size), BUFFER_OUT, slots(c, 0, all - s));
-    emit_message(out, STEP_SEND, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
-}
-
-static void circulant_sharing(const struct context *c, int64_t k, struct round *out)
-{
-    const int64_t all = skip(c, k), s = skip(c, k + 1);
-
-    emit_message(out, STEP_RECEIVE, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slots(c, s, all));
-    emit_message(out, STEP_SEND, modulo(c->rank - s, c->size), BUFFER_SCRATCH,
-                 slots(c, 0, all - s));
+    if (reducing) {
+        emit_message(out, STEP_RECEIVE, before, BUFFER_OUT, lower);
+        emit_message(out, STEP_SEND, after, BUFFER_SCRATCH, upper);
+    } else {
+        emit_message(out, STEP_RECEIVE, after, BUFFER_SCRATCH, upper);
+        emit_message(out, STEP_SEND, before, BUFFER_SCRATCH, lower);
+    }
 }
 
 /* OUT receives data until the result is rotated back into it. */
@@ -97,9 +97,9 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
     if (r == 2 * halvings)
         blocks_rotate(c, true, out);
     else if (r < halvings)
-        circulant_reducing(c, r, out);
+        circulant_exchange(c, r, true, out);
     else
-        circulant_sharing(c, 2 * halvings - 1 - r, out);
+        circulant_exchange(c, 2 * halvings - 1 - r, false, out);
 }
 
 ALGORITHM(allreduce, circulant, .restrictions = "a commutative operation",

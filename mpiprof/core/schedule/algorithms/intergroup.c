@@ -76,11 +76,6 @@ static void gather_step(const struct context *c, int64_t k, struct round *out)
 
 static const struct algorithm *const spreads = &algorithm_bcast_scatter_allgather_ring;
 
-static int64_t bcast_rounds(const struct context *c)
-{
-    return spreads->rounds(c);
-}
-
 static void bcast_step(const struct context *c, int64_t r, struct round *out)
 {
     const struct problem received = {.size = c->size, .bytes = remote_total(c)};
@@ -92,73 +87,49 @@ static void bcast_step(const struct context *c, int64_t r, struct round *out)
 
 /* ---- the two algorithms */
 
-static void root_sends(const struct context *c, struct round *out)
+enum { SEQUENTIAL, CONCURRENT }; /* variants */
+
+static int64_t roots_rounds(const struct context *c)
 {
-    if (c->rank == 0)
-        emit_remote(out, STEP_SEND, 0, has_children(c) ? BUFFER_SCRATCH : BUFFER_IN,
-                    (struct range){0, own_begins(c)[c->size]});
+    const int exchange = c->algorithm->variant == CONCURRENT ? 1 : 2;
+
+    return log2_ceiling(c->size) + exchange + spreads->rounds(c);
 }
 
-static void root_receives(const struct context *c, struct round *out)
+/* The roots exchange their data after the gather. If they do so one after the other, the first
+ * group sends, receives and broadcasts, and the second one receives, broadcasts and sends. */
+static void roots_round(const struct context *c, int64_t r, struct round *out)
 {
-    if (c->rank == 0)
+    const bool sequential = c->algorithm->variant == SEQUENTIAL, first = c->problem->first_group;
+    const int64_t t = r - log2_ceiling(c->size), receives = sequential && first;
+    const int64_t sends = sequential && !first ? 1 + spreads->rounds(c) : 0;
+    const enum buffer gathered = has_children(c) ? BUFFER_SCRATCH : BUFFER_IN;
+
+    if (t < 0)
+        gather_step(c, r, out);
+    if (t == receives && c->rank == 0)
         emit_remote(out, STEP_RECEIVE, 0, BUFFER_OUT, (struct range){0, remote_total(c)});
+    if (t == sends && c->rank == 0)
+        emit_remote(out, STEP_SEND, 0, gathered, (struct range){0, own_begins(c)[c->size]});
+    if (t > receives && t != sends)
+        bcast_step(c, t - receives - 1, out);
 }
 
-static int64_t sequential_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 2 + bcast_rounds(c);
-}
+#define ROOT_GATHERING(variant_, library)                                                          \
+    .variant = variant_, .source = "Kang et al. 2019, Section 3.1; " library,                      \
+    .prepare = intergroup_prepare, .rounds = roots_rounds, .scratch = roots_scratch,               \
+    .round = roots_round
 
-/* First group: send, receive, broadcast. Second group: receive, broadcast, send. */
-static void sequential_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int depth = log2_ceiling(c->size);
-    const int64_t before = c->problem->first_group ? 2 : 1, turn = r - depth;
-
-    if (turn < 0)
-        gather_step(c, r, out);
-    else if (turn == before - 1)
-        root_receives(c, out);
-    else if (turn >= before && turn < before + bcast_rounds(c))
-        bcast_step(c, turn - before, out);
-    else
-        root_sends(c, out);
-}
-
-static int64_t concurrent_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1 + bcast_rounds(c);
-}
-
-static void concurrent_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int depth = log2_ceiling(c->size);
-
-    if (r < depth) {
-        gather_step(c, r, out);
-    } else if (r == depth) {
-        root_receives(c, out);
-        root_sends(c, out);
-    } else {
-        bcast_step(c, r - depth - 1, out);
-    }
-}
-
-#define ROOT_GATHERING(algorithm, library)                                                         \
-    .source = "Kang et al. 2019, Section 3.1; " library, .prepare = intergroup_prepare,            \
-    .rounds = algorithm##_rounds, .scratch = roots_scratch, .round = algorithm##_round
-
-INTER_ALGORITHM(allgather, root_gathering_sequential, ROOT_GATHERING(sequential, "MPICH"),
+INTER_ALGORITHM(allgather, root_gathering_sequential, ROOT_GATHERING(SEQUENTIAL, "MPICH"),
                 .cost = "(max((p-1) k_A, (q-1) k_B) + 3 p k_A + 3 q k_B) beta");
 
-INTER_ALGORITHM(allgather, root_gathering_concurrent, ROOT_GATHERING(concurrent, "Open MPI"),
+INTER_ALGORITHM(allgather, root_gathering_concurrent, ROOT_GATHERING(CONCURRENT, "Open MPI"),
                 .cost = "(max((p-1) k_A, (q-1) k_B) + 3 max(p k_A, q k_B)) beta");
 
 INTER_ALGORITHM(allgatherv, root_gathering_sequential, .needs_counts = true,
-                ROOT_GATHERING(sequential, "MPICH"),
+                ROOT_GATHERING(SEQUENTIAL, "MPICH"),
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 K_A + 3 K_B) beta, K: a group's bytes");
 
 INTER_ALGORITHM(allgatherv, root_gathering_concurrent, .needs_counts = true,
-                ROOT_GATHERING(concurrent, "Open MPI"),
+                ROOT_GATHERING(CONCURRENT, "Open MPI"),
                 .cost = "(max(K_A - k_A0, K_B - k_B0) + 3 max(K_A, K_B)) beta, K: a group's bytes");

@@ -13,13 +13,6 @@ struct range range_whole(const struct context *c)
 
 /* ---- moves as steps */
 
-static void fold_arrived(const struct move *m, enum buffer work, int64_t arrived, struct round *out)
-{
-    if (m->from >= 0 && m->fold != FOLD_STORE)
-        emit_reduce(out, work, m->receive.begin, BUFFER_SCRATCH, arrived, m->receive.length,
-                    m->fold == FOLD_RIGHT);
-}
-
 enum buffer work_buffer(const struct context *c)
 {
     const bool gets_result = c->algorithm->variant == RESULT_FOR_ALL || c->rank == c->problem->root;
@@ -38,7 +31,9 @@ void moves_round(const struct context *c, int64_t r, struct round *out)
     if (r > 0) {
         const struct move before = a->move(c, r - 1);
 
-        fold_arrived(&before, work, arrived, out);
+        if (before.from >= 0 && before.fold != FOLD_STORE)
+            emit_reduce(out, work, before.receive.begin, BUFFER_SCRATCH, arrived,
+                        before.receive.length, before.fold == FOLD_RIGHT);
     }
     if (r == a->rounds(c) - 1)
         return;
