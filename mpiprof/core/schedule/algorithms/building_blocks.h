@@ -1,4 +1,4 @@
-/* Rounds, blocks, rings, circulant graphs and the late rank, for several algorithms. */
+/* Rounds, blocks, rings and circulant graphs, for several algorithms. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -97,19 +97,3 @@ bool circulant_allocate(struct context *c, int64_t v, int64_t blocks);
 const struct circulant *circulant_of(const struct context *c);
 int64_t circulant_length(const struct circulant *s); /* in rounds */
 struct circulant_round circulant_at(const struct circulant *s, int64_t r);
-
-/* ---- the rank that is expected to arrive last, and the schedule of the other ranks (late.c) */
-
-struct others { /* the problem without the late rank, from the view of one other rank */
-    struct problem problem;
-    struct context context;
-};
-
-bool late_here(const struct context *c);
-int late_next(const struct context *c);
-bool late_applies(const struct problem *p);
-
-void late_others(struct others *o, const struct context *c, const struct algorithm *a, int root);
-int64_t late_others_rounds(const struct context *c, const struct algorithm *a, int root);
-void late_others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
-                       struct round *out);

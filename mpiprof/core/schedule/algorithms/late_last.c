@@ -1,7 +1,18 @@
-/* Reductions in which the rank that is expected to arrive last joins last.
+/* Collectives in which the rank that is expected to arrive last joins last.
  *
- * n: bytes of the vector; L: the rank of the parameter `late`. The other ranks reduce their vectors
- * while they wait for L. S is their result, x the vector of L.
+ * n: bytes of the message or vector; L: the rank of the parameter `late`.
+ *
+ *   bcast       All ranks except L broadcast over the circulant graph (bcast_circulant.c). Then the
+ *               rank after L, which has the message by then, sends it to L. In a tree all ranks
+ *               below L would wait for it. Here only one rank waits, and only if a send waits for
+ *               its receive. If L is the root, all ranks wait for it in any case. Then this is
+ *               circulant on all ranks.
+ *
+ *         0   1   2   L   4     root 1:   circulant on 0, 1, 2, 4
+ *                     <---+
+ *
+ * Reductions: the other ranks reduce their vectors while they wait for L. S is their result, x the
+ * vector of L.
  *
  *   reduce      The other ranks reduce S to the root, to which L sends x: one message after L's
  *               arrival. If L is the root, the rank after L has S and sends it to L.
@@ -31,22 +42,165 @@
 #include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
-/* b = 4 ceil(lg p): the first block takes ceil(lg p) rounds, a quarter of b. */
-enum { BLOCKS_A_LEVEL = 4 };
+enum { REDUCTION, BROADCAST }; /* variants */
+
+/* ---- the schedule of the other ranks: an algorithm for one process fewer */
+
+struct others { /* the problem without the late rank, from the view of one other rank */
+    struct problem problem;
+    struct context context;
+};
+
+static bool late_here(const struct context *c)
+{
+    return c->rank == c->problem->late;
+}
+
+static int late_next(const struct context *c)
+{
+    return (c->problem->late + 1) % c->size;
+}
+
+static bool late_applies(const struct problem *p)
+{
+    return p->late >= 0 && p->late < p->size;
+}
+
+/* Return the rank that the others leave out, or p if a late root takes part with them. */
+static int left_out(const struct context *c)
+{
+    const bool from_late =
+        c->algorithm->variant == BROADCAST && c->problem->root == c->problem->late;
+
+    return from_late ? c->size : c->problem->late;
+}
+
+static int number_among_others(const struct context *c, int rank)
+{
+    return rank - (rank > left_out(c));
+}
+
+static void others_fill(struct others *o, const struct context *c, const struct algorithm *a,
+                        int root)
+{
+    o->problem = *c->problem;
+    o->problem.size -= left_out(c) < c->size;
+    o->problem.root = number_among_others(c, root);
+    o->problem.nodes = NULL;
+    o->context = (struct context){.problem = &o->problem,
+                                  .algorithm = a,
+                                  .rank = number_among_others(c, c->rank),
+                                  .size = o->problem.size,
+                                  .table = c->table};
+}
+
+/* Emit round r of the other ranks' algorithm, with the ranks of the whole communicator. */
+static void others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
+                         struct round *out)
+{
+    struct others o;
+
+    others_fill(&o, c, a, root);
+    a->round(&o.context, r, out);
+    for (int i = 0; i < out->count; i++)
+        if (out->steps[i].kind == STEP_SEND || out->steps[i].kind == STEP_RECEIVE)
+            out->steps[i].peer += out->steps[i].peer >= left_out(c);
+}
+
+static int64_t others_rounds(const struct context *c, const struct algorithm *a, int root)
+{
+    struct others o;
+
+    if (c->rank == left_out(c))
+        return 0;
+    others_fill(&o, c, a, root);
+    return a->rounds(&o.context);
+}
+
+/* ---- bcast */
+
+static const struct algorithm *const spreading = &algorithm_bcast_circulant;
+
+/* Return the rank that sends to L: not the root, if there is another one. */
+static int source_of_late(const struct context *c)
+{
+    const int next = late_next(c);
+
+    return next == c->problem->root && c->size > 2 ? (next + 1) % c->size : next;
+}
+
+static bool bcast_prepare(struct context *c)
+{
+    struct others o;
+
+    if (c->rank == left_out(c))
+        return true;
+    others_fill(&o, c, spreading, c->problem->root);
+    const bool is_prepared = spreading->prepare(&o.context);
+
+    c->table = o.context.table;
+    return is_prepared;
+}
+
+static int64_t bcast_spreading_rounds(const struct context *c)
+{
+    return others_rounds(c, spreading, c->problem->root);
+}
+
+static int64_t bcast_rounds(const struct context *c)
+{
+    const bool sends_late = late_here(c) || c->rank == source_of_late(c);
+
+    return bcast_spreading_rounds(c) + (sends_late && left_out(c) < c->size);
+}
+
+static void bcast_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r < bcast_spreading_rounds(c))
+        others_round(c, spreading, c->problem->root, r, out);
+    else if (late_here(c))
+        emit_receive(out, source_of_late(c), BUFFER_OUT, 0, c->problem->bytes);
+    else
+        emit_send(out, c->problem->late, BUFFER_OUT, 0, c->problem->bytes);
+}
+
+static int64_t bcast_blocks(const struct problem *p)
+{
+    struct problem others = *p;
+
+    others.size -= p->late != p->root;
+    return spreading->blocks(&others);
+}
+
+/* L delays no rounds except its own. */
+static int64_t bcast_early(const struct context *c)
+{
+    (void)c;
+    return 0;
+}
+
+ALGORITHM(
+    bcast, late_last, .variant = BROADCAST, .parameters = "block_size=BYTES late=RANK",
+    .cost =
+        "(n-1+ceil(lg(p-1)))(alpha + m/n beta) + alpha + m beta, n blocks, p > 2; the last message "
+        "when `late` has come",
+    .source = "Traeff 2024, arXiv 2407.18004", .applies = late_applies, .prepare = bcast_prepare,
+    .rounds = bcast_rounds, .round = bcast_round, .early = bcast_early, .opening = bcast_rounds,
+    .blocks = bcast_blocks);
 
 /* ---- reduce */
 
 static const struct algorithm *const reducing = &algorithm_reduce_halving_doubling;
 
 /* Return the rank that has S. */
-static int source_of_late(const struct context *c)
+static int holder(const struct context *c)
 {
     return c->problem->late != c->problem->root ? c->problem->root : late_next(c);
 }
 
 static int64_t reduce_early(const struct context *c)
 {
-    return late_others_rounds(c, reducing, source_of_late(c));
+    return others_rounds(c, reducing, holder(c));
 }
 
 static int64_t reduce_rounds(const struct context *c)
@@ -69,11 +223,11 @@ static int64_t reduce_scratch(const struct problem *p)
     return early_scratch(p) + p->bytes;
 }
 
-static void holder_into_scratch(const struct context *c, struct round *out, int first)
+static void store_in_scratch(const struct context *c, struct round *out)
 {
     const int64_t behind = early_scratch(c->problem);
 
-    for (int i = first; i < out->count; i++) {
+    for (int i = 0; i < out->count; i++) {
         struct step *const s = &out->steps[i];
 
         if (s->buffer == BUFFER_OUT) {
@@ -91,22 +245,21 @@ static void reduce_round(const struct context *c, int64_t r, struct round *out)
 {
     const int64_t early = reduce_early(c), n = c->problem->bytes;
     const bool root = c->rank == c->problem->root, late = late_here(c);
-    const int first = out->count;
 
     if (r < early) {
-        late_others_round(c, reducing, source_of_late(c), r, out);
-        if (c->rank == source_of_late(c) && !root)
-            holder_into_scratch(c, out, first);
+        others_round(c, reducing, holder(c), r, out);
+        if (c->rank == holder(c) && !root)
+            store_in_scratch(c, out);
         return;
     }
     if (r == early && root) {
         if (late)
             emit_copy(out, BUFFER_OUT, 0, BUFFER_IN, 0, n);
         if (c->size > 1)
-            emit_receive(out, late ? source_of_late(c) : c->problem->late, BUFFER_SCRATCH, 0, n);
+            emit_receive(out, late ? holder(c) : c->problem->late, BUFFER_SCRATCH, 0, n);
     } else if (r == early && late) {
         emit_send(out, c->problem->root, BUFFER_IN, 0, n);
-    } else if (r == early && c->rank == source_of_late(c)) {
+    } else if (r == early && c->rank == holder(c)) {
         emit_send(out, c->problem->root, BUFFER_SCRATCH, early_scratch(c->problem), n);
     } else if (r > early && c->size > 1) {
         emit_reduce(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, n, late);
@@ -123,6 +276,9 @@ ALGORITHM(reduce, late_last, LATE_LAST,
 
 /* ---- allreduce */
 
+/* b = 4 ceil(lg p): the first block takes ceil(lg p) rounds, a quarter of b. */
+enum { BLOCKS_A_LEVEL = 4 };
+
 static const struct algorithm *const sharing = &algorithm_allreduce_halving_doubling;
 
 static bool spreading_prepare(struct context *c)
@@ -133,7 +289,7 @@ static bool spreading_prepare(struct context *c)
 
 static int64_t allreduce_early(const struct context *c)
 {
-    return late_others_rounds(c, sharing, 0);
+    return others_rounds(c, sharing, 0);
 }
 
 static int64_t allreduce_rounds(const struct context *c)
@@ -191,7 +347,7 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
     const int64_t early = allreduce_early(c), t = r - early;
 
     if (t < 0) {
-        late_others_round(c, sharing, 0, r, out);
+        others_round(c, sharing, 0, r, out);
         return;
     }
     join_arrived(c, t, out);
