@@ -82,14 +82,6 @@ static void find_stream(const struct ring *g, int size, int64_t position, struct
     find_runs(g, size, position, s);
 }
 
-static void number_blocks(const struct problem *p, struct ring *g)
-{
-    g->first[0] = 0;
-    for (int i = 0; i < p->size; i++)
-        g->first[i + 1] = g->first[i] + blocks_of(block_bytes(p, g->order[i]), g->block);
-    g->blocks = g->first[p->size];
-}
-
 static bool pipelined_prepare(struct context *c)
 {
     const size_t p = (size_t)c->size;
@@ -112,7 +104,10 @@ static bool pipelined_prepare(struct context *c)
     if (g->block == 0)
         return false;
     begins_fill(g->place, c->size, c->problem->counts, c->problem->bytes);
-    number_blocks(c->problem, g);
+    g->first[0] = 0;
+    for (int i = 0; i < c->size; i++)
+        g->first[i + 1] = g->first[i] + blocks_of(block_bytes(c->problem, g->order[i]), g->block);
+    g->blocks = g->first[c->size];
     while (g->order[self] != c->rank)
         self++;
     g->before = (int)g->order[modulo(self - 1, c->size)];

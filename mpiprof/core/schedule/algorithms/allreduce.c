@@ -62,13 +62,6 @@ ALGORITHM(allreduce, halving_doubling, HALVING_DOUBLING,
 
 /* ---- binary_blocks */
 
-static int64_t blocks_sharing_rounds(const struct context *c)
-{
-    const struct blocks b = blocks_of(c->size, c->rank);
-
-    return b.own.levels + (b.larger.levels >= 0 ? 2 : 0) + (b.smaller.levels >= 0);
-}
-
 /* Two ranks of the larger block have the two halves that a rank of the smaller block needs. They
  * must also exchange them with each other. If there are only two blocks, the lower rank sends its
  * half down while it receives the other half; then the roles change. This takes one round more than
@@ -123,7 +116,10 @@ static struct move blocks_move(const struct context *c, int64_t r)
 
 static int64_t blocks_rounds(const struct context *c)
 {
-    return blocks_reducing_rounds(c) + blocks_sharing_rounds(c) + 1;
+    const struct blocks b = blocks_of(c->size, c->rank);
+    const int received = b.larger.levels >= 0 ? 2 : 0, given = b.smaller.levels >= 0;
+
+    return blocks_reducing_rounds(c) + received + b.own.levels + given + 1;
 }
 
 ALGORITHM(allreduce, binary_blocks, BINARY_BLOCKS, .scratch = halving_half);

@@ -23,8 +23,6 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum { MOST = CIRCULANT_MOST };
-
 static void compute_skips(struct circulant *s, int64_t p)
 {
     s->q = log2_ceiling(p);
@@ -58,7 +56,7 @@ struct search {
     const struct circulant *s;
     int64_t v;
     int found;
-    int next[MOST + 2], previous[MOST + 2]; /* of entry e+1; 0 ends the list */
+    int next[CIRCULANT_MOST + 2], previous[CIRCULANT_MOST + 2]; /* of entry e+1; 0 ends the list */
     int64_t *gets;
 };
 
@@ -110,7 +108,7 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
 {
     struct circulant *const s = memory_allocate(sizeof *s);
-    int64_t others[MOST];
+    int64_t others[CIRCULANT_MOST];
 
     c->table = (int64_t *)s;
     if (s == NULL)

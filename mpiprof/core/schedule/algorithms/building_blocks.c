@@ -1,60 +1,7 @@
-/* Numbers of rounds, blocks in rank order, and rings, for several algorithms. */
+/* Blocks in rank order and rings, for several algorithms. */
 #include "schedule/algorithms/building_blocks.h"
 
 #include "base/base.h"
-
-/* ---- numbers of rounds, scratch memory and restrictions */
-
-int64_t rounds_one(const struct context *c)
-{
-    (void)c;
-    return 1;
-}
-
-int64_t rounds_size(const struct context *c)
-{
-    return c->size;
-}
-
-int64_t rounds_ring(const struct context *c)
-{
-    return c->size > 1 ? c->size - 1 : 1;
-}
-
-int64_t rounds_two_rings(const struct context *c)
-{
-    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
-}
-
-int64_t rounds_tree(const struct context *c)
-{
-    return log2_ceiling(c->size);
-}
-
-int64_t rounds_tree_and_one(const struct context *c)
-{
-    return rounds_tree(c) + 1;
-}
-
-int64_t rounds_two_trees(const struct context *c)
-{
-    return 2 * rounds_tree(c);
-}
-
-int64_t rounds_two_trees_and_one(const struct context *c)
-{
-    return 2 * rounds_tree(c) + 1;
-}
-
-int64_t scratch_whole(const struct problem *p)
-{
-    return p->bytes;
-}
-
-bool size_is_power_of_two(const struct problem *p)
-{
-    return is_power_of_two(p->size);
-}
 
 /* ---- blocks of ranks */
 

@@ -5,21 +5,61 @@
 
 #include "schedule/schedule.h"
 
-/* ---- numbers of rounds, scratch memory and restrictions (building_blocks.c)
+/* ---- numbers of rounds, scratch memory and restrictions
  *
- * A tree has ceil(lg p) rounds, and a ring has p - 1. A function that includes a copy of this
- * rank's data returns at least 1. */
+ * A tree has ceil(lg p) rounds, and a ring has p - 1, but at least 1 for the copy of this rank's
+ * data. */
 
-int64_t rounds_one(const struct context *c);
-int64_t rounds_size(const struct context *c);      /* p */
-int64_t rounds_ring(const struct context *c);      /* at least 1 */
-int64_t rounds_two_rings(const struct context *c); /* at least 1 */
-int64_t rounds_tree(const struct context *c);
-int64_t rounds_tree_and_one(const struct context *c);
-int64_t rounds_two_trees(const struct context *c);
-int64_t rounds_two_trees_and_one(const struct context *c);
-int64_t scratch_whole(const struct problem *p); /* the size of the vector */
-bool size_is_power_of_two(const struct problem *p);
+static inline int64_t rounds_one(const struct context *c)
+{
+    (void)c;
+    return 1;
+}
+
+static inline int64_t rounds_size(const struct context *c)
+{
+    return c->size;
+}
+
+static inline int64_t rounds_ring(const struct context *c)
+{
+    return c->size > 1 ? c->size - 1 : 1;
+}
+
+static inline int64_t rounds_two_rings(const struct context *c)
+{
+    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
+}
+
+static inline int64_t rounds_tree(const struct context *c)
+{
+    return log2_ceiling(c->size);
+}
+
+static inline int64_t rounds_tree_and_one(const struct context *c)
+{
+    return rounds_tree(c) + 1;
+}
+
+static inline int64_t rounds_two_trees(const struct context *c)
+{
+    return 2 * rounds_tree(c);
+}
+
+static inline int64_t rounds_two_trees_and_one(const struct context *c)
+{
+    return 2 * rounds_tree(c) + 1;
+}
+
+static inline int64_t scratch_whole(const struct problem *p)
+{
+    return p->bytes;
+}
+
+static inline bool size_is_power_of_two(const struct problem *p)
+{
+    return is_power_of_two(p->size);
+}
 
 /* ---- blocks of ranks, one after the other in rank order (building_blocks.c) */
 

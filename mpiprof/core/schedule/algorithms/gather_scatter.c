@@ -82,7 +82,9 @@ ALGORITHM(scatterv, linear, .variant = DOWN, LINEAR, .cost = LINEAR_V_COST);
 
 static int64_t binomial_scratch(const struct problem *p)
 {
-    return largest_subtree(p) * p->bytes;
+    const int64_t largest_subtree = p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
+
+    return largest_subtree * p->bytes;
 }
 
 /* Return true if a child's blocks wrap from rank p-1 to 0. */

@@ -58,10 +58,16 @@ static bool root_outside(const struct context *c)
     return c->problem->root >> log2_floor(c->size) != 0;
 }
 
+/* Return true if rank 0 and the root exchange roles, and this rank is one of them. */
+static bool exchanges_role(const struct context *c)
+{
+    return root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
+}
+
 /* Return the rank's number in the collecting tree, or -1 for none. */
 static int collecting_number(const struct context *c)
 {
-    if (root_outside(c) && (c->rank == 0 || c->rank == c->problem->root))
+    if (exchanges_role(c))
         return c->rank == 0 ? -1 : 0;
     return c->rank >> log2_floor(c->size) == 0 ? c->rank : -1;
 }
@@ -73,7 +79,7 @@ static struct move blocks_collecting(const struct context *c, int64_t r)
     const bool outside = root_outside(c);
     struct move m = move_none();
 
-    if (outside && (c->rank == 0 || c->rank == root) && r-- == 0) {
+    if (exchanges_role(c) && r-- == 0) {
         m.send = m.receive = halving_range(c, 0, levels);
         if (c->rank == 0)
             m.to = root;
@@ -97,10 +103,9 @@ static struct move blocks_move(const struct context *c, int64_t r)
 
 static int64_t blocks_rounds(const struct context *c)
 {
-    const bool outside = root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
+    const int collecting = collecting_number(c) < 0 ? 0 : log2_floor(c->size);
 
-    return blocks_reducing_rounds(c) + outside +
-           (collecting_number(c) < 0 ? 0 : log2_floor(c->size)) + 1;
+    return blocks_reducing_rounds(c) + exchanges_role(c) + collecting + 1;
 }
 
 ALGORITHM(reduce, binary_blocks, .variant = RESULT_FOR_ROOT, BINARY_BLOCKS,

@@ -35,12 +35,6 @@ static inline int64_t subtree_size(const struct context *c, int64_t v)
     return bit < c->size - v ? bit : c->size - v;
 }
 
-/* Return an upper bound on the size of a subtree below the root. */
-static inline int64_t largest_subtree(const struct problem *p)
-{
-    return p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
-}
-
 /* Return the largest b with b * b <= a. */
 static inline int64_t integer_root(double a)
 {
