@@ -247,10 +247,7 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Return the lines that track the program's own reductions.
-
-    A handle is read before it is freed.
-    """
+    """Return the lines that track the program's reductions; a handle is read before it is freed."""
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":

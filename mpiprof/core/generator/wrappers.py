@@ -130,10 +130,7 @@ def fortran_full(function: Function, abi: str) -> str:
 
 
 def fortran_thin(function: Function) -> str:
-    """Return a wrapper that records the caller.
-
-    MPICH's Fortran layer then calls the wrapped C name.
-    """
+    """Return a wrapper that records the caller; MPICH's Fortran layer calls the wrapped C name."""
     arguments = [f"a{i}" for i in range(len(function.parameters) + 1)]
     lengths = hidden_lengths(function)
     declared = ", ".join([f"void *{a}" for a in arguments] + [f"size_t {n}" for n in lengths])

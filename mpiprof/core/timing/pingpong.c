@@ -204,17 +204,6 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
 
 /* ---- results */
 
-static void fit_fill(struct pingpong *p, struct alpha_beta_fit *l)
-{
-    l->count = p->count;
-    l->sizes = p->sizes;
-    for (int i = 0; i < p->count; i++) {
-        l->one_way[i] = repetition_time(&p->one_way[i]);
-        l->both_ways[i] = repetition_time(&p->both_ways[i]);
-    }
-    alpha_beta_fit_sort(l);
-}
-
 static void numbers_add(struct text *out, const char *name, int decimals, const double *values,
                         int count)
 {
@@ -226,21 +215,23 @@ static void numbers_add(struct text *out, const char *name, int decimals, const 
 
 void pingpong_write(struct text *out, struct pingpong *p)
 {
-    struct alpha_beta_fit l = {0};
+    struct alpha_beta_fit l = {.count = p->count, .sizes = p->sizes};
     double sizes[MOST_SIZES], clean[MOST_SIZES], spread[MOST_SIZES];
 
     if (p->count == 0) {
         text_add(out, "null");
         return;
     }
-    fit_fill(p, &l);
-    const struct link k = alpha_beta_fit_link(&l);
-
     for (int i = 0; i < p->count; i++) {
         sizes[i] = p->sizes[i];
+        l.one_way[i] = repetition_time(&p->one_way[i]);
+        l.both_ways[i] = repetition_time(&p->both_ways[i]);
         clean[i] = p->one_way[i].count[1];
         spread[i] = repetition_spread(&p->one_way[i]);
     }
+    alpha_beta_fit_sort(&l);
+    const struct link k = alpha_beta_fit_link(&l);
+
     text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);
     text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f", k.pace, k.buffer);
     numbers_add(out, "sizes", 0, sizes, p->count);

@@ -34,11 +34,10 @@ ALGORITHM(allreduce, ring, RING);
 /* Return the begin of slot i, 0 <= i <= p. */
 static int64_t slot_begin(const struct context *c, int64_t i)
 {
-    const int64_t own = equal_block(c, c->rank).begin, n = c->problem->bytes;
-    const int64_t block = c->rank + i;
+    const int64_t own = equal_block(c, c->rank).begin, block = c->rank + i;
+    const int64_t begin = equal_block(c, modulo(block, c->size)).begin;
 
-    return block < c->size ? equal_block(c, (int)block).begin - own
-                           : equal_block(c, (int)block - c->size).begin - own + n;
+    return begin - own + (block >= c->size ? c->problem->bytes : 0);
 }
 
 static struct range slots(const struct context *c, int64_t first, int64_t last)

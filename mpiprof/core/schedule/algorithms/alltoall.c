@@ -80,7 +80,6 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
     .direct = true, .rounds = rounds_one, .round = simple_round
 
 ALGORITHM(alltoall, simple, SIMPLE);
-
 ALGORITHM(alltoallv, simple, SIMPLE, .prepare = blocks_prepare);
 
 /* ---- ring and pair; round 0 is a message from a rank to itself */

@@ -23,14 +23,6 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-static void compute_skips(struct circulant *s, int64_t p)
-{
-    s->q = log2_ceiling(p);
-    s->skip[s->q] = p;
-    for (int k = s->q - 1; k >= 0; k--)
-        s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
-}
-
 /* Return the smallest skip of v's path, which takes the largest possible skips first; q for the
  * root. */
 static int base_block(const struct circulant *s, int64_t v)
@@ -115,7 +107,10 @@ bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
         return false;
     s->v = v;
     s->blocks = blocks;
-    compute_skips(s, c->size);
+    s->q = log2_ceiling(c->size);
+    s->skip[s->q] = c->size;
+    for (int k = s->q - 1; k >= 0; k--)
+        s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
     if (blocks == 0 || s->q == 0)
         return true;
     s->idle = modulo(1 - blocks, s->q);
@@ -132,8 +127,10 @@ const struct circulant *circulant_of(const struct context *c)
     return (const struct circulant *)c->table;
 }
 
-int64_t circulant_length(const struct circulant *s)
+int64_t circulant_rounds(const struct context *c)
 {
+    const struct circulant *const s = circulant_of(c);
+
     return s->blocks > 0 && s->q > 0 ? s->blocks - 1 + s->q : 0;
 }
 
@@ -160,11 +157,6 @@ static int64_t circulant_blocks(const struct problem *p)
 static bool circulant_prepare(struct context *c)
 {
     return circulant_allocate(c, relative_rank(c), circulant_blocks(c->problem));
-}
-
-static int64_t circulant_rounds(const struct context *c)
-{
-    return circulant_length(circulant_of(c));
 }
 
 static void circulant_round(const struct context *c, int64_t r, struct round *out)

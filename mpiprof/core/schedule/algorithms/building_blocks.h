@@ -135,5 +135,5 @@ struct circulant_round {
 /* Store the schedule in the table. Returns false without memory. */
 bool circulant_allocate(struct context *c, int64_t v, int64_t blocks);
 const struct circulant *circulant_of(const struct context *c);
-int64_t circulant_length(const struct circulant *s); /* in rounds */
+int64_t circulant_rounds(const struct context *c);
 struct circulant_round circulant_at(const struct circulant *s, int64_t r);

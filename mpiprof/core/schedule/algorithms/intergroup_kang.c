@@ -283,5 +283,4 @@ INTER_ALGORITHM(allgather, kang_two_step, KANG_TWO_STEP,
                 .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q");
 
 INTER_ALGORITHM(allgatherv, kang_unsegmented, KANG_UNSEGMENTED, .cost = V_COST);
-
 INTER_ALGORITHM(allgatherv, kang_two_step, KANG_TWO_STEP, .cost = V_COST);

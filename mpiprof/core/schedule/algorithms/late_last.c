@@ -294,7 +294,7 @@ static int64_t allreduce_early(const struct context *c)
 
 static int64_t allreduce_rounds(const struct context *c)
 {
-    return allreduce_early(c) + circulant_length(circulant_of(c)) + 1;
+    return allreduce_early(c) + circulant_rounds(c) + 1;
 }
 
 /* Return the part of the vector in a block. */
@@ -318,7 +318,7 @@ static void join(const struct context *c, int64_t block, struct round *out)
 static void join_arrived(const struct context *c, int64_t r, struct round *out)
 {
     const struct circulant *const s = circulant_of(c);
-    const bool ends = r == circulant_length(s);
+    const bool ends = r == circulant_rounds(c);
 
     if (late_here(c)) {
         if (r == 0)
@@ -335,11 +335,6 @@ static void join_arrived(const struct context *c, int64_t r, struct round *out)
     }
 }
 
-static int process_of(const struct context *c, int64_t v)
-{
-    return modulo(v + c->problem->late, c->size);
-}
-
 /* Block r of S is sent to L in round r, when block r of x has not arrived on any rank. */
 static void allreduce_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -351,10 +346,11 @@ static void allreduce_round(const struct context *c, int64_t r, struct round *ou
         return;
     }
     join_arrived(c, t, out);
-    if (t == circulant_length(s))
+    if (t == circulant_rounds(c))
         return;
     const struct circulant_round now = circulant_at(s, t);
-    const int from = process_of(c, now.from), to = process_of(c, now.to);
+    const int from = modulo(now.from + c->problem->late, c->size);
+    const int to = modulo(now.to + c->problem->late, c->size);
 
     if (now.gets >= 0)
         emit_message(out, STEP_RECEIVE, from, BUFFER_SCRATCH, block_of(c, now.gets));

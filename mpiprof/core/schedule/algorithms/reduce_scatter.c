@@ -173,25 +173,20 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
     }
 }
 
-/* ---- entries */
+/* ---- entries; the operations differ only in the counts */
 
-#define PAIRWISE                                                                                   \
-    .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",                      \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = begins_prepare,       \
-    .rounds = rounds_size, .scratch = pairwise_scratch, .round = pairwise_scatter_round
+#define REDUCE_SCATTER(name, ...)                                                                  \
+    ALGORITHM(reduce_scatter, name, __VA_ARGS__);                                                  \
+    ALGORITHM(reduce_scatter_block, name, __VA_ARGS__)
 
-ALGORITHM(reduce_scatter, pairwise, PAIRWISE);
+REDUCE_SCATTER(pairwise, .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",
+               .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
+               .prepare = begins_prepare, .rounds = rounds_size, .scratch = pairwise_scratch,
+               .round = pairwise_scatter_round);
 
-ALGORITHM(reduce_scatter_block, pairwise, PAIRWISE);
-
-#define RECURSIVE_HALVING                                                                          \
-    .keeps_order = true,                                                                           \
-    .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "                     \
-            "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",                    \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = halving_prepare,      \
-    .rounds = halving_scatter_rounds, .scratch = halving_scatter_scratch,                          \
-    .round = halving_scatter_round
-
-ALGORITHM(reduce_scatter, recursive_halving, RECURSIVE_HALVING);
-
-ALGORITHM(reduce_scatter_block, recursive_halving, RECURSIVE_HALVING);
+REDUCE_SCATTER(recursive_halving, .keeps_order = true,
+               .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "
+                       "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",
+               .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
+               .prepare = halving_prepare, .rounds = halving_scatter_rounds,
+               .scratch = halving_scatter_scratch, .round = halving_scatter_round);
