@@ -61,11 +61,10 @@ def aliases(name: str) -> list[str]:
 def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
     """Return the lines of a macro with a fact about each blocking collective.
 
-    `otherwise` is the value for other forms. These wait for no rank in the call, and are never
-    selected.
+    otherwise: for the other forms, which wait for no rank in the call and are never selected.
     """
-    found = [[fact(operation), otherwise, otherwise] for operation in OPERATIONS.values()]
-    return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
+    values = [v for o in OPERATIONS.values() for v in (fact(o), otherwise, otherwise)]
+    return [f"#define {macro} \\", *(f"    {value}, \\" for value in values), ""]
 
 
 def handle_value(row: Datatype | Reduction, abi: str) -> str:

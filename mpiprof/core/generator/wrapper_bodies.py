@@ -122,7 +122,12 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
-    """Return the lines of a call that is recorded on an entry, and its class of time otherwise."""
+    """Return the lines of a call that is recorded on an entry, and its class of time otherwise.
+
+    A function without an operation is only called.
+    """
+    if not function.operation:
+        return [call]
     error = "*ierror" if fortran else "error"
     address = "address" if fortran else "CALLER()"
     spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
@@ -154,15 +159,11 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     stem = function.name.removeprefix("MPI_")
     if stem in ("Comm_free", "Comm_disconnect"):
         comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
-        run = (
-            gathered_lines(function, fortran, call, "management_collective_order(freeing.comm)")
-            if function.operation
-            else [call]
-        )
+        entry = "management_collective_order(freeing.comm)"
         return [
             "struct freeing freeing;",
             f"comm_free_begin(&freeing, {comm});",
-            *run,
+            *gathered_lines(function, fortran, call, entry),
             f"comm_free_end(&freeing, {error});",
         ]
     comm, made = handle_of(function, fortran)
@@ -174,11 +175,8 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     counted = "false" if stem == "Comm_create_group" or parent == "COMM_NONE" else "true"
     text = "stringtag" if has(function, "stringtag") else "NULL"
     length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
-    run = [call]
-    if function.operation:
-        run = gathered_lines(
-            function, fortran, call, "management_collective_creation_order(&creation)"
-        )
+    entry = "management_collective_creation_order(&creation)"
+    run = gathered_lines(function, fortran, call, entry)
     if how.startswith("spawn"):
         run += spawn_lines(function, fortran)
     return [

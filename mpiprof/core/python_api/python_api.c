@@ -21,13 +21,11 @@ struct handle {
  * source. */
 PUBLIC const char *schedule_text(int i, int which)
 {
-    if (i < 0 || i >= catalogue_count)
-        return NULL;
     const struct algorithm *const a = catalogue[i];
     const char *const texts[] = {a->operation, a->name,       a->restrictions,
                                  a->cost,      a->parameters, a->source};
 
-    return which >= 0 && which < 6 ? texts[which] : NULL;
+    return texts[which];
 }
 
 /* Return a sum of flags: 1 for inter-communicators, 2 preserves the order of operands, 4 requires

@@ -15,10 +15,10 @@ int64_t *begins_fill(int64_t *begins, int size, const int64_t *counts, int64_t e
 
 int64_t counts_sum(int size, const int64_t *counts, int64_t each)
 {
-    int64_t sum = counts != NULL ? 0 : size * each;
+    int64_t sum = 0;
 
-    for (int i = 0; counts != NULL && i < size; i++)
-        sum += counts[i];
+    for (int i = 0; i < size; i++)
+        sum += counts != NULL ? counts[i] : each;
     return sum;
 }
 

@@ -149,9 +149,8 @@ static int sender_in(const struct context *c, const struct flow *f, int64_t r)
         return -1;
     const int first = sender_of(f, share_begin(f, k));
     const int last = sender_of(f, share_begin(f, k + 1) - 1);
-    const bool two_ends = first != last;
 
-    if (!two_ends || (began_before(f, first, k) && slot(f, first, k) == r))
+    if (first == last || (began_before(f, first, k) && slot(f, first, k) == r))
         return slot(f, first, k) == r ? first : -1;
     if (goes_on(f, last, k) && r == 0)
         return last;

@@ -56,11 +56,6 @@ static bool late_here(const struct context *c)
     return c->rank == c->problem->late;
 }
 
-static int late_next(const struct context *c)
-{
-    return (c->problem->late + 1) % c->size;
-}
-
 static bool late_applies(const struct problem *p)
 {
     return p->late >= 0 && p->late < p->size;
@@ -124,7 +119,7 @@ static const struct algorithm *const spreading = &algorithm_bcast_circulant;
 /* Return the rank that sends to L: not the root, if there is another one. */
 static int source_of_late(const struct context *c)
 {
-    const int next = late_next(c);
+    const int next = (c->problem->late + 1) % c->size;
 
     return next == c->problem->root && c->size > 2 ? (next + 1) % c->size : next;
 }
@@ -195,7 +190,9 @@ static const struct algorithm *const reducing = &algorithm_reduce_halving_doubli
 /* Return the rank that has S. */
 static int holder(const struct context *c)
 {
-    return c->problem->late != c->problem->root ? c->problem->root : late_next(c);
+    const int root = c->problem->root, late = c->problem->late;
+
+    return late != root ? root : (late + 1) % c->size;
 }
 
 static int64_t reduce_early(const struct context *c)
