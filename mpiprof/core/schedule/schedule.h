@@ -77,7 +77,6 @@ struct problem {
 };
 enum ring_order { ORDER_RANKS, ORDER_SPREAD, ORDER_NODES, ORDER_BOTH };
 
-struct algorithm;
 struct context {
     const struct problem *problem;
     const struct algorithm *algorithm;
@@ -89,8 +88,8 @@ struct context {
 struct move; /* algorithms/reductions.h */
 struct algorithm {
     const char *operation, *name;
-    int variant; /* distinguishes algorithms that share functions */
-    bool inter;  /* for inter-communicators */
+    int mode;   /* distinguishes algorithms that share functions */
+    bool inter; /* for inter-communicators */
     /* reductions: operands in rank order, so any operation is allowed */
     bool keeps_order;
     bool direct; /* every message carries only its sender's data and ends in its receiver's OUT */

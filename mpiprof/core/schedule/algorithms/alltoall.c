@@ -23,12 +23,12 @@ enum partner { RING, PAIR };
 
 static int receiver(const struct context *c, int64_t phase)
 {
-    return c->algorithm->variant == PAIR ? c->rank ^ (int)phase : modulo(c->rank + phase, c->size);
+    return c->algorithm->mode == PAIR ? c->rank ^ (int)phase : modulo(c->rank + phase, c->size);
 }
 
 static int sender(const struct context *c, int64_t phase)
 {
-    return c->algorithm->variant == PAIR ? c->rank ^ (int)phase : modulo(c->rank - phase, c->size);
+    return c->algorithm->mode == PAIR ? c->rank ^ (int)phase : modulo(c->rank - phase, c->size);
 }
 
 /* For a v-form, fill the table: the begins of the blocks in IN and their end, then the same for
@@ -85,7 +85,7 @@ ALGORITHM(alltoallv, simple, SIMPLE, .prepare = blocks_prepare);
 /* ---- ring and pair; round 0 is a message from a rank to itself */
 
 #define PAIRS                                                                                      \
-    .variant = PAIR, .restrictions = "a power of two of processes", .applies = size_is_power_of_two
+    .mode = PAIR, .restrictions = "a power of two of processes", .applies = size_is_power_of_two
 
 static void phase_round(const struct context *c, int64_t r, struct round *out)
 {

@@ -1,7 +1,6 @@
 /* Rounds, blocks, rings and circulant graphs, for several algorithms. */
 #pragma once
 #include <stddef.h>
-#include <stdint.h>
 
 #include "schedule/schedule.h"
 

@@ -15,7 +15,7 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum { UP, DOWN }; /* variants: gather and scatter */
+enum { UP, DOWN }; /* modes: gather and scatter */
 
 struct way {
     enum step_kind to_parent, to_child;
@@ -29,14 +29,14 @@ static const struct way *way_of(const struct context *c)
         [DOWN] = {STEP_RECEIVE, STEP_SEND, BUFFER_IN, BUFFER_OUT},
     };
 
-    return &ways[c->algorithm->variant];
+    return &ways[c->algorithm->mode];
 }
 
 /* Copy between the buffer of all blocks and a buffer of one or some blocks. */
 static void copy_blocks(const struct context *c, struct range blocks, enum buffer b, int64_t offset,
                         struct round *out)
 {
-    if (c->algorithm->variant == UP)
+    if (c->algorithm->mode == UP)
         emit_copy(out, BUFFER_OUT, blocks.begin, b, offset, blocks.length);
     else
         emit_copy(out, b, offset, BUFFER_IN, blocks.begin, blocks.length);
@@ -69,10 +69,10 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
 #define LINEAR_COST "(p-1)(alpha + m beta), one round"
 #define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
 
-ALGORITHM(gather, linear, .variant = UP, LINEAR, .cost = LINEAR_COST);
-ALGORITHM(gatherv, linear, .variant = UP, LINEAR, .cost = LINEAR_V_COST);
-ALGORITHM(scatter, linear, .variant = DOWN, LINEAR, .cost = LINEAR_COST);
-ALGORITHM(scatterv, linear, .variant = DOWN, LINEAR, .cost = LINEAR_V_COST);
+ALGORITHM(gather, linear, .mode = UP, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(gatherv, linear, .mode = UP, LINEAR, .cost = LINEAR_V_COST);
+ALGORITHM(scatter, linear, .mode = DOWN, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(scatterv, linear, .mode = DOWN, LINEAR, .cost = LINEAR_V_COST);
 
 /* ---- binomial
  *
@@ -123,7 +123,7 @@ static void child_message(const struct context *c, int64_t child, struct round *
 
     if (v == 0 && blocks_wrap(c, child)) {
         blocks.begin = 0;
-        if (c->algorithm->variant == DOWN)
+        if (c->algorithm->mode == DOWN)
             copy_wrapped(c, child, out);
     } else if (v == 0) {
         blocks.begin = peer * m;
@@ -135,7 +135,7 @@ static void child_message(const struct context *c, int64_t child, struct round *
 static void copy_own_block(const struct context *c, struct round *out)
 {
     const int64_t m = c->problem->bytes, v = relative_rank(c);
-    const bool up = c->algorithm->variant == UP;
+    const bool up = c->algorithm->mode == UP;
 
     if (v == 0)
         copy_blocks(c, (struct range){c->rank * m, m}, way_of(c)->own, 0, out);
@@ -145,7 +145,7 @@ static void copy_own_block(const struct context *c, struct round *out)
 
 static void binomial_round(const struct context *c, int64_t r, struct round *out)
 {
-    const bool up = c->algorithm->variant == UP;
+    const bool up = c->algorithm->mode == UP;
     const int64_t v = relative_rank(c), last = rounds_tree(c), blocks = subtree_size(c, v);
     const int64_t bit = INT64_C(1) << (up || r == last ? r : last - 1 - r);
 
@@ -168,5 +168,5 @@ static void binomial_round(const struct context *c, int64_t r, struct round *out
     .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = rounds_tree_and_one,     \
     .scratch = binomial_scratch, .round = binomial_round
 
-ALGORITHM(gather, binomial, .variant = UP, BINOMIAL);
-ALGORITHM(scatter, binomial, .variant = DOWN, BINOMIAL);
+ALGORITHM(gather, binomial, .mode = UP, BINOMIAL);
+ALGORITHM(scatter, binomial, .mode = DOWN, BINOMIAL);

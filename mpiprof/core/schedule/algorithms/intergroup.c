@@ -87,11 +87,11 @@ static void bcast_step(const struct context *c, int64_t r, struct round *out)
 
 /* ---- the two algorithms */
 
-enum { SEQUENTIAL, CONCURRENT }; /* variants */
+enum { SEQUENTIAL, CONCURRENT }; /* modes */
 
 static int64_t roots_rounds(const struct context *c)
 {
-    const int exchange = c->algorithm->variant == CONCURRENT ? 1 : 2;
+    const int exchange = c->algorithm->mode == CONCURRENT ? 1 : 2;
 
     return log2_ceiling(c->size) + exchange + spreads->rounds(c);
 }
@@ -100,7 +100,7 @@ static int64_t roots_rounds(const struct context *c)
  * group sends, receives and broadcasts, and the second one receives, broadcasts and sends. */
 static void roots_round(const struct context *c, int64_t r, struct round *out)
 {
-    const bool sequential = c->algorithm->variant == SEQUENTIAL, first = c->problem->first_group;
+    const bool sequential = c->algorithm->mode == SEQUENTIAL, first = c->problem->first_group;
     const int64_t t = r - log2_ceiling(c->size), receives = sequential && first;
     const int64_t sends = sequential && !first ? 1 + spreads->rounds(c) : 0;
     const enum buffer gathered = has_children(c) ? BUFFER_SCRATCH : BUFFER_IN;
@@ -115,8 +115,8 @@ static void roots_round(const struct context *c, int64_t r, struct round *out)
         bcast_step(c, t - receives - 1, out);
 }
 
-#define ROOT_GATHERING(variant_, library)                                                          \
-    .variant = variant_, .source = "Kang et al. 2019, Section 3.1; " library,                      \
+#define ROOT_GATHERING(mode_, library)                                                             \
+    .mode = mode_, .source = "Kang et al. 2019, Section 3.1; " library,                            \
     .prepare = intergroup_prepare, .rounds = roots_rounds, .scratch = roots_scratch,               \
     .round = roots_round
 

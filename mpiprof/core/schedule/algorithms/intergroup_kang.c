@@ -44,7 +44,7 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/intergroup.h"
 
-enum { TEAMS, UNSEGMENTED, TWO_STEP }; /* variants */
+enum { TEAMS, UNSEGMENTED, TWO_STEP }; /* modes */
 
 static bool in_larger(const struct context *c)
 {
@@ -109,12 +109,12 @@ static struct range own_message(const struct context *c)
 /* Return the data of a message of the smaller group for member i of team j. */
 static struct range member_data(const struct context *c, struct range message, int j, int i)
 {
-    const int variant = c->algorithm->variant;
-    const int parts = variant == TEAMS ? team_members(c, j) : regular_members(c);
+    const int mode = c->algorithm->mode;
+    const int parts = mode == TEAMS ? team_members(c, j) : regular_members(c);
 
     if (i >= parts)
         return (struct range){message.begin, 0};
-    return variant == UNSEGMENTED ? message : segment(message, parts, i);
+    return mode == UNSEGMENTED ? message : segment(message, parts, i);
 }
 
 static void larger_exchange(const struct context *c, struct round *out)
@@ -198,7 +198,7 @@ static struct range team_segment(const struct context *c, int position)
 
 static int64_t team_ring_rounds(const struct context *c)
 {
-    return c->algorithm->variant == TWO_STEP ? regular_members(c) - 1 : 0;
+    return c->algorithm->mode == TWO_STEP ? regular_members(c) - 1 : 0;
 }
 
 /* ---- all rounds */
@@ -207,7 +207,7 @@ static int64_t teams_rounds(const struct context *c)
 {
     if (!in_larger(c))
         return team_members(c, c->rank) + c->size - 1;
-    if (c->algorithm->variant == TEAMS)
+    if (c->algorithm->mode == TEAMS)
         return c->size;
     return team_ring_rounds(c) + ring_across(c).size;
 }
@@ -217,7 +217,7 @@ static void larger_ring_round(const struct context *c, int64_t r, struct round *
     const struct block_ring team = {regular_members(c), own_number(c), team_process, team_segment};
     const struct block_ring across = ring_across(c);
 
-    if (c->algorithm->variant == TEAMS)
+    if (c->algorithm->mode == TEAMS)
         ring_round(c, rank_segment, r, out);
     else if (r >= team_ring_rounds(c))
         block_ring_round(c, &across, r - team_ring_rounds(c), out);
@@ -260,8 +260,8 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
 #define KANG_2018                                                                                  \
     .source = "Kang et al. 2019, Section 4, of Kang et al. 2018", .prepare = intergroup_prepare,   \
     .rounds = teams_rounds, .round = teams_round
-#define KANG_UNSEGMENTED KANG_2018, .variant = UNSEGMENTED
-#define KANG_TWO_STEP KANG_2018, .variant = TWO_STEP
+#define KANG_UNSEGMENTED KANG_2018, .mode = UNSEGMENTED
+#define KANG_TWO_STEP KANG_2018, .mode = TWO_STEP
 #define V_COST "as for allgather, with the largest message of each round"
 
 INTER_ALGORITHM(allgather, kang,

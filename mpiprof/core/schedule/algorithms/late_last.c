@@ -42,7 +42,7 @@
 #include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
-enum { REDUCTION, BROADCAST }; /* variants */
+enum { REDUCTION, BROADCAST }; /* modes */
 
 /* ---- the schedule of the other ranks: an algorithm for one process fewer */
 
@@ -64,8 +64,7 @@ static bool late_applies(const struct problem *p)
 /* Return the rank that the others leave out, or p if a late root takes part with them. */
 static int left_out(const struct context *c)
 {
-    const bool from_late =
-        c->algorithm->variant == BROADCAST && c->problem->root == c->problem->late;
+    const bool from_late = c->algorithm->mode == BROADCAST && c->problem->root == c->problem->late;
 
     return from_late ? c->size : c->problem->late;
 }
@@ -175,7 +174,7 @@ static int64_t bcast_early(const struct context *c)
 }
 
 ALGORITHM(
-    bcast, late_last, .variant = BROADCAST, .parameters = "block_size=BYTES late=RANK",
+    bcast, late_last, .mode = BROADCAST, .parameters = "block_size=BYTES late=RANK",
     .cost =
         "(n-1+ceil(lg(p-1)))(alpha + m/n beta) + alpha + m beta, n blocks, p > 2; the last message "
         "when `late` has come",

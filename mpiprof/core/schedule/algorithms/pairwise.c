@@ -58,7 +58,7 @@ void pairwise_ring_round(const struct context *c, int64_t r, struct round *out)
         return;
     const int root = c->problem->root, sender = modulo(root + collecting + 1, c->size);
 
-    if (c->algorithm->variant == RESULT_FOR_ALL)
+    if (c->algorithm->mode == RESULT_FOR_ALL)
         ring_round(c, equal_block, collecting, out);
     else if (c->rank == root)
         emit_message(out, STEP_RECEIVE, sender, BUFFER_OUT, equal_block(c, sender));

@@ -35,7 +35,7 @@ static int64_t tree_scratch(const struct problem *p)
     return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
-ALGORITHM(reduce, binary_tree, .variant = RESULT_FOR_ROOT, BINARY_TREE,
+ALGORITHM(reduce, binary_tree, .mode = RESULT_FOR_ROOT, BINARY_TREE,
           .cost = "ceil(lg p)(alpha + n beta + n gamma)", .rounds = rounds_tree_and_one,
           .scratch = tree_scratch);
 
@@ -46,7 +46,7 @@ static int64_t halving_scratch(const struct problem *p)
     return p->bytes + halving_half(p);
 }
 
-ALGORITHM(reduce, halving_doubling, .variant = RESULT_FOR_ROOT, HALVING_DOUBLING,
+ALGORITHM(reduce, halving_doubling, .mode = RESULT_FOR_ROOT, HALVING_DOUBLING,
           .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
                   "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
           .scratch = halving_scratch);
@@ -108,7 +108,7 @@ static int64_t blocks_rounds(const struct context *c)
     return blocks_reducing_rounds(c) + exchanges_role(c) + collecting + 1;
 }
 
-ALGORITHM(reduce, binary_blocks, .variant = RESULT_FOR_ROOT, BINARY_BLOCKS,
+ALGORITHM(reduce, binary_blocks, .mode = RESULT_FOR_ROOT, BINARY_BLOCKS,
           .scratch = halving_scratch);
 
 /* ---- ring */
@@ -118,4 +118,4 @@ static int64_t pairwise_scratch(const struct problem *p)
     return 4 * equal_largest(p);
 }
 
-ALGORITHM(reduce, ring, .variant = RESULT_FOR_ROOT, RING);
+ALGORITHM(reduce, ring, .mode = RESULT_FOR_ROOT, RING);

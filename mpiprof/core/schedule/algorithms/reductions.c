@@ -15,7 +15,7 @@ struct range range_whole(const struct context *c)
 
 enum buffer work_buffer(const struct context *c)
 {
-    const bool gets_result = c->algorithm->variant == RESULT_FOR_ALL || c->rank == c->problem->root;
+    const bool gets_result = c->algorithm->mode == RESULT_FOR_ALL || c->rank == c->problem->root;
 
     return gets_result ? BUFFER_OUT : BUFFER_SCRATCH;
 }
@@ -96,7 +96,7 @@ struct move tree_move(const struct context *c, int64_t r)
 {
     const int steps = log2_ceiling(c->size);
 
-    if (c->algorithm->variant == RESULT_FOR_ROOT)
+    if (c->algorithm->mode == RESULT_FOR_ROOT)
         return tree_joining(c, c->problem->root, (int)r);
     if (r < steps)
         return tree_joining(c, 0, (int)r);
@@ -168,7 +168,7 @@ static int pair_survivor(const struct context *c, int pair)
 {
     const int odd = 2 * pair + 1;
 
-    return c->algorithm->variant == RESULT_FOR_ROOT && c->problem->root == odd ? odd : 2 * pair;
+    return c->algorithm->mode == RESULT_FOR_ROOT && c->problem->root == odd ? odd : 2 * pair;
 }
 
 int survivor_rank(const struct context *c, int rank)
@@ -253,14 +253,14 @@ struct move halving_doubling_move(const struct context *c, int64_t r)
         return move_none();
     const int peer = survivor_process(c, x ^ 1 << k);
 
-    if (c->algorithm->variant == RESULT_FOR_ALL)
+    if (c->algorithm->mode == RESULT_FOR_ALL)
         return doubling_move(c, x, peer, k);
     return collecting_move(c, x, survivor_rank(c, c->problem->root), peer, k);
 }
 
 int64_t halving_doubling_rounds(const struct context *c)
 {
-    const bool shares = c->algorithm->variant == RESULT_FOR_ALL && removed_count(c) > 0;
+    const bool shares = c->algorithm->mode == RESULT_FOR_ALL && removed_count(c) > 0;
 
     return survivors_halving_rounds(c) + log2_floor(c->size) + shares + 1;
 }

@@ -8,7 +8,6 @@
  */
 #pragma once
 #include "schedule/algorithms/building_blocks.h"
-#include "schedule/schedule.h"
 
 /* store the received data, or combine it as the left or the right operand */
 enum fold { FOLD_STORE, FOLD_LEFT, FOLD_RIGHT };
@@ -22,7 +21,7 @@ struct move {
     bool fresh;
 };
 
-/* variants of an algorithm: all ranks get the result, or only the root */
+/* modes of an algorithm: all ranks get the result, or only the root */
 enum result { RESULT_FOR_ALL, RESULT_FOR_ROOT };
 enum buffer work_buffer(const struct context *c);
 
