@@ -17,7 +17,11 @@ FULL = (0, *(1 << i for i in range(22)))
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the recorder's fit into a separate program."""
     executable = tmp_path_factory.mktemp("line") / "line"
-    return of_the_core(executable, ["timing/alpha_beta_fit"], source="timing_alpha_beta_fit.c")
+    return of_the_core(
+        executable,
+        ["timing/alpha_beta_fit", "base/text", "base/memory"],
+        source="timing_alpha_beta_fit.c",
+    )
 
 
 def link(

@@ -1,7 +1,7 @@
 """Table of the MPI functions that mpiprof wraps; all repetitive code is derived from it.
 
 The collectives are those of mpiprof/operations.py. A parameter's name determines its kind, and so
-its type in C and in Fortran. `:root` marks arguments that are significant only at the root
+its type in C and in Fortran (_KINDS). `:root` marks arguments that are significant only at the root
 (elsewhere they may be garbage), and `:nonroot` arguments that are not significant at the root. If a
 buffer is MPI_IN_PLACE, the other arguments of that buffer are not significant either.
 
@@ -17,157 +17,83 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpiprof.core.generator.other_functions import (
-    COMMUNICATORS,
-    COMPLETION,
-    FILE_ACCESS,
-    FILES,
-    HANDLERS,
-    LIFECYCLE,
-    ONE_SIDED,
-    OPERATORS,
-    POINT_TO_POINT,
-    WINDOWS,
-)
+from mpiprof.core.generator.other_functions import FAMILIES
 from mpiprof.operations import MANAGEMENT_COLLECTIVES, OPERATIONS
 
 COLLECTIVES = {name: operation.parameters for name, operation in OPERATIONS.items()}
 
-# kind -> (C type, C type of the large-count form, Fortran type); {} is the parameter's name.
-_HANDLE = "MPI_Fint *{}"
-_TYPES: dict[str, tuple[str, str, str]] = {
-    "count": ("int {}", "MPI_Count {}", "void *{}"),
-    "counts": ("const int {}[]", "const MPI_Count {}[]", "void *{}"),
-    "displs": ("const int {}[]", "const MPI_Aint {}[]", "void *{}"),
-    "aint_displs": ("const MPI_Aint {}[]", "const MPI_Aint {}[]", "void *{}"),
-    "cbuf": ("const void *{}", "const void *{}", "void *{}"),
-    "buf": ("void *{}", "void *{}", "void *{}"),
-    "type": ("MPI_Datatype {}", "MPI_Datatype {}", _HANDLE),
-    "types": ("const MPI_Datatype {}[]", "const MPI_Datatype {}[]", _HANDLE),
-    "op": ("MPI_Op {}", "MPI_Op {}", _HANDLE),
-    "op*": ("MPI_Op *{}", "MPI_Op *{}", _HANDLE),
-    "user_function": ("MPI_User_function *{}", "MPI_User_function_c *{}", "void (*{})(void)"),
-    "comm": ("MPI_Comm {}", "MPI_Comm {}", _HANDLE),
-    "comm*": ("MPI_Comm *{}", "MPI_Comm *{}", _HANDLE),
-    "group": ("MPI_Group {}", "MPI_Group {}", _HANDLE),
-    "info": ("MPI_Info {}", "MPI_Info {}", _HANDLE),
-    "infos": ("const MPI_Info {}[]", "const MPI_Info {}[]", _HANDLE),
-    "errhandler": ("MPI_Errhandler {}", "MPI_Errhandler {}", _HANDLE),
-    "errhandler*": ("MPI_Errhandler *{}", "MPI_Errhandler *{}", _HANDLE),
-    "handler_function": (
-        "MPI_Comm_errhandler_function *{}",
-        "MPI_Comm_errhandler_function *{}",
-        "MPI_Comm_errhandler_function *{}",
-    ),
-    "win": ("MPI_Win {}", "MPI_Win {}", _HANDLE),
-    "win*": ("MPI_Win *{}", "MPI_Win *{}", _HANDLE),
-    "file": ("MPI_File {}", "MPI_File {}", _HANDLE),
-    "file*": ("MPI_File *{}", "MPI_File *{}", _HANDLE),
-    "offset": ("MPI_Offset {}", "MPI_Offset {}", "void *{}"),
-    "aint": ("MPI_Aint {}", "MPI_Aint {}", "void *{}"),
-    "unit": ("int {}", "MPI_Aint {}", "void *{}"),
-    "address": ("void *{}", "void *{}", "void *{}"),
-    "session*": ("MPI_Session *{}", "MPI_Session *{}", _HANDLE),
-    "request": ("MPI_Request *{}", "MPI_Request *{}", _HANDLE),
-    "request_value": ("MPI_Request {}", "MPI_Request {}", _HANDLE),
-    "requests": ("MPI_Request {}[]", "MPI_Request {}[]", _HANDLE),
-    "message": ("MPI_Message *{}", "MPI_Message *{}", _HANDLE),
-    "status": ("MPI_Status *{}", "MPI_Status *{}", "void *{}"),
-    "statuses": ("MPI_Status *{}", "MPI_Status *{}", "void *{}"),
-    "int": ("int {}", "int {}", "MPI_Fint *{}"),
-    "int*": ("int *{}", "int *{}", "MPI_Fint *{}"),
-    "ints": ("const int {}[]", "const int {}[]", "MPI_Fint *{}"),
-    "out_ints": ("int {}[]", "int {}[]", "MPI_Fint *{}"),
-    "string": ("const char *{}", "const char *{}", "char *{}"),
-    "strings": ("char *{}[]", "char *{}[]", "char *{}"),
-    "strings*": ("char **{}[]", "char **{}[]", "char *{}"),
-    "argv_pointer": ("char ***{}", "char ***{}", "void *{}"),
-}
 
-# parameter -> (name in the prototype, kind)
-_NAMES: dict[str, tuple[str, str]] = {
-    "sendbuf": ("sendbuf", "cbuf"),
-    "recvbuf": ("recvbuf", "buf"),
-    "buffer": ("buffer", "buf"),
-    "cbuf": ("buf", "cbuf"),
-    "buf": ("buf", "buf"),
-    "sdispls": ("sdispls", "displs"),
-    "rdispls": ("rdispls", "displs"),
-    "displs": ("displs", "displs"),
-    "wsdispls": ("sdispls", "aint_displs"),
-    "wrdispls": ("rdispls", "aint_displs"),
-    "op": ("op", "op"),
-    "user_fn": ("user_fn", "user_function"),
-    "out_op": ("op", "op*"),
-    "op_pointer": ("op", "op*"),
-    "comm": ("comm", "comm"),
-    "peer_comm": ("peer_comm", "comm"),
-    "comm_pointer": ("comm", "comm*"),
-    "out_comm": ("newcomm", "comm*"),
-    "group": ("group", "group"),
-    "remote_group": ("remote_group", "group"),
-    "info": ("info", "info"),
-    "infos": ("array_of_info", "infos"),
-    "errhandler": ("errhandler", "errhandler"),
-    "out_errhandler": ("errhandler", "errhandler*"),
-    "comm_errhandler_fn": ("comm_errhandler_fn", "handler_function"),
-    "session": ("session", "session*"),
-    "session_pointer": ("session", "session*"),
-    "request": ("request", "request"),
-    "out_request": ("request", "request"),
-    "request_value": ("request", "request_value"),
-    "requests": ("requests", "requests"),
-    "message": ("message", "message"),
-    "status": ("status", "status"),
-    "statuses": ("statuses", "statuses"),
-    "count_int": ("count", "int"),
-    "out_index": ("index", "int*"),
-    "outcount": ("outcount", "int*"),
-    "indices": ("indices", "out_ints"),
-    "flag": ("flag", "int*"),
-    "dims": ("dims", "ints"),
-    "periods": ("periods", "ints"),
-    "index": ("index", "ints"),
-    "edges": ("edges", "ints"),
-    "sources": ("sources", "ints"),
-    "degrees": ("degrees", "ints"),
-    "destinations": ("destinations", "ints"),
-    "weights": ("weights", "ints"),
-    "sourceweights": ("sourceweights", "ints"),
-    "destweights": ("destweights", "ints"),
-    "remain_dims": ("remain_dims", "ints"),
-    "maxprocs_array": ("array_of_maxprocs", "ints"),
-    "errcodes": ("errcodes", "out_ints"),
-    "spawn_count": ("count", "int"),
-    "stringtag": ("stringtag", "string"),
-    "port_name": ("port_name", "string"),
-    "command": ("command", "string"),
-    "comm_name": ("comm_name", "string"),
-    "argv": ("argv", "strings"),
-    "commands": ("commands", "strings"),
-    "argvs": ("argvs", "strings*"),
-    "argc": ("argc", "int*"),
-    "argv_pointer": ("argv", "argv_pointer"),
-    "provided": ("provided", "int*"),
-    "win": ("win", "win"),
-    "win_pointer": ("win", "win*"),
-    "out_win": ("win", "win*"),
-    "baseptr": ("baseptr", "address"),
-    "size": ("size", "aint"),
-    "disp_unit": ("disp_unit", "unit"),
-    "fh": ("fh", "file"),
-    "file_pointer": ("fh", "file*"),
-    "out_file": ("fh", "file*"),
-    "offset": ("offset", "offset"),
-    "filename": ("filename", "string"),
-    "datarep": ("datarep", "string"),
-    "filetype": ("filetype", "type"),
-    "atomicity": ("flag", "int"),
-    "origin_addr": ("origin_addr", "cbuf"),
-    "compare_addr": ("compare_addr", "cbuf"),
-    "get_addr": ("origin_addr", "buf"),
-    "result_addr": ("result_addr", "buf"),
-    "target_disp": ("target_disp", "aint"),
+@dataclass(frozen=True)
+class Kind:
+    """Types of a parameter in C and Fortran; {} is its name.
+
+    parameters: words of the tables with this kind, each with its name in the prototype after "=" if
+    the names differ. large: C type in the large-count form, if it differs.
+    """
+
+    c: str
+    fortran: str
+    parameters: str = ""
+    large: str = ""
+
+
+_ADDRESS, _HANDLE, _TEXT = "void *{}", "MPI_Fint *{}", "char *{}"
+_INTS = (
+    "dims periods index edges sources degrees destinations weights sourceweights destweights "
+    "remain_dims maxprocs_array=array_of_maxprocs"
+)
+_HANDLER = "MPI_Comm_errhandler_function *{}"
+_KINDS = {
+    "count": Kind("int {}", _ADDRESS, large="MPI_Count {}"),
+    "counts": Kind("const int {}[]", _ADDRESS, "sendcounts recvcounts", "const MPI_Count {}[]"),
+    "displs": Kind("const int {}[]", _ADDRESS, "sdispls rdispls displs", "const MPI_Aint {}[]"),
+    "aint_displs": Kind("const MPI_Aint {}[]", _ADDRESS, "wsdispls=sdispls wrdispls=rdispls"),
+    "cbuf": Kind("const void *{}", _ADDRESS, "sendbuf cbuf=buf origin_addr compare_addr"),
+    "buf": Kind("void *{}", _ADDRESS, "recvbuf buffer buf get_addr=origin_addr result_addr"),
+    "type": Kind("MPI_Datatype {}", _HANDLE, "sendtype recvtype filetype"),
+    "types": Kind("const MPI_Datatype {}[]", _HANDLE, "sendtypes recvtypes"),
+    "op": Kind("MPI_Op {}", _HANDLE, "op"),
+    "op*": Kind("MPI_Op *{}", _HANDLE, "out_op=op op_pointer=op"),
+    "user_function": Kind(
+        "MPI_User_function *{}", "void (*{})(void)", "user_fn", "MPI_User_function_c *{}"
+    ),
+    "comm": Kind("MPI_Comm {}", _HANDLE, "comm peer_comm"),
+    "comm*": Kind("MPI_Comm *{}", _HANDLE, "comm_pointer=comm out_comm=newcomm"),
+    "group": Kind("MPI_Group {}", _HANDLE, "group remote_group"),
+    "info": Kind("MPI_Info {}", _HANDLE, "info"),
+    "infos": Kind("const MPI_Info {}[]", _HANDLE, "infos=array_of_info"),
+    "errhandler": Kind("MPI_Errhandler {}", _HANDLE, "errhandler"),
+    "errhandler*": Kind("MPI_Errhandler *{}", _HANDLE, "out_errhandler=errhandler"),
+    "handler_function": Kind(_HANDLER, _HANDLER, "comm_errhandler_fn"),
+    "win": Kind("MPI_Win {}", _HANDLE, "win"),
+    "win*": Kind("MPI_Win *{}", _HANDLE, "win_pointer=win out_win=win"),
+    "file": Kind("MPI_File {}", _HANDLE, "fh"),
+    "file*": Kind("MPI_File *{}", _HANDLE, "file_pointer=fh out_file=fh"),
+    "offset": Kind("MPI_Offset {}", _ADDRESS, "offset"),
+    "aint": Kind("MPI_Aint {}", _ADDRESS, "size target_disp"),
+    "unit": Kind("int {}", _ADDRESS, "disp_unit", "MPI_Aint {}"),
+    "address": Kind("void *{}", _ADDRESS, "baseptr"),
+    "session*": Kind("MPI_Session *{}", _HANDLE, "session session_pointer=session"),
+    "request": Kind("MPI_Request *{}", _HANDLE, "request out_request=request"),
+    "request_value": Kind("MPI_Request {}", _HANDLE, "request_value=request"),
+    "requests": Kind("MPI_Request {}[]", _HANDLE, "requests"),
+    "message": Kind("MPI_Message *{}", _HANDLE, "message"),
+    "status": Kind("MPI_Status *{}", _ADDRESS, "status statuses"),
+    "int": Kind("int {}", _HANDLE, "count_int=count spawn_count=count incount atomicity=flag"),
+    "int*": Kind("int *{}", _HANDLE, "out_index=index outcount flag argc provided"),
+    "ints": Kind("const int {}[]", _HANDLE, _INTS),
+    "out_ints": Kind("int {}[]", _HANDLE, "indices errcodes"),
+    "string": Kind(
+        "const char *{}", _TEXT, "stringtag port_name command comm_name filename datarep"
+    ),
+    "strings": Kind("char *{}[]", _TEXT, "argv commands"),
+    "strings*": Kind("char **{}[]", _TEXT, "argvs"),
+    "argv_pointer": Kind("char ***{}", _ADDRESS, "argv_pointer=argv"),
+}
+_KIND_OF = {
+    parameter: (name or parameter, kind)
+    for kind, row in _KINDS.items()
+    for parameter, _, name in (word.partition("=") for word in row.parameters.split())
 }
 
 
@@ -181,11 +107,12 @@ class Parameter:
 
     def c(self, large: bool) -> str:
         """Return its declaration in C."""
-        return _TYPES[self.kind][1 if large else 0].format(self.name)
+        kind = _KINDS[self.kind]
+        return ((large and kind.large) or kind.c).format(self.name)
 
     def fortran(self) -> str:
         """Return its declaration in a Fortran wrapper in C, where every parameter is an address."""
-        return _TYPES[self.kind][2].format(self.name)
+        return _KINDS[self.kind].fortran.format(self.name)
 
 
 @dataclass(frozen=True)
@@ -200,10 +127,13 @@ class Function:
     large: bool = False
     level: str = "3"
 
+    def declarations(self) -> str:
+        """Return the declarations of its parameters in C."""
+        return ", ".join(p.c(self.large) for p in self.parameters) or "void"
+
     def prototype(self) -> str:
         """Return its prototype in C, without the semicolon."""
-        declared = ", ".join(p.c(self.large) for p in self.parameters) or "void"
-        return f"int {self.name}({declared})"
+        return f"int {self.name}({self.declarations()})"
 
     def arguments(self) -> str:
         """Return the names of its parameters, as a call passes them on."""
@@ -212,19 +142,9 @@ class Function:
 
 def _parameter(word: str) -> Parameter:
     base, _, where = word.partition(":")
-    if base in _NAMES:
-        name, kind = _NAMES[base]
-    elif base.endswith("count") and base != "incount":
-        name, kind = base, "count"
-    elif base in ("sendcounts", "recvcounts"):
-        name, kind = base, "counts"
-    elif base.endswith("datatype") or base in ("sendtype", "recvtype"):
-        name, kind = base, "type"
-    elif base in ("sendtypes", "recvtypes"):
-        name, kind = base, "types"
-    else:
-        name, kind = base, "int"
-    return Parameter(name, kind, where)
+    suffixes = {"count": "count", "datatype": "type"}
+    kind = next((kind for suffix, kind in suffixes.items() if base.endswith(suffix)), "int")
+    return Parameter(*_KIND_OF.get(base, (base, kind)), where)
 
 
 def _parameters(words: str) -> tuple[Parameter, ...]:
@@ -261,32 +181,20 @@ def collective_functions() -> list[Function]:
 def other_functions() -> list[Function]:
     """Return every wrapped function that is no collective of the table, except MPI_Pcontrol."""
     functions = []
-    for family, table in (
-        ("point_to_point", POINT_TO_POINT),
-        ("one_sided", ONE_SIDED),
-        ("files", FILE_ACCESS),
-        ("completion", COMPLETION),
-        ("communicator", COMMUNICATORS),
-        ("window", WINDOWS),
-        ("file", FILES),
-        ("lifecycle", LIFECYCLE),
-        ("handler", HANDLERS),
-        ("operator", OPERATORS),
-    ):
+    for family, table in FAMILIES.items():
         for key, words in table.items():
             stem, _, level = key.partition("@")
             base = stem.rstrip("*")
-            functions += [
-                Function(
-                    f"MPI_{base}{'_c' if large else ''}",
-                    _parameters(words),
-                    family,
-                    base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else "",
-                    large=large,
-                    level="4c" if large else level or "3",
+            operation = base.lower() if base.lower() in MANAGEMENT_COLLECTIVES else ""
+            parameters = _parameters(words)
+            functions.append(
+                Function(f"MPI_{base}", parameters, family, operation, level=level or "3")
+            )
+            if stem.endswith("*"):
+                name = f"MPI_{base}_c"
+                functions.append(
+                    Function(name, parameters, family, operation, large=True, level="4c")
                 )
-                for large in ((False, True) if stem.endswith("*") else (False,))
-            ]
     return functions
 
 

@@ -7,174 +7,172 @@ the standard.
 
 from __future__ import annotations
 
-# Only the time of these functions is added up, by family.
-POINT_TO_POINT: dict[str, str] = {
-    "Send*": "cbuf count datatype dest tag comm",
-    "Bsend*": "cbuf count datatype dest tag comm",
-    "Ssend*": "cbuf count datatype dest tag comm",
-    "Rsend*": "cbuf count datatype dest tag comm",
-    "Recv*": "buf count datatype source tag comm status",
-    "Sendrecv*": "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source "
-    "recvtag comm status",
-    "Sendrecv_replace*": "buf count datatype dest sendtag source recvtag comm status",
-    "Probe": "source tag comm status",
-    "Mprobe": "source tag comm message status",
-    "Mrecv*": "buf count datatype message status",
-}
-
 _RMA = "origin_addr origin_count origin_datatype"
 _TARGET = "target_rank target_disp target_count target_datatype"
-ONE_SIDED: dict[str, str] = {
-    "Put*": f"{_RMA} {_TARGET} win",
-    "Get*": f"get_addr origin_count origin_datatype {_TARGET} win",
-    "Accumulate*": f"{_RMA} {_TARGET} op win",
-    "Get_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win",
-    "Fetch_and_op": "origin_addr result_addr datatype target_rank target_disp op win",
-    "Compare_and_swap": "origin_addr compare_addr result_addr datatype target_rank target_disp win",
-    "Rput*": f"{_RMA} {_TARGET} win out_request",
-    "Rget*": f"get_addr origin_count origin_datatype {_TARGET} win out_request",
-    "Raccumulate*": f"{_RMA} {_TARGET} op win out_request",
-    "Rget_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win "
-    "out_request",
-    "Win_lock": "lock_type rank assert win",
-    "Win_lock_all": "assert win",
-    "Win_unlock": "rank win",
-    "Win_unlock_all": "win",
-    "Win_flush": "rank win",
-    "Win_flush_all": "win",
-    "Win_flush_local": "rank win",
-    "Win_flush_local_all": "win",
-    "Win_sync": "win",
-    "Win_post": "group assert win",
-    "Win_start": "group assert win",
-    "Win_complete": "win",
-    "Win_wait": "win",
-    "Win_test": "win flag",
-}
-
 _READ, _WRITE = "buf count datatype", "cbuf count datatype"
-FILE_ACCESS: dict[str, str] = {  # called by one process, or only started
-    "File_read*": f"fh {_READ} status",
-    "File_write*": f"fh {_WRITE} status",
-    "File_read_at*": f"fh offset {_READ} status",
-    "File_write_at*": f"fh offset {_WRITE} status",
-    "File_read_shared*": f"fh {_READ} status",
-    "File_write_shared*": f"fh {_WRITE} status",
-    "File_iread*": f"fh {_READ} out_request",
-    "File_iwrite*": f"fh {_WRITE} out_request",
-    "File_iread_at*": f"fh offset {_READ} out_request",
-    "File_iwrite_at*": f"fh offset {_WRITE} out_request",
-    "File_iread_shared*": f"fh {_READ} out_request",
-    "File_iwrite_shared*": f"fh {_WRITE} out_request",
-    "File_iread_all*": f"fh {_READ} out_request",
-    "File_iwrite_all*": f"fh {_WRITE} out_request",
-    "File_iread_at_all*": f"fh offset {_READ} out_request",
-    "File_iwrite_at_all*": f"fh offset {_WRITE} out_request",
-    "File_delete": "filename info",
+
+# family -> table
+FAMILIES: dict[str, dict[str, str]] = {
+    # Only the time of these functions is added up, by family.
+    "point_to_point": {
+        "Send*": "cbuf count datatype dest tag comm",
+        "Bsend*": "cbuf count datatype dest tag comm",
+        "Ssend*": "cbuf count datatype dest tag comm",
+        "Rsend*": "cbuf count datatype dest tag comm",
+        "Recv*": "buf count datatype source tag comm status",
+        "Sendrecv*": "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source "
+        "recvtag comm status",
+        "Sendrecv_replace*": "buf count datatype dest sendtag source recvtag comm status",
+        "Probe": "source tag comm status",
+        "Mprobe": "source tag comm message status",
+        "Mrecv*": "buf count datatype message status",
+    },
+    "one_sided": {
+        "Put*": f"{_RMA} {_TARGET} win",
+        "Get*": f"get_addr origin_count origin_datatype {_TARGET} win",
+        "Accumulate*": f"{_RMA} {_TARGET} op win",
+        "Get_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win",
+        "Fetch_and_op": "origin_addr result_addr datatype target_rank target_disp op win",
+        "Compare_and_swap": "origin_addr compare_addr result_addr datatype target_rank target_disp "
+        "win",
+        "Rput*": f"{_RMA} {_TARGET} win out_request",
+        "Rget*": f"get_addr origin_count origin_datatype {_TARGET} win out_request",
+        "Raccumulate*": f"{_RMA} {_TARGET} op win out_request",
+        "Rget_accumulate*": f"{_RMA} result_addr result_count result_datatype {_TARGET} op win "
+        "out_request",
+        "Win_lock": "lock_type rank assert win",
+        "Win_lock_all": "assert win",
+        "Win_unlock": "rank win",
+        "Win_unlock_all": "win",
+        "Win_flush": "rank win",
+        "Win_flush_all": "win",
+        "Win_flush_local": "rank win",
+        "Win_flush_local_all": "win",
+        "Win_sync": "win",
+        "Win_post": "group assert win",
+        "Win_start": "group assert win",
+        "Win_complete": "win",
+        "Win_wait": "win",
+        "Win_test": "win flag",
+    },
+    "files": {  # called by one process, or only started
+        "File_read*": f"fh {_READ} status",
+        "File_write*": f"fh {_WRITE} status",
+        "File_read_at*": f"fh offset {_READ} status",
+        "File_write_at*": f"fh offset {_WRITE} status",
+        "File_read_shared*": f"fh {_READ} status",
+        "File_write_shared*": f"fh {_WRITE} status",
+        "File_iread*": f"fh {_READ} out_request",
+        "File_iwrite*": f"fh {_WRITE} out_request",
+        "File_iread_at*": f"fh offset {_READ} out_request",
+        "File_iwrite_at*": f"fh offset {_WRITE} out_request",
+        "File_iread_shared*": f"fh {_READ} out_request",
+        "File_iwrite_shared*": f"fh {_WRITE} out_request",
+        "File_iread_all*": f"fh {_READ} out_request",
+        "File_iwrite_all*": f"fh {_WRITE} out_request",
+        "File_iread_at_all*": f"fh offset {_READ} out_request",
+        "File_iwrite_at_all*": f"fh offset {_WRITE} out_request",
+        "File_delete": "filename info",
+    },
+    # Functions with a special hook in request.c, comm.c or pmpi.c. `out_comm` is a communicator
+    # that the call creates. The level after `@` is the first release of the standard with the
+    # function.
+    "completion": {
+        "Wait": "request status",
+        "Waitall": "count_int requests statuses",
+        "Waitany": "count_int requests out_index status",
+        "Waitsome": "incount requests outcount indices statuses",
+        "Test": "request flag status",
+        "Testall": "count_int requests flag statuses",
+        "Testany": "count_int requests out_index flag status",
+        "Testsome": "incount requests outcount indices statuses",
+        "Request_get_status": "request_value flag status",
+        "Start": "request",
+        "Startall": "count_int requests",
+        "Request_free": "request",
+    },
+    "communicator": {
+        "Comm_dup": "comm out_comm",
+        "Comm_dup_with_info": "comm info out_comm",
+        "Comm_idup": "comm out_comm out_request",
+        "Comm_idup_with_info@4": "comm info out_comm out_request",
+        "Comm_split": "comm color key out_comm",
+        "Comm_split_type": "comm split_type key info out_comm",
+        "Comm_create": "comm group out_comm",
+        "Comm_create_group": "comm group tag out_comm",
+        "Comm_create_from_group@4": "group stringtag info errhandler out_comm",
+        "Cart_create": "comm ndims dims periods reorder out_comm",
+        "Graph_create": "comm nnodes index edges reorder out_comm",
+        "Dist_graph_create": "comm n sources degrees destinations weights info reorder out_comm",
+        "Dist_graph_create_adjacent": "comm indegree sources sourceweights outdegree destinations "
+        "destweights info reorder out_comm",
+        "Cart_sub": "comm remain_dims out_comm",
+        "Intercomm_create": "comm local_leader peer_comm remote_leader tag out_comm",
+        "Intercomm_create_from_groups@4": "group local_leader remote_group remote_leader stringtag "
+        "info errhandler out_comm",
+        "Intercomm_merge": "comm high out_comm",
+        "Comm_spawn": "command argv maxprocs info root comm out_comm errcodes",
+        "Comm_spawn_multiple": "spawn_count commands argvs maxprocs_array infos root comm out_comm "
+        "errcodes",
+        "Comm_connect": "port_name info root comm out_comm",
+        "Comm_accept": "port_name info root comm out_comm",
+        "Comm_join": "fd out_comm",
+        "Comm_get_parent": "out_comm",
+        "Comm_free": "comm_pointer",
+        "Comm_disconnect": "comm_pointer",
+        "Comm_set_name": "comm comm_name",
+    },
+    # Recorded as calls of all members, but never selected, because mpiprof has no algorithms for
+    # them. A window or file that a call creates (`out_win`, `out_file`) counts its calls from then
+    # on (record/window_file_comm.c).
+    "window": {
+        "Win_create*": "buf size disp_unit info comm out_win",
+        "Win_allocate*": "size disp_unit info comm baseptr out_win",
+        "Win_allocate_shared*": "size disp_unit info comm baseptr out_win",
+        "Win_create_dynamic": "info comm out_win",
+        "Win_fence": "assert win",
+        "Win_free": "win_pointer",
+    },
+    "file": {
+        "File_open": "comm filename amode info out_file",
+        "File_close": "file_pointer",
+        "File_set_view": "fh offset datatype filetype datarep info",
+        "File_set_size": "fh offset",
+        "File_preallocate": "fh offset",
+        "File_set_info": "fh info",
+        "File_set_atomicity": "fh atomicity",
+        "File_sync": "fh",
+        "File_seek_shared": "fh offset whence",
+        "File_read_all*": f"fh {_READ} status",
+        "File_write_all*": f"fh {_WRITE} status",
+        "File_read_at_all*": f"fh offset {_READ} status",
+        "File_write_at_all*": f"fh offset {_WRITE} status",
+        "File_read_ordered*": f"fh {_READ} status",
+        "File_write_ordered*": f"fh {_WRITE} status",
+        "File_read_all_begin*": f"fh {_READ}",
+        "File_read_all_end": "fh buf status",
+        "File_write_all_begin*": f"fh {_WRITE}",
+        "File_write_all_end": "fh cbuf status",
+        "File_read_at_all_begin*": f"fh offset {_READ}",
+        "File_read_at_all_end": "fh buf status",
+        "File_write_at_all_begin*": f"fh offset {_WRITE}",
+        "File_write_at_all_end": "fh cbuf status",
+        "File_read_ordered_begin*": f"fh {_READ}",
+        "File_read_ordered_end": "fh buf status",
+        "File_write_ordered_begin*": f"fh {_WRITE}",
+        "File_write_ordered_end": "fh cbuf status",
+    },
+    "lifecycle": {
+        "Init": "argc argv_pointer",
+        "Init_thread": "argc argv_pointer required provided",
+        "Finalize": "",
+        "Abort": "comm errorcode",
+        "Session_init@4": "info errhandler session",
+        "Session_finalize@4": "session_pointer",
+    },  # also MPI_Pcontrol, which is variadic and written by hand
+    # Functions that create error handlers: the recorder's function runs before the program's
+    # (record/error_handler.c).
+    "handler": {"Comm_create_errhandler": "comm_errhandler_fn out_errhandler"},
+    # The program's own reductions (operator.c).
+    "operator": {"Op_create*": "user_fn commute out_op", "Op_free": "op_pointer"},
 }
-
-# Recorded as calls of all members, but never selected, because mpiprof has no algorithms for them.
-# A window or file that a call creates (`out_win`, `out_file`) counts its calls from then on
-# (record/window_file_comm.c).
-WINDOWS: dict[str, str] = {
-    "Win_create*": "buf size disp_unit info comm out_win",
-    "Win_allocate*": "size disp_unit info comm baseptr out_win",
-    "Win_allocate_shared*": "size disp_unit info comm baseptr out_win",
-    "Win_create_dynamic": "info comm out_win",
-    "Win_fence": "assert win",
-    "Win_free": "win_pointer",
-}
-FILES: dict[str, str] = {
-    "File_open": "comm filename amode info out_file",
-    "File_close": "file_pointer",
-    "File_set_view": "fh offset datatype filetype datarep info",
-    "File_set_size": "fh offset",
-    "File_preallocate": "fh offset",
-    "File_set_info": "fh info",
-    "File_set_atomicity": "fh atomicity",
-    "File_sync": "fh",
-    "File_seek_shared": "fh offset whence",
-    "File_read_all*": f"fh {_READ} status",
-    "File_write_all*": f"fh {_WRITE} status",
-    "File_read_at_all*": f"fh offset {_READ} status",
-    "File_write_at_all*": f"fh offset {_WRITE} status",
-    "File_read_ordered*": f"fh {_READ} status",
-    "File_write_ordered*": f"fh {_WRITE} status",
-    "File_read_all_begin*": f"fh {_READ}",
-    "File_read_all_end": "fh buf status",
-    "File_write_all_begin*": f"fh {_WRITE}",
-    "File_write_all_end": "fh cbuf status",
-    "File_read_at_all_begin*": f"fh offset {_READ}",
-    "File_read_at_all_end": "fh buf status",
-    "File_write_at_all_begin*": f"fh offset {_WRITE}",
-    "File_write_at_all_end": "fh cbuf status",
-    "File_read_ordered_begin*": f"fh {_READ}",
-    "File_read_ordered_end": "fh buf status",
-    "File_write_ordered_begin*": f"fh {_WRITE}",
-    "File_write_ordered_end": "fh cbuf status",
-}
-
-# Functions with a special hook in request.c, comm.c or pmpi.c. `out_comm` is a communicator that
-# the call creates. The level after `@` is the first release of the standard with the function.
-COMPLETION: dict[str, str] = {
-    "Wait": "request status",
-    "Waitall": "count_int requests statuses",
-    "Waitany": "count_int requests out_index status",
-    "Waitsome": "incount requests outcount indices statuses",
-    "Test": "request flag status",
-    "Testall": "count_int requests flag statuses",
-    "Testany": "count_int requests out_index flag status",
-    "Testsome": "incount requests outcount indices statuses",
-    "Request_get_status": "request_value flag status",
-    "Start": "request",
-    "Startall": "count_int requests",
-    "Request_free": "request",
-}
-
-COMMUNICATORS: dict[str, str] = {
-    "Comm_dup": "comm out_comm",
-    "Comm_dup_with_info": "comm info out_comm",
-    "Comm_idup": "comm out_comm out_request",
-    "Comm_idup_with_info@4": "comm info out_comm out_request",
-    "Comm_split": "comm color key out_comm",
-    "Comm_split_type": "comm split_type key info out_comm",
-    "Comm_create": "comm group out_comm",
-    "Comm_create_group": "comm group tag out_comm",
-    "Comm_create_from_group@4": "group stringtag info errhandler out_comm",
-    "Cart_create": "comm ndims dims periods reorder out_comm",
-    "Graph_create": "comm nnodes index edges reorder out_comm",
-    "Dist_graph_create": "comm n sources degrees destinations weights info reorder out_comm",
-    "Dist_graph_create_adjacent": "comm indegree sources sourceweights outdegree destinations "
-    "destweights info reorder out_comm",
-    "Cart_sub": "comm remain_dims out_comm",
-    "Intercomm_create": "comm local_leader peer_comm remote_leader tag out_comm",
-    "Intercomm_create_from_groups@4": "group local_leader remote_group remote_leader stringtag "
-    "info errhandler out_comm",
-    "Intercomm_merge": "comm high out_comm",
-    "Comm_spawn": "command argv maxprocs info root comm out_comm errcodes",
-    "Comm_spawn_multiple": "spawn_count commands argvs maxprocs_array infos root comm out_comm "
-    "errcodes",
-    "Comm_connect": "port_name info root comm out_comm",
-    "Comm_accept": "port_name info root comm out_comm",
-    "Comm_join": "fd out_comm",
-    "Comm_get_parent": "out_comm",
-    "Comm_free": "comm_pointer",
-    "Comm_disconnect": "comm_pointer",
-    "Comm_set_name": "comm comm_name",
-}
-
-# The program's own reductions (operator.c).
-OPERATORS: dict[str, str] = {"Op_create*": "user_fn commute out_op", "Op_free": "op_pointer"}
-
-LIFECYCLE: dict[str, str] = {
-    "Init": "argc argv_pointer",
-    "Init_thread": "argc argv_pointer required provided",
-    "Finalize": "",
-    "Abort": "comm errorcode",
-    "Session_init@4": "info errhandler session",
-    "Session_finalize@4": "session_pointer",
-}  # also MPI_Pcontrol, which is variadic and written by hand
-
-# Functions that create error handlers: the recorder's function runs before the program's
-# (record/error_handler.c).
-HANDLERS: dict[str, str] = {"Comm_create_errhandler": "comm_errhandler_fn out_errhandler"}

@@ -58,19 +58,13 @@ def aliases(name: str) -> list[str]:
     return [f"{name}_", name[:-1], name[:-1].upper()] if name.count("_f08") == 0 else []
 
 
-def wait_rule(rule: WaitRule) -> str:
-    """Return the constant of the C core for a wait rule."""
-    return f"WAIT_{rule.name}"
-
-
 def facts(fact: Callable[[Operation], str], macro: str, otherwise: str = "0") -> list[str]:
     """Return the lines of a macro with a fact about each blocking collective.
 
-    `otherwise` is the value for other forms. These wait for no rank in the call, and are never
-    selected.
+    otherwise: for the other forms, which wait for no rank in the call and are never selected.
     """
-    found = [[fact(operation), otherwise, otherwise] for operation in OPERATIONS.values()]
-    return [f"#define {macro} \\", *(f"    {word}, \\" for words in found for word in words), ""]
+    values = [v for o in OPERATIONS.values() for v in (fact(o), otherwise, otherwise)]
+    return [f"#define {macro} \\", *(f"    {value}, \\" for value in values), ""]
 
 
 def handle_value(row: Datatype | Reduction, abi: str) -> str:
@@ -121,20 +115,16 @@ def natives_header(abi: str) -> str:
     lines += ["    NATIVE_COUNT", "};"]
     lines += [f"#define NATIVE_NAME_BYTES {max(map(len, names)) + 1}", "#define NATIVE_NAMES \\"]
     lines += [f'    "{name}", \\' for name in names]
-    lines += ["", "enum operation {"]
-    for operation in COLLECTIVES:
-        lines += [f"    OP_{operation_name(operation, form)}," for form in FORMS]
-    lines += [f"    OP_{operation}," for operation in MANAGEMENT_COLLECTIVES]
+    operations = [operation_name(name, form) for name in COLLECTIVES for form in FORMS]
+    operations += MANAGEMENT_COLLECTIVES
+    lines += ["", "enum operation {", *(f"    OP_{operation}," for operation in operations)]
     lines += ["    OP_COUNT,", f"    OP_COLLECTIVES = OP_{MANAGEMENT_COLLECTIVES[0]}", "};"]
-    lines += ["enum wait_rule {", *(f"    {wait_rule(rule)}," for rule in WaitRule), "};"]
-    unspecified = wait_rule(WaitRule.UNSPECIFIED)
-    lines += facts(lambda o: wait_rule(o.wait_rule), "OPERATION_WAIT_RULES", unspecified)
+    lines += ["enum wait_rule {", *(f"    WAIT_{rule.name}," for rule in WaitRule), "};"]
+    unspecified = f"WAIT_{WaitRule.UNSPECIFIED.name}"
+    lines += facts(lambda o: f"WAIT_{o.wait_rule.name}", "OPERATION_WAIT_RULES", unspecified)
     lines += facts(lambda o: str(int(o.reduces)), "OPERATION_REDUCES")
     lines += facts(lambda o: str(int(o.sized)), "OPERATION_SIZED")
     lines += predefined(abi)
     lines += own_algorithms(abi)
-    lines += ["#define OPERATION_NAMES \\"]
-    for operation in COLLECTIVES:
-        lines += [f'    "{operation_name(operation, form)}", \\' for form in FORMS]
-    lines += [f'    "{operation}", \\' for operation in MANAGEMENT_COLLECTIVES]
+    lines += ["#define OPERATION_NAMES \\", *(f'    "{name}", \\' for name in operations)]
     return "\n".join(lines) + "\n\n"

@@ -33,12 +33,6 @@ CHECKED = (
 )
 
 
-def root_value(function: Function, fortran: bool) -> str:
-    if not has(function, "root"):
-        return "ROOT_NONE"
-    return "*root" if fortran else "root"
-
-
 def argument_lines(function: Function, fortran: bool) -> list[str]:
     """Return the initialiser of `struct arguments`: addresses of the call's arguments."""
     lines = ["const struct arguments a = {"]
@@ -68,14 +62,9 @@ def native_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """
     if function.form != "blocking":
         return [call]
-    error = "ierror" if fortran else "&error"
-    given = (
-        "library_algorithm_fortran(&call, comm)"
-        if fortran
-        else "library_algorithm_comm(&call, comm)"
-    )
-    result = "*ierror" if fortran else "error"
-    elsewhere = re.sub(r"\bcomm\b", given, call)
+    error, result = ("ierror", "*ierror") if fortran else ("&error", "error")
+    substitute = f"library_algorithm_{'fortran' if fortran else 'comm'}(&call, comm)"
+    elsewhere = re.sub(r"\bcomm\b", substitute, call)
     return [
         f"if (!recorder.switching || !select_run(&call, &a, {error})) {{",
         f"    {elsewhere}",
@@ -104,8 +93,8 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
     """Return the lines of Wait, Test and similar calls: observed and completed requests."""
     error = "*ierror" if fortran else "error"
     star = "*" if fortran else ""
-    which = {"count": "count", "incount": "incount"}
-    count = next((f"{star}{which[p.name]}" for p in function.parameters if p.name in which), "1")
+    names = [p.name for p in function.parameters]
+    count = next((f"{star}{name}" for name in ("count", "incount") if name in names), "1")
     array = "requests" if has(function, "requests") else "request"
     if function.name == "MPI_Request_get_status" and not fortran:
         array = "&request"
@@ -133,7 +122,12 @@ def completion_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def gathered_lines(function: Function, fortran: bool, call: str, entry: str) -> list[str]:
-    """Return the lines of a call that is recorded on an entry, and its class of time otherwise."""
+    """Return the lines of a call that is recorded on an entry, and its class of time otherwise.
+
+    A function without an operation is only called.
+    """
+    if not function.operation:
+        return [call]
     error = "*ierror" if fortran else "error"
     address = "address" if fortran else "CALLER()"
     spent = {"window": "ONE_SIDED", "file": "FILES"}.get(function.family, "NOTHING")
@@ -165,15 +159,11 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     stem = function.name.removeprefix("MPI_")
     if stem in ("Comm_free", "Comm_disconnect"):
         comm = "comm_f2c(*comm)" if fortran else "comm != NULL ? *comm : COMM_NONE"
-        run = (
-            gathered_lines(function, fortran, call, "management_collective_order(freeing.comm)")
-            if function.operation
-            else [call]
-        )
+        entry = "management_collective_order(freeing.comm)"
         return [
             "struct freeing freeing;",
             f"comm_free_begin(&freeing, {comm});",
-            *run,
+            *gathered_lines(function, fortran, call, entry),
             f"comm_free_end(&freeing, {error});",
         ]
     comm, made = handle_of(function, fortran)
@@ -185,11 +175,8 @@ def communicator_lines(function: Function, fortran: bool, call: str) -> list[str
     counted = "false" if stem == "Comm_create_group" or parent == "COMM_NONE" else "true"
     text = "stringtag" if has(function, "stringtag") else "NULL"
     length = "(int)stringtag_length" if fortran and text != "NULL" else "-1"
-    run = [call]
-    if function.operation:
-        run = gathered_lines(
-            function, fortran, call, "management_collective_creation_order(&creation)"
-        )
+    entry = "management_collective_creation_order(&creation)"
+    run = gathered_lines(function, fortran, call, entry)
     if how.startswith("spawn"):
         run += spawn_lines(function, fortran)
     return [
@@ -258,10 +245,7 @@ def handle_lines(function: Function, fortran: bool, call: str) -> list[str]:
 
 
 def operator_lines(function: Function, fortran: bool, call: str) -> list[str]:
-    """Return the lines that track the program's own reductions.
-
-    A handle is read before it is freed.
-    """
+    """Return the lines that track the program's reductions; a handle is read before it is freed."""
     error = "*ierror" if fortran else "error"
     value = "op_f2c(*op)" if fortran else "*op"
     if function.name != "MPI_Op_free":
@@ -306,7 +290,7 @@ def body_lines(function: Function, fortran: bool, call: str) -> list[str]:
     if function.family == "collective":
         comm = "comm_f2c(*comm)" if fortran else "comm"
         address = "address" if fortran else "CALLER()"
-        root = root_value(function, fortran)
+        root = ("*root" if fortran else "root") if has(function, "root") else "ROOT_NONE"
         stem = operation_name(function.operation, function.form)
         bypass = [f"    {call}", "    return;"] if fortran else ["    return " + call[8:]]
         return [

@@ -38,7 +38,7 @@ HEADERS = (
 
 def c_wrapper(function: Function) -> str:
     """Return one exported MPI_* function."""
-    declared = ", ".join(p.c(function.large) for p in function.parameters) or "void"
+    declared = function.declarations()
     call = f"error = native({function.arguments()});"
     lines = [f"PUBLIC {function.prototype()}", "{"]
     lines += [
@@ -88,6 +88,16 @@ def fortran_parameters(function: Function) -> tuple[str, str]:
     return ", ".join(declared), ", ".join([p.name for p in kept] + ["ierror"] + lengths)
 
 
+def fortran_entry(name: str, declared: str, body: list[str]) -> list[str]:
+    """Return an exported function with its aliases."""
+    lines = [f"PUBLIC void {name}({declared})", "{", *(f"    {x}".rstrip() for x in body), "}"]
+    lines += [
+        f'PUBLIC void {alias}({declared}) __attribute__((alias("{name}")));'
+        for alias in aliases(name)
+    ]
+    return [*lines, ""]
+
+
 def fortran_full(function: Function, abi: str) -> str:
     """Return one body for a function, and its names."""
     declared, passed = fortran_parameters(function)
@@ -110,49 +120,32 @@ def fortran_full(function: Function, abi: str) -> str:
         "",
     ]
     for name in full_names(function, abi):
-        lines += [
-            f"PUBLIC void {name}({declared})",
-            "{",
-            f"    fortran_{stem}((void (*)({declared}))symbol_lookup_get(NATIVE_{name}),",
-            f"                   CALLER(), {passed});",
-            "}",
+        body = [
+            f"fortran_{stem}((void (*)({declared}))symbol_lookup_get(NATIVE_{name}),",
+            f"               CALLER(), {passed});",
         ]
-        lines += [
-            f'PUBLIC void {alias}({declared}) __attribute__((alias("{name}")));'
-            for alias in aliases(name)
-        ]
-        lines.append("")
+        lines += fortran_entry(name, declared, body)
     return "\n".join(lines)
 
 
 def fortran_thin(function: Function) -> str:
-    """Return a wrapper that records the caller.
-
-    MPICH's Fortran layer then calls the wrapped C name.
-    """
+    """Return a wrapper that records the caller; MPICH's Fortran layer calls the wrapped C name."""
     arguments = [f"a{i}" for i in range(len(function.parameters) + 1)]
     lengths = hidden_lengths(function)
     declared = ", ".join([f"void *{a}" for a in arguments] + [f"size_t {n}" for n in lengths])
     arguments += lengths
     lines = []
     for name in thin_names(function, "mpich"):
-        lines += [
-            f"PUBLIC void {name}({declared})",
-            "{",
-            f"    void (*const native)({declared}) =",
-            f"        (void (*)({declared}))symbol_lookup_get(NATIVE_{name});",
-            "    const void *const outer = fortran_caller_enter(CALLER());",
+        body = [
+            f"void (*const native)({declared}) =",
+            f"    (void (*)({declared}))symbol_lookup_get(NATIVE_{name});",
+            "const void *const outer = fortran_caller_enter(CALLER());",
             "",
-            "    if (native != NULL)",
-            f"        native({', '.join(arguments)});",
-            "    fortran_caller_leave(outer);",
-            "}",
+            "if (native != NULL)",
+            f"    native({', '.join(arguments)});",
+            "fortran_caller_leave(outer);",
         ]
-        lines += [
-            f'PUBLIC void {alias}({declared}) __attribute__((alias("{name}")));'
-            for alias in aliases(name)
-        ]
-        lines.append("")
+        lines += fortran_entry(name, declared, body)
     return "\n".join(lines)
 
 

@@ -10,32 +10,27 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/schedule.h"
 
-#define DOOR __attribute__((visibility("default")))
-
 struct handle {
     struct problem problem;
     struct context context;
-    const struct algorithm *algorithm;
     struct round round;
     int64_t rounds;
 };
 
 /* Return text `which` of catalogue entry i: operation, name, restrictions, cost, parameters,
  * source. */
-DOOR const char *schedule_text(int i, int which)
+PUBLIC const char *schedule_text(int i, int which)
 {
-    if (i < 0 || i >= catalogue_count)
-        return NULL;
     const struct algorithm *const a = catalogue[i];
     const char *const texts[] = {a->operation, a->name,       a->restrictions,
                                  a->cost,      a->parameters, a->source};
 
-    return which >= 0 && which < 6 ? texts[which] : NULL;
+    return texts[which];
 }
 
 /* Return a sum of flags: 1 for inter-communicators, 2 preserves the order of operands, 4 requires
  * the counts of the local group. */
-DOOR int schedule_traits(int i)
+PUBLIC int schedule_traits(int i)
 {
     const struct algorithm *const a = catalogue[i];
 
@@ -45,15 +40,14 @@ DOOR int schedule_traits(int i)
 /* Return a handle of a schedule, or NULL if the algorithm does not apply or memory is insufficient.
  * numbers: size, remote_size, root, bytes, remote_bytes, unit, block_size, order, first_group,
  * equal_blocks, late. The arrays must outlive the handle. */
-DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const int64_t *counts,
-                                  const int64_t *remote_counts, const int *nodes, double alpha,
-                                  double beta)
+PUBLIC struct handle *schedule_open(int i, int rank, const int64_t *numbers, const int64_t *counts,
+                                    const int64_t *remote_counts, const int *nodes, double alpha,
+                                    double beta)
 {
     struct handle *const h = memory_allocate(sizeof *h);
 
     if (h == NULL)
         return NULL;
-    h->algorithm = catalogue[i];
     h->problem = (struct problem){.size = (int)numbers[0],
                                   .remote_size = (int)numbers[1],
                                   .root = (int)numbers[2],
@@ -70,22 +64,22 @@ DOOR struct handle *schedule_open(int i, int rank, const int64_t *numbers, const
                                   .first_group = numbers[8] != 0,
                                   .equal_blocks = numbers[9] != 0,
                                   .late = (int)numbers[10]};
-    if (schedule_prepare(h->algorithm, &h->context, &h->problem, rank)) {
-        h->rounds = h->algorithm->rounds(&h->context);
+    if (schedule_prepare(catalogue[i], &h->context, &h->problem, rank)) {
+        h->rounds = catalogue[i]->rounds(&h->context);
         return h;
     }
     memory_free(h);
     return NULL;
 }
 
-DOOR int64_t schedule_rounds(const struct handle *h)
+PUBLIC int64_t schedule_rounds(const struct handle *h)
 {
     return h->rounds;
 }
 
-DOOR int64_t schedule_scratch(const struct handle *h)
+PUBLIC int64_t schedule_scratch(const struct handle *h)
 {
-    return schedule_scratch_of(h->algorithm, &h->problem);
+    return schedule_scratch_of(h->context.algorithm, &h->problem);
 }
 
 /* Steps of rounds first .. last - 1, with COLUMNS numbers each (see schedule_columns).
@@ -93,18 +87,18 @@ DOOR int64_t schedule_scratch(const struct handle *h)
  * `room` steps. */
 enum { COLUMNS = 9 };
 
-DOOR const char *schedule_columns(void)
+PUBLIC const char *schedule_columns(void)
 {
     return "round kind peer buffer offset length source source_offset flags";
 }
 
-DOOR int64_t schedule_steps(struct handle *h, int64_t first, int64_t last, int64_t *rows,
-                            int64_t room)
+PUBLIC int64_t schedule_steps(struct handle *h, int64_t first, int64_t last, int64_t *rows,
+                              int64_t room)
 {
     int64_t count = 0;
 
     for (int64_t r = first; r < last; r++) {
-        schedule_round(h->algorithm, &h->context, r, &h->round);
+        schedule_round(h->context.algorithm, &h->context, r, &h->round);
         for (int i = 0; i < h->round.count; i++, count++) {
             const struct step *const s = &h->round.steps[i];
             const int64_t row[COLUMNS] = {r,         s->kind,          s->peer,
@@ -164,9 +158,9 @@ static void add_step(struct traffic *t, int64_t *facts, int self, const int *fir
 /* Collect round r of all ranks of a group. Processes of the local group are numbered from `first`,
  * processes of the remote group from `remote_first`. Returns the number of sends, or -1 if memory
  * is insufficient, and writes at most `room` sends. Adds to `balance`. */
-DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t r, int first,
-                              int remote_first, int64_t *facts, int32_t *peers, int64_t *lengths,
-                              int64_t room, uint64_t *balance)
+PUBLIC int64_t schedule_traffic(struct handle *const *handles, int count, int64_t r, int first,
+                                int remote_first, int64_t *facts, int32_t *peers, int64_t *lengths,
+                                int64_t room, uint64_t *balance)
 {
     struct traffic t = {.peers = peers, .lengths = lengths, .room = room};
     const int firsts[] = {first, remote_first};
@@ -177,7 +171,7 @@ DOOR int64_t schedule_traffic(struct handle *const *handles, int count, int64_t 
 
         if (r >= h->rounds)
             continue;
-        schedule_round(h->algorithm, &h->context, r, &h->round);
+        schedule_round(h->context.algorithm, &h->context, r, &h->round);
         if (h->round.failed)
             return -1;
         for (int k = 0; k < h->round.count; k++)
@@ -209,8 +203,8 @@ static void round_add(int64_t *turn, const int *first, const struct step *s)
 /* Store for each of `count` handles round rounds[i]: target or -1, bytes, source or -1, bytes
  * reduced, and 1 if the round contains more. firsts: two process numbers per handle, of rank 0 of
  * the local and of the remote group. Returns false if memory is insufficient. */
-DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t *rounds,
-                         const int *firsts, int64_t *turns)
+PUBLIC bool schedule_turns(struct handle *const *handles, int count, const int64_t *rounds,
+                           const int *firsts, int64_t *turns)
 {
     for (int i = 0; i < count; i++) {
         struct handle *const h = handles[i];
@@ -220,7 +214,7 @@ DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t
         turn[TURN_TARGET] = turn[TURN_SOURCE] = -1;
         if (rounds[i] >= h->rounds)
             continue;
-        schedule_round(h->algorithm, &h->context, rounds[i], &h->round);
+        schedule_round(h->context.algorithm, &h->context, rounds[i], &h->round);
         if (h->round.failed)
             return false;
         for (int k = 0; k < h->round.count; k++)
@@ -229,12 +223,12 @@ DOOR bool schedule_turns(struct handle *const *handles, int count, const int64_t
     return true;
 }
 
-DOOR int schedule_entries(void)
+PUBLIC int schedule_entries(void)
 {
     return catalogue_count;
 }
 
-DOOR void schedule_close(struct handle *h)
+PUBLIC void schedule_close(struct handle *h)
 {
     schedule_free(&h->context);
     memory_free(h->round.steps);

@@ -10,6 +10,7 @@ bool schedule_prepare(const struct algorithm *a, struct context *c, const struct
 {
     *c =
         (struct context){.problem = p,
+                         .algorithm = a,
                          .rank = rank,
                          .size = p->size,
                          .all_parts = strstr(a->operation, "reduce") != NULL || a->opening != NULL};
@@ -63,48 +64,43 @@ static void emit(struct round *r, struct step step)
     r->steps[r->count++] = step;
 }
 
-static void emit_message(struct round *r, enum step_kind kind, int peer, enum buffer b,
-                         int64_t offset, int64_t length, uint8_t flags)
+static void emit_flagged(struct round *r, enum step_kind kind, int peer, enum buffer b,
+                         struct range range, int flags)
 {
-    if (length == 0 && r->all_parts)
-        flags = (uint8_t)(flags | STEP_TOKEN);
-    if (length > 0 || flags & STEP_TOKEN)
+    if (range.length == 0 && r->all_parts)
+        flags |= STEP_TOKEN;
+    if (range.length > 0 || flags & STEP_TOKEN)
         emit(r, (struct step){.kind = (uint8_t)kind,
                               .peer = peer,
                               .buffer = (uint8_t)b,
-                              .offset = offset,
-                              .length = length,
-                              .flags = flags});
+                              .offset = range.begin,
+                              .length = range.length,
+                              .flags = (uint8_t)flags});
+}
+
+void emit_message(struct round *r, enum step_kind kind, int peer, enum buffer b, struct range range)
+{
+    emit_flagged(r, kind, peer, b, range, 0);
+}
+
+void emit_remote(struct round *r, enum step_kind kind, int peer, enum buffer b, struct range range)
+{
+    emit_flagged(r, kind, peer, b, range, STEP_REMOTE);
+}
+
+void emit_token(struct round *r, enum step_kind kind, int peer)
+{
+    emit_flagged(r, kind, peer, BUFFER_IN, (struct range){0}, STEP_TOKEN);
 }
 
 void emit_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length)
 {
-    emit_message(r, STEP_SEND, peer, b, offset, length, 0);
+    emit_message(r, STEP_SEND, peer, b, (struct range){offset, length});
 }
 
 void emit_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length)
 {
-    emit_message(r, STEP_RECEIVE, peer, b, offset, length, 0);
-}
-
-void emit_remote_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length)
-{
-    emit_message(r, STEP_SEND, peer, b, offset, length, STEP_REMOTE);
-}
-
-void emit_remote_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length)
-{
-    emit_message(r, STEP_RECEIVE, peer, b, offset, length, STEP_REMOTE);
-}
-
-void emit_token_send(struct round *r, int peer)
-{
-    emit_message(r, STEP_SEND, peer, BUFFER_IN, 0, 0, STEP_TOKEN);
-}
-
-void emit_token_receive(struct round *r, int peer)
-{
-    emit_message(r, STEP_RECEIVE, peer, BUFFER_IN, 0, 0, STEP_TOKEN);
+    emit_message(r, STEP_RECEIVE, peer, b, (struct range){offset, length});
 }
 
 void emit_copy(struct round *r, enum buffer to, int64_t offset, enum buffer from,

@@ -38,6 +38,11 @@ enum step_flag {
     STEP_RIGHT = 4,
 };
 
+/* Bytes of a buffer. */
+struct range {
+    int64_t begin, length;
+};
+
 struct step {
     int64_t offset, length, source_offset;
     int32_t peer;
@@ -74,13 +79,16 @@ enum ring_order { ORDER_RANKS, ORDER_SPREAD, ORDER_NODES, ORDER_BOTH };
 
 struct context {
     const struct problem *problem;
+    const struct algorithm *algorithm;
     int rank, size;
     bool all_parts; /* set for reductions and broadcasts, see struct round */
     int64_t *table; /* data of the algorithm, allocated by prepare, freed by schedule_free */
 };
 
+struct move; /* algorithms/reductions.h */
 struct algorithm {
     const char *operation, *name;
+    int mode;   /* distinguishes algorithms that share functions */
     bool inter; /* for inter-communicators */
     /* reductions: operands in rank order, so any operation is allowed */
     bool keeps_order;
@@ -95,6 +103,8 @@ struct algorithm {
     int64_t (*rounds)(const struct context *c);
     int64_t (*scratch)(const struct problem *p); /* bytes, equal on all ranks; NULL for none */
     void (*round)(const struct context *c, int64_t r, struct round *out);
+    /* if `round` is moves_round: this rank's move in round r; the last round has none */
+    struct move (*move)(const struct context *c, int64_t r);
     /* Return the number of first rounds on this rank that are complete before the rank `late`
      * arrives. NULL if the late rank does not matter. */
     int64_t (*early)(const struct context *c);
@@ -117,10 +127,11 @@ int64_t schedule_scratch_of(const struct algorithm *a, const struct problem *p);
 
 void emit_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
 void emit_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
-void emit_remote_send(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
-void emit_remote_receive(struct round *r, int peer, enum buffer b, int64_t offset, int64_t length);
-void emit_token_send(struct round *r, int peer);
-void emit_token_receive(struct round *r, int peer);
+/* kind: STEP_SEND or STEP_RECEIVE */
+void emit_message(struct round *r, enum step_kind kind, int peer, enum buffer b,
+                  struct range range);
+void emit_remote(struct round *r, enum step_kind kind, int peer, enum buffer b, struct range range);
+void emit_token(struct round *r, enum step_kind kind, int peer);
 void emit_copy(struct round *r, enum buffer to, int64_t offset, enum buffer from,
                int64_t source_offset, int64_t length);
 void emit_reduce(struct round *r, enum buffer into, int64_t offset, enum buffer from,
@@ -135,11 +146,7 @@ static inline int modulo(int64_t a, int p)
 /* Return the largest k with 2^k <= n, for n >= 1. */
 static inline int log2_floor(int64_t n)
 {
-    int k = 0;
-
-    while (n >>= 1)
-        k++;
-    return k;
+    return 63 - __builtin_clzll((unsigned long long)n);
 }
 
 static inline int log2_ceiling(int64_t n)
@@ -155,3 +162,12 @@ static inline bool is_power_of_two(int64_t n)
 /* Return the begin of part i of n, if `total` is split into n parts that are equal up to one unit,
  * the larger ones first. Part n is the end. */
 int64_t part_begin(int64_t total, int64_t unit, int64_t n, int64_t i);
+
+/* Return the parts first .. last - 1. */
+static inline struct range parts_range(int64_t total, int64_t unit, int64_t n, int64_t first,
+                                       int64_t last)
+{
+    const int64_t begin = part_begin(total, unit, n, first);
+
+    return (struct range){begin, part_begin(total, unit, n, last) - begin};
+}

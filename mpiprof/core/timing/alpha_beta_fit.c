@@ -16,6 +16,10 @@
  */
 #include "timing/timing.h"
 
+#include <string.h>
+
+#include "base/base.h"
+
 static double minimum(double a, double b)
 {
     return a < b ? a : b;
@@ -77,4 +81,40 @@ struct link alpha_beta_fit_link(const struct alpha_beta_fit *l)
     k.buffer = (k.alpha + pace * l->sizes[last] - l->one_way[last]) / (pace - k.beta);
     k.buffer = k.buffer > 0 ? k.buffer : 0;
     return k;
+}
+
+/* ---- reading a machine table, as machine.c or a user has written it */
+
+/* Return the number at a name within [s, end) of JSON with any white space, or 0. */
+static double number_at(const char *s, const char *end, const char *name)
+{
+    double number = 0;
+
+    s = strstr(s, name);
+    if (s != NULL && s < end)
+        text_scan(s + strlen(name), " : %lf", &number);
+    return number;
+}
+
+/* Return the slowest link of a table in JSON: the link between nodes, or else the link within one.
+ * A user may have rewritten the table with another tool, which changes white space and order. */
+struct link table_slowest_link(const char *table)
+{
+    static const char *const links[] = {"\"between\"", "\"within\""};
+
+    for (size_t i = 0; table != NULL && i < 2; i++) {
+        const char *s = strstr(table, links[i]);
+
+        if (s == NULL)
+            continue;
+        s += strlen(links[i]);
+        s += strspn(s, " \t\r\n:");
+        const char *const end = *s == '{' ? strchr(s, '}') : NULL;
+
+        if (end != NULL)
+            return (struct link){
+                number_at(s, end, "\"alpha_ns\""), number_at(s, end, "\"beta_ns_per_byte\""),
+                number_at(s, end, "\"pace_ns_per_byte\""), number_at(s, end, "\"buffer_bytes\"")};
+    }
+    return (struct link){0};
 }

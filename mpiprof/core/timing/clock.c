@@ -44,9 +44,16 @@ struct row { /* offset of one node */
     struct offset offset;
 };
 enum { ROUNDS = 31, ROWS = 256 };
-static struct node partners[ROUNDS];                  /* of a leader, by round */
-static struct node own_node, first_node, second_node; /* first and second node of the job */
-static int nodes, my_node = -1;
+/* The nodes with which this node's leader compares clocks, by round. The later node of a pair asks.
+ * None on the other ranks. */
+static struct partner {
+    struct node node;
+    bool is_asked;
+} partners[ROUNDS];
+static int partner_count;
+static bool is_leader; /* in recorder.private */
+static int my_node = -1;
+struct node_layout node_layout = {.neighbour = -1, .second_leader = -1};
 
 static size_t read_file(const char *path, char *bytes, size_t room)
 {
@@ -87,26 +94,26 @@ uint64_t clock_node_hash(void)
     return hash_text(1, clock_node(), -1);
 }
 
-/* Remove the nodes of an appended list that were already in the first `earlier` bytes. */
+/* Remove the nodes of an appended list that were already in the list. */
 static void join_nodes(struct text *all, size_t earlier)
 {
     struct node *const list = (struct node *)(void *)all->bytes;
-    const size_t known = earlier / sizeof *list, end = all->length / sizeof *list;
-    size_t count = known;
+    const size_t end = all->length / sizeof *list;
+    size_t count = 0;
     struct map seen = {0};
 
+    (void)earlier;
     recorder_lock();
     for (size_t i = 0; i < end; i++) {
-        struct node *const there = map_get(&seen, list[i].name);
-        struct node *const place = i < known ? &list[i] : &list[count];
+        struct node *const known = map_get(&seen, list[i].name);
 
-        if (there != NULL) {
-            there->second = there->second < 0 ? list[i].leader : there->second;
+        if (known != NULL) {
+            known->second = known->second < 0 ? list[i].leader : known->second;
             continue;
         }
-        *place = list[i];
-        count += i >= known;
-        all->cut |= !map_put(&seen, place->name, place);
+        list[count] = list[i];
+        all->cut |= !map_put(&seen, list[i].name, &list[count]);
+        count++;
     }
     map_free(&seen);
     recorder_unlock();
@@ -135,7 +142,7 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
         if (rank == 0)
             memcpy(list, found.bytes, (size_t)count * sizeof mine);
         tree_broadcast(list, (int)((size_t)count * sizeof mine), false, comm);
-        nodes = (int)count;
+        node_layout.nodes = (int)count;
     } else {
         memory_free(list);
         list = NULL;
@@ -144,16 +151,13 @@ static struct node *list_nodes(MPI_Comm comm, int rank)
     return list;
 }
 
-/* Store the nodes with which this node's leader compares clocks, by round. */
 static void find_partners(const struct node *list)
 {
-    int step = 1;
-
-    for (int round = 0; round < ROUNDS && step < nodes; round++, step *= 2)
-        if (my_node < step && step < nodes - my_node)
-            partners[round] = list[my_node + step];
+    for (int step = 1; partner_count < ROUNDS && step < node_layout.nodes; step *= 2)
+        if (my_node < step && step < node_layout.nodes - my_node)
+            partners[partner_count++] = (struct partner){list[my_node + step], .is_asked = false};
         else if (my_node >= step && my_node - step < step)
-            partners[round] = list[my_node - step];
+            partners[partner_count++] = (struct partner){list[my_node - step], .is_asked = true};
 }
 
 /* Determine which ranks share a clock. Every member of recorder.private calls it. Returns false if
@@ -167,32 +171,15 @@ bool clock_nodes(MPI_Comm comm)
 
     if (list == NULL)
         return false;
-    while (++my_node < nodes && list[my_node].name != clock_node_hash())
+    while (++my_node < node_layout.nodes && list[my_node].name != clock_node_hash())
         ;
-    own_node = list[my_node];
-    first_node = list[0];
-    second_node = list[nodes > 1 ? 1 : 0];
-    if (own_node.leader == rank)
+    node_layout.neighbour = (int)list[0].second;
+    node_layout.second_leader = node_layout.nodes > 1 ? (int)list[1].leader : -1;
+    is_leader = list[my_node].leader == rank;
+    if (is_leader)
         find_partners(list);
     memory_free(list);
     return true;
-}
-
-int clock_node_count(void)
-{
-    return nodes;
-}
-
-/* Return a rank of recorder.private that shares a clock with rank 0, or -1. */
-int clock_node_neighbour(void)
-{
-    return (int)first_node.second;
-}
-
-/* Return the rank of the second node's leader in recorder.private, or -1. */
-int clock_second_leader(void)
-{
-    return nodes > 1 ? (int)second_node.leader : -1;
 }
 
 /* Offset of this node's clock from the first node's, its error, and its rate. Two quartz clocks
@@ -310,31 +297,26 @@ static bool comparison_start(const struct node *of, const char *when, int64_t de
 void clock_synchronise(const char *when, int64_t deadline)
 {
     bool there = true;
-    int rank = -1;
 
-    pmpi.Comm_rank(recorder.private, &rank);
-    if (nodes < 2 || own_node.leader != rank)
-        return;
-    for (int step = 1, round = 0; there && step < nodes && round < ROUNDS; step *= 2, round++) {
-        if (my_node < step && step < nodes - my_node)
-            there = comparison_answer((int)partners[round].leader, deadline);
-        else if (my_node >= step && my_node - step < step)
-            there = comparison_start(&partners[round], when, deadline);
-    }
+    for (int i = 0; there && i < partner_count; i++)
+        there = partners[i].is_asked ? comparison_start(&partners[i].node, when, deadline)
+                                     : comparison_answer((int)partners[i].node.leader, deadline);
     if (!there)
         file_write_note("clocks were not compared at %s, because another node did not answer",
                         when);
 }
 
 /* Distribute the leaders' offsets in batches of nodes, so that no rank needs memory for all. */
-static void share_offsets(int rank)
+static void share_offsets(void)
 {
     const struct row mine = {my_node, *atomic_load(&known)};
     struct row some[ROWS];
     struct text rows = {0};
     int64_t count;
+    int rank = -1;
 
-    if (own_node.leader == rank)
+    pmpi.Comm_rank(recorder.private, &rank);
+    if (is_leader)
         text_bytes(&rows, (const char *)&mine, sizeof mine);
     tree_collect(&rows, NULL, recorder.private);
     count = (int64_t)(rows.length / sizeof mine);
@@ -355,11 +337,8 @@ static void share_offsets(int rank)
 /* Distribute the leaders' offsets after a comparison. Every member of recorder.private calls it. */
 void clock_distribute_offsets(void)
 {
-    int rank = -1;
-
-    pmpi.Comm_rank(recorder.private, &rank);
-    if (nodes > 1)
-        share_offsets(rank);
+    if (node_layout.nodes > 1)
+        share_offsets();
     if (origin == 0)
         origin = now_ns();
     tree_broadcast(&origin, sizeof origin, false, recorder.private);

@@ -75,7 +75,6 @@ static void gamma_add(struct text *out, bool full)
 void machine_measure(struct text *out, bool full)
 {
     static struct pingpong within, between;
-    const int neighbour = clock_node_neighbour(), other = clock_second_leader();
     int rank = -1;
     char made = 1;
 
@@ -84,10 +83,10 @@ void machine_measure(struct text *out, bool full)
         memset(&within, 0, sizeof within);
         memset(&between, 0, sizeof between);
     }
-    if (neighbour >= 0)
-        pingpong_measure(&within, rank, 0, neighbour, full);
-    if (other >= 0)
-        pingpong_measure(&between, rank, 0, other, full);
+    if (node_layout.neighbour >= 0)
+        pingpong_measure(&within, rank, 0, node_layout.neighbour, full);
+    if (node_layout.second_leader >= 0)
+        pingpong_measure(&between, rank, 0, node_layout.second_leader, full);
     tree_broadcast(&made, sizeof made, true, recorder.private);
     if (rank == 0) {
         text_add(out, "{\"source\": \"%s\", \"within\": ", full ? "calibrate" : "init");

@@ -204,49 +204,40 @@ void pingpong_measure(struct pingpong *p, int rank, int leader, int peer, bool f
 
 /* ---- results */
 
-static void fit_fill(struct pingpong *p, struct alpha_beta_fit *l)
-{
-    l->count = p->count;
-    l->sizes = p->sizes;
-    for (int i = 0; i < p->count; i++) {
-        l->one_way[i] = repetition_time(&p->one_way[i]);
-        l->both_ways[i] = repetition_time(&p->both_ways[i]);
-    }
-    alpha_beta_fit_sort(l);
-}
-
-static void numbers_add(struct text *out, const char *name, const double *values, int count)
+static void numbers_add(struct text *out, const char *name, int decimals, const double *values,
+                        int count)
 {
     text_add(out, ", \"%s\": [", name);
     for (int i = 0; i < count; i++)
-        text_add(out, "%s%.1f", i > 0 ? ", " : "", values[i]);
+        text_add(out, "%s%.*f", i > 0 ? ", " : "", decimals, values[i]);
     text_add(out, "]");
 }
 
 void pingpong_write(struct text *out, struct pingpong *p)
 {
-    struct alpha_beta_fit l = {0};
+    struct alpha_beta_fit l = {.count = p->count, .sizes = p->sizes};
+    double sizes[MOST_SIZES], clean[MOST_SIZES], spread[MOST_SIZES];
 
     if (p->count == 0) {
         text_add(out, "null");
         return;
     }
-    fit_fill(p, &l);
+    for (int i = 0; i < p->count; i++) {
+        sizes[i] = p->sizes[i];
+        l.one_way[i] = repetition_time(&p->one_way[i]);
+        l.both_ways[i] = repetition_time(&p->both_ways[i]);
+        clean[i] = p->one_way[i].count[1];
+        spread[i] = repetition_spread(&p->one_way[i]);
+    }
+    alpha_beta_fit_sort(&l);
     const struct link k = alpha_beta_fit_link(&l);
 
     text_add(out, "{\"alpha_ns\": %.1f, \"beta_ns_per_byte\": %.6f, ", k.alpha, k.beta);
-    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f, \"sizes\": [", k.pace,
-             k.buffer);
-    for (int i = 0; i < p->count; i++)
-        text_add(out, "%s%d", i > 0 ? ", " : "", p->sizes[i]);
-    text_add(out, "]");
-    numbers_add(out, "one_way_ns", l.one_way, l.count);
-    numbers_add(out, "both_ways_ns", l.both_ways, l.count);
-    text_add(out, ", \"undisturbed_rounds\": [");
-    for (int i = 0; i < p->count; i++)
-        text_add(out, "%s%d", i > 0 ? ", " : "", p->one_way[i].count[1]);
-    text_add(out, "], \"spread\": [");
-    for (int i = 0; i < p->count; i++)
-        text_add(out, "%s%.2f", i > 0 ? ", " : "", repetition_spread(&p->one_way[i]));
-    text_add(out, "]}");
+    text_add(out, "\"pace_ns_per_byte\": %.6f, \"buffer_bytes\": %.0f", k.pace, k.buffer);
+    numbers_add(out, "sizes", 0, sizes, p->count);
+    numbers_add(out, "one_way_ns", 1, l.one_way, p->count);
+    numbers_add(out, "both_ways_ns", 1, l.both_ways, p->count);
+    numbers_add(out, "undisturbed_rounds", 0, clean, p->count);
+    numbers_add(out, "spread", 2, spread, p->count);
+    text_add(out, "}");
 }

@@ -8,19 +8,24 @@
 
 /* ---- synchronisation of the nodes' clocks (clock.c) */
 
+struct node_layout { /* set by clock_nodes; ranks in recorder.private */
+    int nodes;
+    int neighbour;     /* shares a clock with rank 0; -1 for none */
+    int second_leader; /* first rank of the second node; -1 for none */
+};
+extern struct node_layout node_layout;
+
 bool clock_nodes(MPI_Comm comm);
 void clock_synchronise(const char *when, int64_t deadline);
 const char *clock_node(void);
 uint64_t clock_node_hash(void);
-int clock_node_count(void);
-int clock_node_neighbour(void);
-int clock_second_leader(void);
 void clock_distribute_offsets(void);
 int64_t clock_to_common(int64_t ns);
 int64_t clock_error_bound(void);
 bool clock_is_stale(void);
 
-/* ---- link parameters from the times of messages of several sizes (alpha_beta_fit.c) */
+/* ---- link parameters from the times of messages of several sizes, or from a machine table
+ * (alpha_beta_fit.c) */
 
 enum { MOST_SIZES = 24 };
 
@@ -37,9 +42,6 @@ struct alpha_beta_fit { /* ns by size, sizes ascending */
 
 void alpha_beta_fit_sort(struct alpha_beta_fit *l);
 struct link alpha_beta_fit_link(const struct alpha_beta_fit *l);
-
-/* ---- reading a machine table: table.c */
-
 struct link table_slowest_link(const char *table);
 
 /* ---- statistics of repeated time measurements (repetitions.c) */

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpiprof.core.generator import other_functions
+from mpiprof.core.generator.other_functions import FAMILIES
 from mpiprof.formats.otf2.definitions import MPI, Definitions, Region
 from mpiprof.formats.otf2.events import ReadFilter
 from mpiprof.formats.otf2.library import ATTRIBUTES, CREATOR, UNDEFINED
@@ -44,12 +44,12 @@ _CLASSES = {
     **dict.fromkeys((*MANAGEMENT_COLLECTIVES, *OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"{name}_init" for name in OPERATIONS), COLLECTIVE),
     **dict.fromkeys((f"i{name}" for name in OPERATIONS), STARTING),
-    **dict.fromkeys(_flatten_names(other_functions.COMPLETION), COMPLETING),
+    **dict.fromkeys(_flatten_names(FAMILIES["completion"]), COMPLETING),
     **dict.fromkeys(("start", "startall"), RESTARTING),
     "request_free": IGNORED,
-    **dict.fromkeys(_flatten_names(other_functions.POINT_TO_POINT), POINT_TO_POINT),
-    **dict.fromkeys(_flatten_names(other_functions.ONE_SIDED), ONE_SIDED),
-    **dict.fromkeys(_flatten_names(other_functions.FILE_ACCESS), FILES),
+    **dict.fromkeys(_flatten_names(FAMILIES["point_to_point"]), POINT_TO_POINT),
+    **dict.fromkeys(_flatten_names(FAMILIES["one_sided"]), ONE_SIDED),
+    **dict.fromkeys(_flatten_names(FAMILIES["files"]), FILES),
 }
 
 

@@ -1,9 +1,9 @@
-/* Allgather: all ranks get the blocks of all ranks.
+/* Allgather: all ranks get the blocks of all ranks. For allgatherv also the ring: linear_ring.
  *
  * Source: Chan et al. 2007; Bruck et al. 1997; Chen et al. 2005 (neighbour exchange).
  *
  *   ring                round r: forward the last block         (p-1)(alpha + m beta)
- *                       to rank+1
+ *   (linear_ring)       to rank+1                               (p-1)(alpha + max m_i beta)
  *   recursive_doubling  round k: exchange all known blocks      lg p alpha + (p-1) m beta
  *                       with rank xor 2^k; only for powers of
  *                       two, otherwise bruck has as few rounds
@@ -16,50 +16,34 @@
  * All blocks are received in their final position, except in bruck. It collects them in SCRATCH
  * starting with this rank's block, and rotates them at the end.
  */
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
 static void own_block(const struct context *c, struct round *out)
 {
-    const int64_t m = c->problem->bytes;
+    const struct range own = block_range(c, c->rank);
 
-    emit_copy(out, BUFFER_OUT, c->rank * m, BUFFER_IN, 0, m);
+    emit_copy(out, BUFFER_OUT, own.begin, BUFFER_IN, 0, own.length);
 }
 
 /* ---- ring */
 
-static int64_t ring_rounds(const struct context *c)
+static void blocks_ring_round(const struct context *c, int64_t r, struct round *out)
 {
-    return c->size > 1 ? c->size - 1 : 1;
-}
-
-static void ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int64_t m = c->problem->bytes;
-
     if (r == 0)
         own_block(c, out);
-    if (c->size == 1)
-        return;
-    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT,
-                 modulo(c->rank - 1 - r, c->size) * m, m);
-    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, modulo(c->rank - r, c->size) * m, m);
+    ring_round(c, block_range, r, out);
 }
 
-const struct algorithm algorithm_allgather_ring = {
-    .operation = "allgather",
-    .name = "ring",
-    .cost = "(p-1)(alpha + m beta)",
-    .source = "Traeff et al. 2009, Section 2.1",
-    .rounds = ring_rounds,
-    .round = ring_round,
-};
+ALGORITHM(allgather, ring, .cost = "(p-1)(alpha + m beta)",
+          .source = "Traeff et al. 2009, Section 2.1", .rounds = rounds_ring,
+          .round = blocks_ring_round);
+
+ALGORITHM(allgatherv, linear_ring, .cost = "(p-1)(alpha + max m_i beta)",
+          .source = "Traeff et al. 2009, Section 2.1", .prepare = begins_prepare,
+          .rounds = rounds_ring, .round = blocks_ring_round);
 
 /* ---- recursive doubling */
-
-static bool size_is_power_of_two(const struct problem *p)
-{
-    return is_power_of_two(p->size);
-}
 
 static int64_t doubling_rounds(const struct context *c)
 {
@@ -80,23 +64,12 @@ static void doubling_round(const struct context *c, int64_t r, struct round *out
     emit_send(out, peer, BUFFER_OUT, first * m, have * m);
 }
 
-const struct algorithm algorithm_allgather_recursive_doubling = {
-    .operation = "allgather",
-    .name = "recursive_doubling",
-    .restrictions = "a power of two of processes",
-    .cost = "lg p alpha + (p-1) m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
-    .applies = size_is_power_of_two,
-    .rounds = doubling_rounds,
-    .round = doubling_round,
-};
+ALGORITHM(allgather, recursive_doubling, .restrictions = "a power of two of processes",
+          .cost = "lg p alpha + (p-1) m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 4",
+          .applies = size_is_power_of_two, .rounds = doubling_rounds, .round = doubling_round);
 
 /* ---- bruck: slot i of SCRATCH is the block of rank + i; the last round rotates the slots */
-
-static int64_t bruck_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
 
 static int64_t bruck_scratch(const struct problem *p)
 {
@@ -120,7 +93,7 @@ static void bruck_round(const struct context *c, int64_t r, struct round *out)
     const int64_t m = c->problem->bytes, have = INT64_C(1) << r;
     const int64_t more = have < c->size - have ? have : c->size - have;
 
-    if (r == bruck_rounds(c) - 1) {
+    if (r == rounds_tree(c)) {
         bruck_last(c, out);
         return;
     }
@@ -130,15 +103,9 @@ static void bruck_round(const struct context *c, int64_t r, struct round *out)
     emit_send(out, modulo(c->rank - have, c->size), BUFFER_SCRATCH, 0, more * m);
 }
 
-const struct algorithm algorithm_allgather_bruck = {
-    .operation = "allgather",
-    .name = "bruck",
-    .cost = "ceil(lg p) alpha + (p-1) m beta",
-    .source = "Bruck et al. 1997",
-    .rounds = bruck_rounds,
-    .scratch = bruck_scratch,
-    .round = bruck_round,
-};
+ALGORITHM(allgather, bruck, .cost = "ceil(lg p) alpha + (p-1) m beta",
+          .source = "Bruck et al. 1997", .rounds = rounds_tree_and_one, .scratch = bruck_scratch,
+          .round = bruck_round);
 
 /* ---- neighbour exchange
  *
@@ -177,19 +144,12 @@ static void neighbour_round(const struct context *c, int64_t r, struct round *ou
         emit_send(out, peer, BUFFER_OUT, c->rank * m, m);
         return;
     }
-    const int64_t told = r == 1 ? c->rank / 2 : neighbour_pair(c, c->rank, r - 1);
+    const int64_t sent_pair = r == 1 ? c->rank / 2 : neighbour_pair(c, c->rank, r - 1);
 
     emit_receive(out, peer, BUFFER_OUT, 2 * neighbour_pair(c, c->rank, r) * m, 2 * m);
-    emit_send(out, peer, BUFFER_OUT, 2 * told * m, 2 * m);
+    emit_send(out, peer, BUFFER_OUT, 2 * sent_pair * m, 2 * m);
 }
 
-const struct algorithm algorithm_allgather_neighbour_exchange = {
-    .operation = "allgather",
-    .name = "neighbour_exchange",
-    .restrictions = "an even number of processes",
-    .cost = "(p/2) alpha + (p-1) m beta",
-    .source = "Chen et al. 2005",
-    .applies = size_is_even,
-    .rounds = neighbour_rounds,
-    .round = neighbour_round,
-};
+ALGORITHM(allgather, neighbour_exchange, .restrictions = "an even number of processes",
+          .cost = "(p/2) alpha + (p-1) m beta", .source = "Chen et al. 2005",
+          .applies = size_is_even, .rounds = neighbour_rounds, .round = neighbour_round);

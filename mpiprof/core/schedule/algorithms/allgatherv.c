@@ -3,7 +3,7 @@
  * Source: Traeff, Ripke, Siebert, Balaji, Thakur, Gropp: A Pipelined Algorithm for Large, Irregular
  * All-gather Problems, 2009.
  *
- *   linear_ring     round r: forward the last block to rank+1  (p-1)(alpha + max m_i beta)
+ *   linear_ring     see allgather.c                            (p-1)(alpha + max m_i beta)
  *   pipelined_ring  the same with blocks of at most B bytes    (b - min b_i)(alpha + B beta)
  *
  * The pipelined ring (Section 2.2) splits m_i into b_i blocks and lines up all b blocks along the
@@ -33,72 +33,12 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-static int64_t block_bytes(const struct problem *p, int64_t rank)
-{
-    return p->counts != NULL ? p->counts[rank] : p->bytes;
-}
-
-/* Fill place[rank], the begin of each rank's block, and place[size], the end. */
-static void find_places(const struct problem *p, int64_t *place)
-{
-    place[0] = 0;
-    for (int i = 0; i < p->size; i++)
-        place[i + 1] = place[i] + block_bytes(p, i);
-}
-
-/* ---- linear ring; the table contains the begins of the blocks */
-
-static bool linear_prepare(struct context *c)
-{
-    c->table = memory_allocate(sizeof *c->table * ((size_t)c->size + 1));
-    if (c->table != NULL)
-        find_places(c->problem, c->table);
-    return c->table != NULL;
-}
-
-static int64_t linear_rounds(const struct context *c)
-{
-    return c->size > 1 ? c->size - 1 : 1;
-}
-
-static void linear_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int64_t *const place = c->table;
-    const int gives = modulo(c->rank - r, c->size), gets = modulo(c->rank - 1 - r, c->size);
-
-    if (r == 0)
-        emit_copy(out, BUFFER_OUT, place[c->rank], BUFFER_IN, 0, block_bytes(c->problem, c->rank));
-    if (c->size == 1)
-        return;
-    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, place[gets],
-                 place[gets + 1] - place[gets]);
-    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, place[gives],
-              place[gives + 1] - place[gives]);
-}
-
-const struct algorithm algorithm_allgatherv_linear_ring = {
-    .operation = "allgatherv",
-    .name = "linear_ring",
-    .cost = "(p-1)(alpha + max m_i beta)",
-    .source = "Traeff et al. 2009, Section 2.1",
-    .prepare = linear_prepare,
-    .rounds = linear_rounds,
-    .round = linear_round,
-};
-
-/* ---- pipelined ring */
-
-/* Messages with number `from` and above are sent `late` rounds after their number. */
-struct delay {
-    int64_t from, late;
-};
-
 /* The messages from one process to its successor. */
 struct stream {
     /* the first message is block `newest`; the next ones are its predecessors */
     int64_t newest, count;
-    int64_t delays;
-    struct delay *delay;
+    /* Runs of successive rounds with a message: run i begins with message number[i] in round[i]. */
+    int64_t runs, *number, *round;
 };
 
 struct ring {
@@ -110,23 +50,26 @@ struct ring {
     struct stream gets, gives;
 };
 
-/* The first round in which each message of the process at a position can leave; see the head. */
-static void find_delays(const struct ring *g, int size, int64_t position, struct stream *s)
+/* Find the first round in which each message of the process at a position can leave; see the
+ * head. */
+static void find_runs(const struct ring *g, int size, int64_t position, struct stream *s)
 {
-    int64_t blocks = 0;
+    int64_t blocks = 0, delay = 0;
 
-    s->delay[0] = (struct delay){0, 0};
-    s->delays = 1;
+    s->number[0] = s->round[0] = 0;
+    s->runs = 1;
     for (int64_t hops = 1; hops < size - 1; hops++) {
         blocks += g->first[position + 1] - g->first[position];
         position = position > 0 ? position - 1 : size - 1;
         if (blocks >= s->count)
             return;
-        if (hops - blocks <= s->delay[s->delays - 1].late)
+        if (hops - blocks <= delay)
             continue;
-        if (s->delay[s->delays - 1].from < blocks)
-            s->delays++;
-        s->delay[s->delays - 1] = (struct delay){blocks, hops - blocks};
+        delay = hops - blocks;
+        if (s->number[s->runs - 1] < blocks)
+            s->runs++;
+        s->number[s->runs - 1] = blocks;
+        s->round[s->runs - 1] = blocks + delay;
     }
 }
 
@@ -136,22 +79,13 @@ static void find_stream(const struct ring *g, int size, int64_t position, struct
 
     s->newest = g->first[position + 1] - 1;
     s->count = g->blocks - (g->first[next + 1] - g->first[next]);
-    find_delays(g, size, position, s);
-}
-
-static void number_blocks(const struct problem *p, struct ring *g)
-{
-    g->first[0] = 0;
-    for (int i = 0; i < p->size; i++)
-        g->first[i + 1] = g->first[i] + blocks_of(block_bytes(p, g->order[i]), g->block);
-    g->blocks = g->first[p->size];
+    find_runs(g, size, position, s);
 }
 
 static bool pipelined_prepare(struct context *c)
 {
     const size_t p = (size_t)c->size;
-    struct ring *const g =
-        memory_allocate(sizeof *g + sizeof(int64_t) * (3 * p + 2) + 2 * sizeof(struct delay) * p);
+    struct ring *const g = memory_allocate(sizeof *g + sizeof(int64_t) * (7 * p + 2));
     int64_t self = 0;
 
     c->table = (int64_t *)g;
@@ -160,15 +94,20 @@ static bool pipelined_prepare(struct context *c)
     g->order = (int64_t *)(g + 1);
     g->first = g->order + p;
     g->place = g->first + p + 1;
-    g->gets.delay = (struct delay *)(g->place + p + 1);
-    g->gives.delay = g->gets.delay + p;
+    g->gets.number = g->place + p + 1;
+    g->gets.round = g->gets.number + p;
+    g->gives.number = g->gets.round + p;
+    g->gives.round = g->gives.number + p;
     if (!ring_order(c->problem, g->order))
         return false;
     g->block = ring_block(c->problem, g->order);
     if (g->block == 0)
         return false;
-    find_places(c->problem, g->place);
-    number_blocks(c->problem, g);
+    begins_fill(g->place, c->size, c->problem->counts, c->problem->bytes);
+    g->first[0] = 0;
+    for (int i = 0; i < c->size; i++)
+        g->first[i + 1] = g->first[i] + blocks_of(block_bytes(c->problem, g->order[i]), g->block);
+    g->blocks = g->first[c->size];
     while (g->order[self] != c->rank)
         self++;
     g->before = (int)g->order[modulo(self - 1, c->size)];
@@ -180,7 +119,9 @@ static bool pipelined_prepare(struct context *c)
 
 static int64_t stream_rounds(const struct stream *s)
 {
-    return s->count > 0 ? s->count + s->delay[s->delays - 1].late : 0;
+    const int64_t last = s->runs - 1;
+
+    return s->count > 0 ? s->count + s->round[last] - s->number[last] : 0;
 }
 
 static int64_t pipelined_rounds(const struct context *c)
@@ -195,75 +136,45 @@ static int64_t pipelined_rounds(const struct context *c)
 /* Return the number of the message of a round, or -1 for none. */
 static int64_t message_of(const struct stream *s, int64_t r)
 {
-    int64_t low = 0, high = s->delays;
+    const int64_t run = find_last(s->round, s->runs, r);
+    const int64_t k = s->number[run] + r - s->round[run];
 
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-
-        if (s->delay[middle].from + s->delay[middle].late <= r)
-            low = middle;
-        else
-            high = middle;
-    }
-    const int64_t k = r - s->delay[low].late;
-    const int64_t end = low + 1 < s->delays ? s->delay[low + 1].from : s->count;
-
-    return k >= s->delay[low].from && k < end ? k : -1;
+    return k < (run + 1 < s->runs ? s->number[run + 1] : s->count) ? k : -1;
 }
 
-/* Compute the position of message k of a stream in OUT. */
-static void find_block(const struct context *c, const struct stream *s, int64_t k, int64_t *begin,
-                       int64_t *length)
+/* Return the position of message k of a stream in OUT. */
+static struct range message_range(const struct context *c, const struct stream *s, int64_t k)
 {
     const struct ring *const g = (const struct ring *)c->table;
     const int64_t number = s->newest - k < 0 ? s->newest - k + g->blocks : s->newest - k;
-    int64_t low = 0, high = c->size;
+    const int64_t position = find_last(g->first, c->size, number);
+    const struct range blocks = range_at(g->first, position);
+    const struct range data = range_at(g->place, g->order[position]);
+    const int64_t i = number - blocks.begin, begin = i * g->block;
+    struct range block = {begin, i + 1 < blocks.length ? g->block : data.length - begin};
 
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-
-        if (g->first[middle] <= number)
-            low = middle;
-        else
-            high = middle;
-    }
-    const int64_t rank = g->order[low], m = block_bytes(c->problem, rank),
-                  i = number - g->first[low];
-    const int64_t n = g->first[low + 1] - g->first[low];
-    const bool equal = c->problem->equal_blocks;
-    const int64_t from = equal ? part_begin(m, 1, n, i) : i * g->block;
-    const int64_t to = equal ? part_begin(m, 1, n, i + 1) : i + 1 < n ? from + g->block : m;
-
-    *begin = g->place[rank] + from;
-    *length = to - from;
+    if (c->problem->equal_blocks)
+        block = parts_range(data.length, 1, blocks.length, i, i + 1);
+    block.begin += data.begin;
+    return block;
 }
 
 static void pipelined_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct ring *const g = (const struct ring *)c->table;
+    const struct range own = range_at(g->place, c->rank);
     const int64_t gets = message_of(&g->gets, r), gives = message_of(&g->gives, r);
-    int64_t begin, length;
 
     if (r == 0)
-        emit_copy(out, BUFFER_OUT, g->place[c->rank], BUFFER_IN, 0,
-                  block_bytes(c->problem, c->rank));
-    if (gets >= 0) {
-        find_block(c, &g->gets, gets, &begin, &length);
-        emit_receive(out, g->before, BUFFER_OUT, begin, length);
-    }
-    if (gives >= 0) {
-        find_block(c, &g->gives, gives, &begin, &length);
-        emit_send(out, g->after, BUFFER_OUT, begin, length);
-    }
+        emit_copy(out, BUFFER_OUT, own.begin, BUFFER_IN, 0, own.length);
+    if (gets >= 0)
+        emit_message(out, STEP_RECEIVE, g->before, BUFFER_OUT, message_range(c, &g->gets, gets));
+    if (gives >= 0)
+        emit_message(out, STEP_SEND, g->after, BUFFER_OUT, message_range(c, &g->gives, gives));
 }
 
-const struct algorithm algorithm_allgatherv_pipelined_ring = {
-    .operation = "allgatherv",
-    .name = "pipelined_ring",
-    .cost = "(b - min b_i)(alpha + B beta), b_i = max(1, ceil(m_i/B))",
-    .parameters = "block_size=BYTES blocks=last_short|equal order=ranks|spread|nodes|both",
-    .source = "Traeff et al. 2009, Sections 2.2 to 2.4",
-    .prepare = pipelined_prepare,
-    .rounds = pipelined_rounds,
-    .round = pipelined_round,
-};
+ALGORITHM(allgatherv, pipelined_ring,
+          .cost = "(b - min b_i)(alpha + B beta), b_i = max(1, ceil(m_i/B))",
+          .parameters = "block_size=BYTES blocks=last_short|equal order=ranks|spread|nodes|both",
+          .source = "Traeff et al. 2009, Sections 2.2 to 2.4", .prepare = pipelined_prepare,
+          .rounds = pipelined_rounds, .round = pipelined_round);

@@ -18,72 +18,16 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-static int64_t whole_scratch(const struct problem *p)
-{
-    return p->bytes;
-}
-
 /* ---- binary_tree */
 
-static struct move tree_move(const struct context *c, int64_t r)
-{
-    const int steps = log2_ceiling(c->size);
-    const bool up = r < steps;
-    const int64_t k = up ? r : 2 * steps - 1 - r, distance = INT64_C(1) << k;
-    struct move m = move_none();
-
-    m.send = m.receive = range_whole(c);
-    if (c->rank % (2 * distance) == 0 && c->rank + distance < c->size) {
-        *(up ? &m.from : &m.to) = c->rank + (int)distance;
-        m.fold = FOLD_RIGHT;
-        m.fresh = up && k == 0;
-    } else if (c->rank % (2 * distance) == distance) {
-        *(up ? &m.to : &m.from) = c->rank - (int)distance;
-        m.fold = FOLD_STORE;
-        /* A last rank without a partner has received nothing before its first send. */
-        m.fresh = up && (k == 0 || c->rank + 1 == c->size);
-    }
-    return m;
-}
-
-static int64_t tree_rounds(const struct context *c)
-{
-    return 2 * (int64_t)log2_ceiling(c->size) + 1;
-}
-
-static void tree_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, tree_rounds(c) - 1, tree_move, r, out);
-}
-
-const struct algorithm algorithm_allreduce_binary_tree = {
-    .operation = "allreduce",
-    BINARY_TREE,
-    .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
-    .scratch = whole_scratch};
+ALGORITHM(allreduce, binary_tree, BINARY_TREE, .cost = "ceil(lg p)(2 alpha + 2 n beta + n gamma)",
+          .rounds = rounds_two_trees_and_one, .scratch = scratch_whole);
 
 /* ---- recursive_doubling */
 
-/* Send the whole vector between a removed rank and its partner, in one direction. */
-static struct move pair_move(const struct context *c, bool to_even)
-{
-    struct move m = move_none();
-
-    if (c->rank >= 2 * removed_count(c))
-        return m;
-    m.send = m.receive = range_whole(c);
-    if ((c->rank % 2 == 0) == to_even)
-        m.from = c->rank ^ 1;
-    else
-        m.to = c->rank ^ 1;
-    m.fold = to_even ? FOLD_RIGHT : FOLD_STORE;
-    m.fresh = to_even;
-    return m;
-}
-
 static struct move recursive_doubling_move(const struct context *c, int64_t r)
 {
-    const int removed = removed_count(c), x = survivor_rank(c, -1, c->rank);
+    const int removed = removed_count(c), x = survivor_rank(c, c->rank);
     const int k = (int)r - (removed > 0);
     struct move m = move_none();
 
@@ -91,7 +35,7 @@ static struct move recursive_doubling_move(const struct context *c, int64_t r)
         return pair_move(c, k < 0);
     if (x < 0)
         return m;
-    m.to = m.from = survivor_process(c, -1, x ^ 1 << k);
+    m.to = m.from = survivor_process(c, x ^ 1 << k);
     m.send = m.receive = range_whole(c);
     m.fold = x >> k & 1 ? FOLD_LEFT : FOLD_RIGHT;
     m.fresh = k == 0 && c->rank >= 2 * removed;
@@ -100,66 +44,23 @@ static struct move recursive_doubling_move(const struct context *c, int64_t r)
 
 static int64_t recursive_doubling_rounds(const struct context *c)
 {
-    return log2_floor(c->size) + (removed_count(c) > 0 ? 2 : 0) + 1;
+    return survivors_halving_rounds(c) + 1;
 }
 
-static void recursive_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, recursive_doubling_rounds(c) - 1, recursive_doubling_move, r, out);
-}
-
-const struct algorithm algorithm_allreduce_recursive_doubling = {
-    .operation = "allreduce",
-    .name = "recursive_doubling",
-    .keeps_order = true,
-    .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
-    .source = "Rabenseifner and Adamidis 2004, Section 3.4",
-    .rounds = recursive_doubling_rounds,
-    .scratch = whole_scratch,
-    .round = recursive_doubling_round,
-};
+ALGORITHM(allreduce, recursive_doubling, .keeps_order = true,
+          .cost = "ceil(lg p)(alpha + n beta + n gamma); p not a power of two: + alpha + n beta",
+          .source = "Rabenseifner and Adamidis 2004, Section 3.4",
+          .rounds = recursive_doubling_rounds, .scratch = scratch_whole, .round = moves_round,
+          .move = recursive_doubling_move);
 
 /* ---- halving_doubling */
 
-static struct move halving_doubling_move(const struct context *c, int64_t r)
-{
-    const int levels = log2_floor(c->size), x = survivor_rank(c, -1, c->rank);
-    const int64_t reducing = survivors_halving_rounds(c);
-    const int k = levels - 1 - (int)(r - reducing);
-
-    if (r < reducing)
-        return survivors_halving(c, -1, r);
-    if (k < 0)
-        return pair_move(c, false);
-    return x < 0 ? move_none()
-                 : doubling_move(c, levels, x, survivor_process(c, -1, x ^ 1 << k), k);
-}
-
-static int64_t halving_doubling_rounds(const struct context *c)
-{
-    return survivors_halving_rounds(c) + log2_floor(c->size) + (removed_count(c) > 0) + 1;
-}
-
-static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, halving_doubling_rounds(c) - 1, halving_doubling_move, r, out);
-}
-
-const struct algorithm algorithm_allreduce_halving_doubling = {
-    .operation = "allreduce",
-    HALVING_DOUBLING,
-    .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
-            "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .scratch = halving_half};
+ALGORITHM(allreduce, halving_doubling, HALVING_DOUBLING,
+          .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
+                  "(2 lg p' + 3) alpha + (4 - 2/p') n beta + (3/2 - 1/p') n gamma",
+          .scratch = halving_half);
 
 /* ---- binary_blocks */
-
-static int64_t blocks_sharing_rounds(const struct context *c)
-{
-    const struct blocks b = blocks_of(c->size, c->rank);
-
-    return b.own.levels + (b.larger.levels >= 0 ? 2 : 0) + (b.smaller.levels >= 0);
-}
 
 /* Two ranks of the larger block have the two halves that a rank of the smaller block needs. They
  * must also exchange them with each other. If there are only two blocks, the lower rank sends its
@@ -168,10 +69,10 @@ static int64_t blocks_sharing_rounds(const struct context *c)
  * blocks is the critical path. */
 static struct move blocks_giving(const struct context *c, const struct blocks *b, bool first)
 {
-    const int top = log2_floor(c->size), x = c->rank - b->own.begin, k = b->smaller.levels;
+    const int x = c->rank - b->own.begin, k = b->smaller.levels;
     const bool two = b->larger.levels < 0 && b->smaller.begin + (1 << k) == c->size;
     const bool lower = (x >> k & 1) == 0;
-    struct move m = doubling_move(c, top, x, b->own.begin + (x ^ 1 << k), k);
+    struct move m = doubling_move(c, x, b->own.begin + (x ^ 1 << k), k);
 
     if (x >> (k + 1) != 0)
         return first ? move_none() : m;
@@ -187,14 +88,14 @@ static struct move blocks_giving(const struct context *c, const struct blocks *b
 static struct move blocks_sharing(const struct context *c, int64_t r)
 {
     const struct blocks b = blocks_of(c->size, c->rank);
-    const int top = log2_floor(c->size), x = c->rank - b.own.begin;
+    const int x = c->rank - b.own.begin;
 
     if (b.larger.levels >= 0 && r < 2) {
         const int y = x + (r == 1 ? 1 << b.own.levels : 0);
         struct move m = move_none();
 
         m.from = b.larger.begin + y;
-        m.receive = halving_range(c, top, y, b.own.levels + 1);
+        m.receive = halving_range(c, y, b.own.levels + 1);
         return m;
     }
     const int left = b.own.levels - 1 - (int)r + (b.larger.levels >= 0 ? 2 : 0);
@@ -203,7 +104,7 @@ static struct move blocks_sharing(const struct context *c, int64_t r)
 
     if (k == b.smaller.levels)
         return blocks_giving(c, &b, !given);
-    return doubling_move(c, top, x, b.own.begin + (x ^ 1 << k), k);
+    return doubling_move(c, x, b.own.begin + (x ^ 1 << k), k);
 }
 
 static struct move blocks_move(const struct context *c, int64_t r)
@@ -215,13 +116,10 @@ static struct move blocks_move(const struct context *c, int64_t r)
 
 static int64_t blocks_rounds(const struct context *c)
 {
-    return blocks_reducing_rounds(c) + blocks_sharing_rounds(c) + 1;
+    const struct blocks b = blocks_of(c->size, c->rank);
+    const int received = b.larger.levels >= 0 ? 2 : 0, given = b.smaller.levels >= 0;
+
+    return blocks_reducing_rounds(c) + received + b.own.levels + given + 1;
 }
 
-static void blocks_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, BUFFER_OUT, blocks_rounds(c) - 1, blocks_move, r, out);
-}
-
-const struct algorithm algorithm_allreduce_binary_blocks = {
-    .operation = "allreduce", BINARY_BLOCKS, .scratch = halving_half};
+ALGORITHM(allreduce, binary_blocks, BINARY_BLOCKS, .scratch = halving_half);

@@ -22,46 +22,29 @@
 
 /* ---- ring */
 
-static int64_t ring_rounds(const struct context *c)
-{
-    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
-}
-
-static int64_t ring_scratch(const struct problem *p)
+static int64_t pairwise_scratch(const struct problem *p)
 {
     return 3 * equal_largest(p);
 }
 
-static void ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    const struct pairwise w = {
-        .into = BUFFER_OUT, .offset = equal_begin(c, c->rank), .begin = equal_begin};
-
-    if (r < c->size)
-        pairwise_round(c, &w, r, out);
-    if (r < c->size - 1 || c->size == 1)
-        return;
-    const int64_t turn = r - c->size + 1;
-    const int sent = modulo(c->rank - turn, c->size), got = modulo(c->rank - turn - 1, c->size);
-
-    emit_receive(out, modulo(c->rank - 1, c->size), BUFFER_OUT, equal_begin(c, got),
-                 equal_begin(c, got + 1) - equal_begin(c, got));
-    emit_send(out, modulo(c->rank + 1, c->size), BUFFER_OUT, equal_begin(c, sent),
-              equal_begin(c, sent + 1) - equal_begin(c, sent));
-}
-
-const struct algorithm algorithm_allreduce_ring = {.operation = "allreduce", RING};
+ALGORITHM(allreduce, ring, RING);
 
 /* ---- circulant */
 
 /* Return the begin of slot i, 0 <= i <= p. */
 static int64_t slot_begin(const struct context *c, int64_t i)
 {
-    const int64_t turned = c->rank + i;
-    const bool wraps = turned >= c->size;
+    const int64_t own = equal_block(c, c->rank).begin, block = c->rank + i;
+    const int64_t begin = equal_block(c, modulo(block, c->size)).begin;
 
-    return equal_begin(c, (int)(wraps ? turned - c->size : turned)) - equal_begin(c, c->rank) +
-           (wraps ? c->problem->bytes : 0);
+    return begin - own + (block >= c->size ? c->problem->bytes : 0);
+}
+
+static struct range slots(const struct context *c, int64_t first, int64_t last)
+{
+    const int64_t begin = slot_begin(c, first);
+
+    return (struct range){begin, slot_begin(c, last) - begin};
 }
 
 /* Return the number of slots in use before halving k: p, ceil(p/2), ..., 1. */
@@ -72,7 +55,7 @@ static int64_t skip(const struct context *c, int64_t k)
 
 static void blocks_rotate(const struct context *c, bool back, struct round *out)
 {
-    const int64_t own = equal_begin(c, c->rank), rest = c->problem->bytes - own;
+    const int64_t own = equal_block(c, c->rank).begin, rest = c->problem->bytes - own;
 
     if (back) {
         emit_copy(out, BUFFER_OUT, own, BUFFER_SCRATCH, 0, rest);
@@ -83,27 +66,21 @@ static void blocks_rotate(const struct context *c, bool back, struct round *out)
     }
 }
 
-static int64_t circulant_rounds(const struct context *c)
-{
-    return 2 * (int64_t)log2_ceiling(c->size) + 1;
-}
-
-static void circulant_reducing(const struct context *c, int64_t k, struct round *out)
+/* Send the upper slots and reduce the lower ones, or return the upper slots and share the lower
+ * ones. */
+static void circulant_exchange(const struct context *c, int64_t k, bool reducing, struct round *out)
 {
     const int64_t all = skip(c, k), s = skip(c, k + 1);
+    const struct range lower = slots(c, 0, all - s), upper = slots(c, s, all);
+    const int before = modulo(c->rank - s, c->size), after = modulo(c->rank + s, c->size);
 
-    emit_receive(out, modulo(c->rank - s, c->size), BUFFER_OUT, 0, slot_begin(c, all - s));
-    emit_send(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
-              slot_begin(c, all) - slot_begin(c, s));
-}
-
-static void circulant_sharing(const struct context *c, int64_t k, struct round *out)
-{
-    const int64_t all = skip(c, k), s = skip(c, k + 1);
-
-    emit_receive(out, modulo(c->rank + s, c->size), BUFFER_SCRATCH, slot_begin(c, s),
-                 slot_begin(c, all) - slot_begin(c, s));
-    emit_send(out, modulo(c->rank - s, c->size), BUFFER_SCRATCH, 0, slot_begin(c, all - s));
+    if (reducing) {
+        emit_message(out, STEP_RECEIVE, before, BUFFER_OUT, lower);
+        emit_message(out, STEP_SEND, after, BUFFER_SCRATCH, upper);
+    } else {
+        emit_message(out, STEP_RECEIVE, after, BUFFER_SCRATCH, upper);
+        emit_message(out, STEP_SEND, before, BUFFER_SCRATCH, lower);
+    }
 }
 
 /* OUT receives data until the result is rotated back into it. */
@@ -119,23 +96,12 @@ static void circulant_round(const struct context *c, int64_t r, struct round *ou
     if (r == 2 * halvings)
         blocks_rotate(c, true, out);
     else if (r < halvings)
-        circulant_reducing(c, r, out);
+        circulant_exchange(c, r, true, out);
     else
-        circulant_sharing(c, 2 * halvings - 1 - r, out);
+        circulant_exchange(c, 2 * halvings - 1 - r, false, out);
 }
 
-static int64_t circulant_scratch(const struct problem *p)
-{
-    return p->bytes;
-}
-
-const struct algorithm algorithm_allreduce_circulant = {
-    .operation = "allreduce",
-    .name = "circulant",
-    .restrictions = "a commutative operation",
-    .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
-    .source = "Traeff 2024, arXiv 2410.14234",
-    .rounds = circulant_rounds,
-    .scratch = circulant_scratch,
-    .round = circulant_round,
-};
+ALGORITHM(allreduce, circulant, .restrictions = "a commutative operation",
+          .cost = "2 ceil(lg p) alpha + (1 - 1/p)(2 n beta + n gamma)",
+          .source = "Traeff 2024, arXiv 2410.14234", .rounds = rounds_two_trees_and_one,
+          .scratch = scratch_whole, .round = circulant_round);

@@ -15,63 +15,54 @@
  * empty messages are not sent. But every phase has its token, because neither side knows which
  * phases the other side omits.
  */
-#include "base/base.h"
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 
-static int64_t one_round(const struct context *c)
+/* Partner of a rank in phase i: rank+i and rank-i in a ring, rank xor i in pairs. */
+enum partner { RING, PAIR };
+
+static int receiver(const struct context *c, int64_t phase)
 {
-    (void)c;
-    return 1;
+    return c->algorithm->mode == PAIR ? c->rank ^ (int)phase : modulo(c->rank + phase, c->size);
+}
+
+static int sender(const struct context *c, int64_t phase)
+{
+    return c->algorithm->mode == PAIR ? c->rank ^ (int)phase : modulo(c->rank - phase, c->size);
 }
 
 /* For a v-form, fill the table: the begins of the blocks in IN and their end, then the same for
  * OUT. */
 static bool blocks_prepare(struct context *c)
 {
-    const int p = c->size;
-
-    c->table = memory_allocate(sizeof *c->table * 2 * (size_t)(p + 1));
-    if (c->table == NULL)
+    if (!table_allocate(c, 2 * ((int64_t)c->size + 1)))
         return false;
-    c->table[0] = c->table[p + 1] = 0;
-    for (int i = 0; i < p; i++) {
-        c->table[i + 1] = c->table[i] + c->problem->counts[i];
-        c->table[p + 1 + i + 1] = c->table[p + 1 + i] + c->problem->remote_counts[i];
-    }
+    begins_fill(begins_fill(c->table, c->size, c->problem->counts, 0), c->size,
+                c->problem->remote_counts, 0);
     return true;
 }
 
-struct block {
-    int64_t begin, length;
-};
-
-static struct block block_of(const struct context *c, enum buffer b, int rank)
+static struct range received_range(const struct context *c, int rank)
 {
-    const int64_t m = c->problem->bytes;
-
-    if (c->table == NULL)
-        return (struct block){rank * m, m};
-    const int64_t *const begins = c->table + (b == BUFFER_IN ? 0 : c->size + 1);
-
-    return (struct block){begins[rank], begins[rank + 1] - begins[rank]};
+    return c->table != NULL ? range_at(c->table + c->size + 1, rank) : block_range(c, rank);
 }
 
 static void own_block(const struct context *c, struct round *out)
 {
-    const struct block sent = block_of(c, BUFFER_IN, c->rank);
+    const struct range sent = block_range(c, c->rank);
     /* may be smaller in an erroneous program */
-    const struct block room = block_of(c, BUFFER_OUT, c->rank);
+    const struct range room = received_range(c, c->rank);
 
     emit_copy(out, BUFFER_OUT, room.begin, BUFFER_IN, sent.begin,
               sent.length < room.length ? sent.length : room.length);
 }
 
-static void exchange(const struct context *c, int to, int from, struct round *out)
+static void exchange(const struct context *c, int64_t phase, struct round *out)
 {
-    const struct block sent = block_of(c, BUFFER_IN, to), got = block_of(c, BUFFER_OUT, from);
+    const int to = receiver(c, phase), from = sender(c, phase);
 
-    emit_receive(out, from, BUFFER_OUT, got.begin, got.length);
-    emit_send(out, to, BUFFER_IN, sent.begin, sent.length);
+    emit_message(out, STEP_RECEIVE, from, BUFFER_OUT, received_range(c, from));
+    emit_message(out, STEP_SEND, to, BUFFER_IN, block_range(c, to));
 }
 
 /* ---- simple */
@@ -81,94 +72,53 @@ static void simple_round(const struct context *c, int64_t r, struct round *out)
     (void)r;
     own_block(c, out);
     for (int i = 1; i < c->size; i++)
-        exchange(c, modulo(c->rank + i, c->size), modulo(c->rank - i, c->size), out);
+        exchange(c, i, out);
 }
 
 #define SIMPLE                                                                                     \
-    .name = "simple", .cost = "(p-1)(alpha + m beta), one round",                                  \
-    .source = "Faraj et al. 2008, Section 6", .direct = true, .rounds = one_round,                 \
-    .round = simple_round
+    .cost = "(p-1)(alpha + m beta), one round", .source = "Faraj et al. 2008, Section 6",          \
+    .direct = true, .rounds = rounds_one, .round = simple_round
 
-const struct algorithm algorithm_alltoall_simple = {.operation = "alltoall", SIMPLE};
-
-const struct algorithm algorithm_alltoallv_simple = {
-    .operation = "alltoallv", SIMPLE, .prepare = blocks_prepare};
+ALGORITHM(alltoall, simple, SIMPLE);
+ALGORITHM(alltoallv, simple, SIMPLE, .prepare = blocks_prepare);
 
 /* ---- ring and pair; round 0 is a message from a rank to itself */
 
-static int64_t size_rounds(const struct context *c)
-{
-    return c->size;
-}
-
-static void ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    if (r == 0)
-        own_block(c, out);
-    else
-        exchange(c, modulo(c->rank + r, c->size), modulo(c->rank - r, c->size), out);
-}
-
-static void pair_round(const struct context *c, int64_t r, struct round *out)
-{
-    if (r == 0)
-        own_block(c, out);
-    else
-        exchange(c, c->rank ^ (int)r, c->rank ^ (int)r, out);
-}
-
-static bool power_of_two(const struct problem *p)
-{
-    return is_power_of_two(p->size);
-}
-
 #define PAIRS                                                                                      \
-    .operation = "alltoall", .restrictions = "a power of two of processes", .applies = power_of_two
+    .mode = PAIR, .restrictions = "a power of two of processes", .applies = size_is_power_of_two
+
+static void phase_round(const struct context *c, int64_t r, struct round *out)
+{
+    if (r == 0)
+        own_block(c, out);
+    else
+        exchange(c, r, out);
+}
 
 #define PLAIN                                                                                      \
     .cost = "(p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 6", .direct = true,     \
-    .rounds = size_rounds
+    .rounds = rounds_size, .round = phase_round
 
-#define RING .name = "ring", .round = ring_round, PLAIN
-
-const struct algorithm algorithm_alltoall_ring = {.operation = "alltoall", RING};
-
-const struct algorithm algorithm_alltoallv_ring = {
-    .operation = "alltoallv", RING, .prepare = blocks_prepare};
-
-const struct algorithm algorithm_alltoall_pair = {PAIRS, .name = "pair", .round = pair_round,
-                                                  PLAIN};
+ALGORITHM(alltoall, ring, PLAIN);
+ALGORITHM(alltoallv, ring, .prepare = blocks_prepare, PLAIN);
+ALGORITHM(alltoall, pair, PAIRS, PLAIN);
 
 /* ---- one barrier, in round 0 */
 
-static void ring_one_barrier_round(const struct context *c, int64_t r, struct round *out)
+static void one_barrier_round(const struct context *c, int64_t r, struct round *out)
 {
-    ring_round(c, r, out);
-    if (r == 0)
-        emit_barrier(out);
-}
-
-static void pair_one_barrier_round(const struct context *c, int64_t r, struct round *out)
-{
-    pair_round(c, r, out);
+    phase_round(c, r, out);
     if (r == 0)
         emit_barrier(out);
 }
 
 #define ONE_BARRIER                                                                                \
     .cost = "barrier + (p-1)(alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1",         \
-    .direct = true, .rounds = size_rounds
+    .direct = true, .rounds = rounds_size, .round = one_barrier_round
 
-#define RING_ONE_BARRIER .name = "ring_one_barrier", .round = ring_one_barrier_round, ONE_BARRIER
-
-const struct algorithm algorithm_alltoall_ring_one_barrier = {.operation = "alltoall",
-                                                              RING_ONE_BARRIER};
-
-const struct algorithm algorithm_alltoallv_ring_one_barrier = {
-    .operation = "alltoallv", RING_ONE_BARRIER, .prepare = blocks_prepare};
-
-const struct algorithm algorithm_alltoall_pair_one_barrier = {
-    PAIRS, .name = "pair_one_barrier", .round = pair_one_barrier_round, ONE_BARRIER};
+ALGORITHM(alltoall, ring_one_barrier, ONE_BARRIER);
+ALGORITHM(alltoallv, ring_one_barrier, .prepare = blocks_prepare, ONE_BARRIER);
+ALGORITHM(alltoall, pair_one_barrier, PAIRS, ONE_BARRIER);
 
 /* ---- light barriers: rounds 2i - 1 are tokens, rounds 2i the messages of phase i
  *
@@ -180,41 +130,23 @@ static int64_t light_rounds(const struct context *c)
     return 2 * (int64_t)c->size - 1;
 }
 
-static void ring_light_barrier_round(const struct context *c, int64_t r, struct round *out)
+static void light_barrier_round(const struct context *c, int64_t r, struct round *out)
 {
     if (r % 2 == 0) {
-        ring_round(c, r / 2, out);
+        phase_round(c, r / 2, out);
     } else if (r > 1) {
-        emit_token_receive(out, modulo(c->rank + (r + 1) / 2, c->size));
-        emit_token_send(out, modulo(c->rank - (r + 1) / 2, c->size));
-    }
-}
-
-static void pair_light_barrier_round(const struct context *c, int64_t r, struct round *out)
-{
-    if (r % 2 == 0) {
-        pair_round(c, r / 2, out);
-    } else if (r > 1) {
-        emit_token_receive(out, c->rank ^ (int)((r + 1) / 2));
-        emit_token_send(out, c->rank ^ (int)((r + 1) / 2));
+        emit_token(out, STEP_RECEIVE, receiver(c, (r + 1) / 2));
+        emit_token(out, STEP_SEND, sender(c, (r + 1) / 2));
     }
 }
 
 #define LIGHT_BARRIERS                                                                             \
     .cost = "(p-1)(2 alpha + m beta)", .source = "Faraj et al. 2008, Section 7.1", .direct = true, \
-    .rounds = light_rounds
+    .rounds = light_rounds, .round = light_barrier_round
 
-#define RING_LIGHT_BARRIER                                                                         \
-    .name = "ring_light_barrier", .round = ring_light_barrier_round, LIGHT_BARRIERS
-
-const struct algorithm algorithm_alltoall_ring_light_barrier = {.operation = "alltoall",
-                                                                RING_LIGHT_BARRIER};
-
-const struct algorithm algorithm_alltoallv_ring_light_barrier = {
-    .operation = "alltoallv", RING_LIGHT_BARRIER, .prepare = blocks_prepare};
-
-const struct algorithm algorithm_alltoall_pair_light_barrier = {
-    PAIRS, .name = "pair_light_barrier", .round = pair_light_barrier_round, LIGHT_BARRIERS};
+ALGORITHM(alltoall, ring_light_barrier, LIGHT_BARRIERS);
+ALGORITHM(alltoallv, ring_light_barrier, .prepare = blocks_prepare, LIGHT_BARRIERS);
+ALGORITHM(alltoall, pair_light_barrier, PAIRS, LIGHT_BARRIERS);
 
 /* ---- bruck
  *
@@ -223,11 +155,6 @@ const struct algorithm algorithm_alltoall_pair_light_barrier = {
  * block for rank + i takes one hop per set bit of i. At the end slot i contains the block from rank
  * - i. The slots of a round are packed in a second part of SCRATCH and received in a third.
  */
-
-static int64_t bruck_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
 
 static int64_t bruck_scratch(const struct problem *p)
 {
@@ -262,24 +189,17 @@ static void bruck_round(const struct context *c, int64_t r, struct round *out)
             emit_copy(out, BUFFER_SCRATCH, i * m, BUFFER_IN, modulo(c->rank + i, c->size) * m, m);
     else
         bruck_moving(c, r - 1, true, 2, out);
-    if (r == bruck_rounds(c) - 1) {
+    if (r == rounds_tree(c)) {
         for (int i = 0; i < c->size; i++)
             emit_copy(out, BUFFER_OUT, modulo(c->rank - i, c->size) * m, BUFFER_SCRATCH, i * m, m);
         return;
     }
     const int moving = bruck_moving(c, r, false, 1, out);
 
-    emit_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size), BUFFER_SCRATCH, 2 * whole,
-                 moving * m);
-    emit_send(out, modulo(c->rank + (INT64_C(1) << r), c->size), BUFFER_SCRATCH, whole, moving * m);
+    emit_receive(out, sender(c, INT64_C(1) << r), BUFFER_SCRATCH, 2 * whole, moving * m);
+    emit_send(out, receiver(c, INT64_C(1) << r), BUFFER_SCRATCH, whole, moving * m);
 }
 
-const struct algorithm algorithm_alltoall_bruck = {
-    .operation = "alltoall",
-    .name = "bruck",
-    .cost = "ceil(lg p) alpha + (p/2) ceil(lg p) m beta",
-    .source = "Bruck et al. 1997; Faraj et al. 2008, Section 6",
-    .rounds = bruck_rounds,
-    .scratch = bruck_scratch,
-    .round = bruck_round,
-};
+ALGORITHM(alltoall, bruck, .cost = "ceil(lg p) alpha + (p/2) ceil(lg p) m beta",
+          .source = "Bruck et al. 1997; Faraj et al. 2008, Section 6",
+          .rounds = rounds_tree_and_one, .scratch = bruck_scratch, .round = bruck_round);

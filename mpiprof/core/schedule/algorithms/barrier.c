@@ -9,6 +9,7 @@
  *                  rank-2^k
  */
 #include "schedule/algorithms/catalogue.h"
+#include "schedule/algorithms/reductions.h"
 
 static int64_t two_rounds(const struct context *c)
 {
@@ -19,73 +20,34 @@ static void linear_round(const struct context *c, int64_t r, struct round *out)
 {
     const int others = c->rank == 0 ? c->size - 1 : 1;
 
-    for (int i = 1; i <= others; i++) {
-        const int peer = c->rank == 0 ? i : 0;
-
-        if ((c->rank == 0) == (r == 0))
-            emit_token_receive(out, peer);
-        else
-            emit_token_send(out, peer);
-    }
+    for (int i = 1; i <= others; i++)
+        emit_token(out, (c->rank == 0) == (r == 0) ? STEP_RECEIVE : STEP_SEND,
+                   c->rank == 0 ? i : 0);
 }
 
-const struct algorithm algorithm_barrier_linear = {
-    .operation = "barrier",
-    .name = "linear",
-    .cost = "2 (p-1) alpha",
-    .source = "folklore",
-    .rounds = two_rounds,
-    .round = linear_round,
-};
-
-static int64_t doublings(const struct context *c)
-{
-    return log2_ceiling(c->size);
-}
+ALGORITHM(barrier, linear, .cost = "2 (p-1) alpha", .source = "folklore", .rounds = two_rounds,
+          .round = linear_round);
 
 static void dissemination_round(const struct context *c, int64_t r, struct round *out)
 {
-    emit_token_receive(out, modulo(c->rank - (INT64_C(1) << r), c->size));
-    emit_token_send(out, modulo(c->rank + (INT64_C(1) << r), c->size));
+    emit_token(out, STEP_RECEIVE, modulo(c->rank - (INT64_C(1) << r), c->size));
+    emit_token(out, STEP_SEND, modulo(c->rank + (INT64_C(1) << r), c->size));
 }
 
-const struct algorithm algorithm_barrier_dissemination = {
-    .operation = "barrier",
-    .name = "dissemination",
-    .cost = "ceil(lg p) alpha",
-    .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = doublings,
-    .round = dissemination_round,
-};
+ALGORITHM(barrier, dissemination, .cost = "ceil(lg p) alpha",
+          .source = "Hensgen, Finkel and Manber 1988", .rounds = rounds_tree,
+          .round = dissemination_round);
 
-static int64_t tournament_rounds(const struct context *c)
-{
-    return 2 * doublings(c);
-}
-
-/* Rounds 0 .. q-1 go up with bits 1, 2, 4 ...; the remaining rounds go down in the opposite
- * order. */
 static void tournament_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t up = doublings(c);
-    const int64_t bit = INT64_C(1) << (r < up ? r : 2 * up - 1 - r);
-    const bool loses = c->rank % (2 * bit) == bit;
-    const bool wins = c->rank % (2 * bit) == 0 && c->rank + bit < c->size;
-    const int peer = (int)(loses ? c->rank - bit : c->rank + bit);
+    const struct move m = tree_move(c, r);
 
-    if (!loses && !wins)
-        return;
-    if (loses == (r < up))
-        emit_token_send(out, peer);
-    else
-        emit_token_receive(out, peer);
+    if (m.to >= 0)
+        emit_token(out, STEP_SEND, m.to);
+    if (m.from >= 0)
+        emit_token(out, STEP_RECEIVE, m.from);
 }
 
-const struct algorithm algorithm_barrier_tournament = {
-    .operation = "barrier",
-    .name = "tournament",
-    .cost = "2 ceil(lg p) alpha",
-    .source = "Hensgen, Finkel and Manber 1988",
-    .rounds = tournament_rounds,
-    .round = tournament_round,
-};
+ALGORITHM(barrier, tournament, .cost = "2 ceil(lg p) alpha",
+          .source = "Hensgen, Finkel and Manber 1988", .rounds = rounds_two_trees,
+          .round = tournament_round);

@@ -15,16 +15,11 @@
  * the upper processes of the tree receive some parts again that they have already forwarded. These
  * messages are omitted here: nothing is received twice.
  */
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
 /* ---- flat tree */
-
-static int64_t one_round(const struct context *c)
-{
-    (void)c;
-    return 1;
-}
 
 static void flat_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -38,22 +33,11 @@ static void flat_round(const struct context *c, int64_t r, struct round *out)
             emit_send(out, absolute_rank(c, v), BUFFER_OUT, 0, m);
 }
 
-const struct algorithm algorithm_bcast_flat_tree = {
-    .operation = "bcast",
-    .name = "flat_tree",
-    .cost = "(p-1)(alpha + m beta), one round",
-    .source = "Faraj et al. 2008, Section 6",
-    .rounds = one_round,
-    .round = flat_round,
-    .opening = one_round,
-};
+ALGORITHM(bcast, flat_tree, .cost = "(p-1)(alpha + m beta), one round",
+          .source = "Faraj et al. 2008, Section 6", .rounds = rounds_one, .round = flat_round,
+          .opening = rounds_one);
 
 /* ---- binomial */
-
-static int64_t doublings(const struct context *c)
-{
-    return log2_ceiling(c->size);
-}
 
 static void binomial_round(const struct context *c, int64_t r, struct round *out)
 {
@@ -65,59 +49,32 @@ static void binomial_round(const struct context *c, int64_t r, struct round *out
         emit_receive(out, absolute_rank(c, v - bit), BUFFER_OUT, 0, m);
 }
 
-const struct algorithm algorithm_bcast_binomial = {
-    .operation = "bcast",
-    .name = "binomial",
-    .cost = "ceil(lg p)(alpha + m beta)",
-    .source = "Faraj et al. 2008, Section 6",
-    .rounds = doublings,
-    .round = binomial_round,
-    .opening = doublings,
-};
+ALGORITHM(bcast, binomial, .cost = "ceil(lg p)(alpha + m beta)",
+          .source = "Faraj et al. 2008, Section 6", .rounds = rounds_tree, .round = binomial_round,
+          .opening = rounds_tree);
 
 /* ---- scatter, then allgather; part v of the message is v's share */
-
-static int64_t share_begin(const struct context *c, int64_t v)
-{
-    return part_begin(c->problem->bytes, 1, c->size, v);
-}
 
 static int64_t parts_of(const struct problem *p)
 {
     return p->size;
 }
 
-static void send_parts(const struct context *c, int64_t to, int64_t first, int64_t last,
-                       struct round *out)
+static struct range shares(const struct context *c, int64_t first, int64_t count)
 {
-    const int64_t begin = share_begin(c, first);
-
-    emit_send(out, absolute_rank(c, to), BUFFER_OUT, begin, share_begin(c, last) - begin);
-}
-
-static void receive_parts(const struct context *c, int64_t from, int64_t first, int64_t last,
-                          struct round *out)
-{
-    const int64_t begin = share_begin(c, first);
-
-    emit_receive(out, absolute_rank(c, from), BUFFER_OUT, begin, share_begin(c, last) - begin);
+    return parts_range(c->problem->bytes, 1, c->size, first, first + count);
 }
 
 /* Round r of ceil(lg p): transfer the parts of the subtrees of the children v + 2^(q-1-r). */
 static void scatter_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t v = relative_rank(c), bit = INT64_C(1) << (doublings(c) - 1 - r);
+    const int64_t v = relative_rank(c), bit = INT64_C(1) << (rounds_tree(c) - 1 - r);
     const int64_t child = v + bit;
 
     if (low_bit(c, v) == bit)
-        receive_parts(c, v - bit, v, v + subtree_size(c, v), out);
+        process_message(c, STEP_RECEIVE, v - bit, shares(c, v, subtree_size(c, v)), out);
     else if (low_bit(c, v) > bit && child < c->size)
-        send_parts(c, child, child, child + subtree_size(c, child), out);
-}
-
-static int64_t scatter_doubling_rounds(const struct context *c)
-{
-    return 2 * doublings(c);
+        process_message(c, STEP_SEND, child, shares(c, child, subtree_size(c, child)), out);
 }
 
 /* Round k of the doubling exchanges ranges of 2^k parts. A multiple of 2^(k+1) already has the
@@ -126,40 +83,28 @@ static void scatter_doubling_round(const struct context *c, int64_t r, struct ro
 {
     const int64_t v = relative_rank(c);
 
-    if (r < doublings(c)) {
+    if (r < rounds_tree(c)) {
         scatter_round(c, r, out);
         return;
     }
-    const int64_t have = INT64_C(1) << (r - doublings(c));
+    const int64_t have = INT64_C(1) << (r - rounds_tree(c));
     const int64_t first = v - v % have, peer = v ^ have, other = first ^ have;
 
     if (v % (2 * have) != 0)
-        receive_parts(c, peer, other, other + have, out);
+        process_message(c, STEP_RECEIVE, peer, shares(c, other, have), out);
     if (peer % (2 * have) != 0)
-        send_parts(c, peer, first, first + have, out);
+        process_message(c, STEP_SEND, peer, shares(c, first, have), out);
 }
 
-static bool power_of_two(const struct problem *p)
-{
-    return is_power_of_two(p->size);
-}
-
-const struct algorithm algorithm_bcast_scatter_allgather_doubling = {
-    .operation = "bcast",
-    .name = "scatter_allgather_doubling",
-    .restrictions = "a power of two of processes",
-    .cost = "2 lg p alpha + 2 (p-1)/p m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
-    .applies = power_of_two,
-    .rounds = scatter_doubling_rounds,
-    .round = scatter_doubling_round,
-    .opening = doublings,
-    .blocks = parts_of,
-};
+ALGORITHM(bcast, scatter_allgather_doubling, .restrictions = "a power of two of processes",
+          .cost = "2 lg p alpha + 2 (p-1)/p m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
+          .applies = size_is_power_of_two, .rounds = rounds_two_trees,
+          .round = scatter_doubling_round, .opening = rounds_tree, .blocks = parts_of);
 
 static int64_t scatter_ring_rounds(const struct context *c)
 {
-    return doublings(c) + c->size - 1;
+    return rounds_tree(c) + c->size - 1;
 }
 
 /* Return true if v has part i from the scatter. */
@@ -173,29 +118,22 @@ static void scatter_ring_round(const struct context *c, int64_t r, struct round 
     const int64_t v = relative_rank(c), before = modulo(v - 1, c->size),
                   after = modulo(v + 1, c->size);
 
-    if (r < doublings(c)) {
+    if (r < rounds_tree(c)) {
         scatter_round(c, r, out);
         return;
     }
-    const int64_t gets = modulo(before - (r - doublings(c)), c->size),
-                  gives = modulo(v - (r - doublings(c)), c->size);
+    const int64_t gets = modulo(before - (r - rounds_tree(c)), c->size),
+                  gives = modulo(v - (r - rounds_tree(c)), c->size);
 
     if (!has_part(c, v, gets))
-        receive_parts(c, before, gets, gets + 1, out);
+        process_message(c, STEP_RECEIVE, before, shares(c, gets, 1), out);
     if (!has_part(c, after, gives))
-        send_parts(c, after, gives, gives + 1, out);
+        process_message(c, STEP_SEND, after, shares(c, gives, 1), out);
 }
 
-const struct algorithm algorithm_bcast_scatter_allgather_ring = {
-    .operation = "bcast",
-    .name = "scatter_allgather_ring",
-    .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 5",
-    .rounds = scatter_ring_rounds,
-    .round = scatter_ring_round,
-    .opening = doublings,
-    .blocks = parts_of,
-};
+ALGORITHM(bcast, scatter_allgather_ring, .cost = "(ceil(lg p) + p-1) alpha + 2 (p-1)/p m beta",
+          .source = "Thakur, Rabenseifner and Gropp 2005, Section 5", .rounds = scatter_ring_rounds,
+          .round = scatter_ring_round, .opening = rounds_tree, .blocks = parts_of);
 
 /* ---- chain: v receives block i in round v-1+i and sends it in the next one; n equal blocks */
 
@@ -215,19 +153,12 @@ static void chain_round(const struct context *c, int64_t r, struct round *out)
     const int64_t gets = r - (v - 1), gives = r - v;
 
     if (v > 0 && gets >= 0 && gets < n)
-        receive_block(c, v - 1, n, gets, out);
+        process_message(c, STEP_RECEIVE, v - 1, message_block(c, n, gets), out);
     if (v < c->size - 1 && gives >= 0 && gives < n)
-        send_block(c, v + 1, n, gives, out);
+        process_message(c, STEP_SEND, v + 1, message_block(c, n, gives), out);
 }
 
-const struct algorithm algorithm_bcast_chain = {
-    .operation = "bcast",
-    .name = "chain",
-    .cost = "(n+p-2)(alpha + m/n beta), n blocks",
-    .parameters = "block_size=BYTES",
-    .source = "Traeff et al. 2009, Section 2.2",
-    .rounds = chain_rounds,
-    .round = chain_round,
-    .opening = chain_rounds,
-    .blocks = chain_blocks,
-};
+ALGORITHM(bcast, chain, .cost = "(n+p-2)(alpha + m/n beta), n blocks",
+          .parameters = "block_size=BYTES", .source = "Traeff et al. 2009, Section 2.2",
+          .rounds = chain_rounds, .round = chain_round, .opening = chain_rounds,
+          .blocks = chain_blocks);

@@ -23,16 +23,6 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum { MOST = CIRCULANT_MOST };
-
-static void compute_skips(struct circulant *s, int64_t p)
-{
-    s->q = log2_ceiling(p);
-    s->skip[s->q] = p;
-    for (int k = s->q - 1; k >= 0; k--)
-        s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
-}
-
 /* Return the smallest skip of v's path, which takes the largest possible skips first; q for the
  * root. */
 static int base_block(const struct circulant *s, int64_t v)
@@ -58,7 +48,7 @@ struct search {
     const struct circulant *s;
     int64_t v;
     int found;
-    int next[MOST + 2], previous[MOST + 2]; /* of entry e+1; 0 ends the list */
+    int next[CIRCULANT_MOST + 2], previous[CIRCULANT_MOST + 2]; /* of entry e+1; 0 ends the list */
     int64_t *gets;
 };
 
@@ -107,24 +97,40 @@ static void compute_gets(const struct circulant *s, int64_t v, int64_t *gets)
 
 /* ---- interface for this and other schedules */
 
-void circulant_fill(struct circulant *s, int64_t processes, int64_t v, int64_t blocks)
+bool circulant_allocate(struct context *c, int64_t v, int64_t blocks)
 {
-    int64_t others[MOST];
+    struct circulant *const s = memory_allocate(sizeof *s);
+    int64_t others[CIRCULANT_MOST];
 
-    *s = (struct circulant){.v = v, .blocks = blocks};
-    compute_skips(s, processes);
+    c->table = (int64_t *)s;
+    if (s == NULL)
+        return false;
+    s->v = v;
+    s->blocks = blocks;
+    s->q = log2_ceiling(c->size);
+    s->skip[s->q] = c->size;
+    for (int k = s->q - 1; k >= 0; k--)
+        s->skip[k] = s->skip[k + 1] - s->skip[k + 1] / 2;
     if (blocks == 0 || s->q == 0)
-        return;
+        return true;
     s->idle = modulo(1 - blocks, s->q);
     compute_gets(s, v, s->gets);
     for (int k = 0; k < s->q; k++) {
-        compute_gets(s, (v + s->skip[k]) % processes, others);
+        compute_gets(s, (v + s->skip[k]) % c->size, others);
         s->gives[k] = others[k];
     }
+    return true;
 }
 
-int64_t circulant_length(const struct circulant *s)
+const struct circulant *circulant_of(const struct context *c)
 {
+    return (const struct circulant *)c->table;
+}
+
+int64_t circulant_rounds(const struct context *c)
+{
+    const struct circulant *const s = circulant_of(c);
+
     return s->blocks > 0 && s->q > 0 ? s->blocks - 1 + s->q : 0;
 }
 
@@ -150,39 +156,21 @@ static int64_t circulant_blocks(const struct problem *p)
 
 static bool circulant_prepare(struct context *c)
 {
-    struct circulant *const s = memory_allocate(sizeof *s);
-
-    c->table = (int64_t *)s;
-    if (s != NULL)
-        circulant_fill(s, c->size, relative_rank(c), circulant_blocks(c->problem));
-    return s != NULL;
-}
-
-static int64_t circulant_rounds(const struct context *c)
-{
-    return circulant_length((const struct circulant *)c->table);
+    return circulant_allocate(c, relative_rank(c), circulant_blocks(c->problem));
 }
 
 static void circulant_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circulant *const s = (const struct circulant *)c->table;
+    const struct circulant *const s = circulant_of(c);
     const struct circulant_round now = circulant_at(s, r);
 
     if (now.gets >= 0)
-        receive_block(c, now.from, s->blocks, now.gets, out);
+        process_message(c, STEP_RECEIVE, now.from, message_block(c, s->blocks, now.gets), out);
     if (now.gives >= 0)
-        send_block(c, now.to, s->blocks, now.gives, out);
+        process_message(c, STEP_SEND, now.to, message_block(c, s->blocks, now.gives), out);
 }
 
-const struct algorithm algorithm_bcast_circulant = {
-    .operation = "bcast",
-    .name = "circulant",
-    .cost = "(n-1+ceil(lg p))(alpha + m/n beta), n blocks",
-    .parameters = "block_size=BYTES",
-    .source = "Traeff 2024, arXiv 2407.18004",
-    .prepare = circulant_prepare,
-    .rounds = circulant_rounds,
-    .round = circulant_round,
-    .opening = circulant_rounds,
-    .blocks = circulant_blocks,
-};
+ALGORITHM(bcast, circulant, .cost = "(n-1+ceil(lg p))(alpha + m/n beta), n blocks",
+          .parameters = "block_size=BYTES", .source = "Traeff 2024, arXiv 2407.18004",
+          .prepare = circulant_prepare, .rounds = circulant_rounds, .round = circulant_round,
+          .opening = circulant_rounds, .blocks = circulant_blocks);

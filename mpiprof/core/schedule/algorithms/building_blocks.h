@@ -1,8 +1,111 @@
-/* Rings, circulant graphs and the late rank, for several algorithms. */
+/* Rounds, blocks, rings and circulant graphs, for several algorithms. */
 #pragma once
-#include <stdint.h>
+#include <stddef.h>
 
 #include "schedule/schedule.h"
+
+/* ---- numbers of rounds, scratch memory and restrictions
+ *
+ * A tree has ceil(lg p) rounds, and a ring has p - 1, but at least 1 for the copy of this rank's
+ * data. */
+
+static inline int64_t rounds_one(const struct context *c)
+{
+    (void)c;
+    return 1;
+}
+
+static inline int64_t rounds_size(const struct context *c)
+{
+    return c->size;
+}
+
+static inline int64_t rounds_ring(const struct context *c)
+{
+    return c->size > 1 ? c->size - 1 : 1;
+}
+
+static inline int64_t rounds_two_rings(const struct context *c)
+{
+    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
+}
+
+static inline int64_t rounds_tree(const struct context *c)
+{
+    return log2_ceiling(c->size);
+}
+
+static inline int64_t rounds_tree_and_one(const struct context *c)
+{
+    return rounds_tree(c) + 1;
+}
+
+static inline int64_t rounds_two_trees(const struct context *c)
+{
+    return 2 * rounds_tree(c);
+}
+
+static inline int64_t rounds_two_trees_and_one(const struct context *c)
+{
+    return 2 * rounds_tree(c) + 1;
+}
+
+static inline int64_t scratch_whole(const struct problem *p)
+{
+    return p->bytes;
+}
+
+static inline bool size_is_power_of_two(const struct problem *p)
+{
+    return is_power_of_two(p->size);
+}
+
+/* ---- blocks of ranks, one after the other in rank order (building_blocks.c) */
+
+static inline int64_t block_bytes(const struct problem *p, int64_t rank)
+{
+    return p->counts != NULL ? p->counts[rank] : p->bytes;
+}
+
+/* Return blocks first .. last - 1. */
+static inline struct range blocks_range(const int64_t *begins, int64_t first, int64_t last)
+{
+    return (struct range){begins[first], begins[last] - begins[first]};
+}
+
+static inline struct range range_at(const int64_t *begins, int64_t i)
+{
+    return blocks_range(begins, i, i + 1);
+}
+
+/* Fill begins[0 .. size] with the begins of blocks of the lengths `counts` (NULL for `each`), and
+ * their end. Returns the address behind it. */
+int64_t *begins_fill(int64_t *begins, int size, const int64_t *counts, int64_t each);
+int64_t counts_sum(int size, const int64_t *counts, int64_t each);
+bool table_allocate(struct context *c, int64_t numbers); /* false without memory */
+bool begins_prepare(struct context *c); /* fills the table with the begins of the blocks */
+/* Without a table, all blocks have the same length. */
+struct range block_range(const struct context *c, int rank);
+/* Return the last of `count` ascending values that is at most `limit`, which values[0] is. */
+int64_t find_last(const int64_t *values, int64_t count, int64_t limit);
+
+/* ---- rings in which the block of each member travels around (building_blocks.c) */
+
+struct block_ring {
+    int size, position; /* position: of this rank */
+    /* member at a position; NULL if positions are ranks */
+    int (*rank_at)(const struct context *c, int position);
+    struct range (*block)(const struct context *c, int position); /* in OUT */
+};
+
+/* Emit one of the rounds 0 .. size - 2. */
+void block_ring_round(const struct context *c, const struct block_ring *w, int64_t r,
+                      struct round *out);
+/* The same in the ring of all ranks. */
+void ring_round(const struct context *c, struct range (*block)(const struct context *c, int rank),
+                int64_t r, struct round *out);
+
+/* ---- ring of the pipelined allgatherv */
 
 /* Fill order[position] with the ranks of a ring according to problem->order. Returns false if there
  * is no memory. */
@@ -28,23 +131,8 @@ struct circulant_round {
     int64_t gets, gives; /* block numbers; -1 for none */
 };
 
-void circulant_fill(struct circulant *s, int64_t processes, int64_t v, int64_t blocks);
-int64_t circulant_length(const struct circulant *s); /* in rounds */
+/* Store the schedule in the table. Returns false without memory. */
+bool circulant_allocate(struct context *c, int64_t v, int64_t blocks);
+const struct circulant *circulant_of(const struct context *c);
+int64_t circulant_rounds(const struct context *c);
 struct circulant_round circulant_at(const struct circulant *s, int64_t r);
-
-/* ---- the rank that is expected to arrive last, and the schedule of the other ranks (late.c) */
-
-struct others { /* the problem without the late rank, from the view of one other rank */
-    struct problem problem;
-    struct context context;
-};
-
-int late_rank(const struct context *c);
-bool late_here(const struct context *c);
-int late_next(const struct context *c);
-bool late_applies(const struct problem *p);
-
-void late_others(struct others *o, const struct context *c, int root);
-int64_t late_others_rounds(const struct context *c, const struct algorithm *a, int root);
-void late_others_round(const struct context *c, const struct algorithm *a, int root, int64_t r,
-                       struct round *out);

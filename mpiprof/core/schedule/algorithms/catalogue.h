@@ -65,6 +65,15 @@
     X(allgatherv_linear_ring)                                                                      \
     X(allgatherv_pipelined_ring)
 
+/* Define an entry of the catalogue: ALGORITHM(bcast, chain, ...) is algorithm_bcast_chain, and
+ * INTER_ALGORITHM(allgather, kang, ...) is algorithm_inter_allgather_kang. */
+#define ALGORITHM(operation_, name_, ...)                                                          \
+    const struct algorithm algorithm_##operation_##_##name_ = {                                    \
+        .operation = #operation_, .name = #name_, __VA_ARGS__}
+#define INTER_ALGORITHM(operation_, name_, ...)                                                    \
+    const struct algorithm algorithm_inter_##operation_##_##name_ = {                              \
+        .operation = #operation_, .name = #name_, .inter = true, __VA_ARGS__}
+
 #define DECLARE(name) extern const struct algorithm algorithm_##name;
 CATALOGUE(DECLARE)
 #undef DECLARE

@@ -11,105 +11,68 @@
  * except the blocks of the subtree that wraps from rank p-1 to 0. These go through SCRATCH, and a
  * gather puts them in order in an additional round.
  */
-#include <stddef.h>
-
+#include "schedule/algorithms/building_blocks.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/tree.h"
 
-enum way { UP, DOWN };
+enum { UP, DOWN }; /* modes: gather and scatter */
 
-static enum buffer all_blocks(enum way way)
-{
-    return way == UP ? BUFFER_OUT : BUFFER_IN;
-}
+struct way {
+    enum step_kind to_parent, to_child;
+    enum buffer all, own; /* of all blocks at the root, and of this rank's block */
+};
 
-static enum buffer own_block(enum way way)
+static const struct way *way_of(const struct context *c)
 {
-    return way == UP ? BUFFER_IN : BUFFER_OUT;
-}
+    static const struct way ways[] = {
+        [UP] = {STEP_SEND, STEP_RECEIVE, BUFFER_OUT, BUFFER_IN},
+        [DOWN] = {STEP_RECEIVE, STEP_SEND, BUFFER_IN, BUFFER_OUT},
+    };
 
-static void with_parent(struct round *out, enum way way, int peer, enum buffer b, int64_t length)
-{
-    if (way == UP)
-        emit_send(out, peer, b, 0, length);
-    else
-        emit_receive(out, peer, b, 0, length);
-}
-
-static void with_child(struct round *out, enum way way, int peer, enum buffer b, int64_t offset,
-                       int64_t length)
-{
-    if (way == UP)
-        emit_receive(out, peer, b, offset, length);
-    else
-        emit_send(out, peer, b, offset, length);
+    return &ways[c->algorithm->mode];
 }
 
 /* Copy between the buffer of all blocks and a buffer of one or some blocks. */
-static void copy_blocks(struct round *out, enum way way, int64_t place, enum buffer b,
-                        int64_t offset, int64_t length)
+static void copy_blocks(const struct context *c, struct range blocks, enum buffer b, int64_t offset,
+                        struct round *out)
 {
-    if (way == UP)
-        emit_copy(out, BUFFER_OUT, place, b, offset, length);
+    if (c->algorithm->mode == UP)
+        emit_copy(out, BUFFER_OUT, blocks.begin, b, offset, blocks.length);
     else
-        emit_copy(out, b, offset, BUFFER_IN, place, length);
+        emit_copy(out, b, offset, BUFFER_IN, blocks.begin, blocks.length);
 }
 
 /* ---- linear */
 
-static int64_t one_round(const struct context *c)
-{
-    (void)c;
-    return 1;
-}
-
-static void linear(const struct context *c, enum way way, struct round *out)
+static void linear_round(const struct context *c, int64_t r, struct round *out)
 {
     const struct problem *const p = c->problem;
-    int64_t place = 0;
+    const struct way *const way = way_of(c);
+    struct range block = {0, p->bytes};
 
+    (void)r;
     if (c->rank != p->root) {
-        with_parent(out, way, p->root, own_block(way), p->bytes);
+        emit_message(out, way->to_parent, p->root, way->own, block);
         return;
     }
     for (int i = 0; i < c->size; i++) {
-        const int64_t length = p->counts != NULL ? p->counts[i] : p->bytes;
-
+        block.length = block_bytes(p, i);
         if (i == c->rank)
-            copy_blocks(out, way, place, own_block(way), 0, length);
+            copy_blocks(c, block, way->own, 0, out);
         else
-            with_child(out, way, i, all_blocks(way), place, length);
-        place += length;
+            emit_message(out, way->to_child, i, way->all, block);
+        block.begin += block.length;
     }
 }
 
-static void linear_gather_round(const struct context *c, int64_t r, struct round *out)
-{
-    (void)r;
-    linear(c, UP, out);
-}
-
-static void linear_scatter_round(const struct context *c, int64_t r, struct round *out)
-{
-    (void)r;
-    linear(c, DOWN, out);
-}
-
-#define LINEAR .name = "linear", .source = "folklore", .direct = true, .rounds = one_round
+#define LINEAR .source = "folklore", .direct = true, .rounds = rounds_one, .round = linear_round
 #define LINEAR_COST "(p-1)(alpha + m beta), one round"
 #define LINEAR_V_COST "(p-1) alpha + (m - m_root) beta, one round"
 
-const struct algorithm algorithm_gather_linear = {
-    .operation = "gather", LINEAR, .cost = LINEAR_COST, .round = linear_gather_round};
-
-const struct algorithm algorithm_gatherv_linear = {
-    .operation = "gatherv", LINEAR, .cost = LINEAR_V_COST, .round = linear_gather_round};
-
-const struct algorithm algorithm_scatter_linear = {
-    .operation = "scatter", LINEAR, .cost = LINEAR_COST, .round = linear_scatter_round};
-
-const struct algorithm algorithm_scatterv_linear = {
-    .operation = "scatterv", LINEAR, .cost = LINEAR_V_COST, .round = linear_scatter_round};
+ALGORITHM(gather, linear, .mode = UP, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(gatherv, linear, .mode = UP, LINEAR, .cost = LINEAR_V_COST);
+ALGORITHM(scatter, linear, .mode = DOWN, LINEAR, .cost = LINEAR_COST);
+ALGORITHM(scatterv, linear, .mode = DOWN, LINEAR, .cost = LINEAR_V_COST);
 
 /* ---- binomial
  *
@@ -117,14 +80,11 @@ const struct algorithm algorithm_scatterv_linear = {
  * downwards. In an additional round a gather puts blocks in order, and a scatter copies each rank's
  * own block; a gather copies it in round 0. */
 
-static int64_t binomial_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
-
 static int64_t binomial_scratch(const struct problem *p)
 {
-    return largest_subtree(p) * p->bytes;
+    const int64_t largest_subtree = p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
+
+    return largest_subtree * p->bytes;
 }
 
 /* Return true if a child's blocks wrap from rank p-1 to 0. */
@@ -134,89 +94,79 @@ static bool blocks_wrap(const struct context *c, int64_t child)
 }
 
 /* Copy the blocks of the root's child that wraps, between SCRATCH and their final position. */
-static void copy_wrapped(const struct context *c, enum way way, int64_t child, struct round *out)
+static void copy_wrapped(const struct context *c, int64_t child, struct round *out)
 {
     const int first = absolute_rank(c, child);
     const int64_t m = c->problem->bytes, before = c->size - first;
+    const struct range upper = {first * m, before * m};
+    const struct range lower = {0, (subtree_size(c, child) - before) * m};
 
-    copy_blocks(out, way, first * m, BUFFER_SCRATCH, 0, before * m);
-    copy_blocks(out, way, 0, BUFFER_SCRATCH, before * m, (subtree_size(c, child) - before) * m);
+    copy_blocks(c, upper, BUFFER_SCRATCH, 0, out);
+    copy_blocks(c, lower, BUFFER_SCRATCH, before * m, out);
 }
 
-static void put_in_order(const struct context *c, struct round *out)
+static void gather_put_in_order(const struct context *c, struct round *out)
 {
     for (int64_t child = 1; child < c->size; child *= 2)
         if (blocks_wrap(c, child))
-            copy_wrapped(c, UP, child, out);
+            copy_wrapped(c, child, out);
 }
 
-static void with_root_s_child(const struct context *c, enum way way, int64_t child,
-                              struct round *out)
+/* Emit the message between a process and its child. */
+static void child_message(const struct context *c, int64_t child, struct round *out)
 {
-    const int64_t m = c->problem->bytes, blocks = subtree_size(c, child);
+    const struct way *const way = way_of(c);
+    const int64_t m = c->problem->bytes, v = relative_rank(c);
     const int peer = absolute_rank(c, child);
+    struct range blocks = {(child - v) * m, subtree_size(c, child) * m};
+    enum buffer buffer = BUFFER_SCRATCH;
 
-    if (!blocks_wrap(c, child)) {
-        with_child(out, way, peer, all_blocks(way), peer * m, blocks * m);
-        return;
+    if (v == 0 && blocks_wrap(c, child)) {
+        blocks.begin = 0;
+        if (c->algorithm->mode == DOWN)
+            copy_wrapped(c, child, out);
+    } else if (v == 0) {
+        blocks.begin = peer * m;
+        buffer = way->all;
     }
-    if (way == DOWN)
-        copy_wrapped(c, way, child, out);
-    with_child(out, way, peer, BUFFER_SCRATCH, 0, blocks * m);
+    emit_message(out, way->to_child, peer, buffer, blocks);
 }
 
-static void keep_own(const struct context *c, enum way way, struct round *out)
+static void copy_own_block(const struct context *c, struct round *out)
 {
     const int64_t m = c->problem->bytes, v = relative_rank(c);
+    const bool up = c->algorithm->mode == UP;
 
     if (v == 0)
-        copy_blocks(out, way, c->rank * m, own_block(way), 0, m);
-    else if (subtree_size(c, v) > 1 && way == UP)
-        emit_copy(out, BUFFER_SCRATCH, 0, BUFFER_IN, 0, m);
+        copy_blocks(c, (struct range){c->rank * m, m}, way_of(c)->own, 0, out);
     else if (subtree_size(c, v) > 1)
-        emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, 0, m);
+        emit_copy(out, up ? BUFFER_SCRATCH : BUFFER_OUT, 0, up ? BUFFER_IN : BUFFER_SCRATCH, 0, m);
 }
 
-static void binomial(const struct context *c, int64_t r, enum way way, struct round *out)
+static void binomial_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t m = c->problem->bytes, v = relative_rank(c), last = binomial_rounds(c) - 1;
-    const int64_t blocks = subtree_size(c, v);
-    const int64_t bit = INT64_C(1) << (way == UP || r == last ? r : last - 1 - r);
+    const bool up = c->algorithm->mode == UP;
+    const int64_t v = relative_rank(c), last = rounds_tree(c), blocks = subtree_size(c, v);
+    const int64_t bit = INT64_C(1) << (up || r == last ? r : last - 1 - r);
 
-    if (r == (way == UP ? 0 : last))
-        keep_own(c, way, out);
+    if (r == (up ? 0 : last))
+        copy_own_block(c, out);
     if (r == last) {
-        if (way == UP && v == 0)
-            put_in_order(c, out);
+        if (up && v == 0)
+            gather_put_in_order(c, out);
     } else if (low_bit(c, v) == bit) {
-        with_parent(out, way, absolute_rank(c, v - bit),
-                    blocks > 1 ? BUFFER_SCRATCH : own_block(way), blocks * m);
+        emit_message(out, way_of(c)->to_parent, absolute_rank(c, v - bit),
+                     blocks > 1 ? BUFFER_SCRATCH : way_of(c)->own,
+                     (struct range){0, blocks * c->problem->bytes});
     } else if (low_bit(c, v) > bit && v + bit < c->size) {
-        if (v == 0)
-            with_root_s_child(c, way, bit, out);
-        else
-            with_child(out, way, absolute_rank(c, v + bit), BUFFER_SCRATCH, bit * m,
-                       subtree_size(c, v + bit) * m);
+        child_message(c, v + bit, out);
     }
-}
-
-static void binomial_gather_round(const struct context *c, int64_t r, struct round *out)
-{
-    binomial(c, r, UP, out);
-}
-
-static void binomial_scatter_round(const struct context *c, int64_t r, struct round *out)
-{
-    binomial(c, r, DOWN, out);
 }
 
 #define BINOMIAL                                                                                   \
-    .name = "binomial", .cost = "ceil(lg p) alpha + (p-1) m beta",                                 \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = binomial_rounds,         \
-    .scratch = binomial_scratch
+    .cost = "ceil(lg p) alpha + (p-1) m beta",                                                     \
+    .source = "Thakur, Rabenseifner and Gropp 2005, Section 3", .rounds = rounds_tree_and_one,     \
+    .scratch = binomial_scratch, .round = binomial_round
 
-const struct algorithm algorithm_gather_binomial = {
-    .operation = "gather", BINOMIAL, .round = binomial_gather_round};
-
-const struct algorithm algorithm_scatter_binomial = {
-    .operation = "scatter", BINOMIAL, .round = binomial_scatter_round};
+ALGORITHM(gather, binomial, .mode = UP, BINOMIAL);
+ALGORITHM(scatter, binomial, .mode = DOWN, BINOMIAL);

@@ -44,6 +44,8 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/intergroup.h"
 
+enum { TEAMS, UNSEGMENTED, TWO_STEP }; /* modes */
+
 static bool in_larger(const struct context *c)
 {
     const int other = c->problem->remote_size;
@@ -82,97 +84,157 @@ static int own_team(const struct context *c)
     return (int)part_of(c->size, c->problem->remote_size, c->rank);
 }
 
-/* Return segment i of n of a message of the smaller group that begins at `begin`. */
-static struct piece segment(int64_t begin, int64_t end, int n, int i)
+/* Return the number of this rank in its team. */
+static int own_number(const struct context *c)
 {
-    const int64_t first = part_begin(end - begin, 1, n, i);
-
-    return (struct piece){begin + first, part_begin(end - begin, 1, n, i + 1) - first};
+    return c->rank - team_begin(c, own_team(c));
 }
 
-/* ---- exchange: the data for member i of team j is split into `parts`, 1 for whole messages */
-
-static struct piece share_of(int64_t begin, int64_t end, int parts, bool whole, int i)
+/* Return part i of a message of the smaller group. */
+static struct range segment(struct range message, int parts, int i)
 {
-    if (whole)
-        return (struct piece){begin, i < parts ? end - begin : 0};
-    return i < parts ? segment(begin, end, parts, i) : (struct piece){begin, 0};
+    const struct range part = parts_range(message.length, 1, parts, i, i + 1);
+
+    return (struct range){message.begin + part.begin, part.length};
 }
 
-static void larger_exchange(const struct context *c, int parts, bool whole, struct round *out)
+/* ---- exchange */
+
+/* Return this rank's message in IN. */
+static struct range own_message(const struct context *c)
+{
+    return (struct range){0, block_range(c, c->rank).length};
+}
+
+/* Return the data of a message of the smaller group for member i of team j. */
+static struct range member_data(const struct context *c, struct range message, int j, int i)
+{
+    const int mode = c->algorithm->mode;
+    const int parts = mode == TEAMS ? team_members(c, j) : regular_members(c);
+
+    if (i >= parts)
+        return (struct range){message.begin, 0};
+    return mode == UNSEGMENTED ? message : segment(message, parts, i);
+}
+
+static void larger_exchange(const struct context *c, struct round *out)
 {
     const int j = own_team(c);
-    const struct piece got = share_of(remote_begins(c)[j], remote_begins(c)[j + 1], parts, whole,
-                                      c->rank - team_begin(c, j));
 
-    emit_remote_receive(out, j, BUFFER_OUT, got.begin, got.length);
-    emit_remote_send(out, j, BUFFER_IN, 0, own_length(c));
+    emit_remote(out, STEP_RECEIVE, j, BUFFER_OUT,
+                member_data(c, remote_block(c, j), j, own_number(c)));
+    emit_remote(out, STEP_SEND, j, BUFFER_IN, own_message(c));
 }
 
-static void smaller_exchange(const struct context *c, int i, int parts, bool whole,
-                             struct round *out)
+static void smaller_exchange(const struct context *c, int i, struct round *out)
 {
     const int partner = team_begin(c, c->rank) + i;
-    const struct piece sent = share_of(0, own_length(c), parts, whole, i);
 
-    emit_remote_receive(out, partner, BUFFER_OUT, remote_begins(c)[partner],
-                        remote_begins(c)[partner + 1] - remote_begins(c)[partner]);
-    emit_remote_send(out, partner, BUFFER_IN, sent.begin, sent.length);
+    emit_remote(out, STEP_RECEIVE, partner, BUFFER_OUT, remote_block(c, partner));
+    emit_remote(out, STEP_SEND, partner, BUFFER_IN, member_data(c, own_message(c), c->rank, i));
 }
 
-/* ---- rings */
+/* ---- rings of all ranks */
 
 /* Smaller group: each rank contributes the messages of its team. */
-static struct piece team_piece(const struct context *c, int j)
+static struct range team_blocks(const struct context *c, int j)
 {
-    const int64_t begin = remote_begins(c)[team_begin(c, j)];
-
-    return (struct piece){begin, remote_begins(c)[team_begin(c, j + 1)] - begin};
+    return blocks_range(remote_begins(c), team_begin(c, j), team_begin(c, j + 1));
 }
 
 /* Larger group: each rank contributes its segment of the message that its team received. */
-static struct piece segment_piece(const struct context *c, int x)
+static struct range rank_segment(const struct context *c, int x)
 {
     const int j = (int)part_of(c->size, c->problem->remote_size, x);
 
-    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], team_members(c, j),
-                   x - team_begin(c, j));
+    return segment(remote_block(c, j), team_members(c, j), x - team_begin(c, j));
 }
 
-static int smaller_rounds(const struct context *c)
+/* ---- rings across the teams: the i-th member of each, then the extra members of teams i, i + R,
+ * ... */
+
+static int ring_number(const struct context *c)
 {
-    return team_members(c, c->rank) + c->size - 1;
+    const int i = own_number(c);
+
+    return i < regular_members(c) ? i : own_team(c) % regular_members(c);
 }
 
-static void smaller_round(const struct context *c, int64_t r, int parts, bool whole,
-                          struct round *out)
+static int across_process(const struct context *c, int position)
 {
-    const int members = team_members(c, c->rank);
-    const struct circle all = {c->size, c->rank, circle_rank, team_piece};
+    const int teams = c->problem->remote_size, ring = ring_number(c);
 
-    if (r < members)
-        smaller_exchange(c, (int)r, parts, whole, out);
-    else
-        circle_round(c, &all, r - members, out);
+    if (position < teams)
+        return team_begin(c, position) + ring;
+    return team_begin(c, ring + regular_members(c) * (position - teams)) + regular_members(c);
 }
 
-/* ---- kang_teams and kang */
+static struct range across_block(const struct context *c, int position)
+{
+    return position < c->problem->remote_size ? remote_block(c, position) : (struct range){0};
+}
+
+static struct block_ring ring_across(const struct context *c)
+{
+    const int teams = c->problem->remote_size, regular = regular_members(c), j = own_team(c);
+    const int odd = c->size % teams, ring = ring_number(c);
+    const bool is_regular = own_number(c) < regular;
+
+    return (struct block_ring){teams + (ring < odd ? (odd - ring + regular - 1) / regular : 0),
+                               is_regular ? j : teams + j / regular, across_process, across_block};
+}
+
+/* ---- rings of the regular members of a team, in kang_two_step */
+
+static int team_process(const struct context *c, int position)
+{
+    return team_begin(c, own_team(c)) + position;
+}
+
+static struct range team_segment(const struct context *c, int position)
+{
+    return segment(remote_block(c, own_team(c)), regular_members(c), position);
+}
+
+static int64_t team_ring_rounds(const struct context *c)
+{
+    return c->algorithm->mode == TWO_STEP ? regular_members(c) - 1 : 0;
+}
+
+/* ---- all rounds */
 
 static int64_t teams_rounds(const struct context *c)
 {
-    return in_larger(c) ? c->size : smaller_rounds(c);
+    if (!in_larger(c))
+        return team_members(c, c->rank) + c->size - 1;
+    if (c->algorithm->mode == TEAMS)
+        return c->size;
+    return team_ring_rounds(c) + ring_across(c).size;
+}
+
+static void larger_ring_round(const struct context *c, int64_t r, struct round *out)
+{
+    const struct block_ring team = {regular_members(c), own_number(c), team_process, team_segment};
+    const struct block_ring across = ring_across(c);
+
+    if (c->algorithm->mode == TEAMS)
+        ring_round(c, rank_segment, r, out);
+    else if (r >= team_ring_rounds(c))
+        block_ring_round(c, &across, r - team_ring_rounds(c), out);
+    else if (team.position < team.size)
+        block_ring_round(c, &team, r, out);
 }
 
 static void teams_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circle all = {c->size, c->rank, circle_rank, segment_piece};
-
-    if (!in_larger(c))
-        smaller_round(c, r, team_members(c, c->rank), false, out);
-    else if (r == 0)
-        larger_exchange(c, team_members(c, own_team(c)), false, out);
+    if (in_larger(c) && r == 0)
+        larger_exchange(c, out);
+    else if (in_larger(c))
+        larger_ring_round(c, r - 1, out);
+    else if (r < team_members(c, c->rank))
+        smaller_exchange(c, (int)r, out);
     else
-        circle_round(c, &all, r - 1, out);
+        ring_round(c, team_blocks, r - team_members(c, c->rank), out);
 }
 
 static bool divides(const struct context *c)
@@ -193,170 +255,32 @@ static void kang_round(const struct context *c, int64_t r, struct round *out)
         shares_round(c, r, out);
 }
 
-/* ---- rings across the teams: the i-th member of each, then the extra members of teams i, i + R,
- * ... */
-
-static int ring_number(const struct context *c)
-{
-    const int j = own_team(c), i = c->rank - team_begin(c, j);
-
-    return i < regular_members(c) ? i : j % regular_members(c);
-}
-
-static int across_process(const struct context *c, int place)
-{
-    const int teams = c->problem->remote_size, ring = ring_number(c);
-
-    if (place < teams)
-        return team_begin(c, place) + ring;
-    return team_begin(c, ring + regular_members(c) * (place - teams)) + regular_members(c);
-}
-
-static struct piece across_piece(const struct context *c, int place)
-{
-    if (place >= c->problem->remote_size)
-        return (struct piece){0, 0};
-    return (struct piece){remote_begins(c)[place],
-                          remote_begins(c)[place + 1] - remote_begins(c)[place]};
-}
-
-static struct circle circle_across(const struct context *c)
-{
-    const int teams = c->problem->remote_size, regular = regular_members(c), j = own_team(c);
-    const int odd = c->size % teams, ring = ring_number(c);
-    const bool is_regular = c->rank - team_begin(c, j) < regular;
-
-    return (struct circle){teams + (ring < odd ? (odd - ring + regular - 1) / regular : 0),
-                           is_regular ? j : teams + j / regular, across_process, across_piece};
-}
-
-static int64_t unsegmented_rounds(const struct context *c)
-{
-    return in_larger(c) ? circle_across(c).size : smaller_rounds(c);
-}
-
-static void unsegmented_round(const struct context *c, int64_t r, struct round *out)
-{
-    if (!in_larger(c)) {
-        smaller_round(c, r, regular_members(c), true, out);
-    } else if (r == 0) {
-        larger_exchange(c, regular_members(c), true, out);
-    } else {
-        const struct circle ring = circle_across(c);
-
-        circle_round(c, &ring, r - 1, out);
-    }
-}
-
-/* ---- two steps */
-
-static int team_process(const struct context *c, int place)
-{
-    return team_begin(c, own_team(c)) + place;
-}
-
-static struct piece in_team_piece(const struct context *c, int place)
-{
-    const int j = own_team(c);
-
-    return segment(remote_begins(c)[j], remote_begins(c)[j + 1], regular_members(c), place);
-}
-
-static int64_t two_step_rounds(const struct context *c)
-{
-    return in_larger(c) ? regular_members(c) - 1 + circle_across(c).size : smaller_rounds(c);
-}
-
-static void two_step_round(const struct context *c, int64_t r, struct round *out)
-{
-    const int regular = regular_members(c);
-
-    if (!in_larger(c)) {
-        smaller_round(c, r, regular, false, out);
-        return;
-    }
-    const struct circle team = {regular, c->rank - team_begin(c, own_team(c)), team_process,
-                                in_team_piece};
-    const struct circle ring = circle_across(c);
-
-    if (r == 0)
-        larger_exchange(c, regular, false, out);
-    else if (r >= regular)
-        circle_round(c, &ring, r - regular, out);
-    else if (team.place < regular)
-        circle_round(c, &team, r - 1, out);
-}
-
 /* ---- entries; allgatherv's kang is in intergroup_kang_v.c */
 
-static bool teams_prepare(struct context *c)
-{
-    return intergroup_prepare(c, 0);
-}
+#define KANG_2018                                                                                  \
+    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018", .prepare = intergroup_prepare,   \
+    .rounds = teams_rounds, .round = teams_round
+#define KANG_UNSEGMENTED KANG_2018, .mode = UNSEGMENTED
+#define KANG_TWO_STEP KANG_2018, .mode = TWO_STEP
+#define V_COST "as for allgather, with the largest message of each round"
 
-const struct algorithm algorithm_inter_allgather_kang = {
-    .operation = "allgather",
-    .name = "kang",
-    .inter = true,
-    .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
-    .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
-    .prepare = shares_prepare,
-    .rounds = kang_rounds,
-    .round = kang_round,
-};
+INTER_ALGORITHM(allgather, kang,
+                .cost = "(P/Q + P - 1) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
+                .source = "Kang et al. 2019, Algorithm 1; Algorithm 2 where Q does not divide P",
+                .prepare = shares_prepare, .rounds = kang_rounds, .round = kang_round);
 
-const struct algorithm algorithm_inter_allgather_kang_teams = {
-    .operation = "allgather",
-    .name = "kang_teams",
-    .inter = true,
+INTER_ALGORITHM(
+    allgather, kang_teams,
     .cost = "(t + P - 1) alpha + (max(t k_A, k_B) + max((Q-1) t k_A, (P-1) k_B / floor(P/Q))) "
             "beta, t = ceil(P/Q), P >= Q; as kang where Q divides P",
-    .source = "Kang et al. 2019, Algorithm 1 and Figure 2",
-    .prepare = teams_prepare,
-    .rounds = teams_rounds,
-    .round = teams_round,
-};
+    .source = "Kang et al. 2019, Algorithm 1 and Figure 2", .prepare = intergroup_prepare,
+    .rounds = teams_rounds, .round = teams_round);
 
-const struct algorithm algorithm_inter_allgather_kang_unsegmented = {
-    .operation = "allgather",
-    .name = "kang_unsegmented",
-    .inter = true,
-    .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = unsegmented_rounds,
-    .round = unsegmented_round,
-};
+INTER_ALGORITHM(allgather, kang_unsegmented, KANG_UNSEGMENTED,
+                .cost = "(max(k_A, k_B) P/Q + max((P - P/Q) k_A, (Q-1) k_B)) beta, P >= Q");
 
-const struct algorithm algorithm_inter_allgather_kang_two_step = {
-    .operation = "allgather",
-    .name = "kang_two_step",
-    .inter = true,
-    .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = two_step_rounds,
-    .round = two_step_round,
-};
+INTER_ALGORITHM(allgather, kang_two_step, KANG_TWO_STEP,
+                .cost = "(2 P/Q + Q - 2) alpha + (max(P k_A, Q k_B) + k_B) beta, P >= Q");
 
-const struct algorithm algorithm_inter_allgatherv_kang_unsegmented = {
-    .operation = "allgatherv",
-    .name = "kang_unsegmented",
-    .inter = true,
-    .cost = "as for allgather, with the largest message of each round",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = unsegmented_rounds,
-    .round = unsegmented_round,
-};
-
-const struct algorithm algorithm_inter_allgatherv_kang_two_step = {
-    .operation = "allgatherv",
-    .name = "kang_two_step",
-    .inter = true,
-    .cost = "as for allgather, with the largest message of each round",
-    .source = "Kang et al. 2019, Section 4, of Kang et al. 2018",
-    .prepare = teams_prepare,
-    .rounds = two_step_rounds,
-    .round = two_step_round,
-};
+INTER_ALGORITHM(allgatherv, kang_unsegmented, KANG_UNSEGMENTED, .cost = V_COST);
+INTER_ALGORITHM(allgatherv, kang_two_step, KANG_TWO_STEP, .cost = V_COST);

@@ -54,7 +54,7 @@ static int64_t *incoming_senders(const struct context *c)
 
 bool shares_prepare(struct context *c)
 {
-    if (!intergroup_prepare(c, c->size + 2 * (int64_t)c->problem->remote_size))
+    if (!intergroup_prepare_more(c, c->size + 2 * (int64_t)c->problem->remote_size))
         return false;
     int64_t *const own = intergroup_more(c), *const remote = own + c->size;
     int64_t *const senders = incoming_senders(c);
@@ -88,26 +88,16 @@ static int receiver_of(const struct flow *f, int64_t byte)
 /* Return the sender that has a byte: the last one that begins at or before it. */
 static int sender_of(const struct flow *f, int64_t byte)
 {
-    int low = 0, high = f->senders - 1;
-
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-
-        if (f->begin[middle] <= byte)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return (int)find_last(f->begin, f->senders, byte);
 }
 
-static struct piece overlap(const struct flow *f, int i, int k)
+static struct range overlap(const struct flow *f, int i, int k)
 {
     const int64_t first = f->begin[i], last = f->begin[i + 1];
     const int64_t from = share_begin(f, k), to = share_begin(f, k + 1);
     const int64_t begin = first > from ? first : from, end = last < to ? last : to;
 
-    return (struct piece){begin, end > begin ? end - begin : 0};
+    return (struct range){begin, end > begin ? end - begin : 0};
 }
 
 static bool goes_on(const struct flow *f, int i, int k)
@@ -159,9 +149,8 @@ static int sender_in(const struct context *c, const struct flow *f, int64_t r)
         return -1;
     const int first = sender_of(f, share_begin(f, k));
     const int last = sender_of(f, share_begin(f, k + 1) - 1);
-    const bool two_ends = first != last;
 
-    if (!two_ends || (began_before(f, first, k) && slot(f, first, k) == r))
+    if (first == last || (began_before(f, first, k) && slot(f, first, k) == r))
         return slot(f, first, k) == r ? first : -1;
     if (goes_on(f, last, k) && r == 0)
         return last;
@@ -175,7 +164,7 @@ static int64_t exchange_rounds(const struct context *c)
     const struct flow out = outgoing(c), in = incoming(c);
     int64_t rounds = 0;
 
-    if (own_length(c) > 0) {
+    if (block_range(c, c->rank).length > 0) {
         const int last = receiver_of(&out, out.begin[c->rank + 1] - 1);
 
         rounds = slot(&out, c->rank, last) + 1;
@@ -197,26 +186,21 @@ static void exchange_round(const struct context *c, int64_t r, struct round *out
     const struct flow to = outgoing(c), from = incoming(c);
     const int receiver = receiver_in(&to, c->rank, r), sender = sender_in(c, &from, r);
 
-    if (sender >= 0) {
-        const struct piece got = overlap(&from, sender, c->rank);
-
-        emit_remote_receive(out, sender, BUFFER_OUT, got.begin, got.length);
-    }
+    if (sender >= 0)
+        emit_remote(out, STEP_RECEIVE, sender, BUFFER_OUT, overlap(&from, sender, c->rank));
     if (receiver >= 0) {
-        const struct piece sent = overlap(&to, c->rank, receiver);
+        struct range sent = overlap(&to, c->rank, receiver);
 
-        emit_remote_send(out, receiver, BUFFER_IN, sent.begin - to.begin[c->rank], sent.length);
+        sent.begin -= to.begin[c->rank];
+        emit_remote(out, STEP_SEND, receiver, BUFFER_IN, sent);
     }
 }
 
 /* ---- ring */
 
-static struct piece share_piece(const struct context *c, int k)
+static struct range share_range(const struct context *c, int k)
 {
-    const struct flow f = incoming(c);
-    const int64_t begin = share_begin(&f, k);
-
-    return (struct piece){begin, share_begin(&f, k + 1) - begin};
+    return parts_range(remote_total(c), 1, c->size, k, k + 1);
 }
 
 int64_t shares_rounds(const struct context *c)
@@ -226,23 +210,15 @@ int64_t shares_rounds(const struct context *c)
 
 void shares_round(const struct context *c, int64_t r, struct round *out)
 {
-    const struct circle all = {c->size, c->rank, circle_rank, share_piece};
     const int64_t exchanging = exchange_rounds(c);
 
     if (r < exchanging)
         exchange_round(c, r, out);
     else
-        circle_round(c, &all, r - exchanging, out);
+        ring_round(c, share_range, r - exchanging, out);
 }
 
-const struct algorithm algorithm_inter_allgatherv_kang = {
-    .operation = "allgatherv",
-    .name = "kang",
-    .inter = true,
-    .needs_counts = true,
-    .cost = "max(K_A + max k_A, K_B + max k_B) beta, K: a group's bytes",
-    .source = "Kang et al. 2019, Algorithm 2",
-    .prepare = shares_prepare,
-    .rounds = shares_rounds,
-    .round = shares_round,
-};
+INTER_ALGORITHM(allgatherv, kang, .needs_counts = true,
+                .cost = "max(K_A + max k_A, K_B + max k_B) beta, K: a group's bytes",
+                .source = "Kang et al. 2019, Algorithm 2", .prepare = shares_prepare,
+                .rounds = shares_rounds, .round = shares_round);

@@ -28,111 +28,28 @@
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-static enum buffer work_of(const struct context *c)
-{
-    return c->rank == c->problem->root ? BUFFER_OUT : BUFFER_SCRATCH;
-}
-
 /* ---- binary_tree */
-
-static int tree_holder(const struct context *c, int64_t run, int k)
-{
-    return c->problem->root >> k == run ? c->problem->root : (int)(run << k);
-}
-
-static bool tree_joined(const struct context *c, int64_t run, int k)
-{
-    return (run ^ 1) << k < c->size;
-}
-
-static bool tree_first(const struct context *c, int k)
-{
-    for (int i = 0; i < k; i++)
-        if (tree_joined(c, c->rank >> i, i))
-            return false;
-    return true;
-}
-
-static struct move tree_move(const struct context *c, int64_t r)
-{
-    const int k = (int)r;
-    const int64_t run = c->rank >> k, other = run ^ 1;
-    struct move m = move_none();
-
-    if (tree_holder(c, run, k) != c->rank || !tree_joined(c, run, k))
-        return m;
-    const bool root_here = c->problem->root >> k == run,
-               root_there = c->problem->root >> k == other;
-
-    m.send = m.receive = range_whole(c);
-    m.fresh = tree_first(c, k);
-    if (root_here || (!root_there && run % 2 == 0)) {
-        m.from = tree_holder(c, other, k);
-        m.fold = run % 2 == 0 ? FOLD_RIGHT : FOLD_LEFT;
-    } else {
-        m.to = tree_holder(c, other, k);
-    }
-    return m;
-}
-
-static int64_t tree_rounds(const struct context *c)
-{
-    return log2_ceiling(c->size) + 1;
-}
 
 static int64_t tree_scratch(const struct problem *p)
 {
     return 2 * p->bytes; /* the root works in OUT and needs only half */
 }
 
-static void tree_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), tree_rounds(c) - 1, tree_move, r, out);
-}
-
-const struct algorithm algorithm_reduce_binary_tree = {.operation = "reduce",
-                                                       BINARY_TREE,
-                                                       .cost =
-                                                           "ceil(lg p)(alpha + n beta + n gamma)",
-                                                       .scratch = tree_scratch};
+ALGORITHM(reduce, binary_tree, .mode = RESULT_FOR_ROOT, BINARY_TREE,
+          .cost = "ceil(lg p)(alpha + n beta + n gamma)", .rounds = rounds_tree_and_one,
+          .scratch = tree_scratch);
 
 /* ---- halving_doubling */
-
-static struct move halving_doubling_move(const struct context *c, int64_t r)
-{
-    const int root = c->problem->root, levels = log2_floor(c->size);
-    const int64_t reducing = survivors_halving_rounds(c);
-    const int x = survivor_rank(c, root, c->rank), k = levels - 1 - (int)(r - reducing);
-
-    if (r < reducing)
-        return survivors_halving(c, root, r);
-    if (x < 0)
-        return move_none();
-    return management_collective_move(c, levels, x, survivor_rank(c, root, root),
-                                      survivor_process(c, root, x ^ 1 << k), k);
-}
-
-static int64_t halving_doubling_rounds(const struct context *c)
-{
-    return survivors_halving_rounds(c) + log2_floor(c->size) + 1;
-}
 
 static int64_t halving_scratch(const struct problem *p)
 {
     return p->bytes + halving_half(p);
 }
 
-static void halving_doubling_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), halving_doubling_rounds(c) - 1, halving_doubling_move, r, out);
-}
-
-const struct algorithm algorithm_reduce_halving_doubling = {
-    .operation = "reduce",
-    HALVING_DOUBLING,
-    .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
-            "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
-    .scratch = halving_scratch};
+ALGORITHM(reduce, halving_doubling, .mode = RESULT_FOR_ROOT, HALVING_DOUBLING,
+          .cost = "2 lg p alpha + (1 - 1/p)(2 n beta + n gamma); p not a power of two: "
+                  "(2 lg p' + 2) alpha + (3 - 2/p') n beta + (3/2 - 1/p') n gamma",
+          .scratch = halving_scratch);
 
 /* ---- binary_blocks */
 
@@ -141,23 +58,29 @@ static bool root_outside(const struct context *c)
     return c->problem->root >> log2_floor(c->size) != 0;
 }
 
-/* Return the rank's position in the collecting tree, or -1 for none. */
-static int gather_place(const struct context *c)
+/* Return true if rank 0 and the root exchange roles, and this rank is one of them. */
+static bool exchanges_role(const struct context *c)
 {
-    if (root_outside(c) && (c->rank == 0 || c->rank == c->problem->root))
+    return root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
+}
+
+/* Return the rank's number in the collecting tree, or -1 for none. */
+static int collecting_number(const struct context *c)
+{
+    if (exchanges_role(c))
         return c->rank == 0 ? -1 : 0;
     return c->rank >> log2_floor(c->size) == 0 ? c->rank : -1;
 }
 
 /* If the root is outside the largest block, its first round of collecting is rank 0's message. */
-static struct move blocks_gathering(const struct context *c, int64_t r)
+static struct move blocks_collecting(const struct context *c, int64_t r)
 {
-    const int levels = log2_floor(c->size), root = c->problem->root, x = gather_place(c);
+    const int levels = log2_floor(c->size), root = c->problem->root, x = collecting_number(c);
     const bool outside = root_outside(c);
     struct move m = move_none();
 
-    if (outside && (c->rank == 0 || c->rank == root) && r-- == 0) {
-        m.send = m.receive = halving_range(c, levels, 0, levels);
+    if (exchanges_role(c) && r-- == 0) {
+        m.send = m.receive = halving_range(c, 0, levels);
         if (c->rank == 0)
             m.to = root;
         else
@@ -168,72 +91,31 @@ static struct move blocks_gathering(const struct context *c, int64_t r)
         return m;
     const int k = levels - 1 - (int)r, y = x ^ 1 << k;
 
-    return management_collective_move(c, levels, x, outside ? 0 : root,
-                                      outside && y == 0 ? root : y, k);
+    return collecting_move(c, x, outside ? 0 : root, outside && y == 0 ? root : y, k);
 }
 
 static struct move blocks_move(const struct context *c, int64_t r)
 {
     const int64_t reducing = blocks_reducing_rounds(c);
 
-    return r < reducing ? blocks_reducing(c, r) : blocks_gathering(c, r - reducing);
+    return r < reducing ? blocks_reducing(c, r) : blocks_collecting(c, r - reducing);
 }
 
 static int64_t blocks_rounds(const struct context *c)
 {
-    const bool outside = root_outside(c) && (c->rank == 0 || c->rank == c->problem->root);
+    const int collecting = collecting_number(c) < 0 ? 0 : log2_floor(c->size);
 
-    return blocks_reducing_rounds(c) + outside + (gather_place(c) < 0 ? 0 : log2_floor(c->size)) +
-           1;
+    return blocks_reducing_rounds(c) + exchanges_role(c) + collecting + 1;
 }
 
-static void blocks_round(const struct context *c, int64_t r, struct round *out)
-{
-    moves_round(c, work_of(c), blocks_rounds(c) - 1, blocks_move, r, out);
-}
-
-const struct algorithm algorithm_reduce_binary_blocks = {
-    .operation = "reduce", BINARY_BLOCKS, .scratch = halving_scratch};
+ALGORITHM(reduce, binary_blocks, .mode = RESULT_FOR_ROOT, BINARY_BLOCKS,
+          .scratch = halving_scratch);
 
 /* ---- ring */
 
-static struct pairwise ring_pairwise(const struct context *c)
-{
-    const bool here = c->rank == c->problem->root;
-
-    return (struct pairwise){.into = here ? BUFFER_OUT : BUFFER_SCRATCH,
-                             .offset = here ? equal_begin(c, c->rank) : 0,
-                             .scratch = here ? 0 : equal_largest(c->problem),
-                             .begin = equal_begin};
-}
-
-static int64_t ring_rounds(const struct context *c)
-{
-    return c->size > 1 ? 2 * (int64_t)c->size - 2 : 1;
-}
-
-static int64_t ring_scratch(const struct problem *p)
+static int64_t pairwise_scratch(const struct problem *p)
 {
     return 4 * equal_largest(p);
 }
 
-static void ring_round(const struct context *c, int64_t r, struct round *out)
-{
-    const struct pairwise w = ring_pairwise(c);
-    const int root = c->problem->root;
-    const int64_t own = equal_begin(c, c->rank);
-
-    if (r < c->size)
-        pairwise_round(c, &w, r, out);
-    if (r < c->size - 1 || c->size == 1)
-        return;
-    const int sender = modulo(root + r - c->size + 2, c->size);
-    const int64_t begin = equal_begin(c, sender);
-
-    if (c->rank == root)
-        emit_receive(out, sender, BUFFER_OUT, begin, equal_begin(c, sender + 1) - begin);
-    else if (c->rank == sender)
-        emit_send(out, root, w.into, w.offset, equal_begin(c, c->rank + 1) - own);
-}
-
-const struct algorithm algorithm_reduce_ring = {.operation = "reduce", RING};
+ALGORITHM(reduce, ring, .mode = RESULT_FOR_ROOT, RING);

@@ -15,60 +15,24 @@
  * Source: Thakur, Rabenseifner and Gropp 2005, Section 4.3. Both preserve the order of operands.
  * With MPI_IN_PLACE the share replaces the beginning of the vector, so OUT is written last.
  */
-#include "base/base.h"
 #include "schedule/algorithms/catalogue.h"
 #include "schedule/algorithms/reductions.h"
 
-/* Fill the table: the begin of each rank's share, the end, and `more` numbers of
- * recursive_halving. */
-static bool shares_prepare(struct context *c, int more)
-{
-    const struct problem *const p = c->problem;
-
-    c->table = memory_allocate(sizeof *c->table * (size_t)(c->size + 1 + more));
-    if (c->table == NULL)
-        return false;
-    c->table[0] = 0;
-    for (int i = 0; i < c->size; i++)
-        c->table[i + 1] = c->table[i] + (p->counts != NULL ? p->counts[i] : p->bytes);
-    return true;
-}
-
-static int64_t share_begin(const struct context *c, int i)
-{
-    return c->table[i];
-}
-
-static int64_t share_length(const struct context *c, int i)
-{
-    return c->table[i + 1] - c->table[i];
-}
-
 /* ---- pairwise */
-
-static bool pairwise_prepare(struct context *c)
-{
-    return shares_prepare(c, 0);
-}
-
-static int64_t pairwise_rounds(const struct context *c)
-{
-    return c->size;
-}
 
 static int64_t pairwise_scratch(const struct problem *p)
 {
-    int64_t most = p->bytes;
+    int64_t largest = 0;
 
-    for (int i = 0; p->counts != NULL && i < p->size; i++)
-        most = p->counts[i] > most ? p->counts[i] : most;
-    return 4 * most;
+    for (int i = 0; i < p->size; i++)
+        largest = block_bytes(p, i) > largest ? block_bytes(p, i) : largest;
+    return 4 * largest;
 }
 
 static void pairwise_scatter_round(const struct context *c, int64_t r, struct round *out)
 {
-    const int64_t own = share_length(c, c->rank);
-    const struct pairwise w = {.into = BUFFER_SCRATCH, .scratch = own, .begin = share_begin};
+    const int64_t own = block_range(c, c->rank).length;
+    const struct pairwise w = {.into = BUFFER_SCRATCH, .scratch = own, .block = block_range};
 
     pairwise_round(c, &w, r, out);
     if (r == c->size - 1)
@@ -99,18 +63,19 @@ static int first_share(const struct context *c, int x)
     return x < removed ? 2 * x : x + removed;
 }
 
-static int64_t place_begin(const struct context *c, int place)
+/* Return the range of `count` places of the permuted vector. */
+static struct range places_range(const struct context *c, int place, int count)
 {
-    return c->table[c->size + 1 + place];
+    return blocks_range(c->table + c->size + 1, place, place + count);
 }
 
 static bool halving_prepare(struct context *c)
 {
     const int levels = log2_floor(c->size), places = 1 << levels;
 
-    if (!shares_prepare(c, places + 1))
+    if (!table_allocate(c, c->size + 1 + places + 1))
         return false;
-    int64_t *const begins = c->table + c->size + 1;
+    int64_t *const begins = begins_fill(c->table, c->size, c->problem->counts, c->problem->bytes);
 
     begins[0] = 0;
     for (int j = 0; j < places; j++) {
@@ -128,31 +93,27 @@ static int64_t halving_scatter_rounds(const struct context *c)
 
 static int64_t halving_scatter_scratch(const struct problem *p)
 {
-    int64_t all = p->counts != NULL ? 0 : p->size * p->bytes;
-
-    for (int i = 0; p->counts != NULL && i < p->size; i++)
-        all += p->counts[i];
-    return 2 * all;
+    return 2 * counts_sum(p->size, p->counts, p->bytes);
 }
 
 /* Return the bytes of the permuted vector that survivor x has after k halvings. */
-static struct range turned_range(const struct context *c, int x, int k)
+static struct range survivor_range(const struct context *c, int x, int k)
 {
-    const int levels = log2_floor(c->size), first = reversed(x, levels) >> (levels - k)
-                                                                               << (levels - k);
-    const int64_t begin = place_begin(c, first);
+    const int levels = log2_floor(c->size), count = 1 << (levels - k);
 
-    return (struct range){begin, place_begin(c, first + (1 << (levels - k))) - begin};
+    return places_range(c, reversed(x, levels) / count * count, count);
 }
 
-static void turn_in(const struct context *c, struct round *out)
+static void permute_vector(const struct context *c, struct round *out)
 {
     const int levels = log2_floor(c->size);
 
-    for (int j = 0; j < 1 << levels; j++)
-        emit_copy(out, BUFFER_SCRATCH, place_begin(c, j), BUFFER_IN,
-                  c->table[first_share(c, reversed(j, levels))],
-                  place_begin(c, j + 1) - place_begin(c, j));
+    for (int j = 0; j < 1 << levels; j++) {
+        const struct range place = places_range(c, j, 1);
+
+        emit_copy(out, BUFFER_SCRATCH, place.begin, BUFFER_IN,
+                  c->table[first_share(c, reversed(j, levels))], place.length);
+    }
 }
 
 /* Round 0 with removed processes: the odd rank sends its permuted vector to the even rank. */
@@ -169,34 +130,35 @@ static void absorb(const struct context *c, struct round *out)
 /* Last round: distribute the shares to their ranks. */
 static void hand_out(const struct context *c, struct round *out)
 {
-    const int removed = removed_count(c), x = survivor_rank(c, -1, c->rank);
+    const int x = survivor_rank(c, c->rank);
+    const int64_t length = block_range(c, c->rank).length;
 
     if (x < 0) {
-        emit_receive(out, c->rank - 1, BUFFER_OUT, 0, share_length(c, c->rank));
+        emit_receive(out, c->rank - 1, BUFFER_OUT, 0, length);
         return;
     }
-    const int64_t at = turned_range(c, x, log2_floor(c->size)).begin;
+    const int64_t begin = survivor_range(c, x, log2_floor(c->size)).begin;
 
-    emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, at, share_length(c, c->rank));
-    if (x < removed)
-        emit_send(out, c->rank + 1, BUFFER_SCRATCH, at + share_length(c, c->rank),
-                  share_length(c, c->rank + 1));
+    emit_copy(out, BUFFER_OUT, 0, BUFFER_SCRATCH, begin, length);
+    if (x < removed_count(c))
+        emit_send(out, c->rank + 1, BUFFER_SCRATCH, begin + length,
+                  block_range(c, c->rank + 1).length);
 }
 
 static void halving_scatter_round(const struct context *c, int64_t r, struct round *out)
 {
     const int removed = removed_count(c), levels = log2_floor(c->size);
-    const int x = survivor_rank(c, -1, c->rank), k = (int)r - (removed > 0);
+    const int x = survivor_rank(c, c->rank), k = (int)r - (removed > 0);
     const int64_t n = c->table[c->size];
 
     if (r == 0)
-        turn_in(c, out);
+        permute_vector(c, out);
     if (k < 0 && c->rank < 2 * removed)
         absorb(c, out);
     if (k == 0 && removed > 0 && c->rank < 2 * removed && x >= 0)
         emit_reduce(out, BUFFER_SCRATCH, 0, BUFFER_SCRATCH, n, n, true);
     if (k > 0 && x >= 0) {
-        const struct range mine = turned_range(c, x, k);
+        const struct range mine = survivor_range(c, x, k);
 
         emit_reduce(out, BUFFER_SCRATCH, mine.begin, BUFFER_SCRATCH, n, mine.length,
                     (x >> (k - 1) & 1) == 0);
@@ -204,37 +166,27 @@ static void halving_scatter_round(const struct context *c, int64_t r, struct rou
     if (k == levels) {
         hand_out(c, out);
     } else if (k >= 0 && x >= 0) {
-        const int peer = survivor_process(c, -1, x ^ 1 << k);
-        const struct range theirs = turned_range(c, x ^ 1 << k, k + 1);
+        const int peer = survivor_process(c, x ^ 1 << k);
 
-        emit_receive(out, peer, BUFFER_SCRATCH, n, turned_range(c, x, k + 1).length);
-        emit_send(out, peer, BUFFER_SCRATCH, theirs.begin, theirs.length);
+        emit_receive(out, peer, BUFFER_SCRATCH, n, survivor_range(c, x, k + 1).length);
+        emit_message(out, STEP_SEND, peer, BUFFER_SCRATCH, survivor_range(c, x ^ 1 << k, k + 1));
     }
 }
 
-/* ---- entries */
+/* ---- entries; the operations differ only in the counts */
 
-#define PAIRWISE                                                                                   \
-    .name = "pairwise", .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",  \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = pairwise_prepare,     \
-    .rounds = pairwise_rounds, .scratch = pairwise_scratch, .round = pairwise_scatter_round
+#define REDUCE_SCATTER(name, ...)                                                                  \
+    ALGORITHM(reduce_scatter, name, __VA_ARGS__);                                                  \
+    ALGORITHM(reduce_scatter_block, name, __VA_ARGS__)
 
-const struct algorithm algorithm_reduce_scatter_pairwise = {.operation = "reduce_scatter",
-                                                            PAIRWISE};
+REDUCE_SCATTER(pairwise, .keeps_order = true, .cost = "(p-1) alpha + (1 - 1/p)(n beta + n gamma)",
+               .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
+               .prepare = begins_prepare, .rounds = rounds_size, .scratch = pairwise_scratch,
+               .round = pairwise_scatter_round);
 
-const struct algorithm algorithm_reduce_scatter_block_pairwise = {
-    .operation = "reduce_scatter_block", PAIRWISE};
-
-#define RECURSIVE_HALVING                                                                          \
-    .name = "recursive_halving", .keeps_order = true,                                              \
-    .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "                     \
-            "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",                    \
-    .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3", .prepare = halving_prepare,      \
-    .rounds = halving_scatter_rounds, .scratch = halving_scatter_scratch,                          \
-    .round = halving_scatter_round
-
-const struct algorithm algorithm_reduce_scatter_recursive_halving = {.operation = "reduce_scatter",
-                                                                     RECURSIVE_HALVING};
-
-const struct algorithm algorithm_reduce_scatter_block_recursive_halving = {
-    .operation = "reduce_scatter_block", RECURSIVE_HALVING};
+REDUCE_SCATTER(recursive_halving, .keeps_order = true,
+               .cost = "lg p alpha + (1 - 1/p)(n beta + n gamma); p not a power of two: "
+                       "(lg p' + 2) alpha + (2 - 1/p' + 1/p) n beta + (2 - 1/p') n gamma",
+               .source = "Thakur, Rabenseifner and Gropp 2005, Section 4.3",
+               .prepare = halving_prepare, .rounds = halving_scatter_rounds,
+               .scratch = halving_scatter_scratch, .round = halving_scatter_round);

@@ -35,12 +35,6 @@ static inline int64_t subtree_size(const struct context *c, int64_t v)
     return bit < c->size - v ? bit : c->size - v;
 }
 
-/* Return an upper bound on the size of a subtree below the root. */
-static inline int64_t largest_subtree(const struct problem *p)
-{
-    return p->size > 1 ? INT64_C(1) << (log2_ceiling(p->size) - 1) : 0;
-}
-
 /* Return the largest b with b * b <= a. */
 static inline int64_t integer_root(double a)
 {
@@ -71,23 +65,17 @@ static inline int64_t pipeline_block(const struct problem *p, int64_t bytes, dou
     return block > 0 ? block : 1;
 }
 
-/* Send block i of a message in n equal blocks to a relative rank, or receive it below. */
-static inline void send_block(const struct context *c, int64_t v, int64_t n, int64_t i,
-                              struct round *out)
+/* Emit the message of a part of OUT to process v, or from it. */
+static inline void process_message(const struct context *c, enum step_kind kind, int64_t v,
+                                   struct range range, struct round *out)
 {
-    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
-
-    emit_send(out, absolute_rank(c, v), BUFFER_OUT, begin,
-              part_begin(c->problem->bytes, 1, n, i + 1) - begin);
+    emit_message(out, kind, absolute_rank(c, v), BUFFER_OUT, range);
 }
 
-static inline void receive_block(const struct context *c, int64_t v, int64_t n, int64_t i,
-                                 struct round *out)
+/* Return block i of a message in n equal blocks. */
+static inline struct range message_block(const struct context *c, int64_t n, int64_t i)
 {
-    const int64_t begin = part_begin(c->problem->bytes, 1, n, i);
-
-    emit_receive(out, absolute_rank(c, v), BUFFER_OUT, begin,
-                 part_begin(c->problem->bytes, 1, n, i + 1) - begin);
+    return parts_range(c->problem->bytes, 1, n, i, i + 1);
 }
 
 static inline int64_t blocks_of(int64_t bytes, int64_t block)
