@@ -4,31 +4,17 @@
  * A call that fails mpiprof's argument check goes to the library, and has taken part in nothing.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/arguments.h"
-#include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "executor/buffers.h"
-#include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/variant.h"
-#include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/auto.h"
-#include "selection/online/candidates.h"
-#include "selection/rules/key.h"
-#include "selection/rules/rules.h"
-#include "timing/timing.h"
 
 static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;
@@ -44,13 +30,6 @@ static void thread_release(void *unused)
     problem_forget();
     execute_release();
     releases = false;
-}
-
-static void thread_register(void)
-{
-    if (!releases)
-        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
-    releases = true;
 }
 
 static void switching_start(void)
@@ -264,13 +243,13 @@ static void instance_observe(struct call *c)
 static bool fill_operands(struct execution *e)
 {
     const struct arguments *const a = e->arguments;
-    const struct type_properties f = type_properties(argument_type(a, a->send.type, 0));
-    const int64_t stride = f.extent < 0 ? -f.extent : f.extent;
+    const MPI_Datatype type = argument_type(a, a->send.type, 0);
+    const struct type_properties f = type_properties(type);
 
-    if (f.true_extent > stride)
+    if (f.true_extent > (f.extent < 0 ? -f.extent : f.extent))
         return false;
     e->problem.unit = f.size;
-    e->element = (struct element){.type = argument_type(a, a->send.type, 0),
+    e->element = (struct element){.type = type,
                                   .op = argument_operation(a),
                                   .unit = f.size,
                                   .extent = f.extent,
@@ -326,10 +305,10 @@ bool select_run(struct call *c, const struct arguments *given, int *error)
     if ((k->inter && c->root != ROOT_NONE) || !argument_check_arguments(c, a))
         return false;
     e.reduces = operation_reduces(c->operation);
-    thread_register();
-    if (!problem_fill(&e) || problem_bytes(&e) == 0)
-        return false;
-    if (e.reduces && !fill_operands(&e))
+    if (!releases)
+        pthread_setspecific(thread_key, &thread_key); /* anything but NULL */
+    releases = true;
+    if (!problem_fill(&e) || problem_bytes(&e) == 0 || (e.reduces && !fill_operands(&e)))
         return false;
     c->state = CALL_SELECTED;
     private_comm_pool_enter(k);

@@ -1,11 +1,6 @@
 /* Choice of the algorithm of a call, and its execution. */
 #pragma once
-#include <stdbool.h>
-
-#include "base/arguments.h"
 #include "executor/execution.h"
-#include "record/call.h"
-#include "schedule/schedule.h"
 
 /* ---- choice of the algorithm of a call (choice.c) */
 

@@ -26,11 +26,9 @@
  * a time.
  */
 #include "selection/online/arrival.h"
+
 #include "base/base.h"
-#include "base/operation.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
-#include "selection/online/sum_max_reduce.h"
 #include "timing/timing.h"
 
 /* Pairs of each instance in the first and in the second reduction. MORE pairs for the whole window
@@ -55,14 +53,14 @@ void arrivals_free(struct arrivals *w)
     memory_free(w);
 }
 
-/* Return the resized memory. If memory is exhausted, return the old block and set `had` to false.
- */
-static void *memory_resized(void *memory, size_t before, size_t bytes, bool *had)
+/* Return an array of `after` elements with the old contents. If memory is exhausted, return the old
+ * array and set `had` to false. */
+static void *array_resize(void *array, size_t before, size_t after, size_t bytes, bool *had)
 {
-    void *const made = memory_resize(memory, before, bytes);
+    void *const made = memory_resize(array, before * bytes, after * bytes);
 
     *had &= made != NULL;
-    return made != NULL ? made : memory;
+    return made != NULL ? made : array;
 }
 
 /* Allocate for `room` instances (some kB). Returns false if the reserve is exhausted too. */
@@ -74,17 +72,13 @@ static bool make_room(struct arrivals *w, int room)
 
     if (room <= w->room)
         return true;
-    w->current = memory_resized(w->current, o * sizeof *w->current, n * sizeof *w->current, &had);
-    w->finished =
-        memory_resized(w->finished, o * sizeof *w->finished, n * sizeof *w->finished, &had);
-    w->results = memory_resized(w->results, o * sizeof *w->results, n * sizeof *w->results, &had);
-    w->input =
-        memory_resized(w->input, old_pairs * sizeof *w->input, pairs * sizeof *w->input, &had);
-    w->output =
-        memory_resized(w->output, old_pairs * sizeof *w->output, pairs * sizeof *w->output, &had);
+    w->current = array_resize(w->current, o, n, sizeof *w->current, &had);
+    w->finished = array_resize(w->finished, o, n, sizeof *w->finished, &had);
+    w->results = array_resize(w->results, o, n, sizeof *w->results, &had);
+    w->input = array_resize(w->input, old_pairs, pairs, sizeof *w->input, &had);
+    w->output = array_resize(w->output, old_pairs, pairs, sizeof *w->output, &had);
     if (w->wait_rule == WAIT_RANK_FOR_LOWER)
-        w->scanned = memory_resized(w->scanned, o * EACH * sizeof *w->scanned,
-                                    n * EACH * sizeof *w->scanned, &had);
+        w->scanned = array_resize(w->scanned, o * EACH, n * EACH, sizeof *w->scanned, &had);
     if (had)
         w->room = room;
     return had;
@@ -265,8 +259,8 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         const int64_t earliest = minimum(earliest_exit(w, i), m->exit);
 
         p[DEVIATION].sum = summand_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
-        p[DEVIATION].most = m->arrival == last ? w->member.members - w->member.member
-                                               : 0; /* on a tie, the lowest rank */
+        /* on a tie, the lowest rank */
+        p[DEVIATION].most = m->arrival == last ? w->member.members - w->member.member : 0;
         p[SCORE] = (struct sum_max){summand_of(w, m->exit - earliest), 0};
         p[WAIT] = (struct sum_max){summand_of(w, earliest - m->arrival), 0};
     }
@@ -344,21 +338,17 @@ bool arrivals_step(struct arrivals *w, MPI_Comm comm)
     return w->stage == 0;
 }
 
-/* In MPI_Finalize: advance the reductions of all keys by one stage, or end the unfinished window.
- * All reductions start before any member waits for one. Returns false if `deadline` passed because
- * a member does not answer. */
-bool arrivals_pass(struct arrivals *const *all, const MPI_Comm *comms, int count, int64_t deadline)
+/* In MPI_Finalize: start the next reduction, or end the unfinished window. Waits for the active
+ * reduction. Returns true when the previous window's results are complete. */
+bool arrivals_advance(struct arrivals *w, MPI_Comm comm)
 {
-    for (int i = 0; i < count; i++)
-        while (all[i]->stage > 0 && !arrivals_are_done(all[i]))
-            if (now_ns() > deadline)
-                return false;
-    for (int i = 0; i < count; i++)
-        if (all[i]->stage == 1)
-            start_second(all[i], comms[i]);
-        else if (all[i]->stage == 2)
-            take_second(all[i]);
-        else if (all[i]->position > 0)
-            arrivals_begin(all[i], comms[i]);
-    return true;
+    const int stage = w->stage;
+
+    if (stage == 1)
+        start_second(w, comm);
+    else if (stage == 2)
+        take_second(w);
+    else if (w->position > 0)
+        arrivals_begin(w, comm);
+    return stage == 2;
 }

@@ -11,27 +11,12 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "executor/execution.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "executor/variant.h"
-#include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/algorithms/catalogue.h"
-#include "selection/online/arrival.h"
 #include "selection/online/auto.h"
-#include "selection/online/budget.h"
-#include "selection/online/candidates.h"
-#include "selection/online/current_choice.h"
 #include "selection/online/key_log.h"
-#include "selection/online/selection.h"
-#include "selection/online/sum_max_reduce.h"
-#include "selection/rules/key.h"
-#include "selection/rules/rules.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 
@@ -102,32 +87,30 @@ static struct selection *selection_make(const struct execution *e, const struct 
     const struct communicator *const k = e->call->comm;
     const enum wait_rule rule = operation_wait_rule(e->call->operation);
     const bool close = rule == WAIT_ALL_FOR_ALL || all_have_memory(k);
-    const bool first = !k->inter || k->first_group;
+    const bool second = k->inter && !k->first_group;
     const struct membership own = {.members = k->size + k->remote_size,
-                                   .member = k->rank + (first ? 0 : k->remote_size),
+                                   .member = k->rank + (second ? k->remote_size : 0),
                                    .root = e->call->root == k->rank,
-                                   .second = !first};
+                                   .second = second};
+    struct selection *const s = memory_allocate(sizeof *s);
     struct arrivals *const w = arrivals_make(rule, &own, close ? FIRST_WINDOW : FIRST_WINDOW_AHEAD);
-    struct selection *const s = w != NULL ? memory_allocate(sizeof *s) : NULL;
+    struct key_log *const log = key_log_make(e, hash_mix(key->hash, k->identity));
 
-    if (s == NULL) {
+    if (s == NULL || w == NULL || log == NULL) {
         arrivals_free(w);
-        return NULL;
-    }
-    s->arrivals = w;
-    if (auto_chooses)
-        s->arrivals->position = -budget_gap(k, &e->problem, budget_least_time(e));
-    s->problem = e->problem; /* for alpha and the sizes of the groups */
-    s->began_ns = now_ns();
-    s->log = key_log_make(e, hash_mix(key->hash, k->identity));
-    if (s->log == NULL) {
-        arrivals_free(w);
+        memory_free(log);
         memory_free(s);
         return NULL;
     }
-    current_choice_start(&s->choice);
+    if (auto_chooses)
+        w->position = -budget_gap(k, &e->problem, budget_least_time(e));
+    s->arrivals = w;
     s->switches = switches && !(recorder.options.reproducible && e->reduces);
+    s->began_ns = now_ns();
+    s->problem = e->problem; /* for alpha and the sizes of the groups */
     s->count = 1;
+    s->log = log;
+    current_choice_start(s);
     probe_start(s);
     return s;
 }
@@ -183,17 +166,33 @@ static void begin_with(struct selection *s, struct execution *e, const struct va
     key_log_events(s);
 }
 
+static void begin_planned(struct selection *s, struct execution *e, const struct rule *r,
+                          const struct call_properties *q)
+{
+    struct variant v = r->variant;
+
+    v.algorithm = rule_algorithm(r, q);
+    v.library_algorithm = rule_library_algorithm(r, q);
+    if (r->by_paper && v.algorithm != NULL)
+        v.label = v.algorithm->name;
+    if (r->native || candidate_may_run(&v, e))
+        begin_with(s, e, &v, "from the plan");
+}
+
 static bool inherited_pays(const struct key *key)
 {
     return !variant_is_default(&key->inherited) &&
            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
 }
 
-/* Return false if the variant is a library algorithm that some member cannot request. */
-static bool library_algorithm_is_ready(struct execution *e, const struct variant *v)
+/* Return true if all members can run the candidate now. */
+static bool is_ready(const struct candidate *c, struct execution *e)
 {
-    return v->library_algorithm == NULL ||
-           library_algorithm_ready(e, v->library_algorithm, v->segment);
+    const struct variant *const v = &c->variant;
+
+    return private_comm_ready(e->call->comm, e->call->handle) && candidate_may_run(v, e) &&
+           (v->library_algorithm == NULL ||
+            library_algorithm_ready(e, v->library_algorithm, v->segment));
 }
 
 /* Return the candidate for this instance, or NULL for the library's default. All members call it
@@ -203,46 +202,33 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 {
     struct call *const c = e->call;
     struct selection *s = key->selection;
-    const bool planned = first != NULL && s == NULL;
-    const bool inherits = !planned && s == NULL && inherited_pays(key);
 
     c->key = key;
-    if (s == NULL && !planned && !inherits && key->instances < 1)
-        return NULL;
     if (s == NULL) {
+        const bool inherits = first == NULL && inherited_pays(key);
+
+        if (first == NULL && !inherits && key->instances < 1)
+            return NULL;
         s = key->selection = selection_make(e, key, true);
         if (s == NULL)
             return NULL;
-        struct variant v = planned ? first->variant : key->inherited;
-
-        if (planned) {
-            v.algorithm = rule_algorithm(first, q);
-            v.library_algorithm = rule_library_algorithm(first, q);
-        }
-        if (planned && first->by_paper && v.algorithm != NULL)
-            v.label = v.algorithm->name;
-        const bool fits = candidate_may_run(&v, e);
-
-        if (planned && (first->native || fits))
-            begin_with(s, e, &v, "from the plan");
-        else if (inherits && fits)
-            begin_with(s, e, &v, "inherited from the parent communicator");
+        if (first != NULL)
+            begin_planned(s, e, first, q);
+        else if (inherits && candidate_may_run(&key->inherited, e))
+            begin_with(s, e, &key->inherited, "inherited from the parent communicator");
     }
     if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
         list_and_predict(s, e);
-    const int planned_now = probe_candidate_at(s, s->arrivals->position);
-    int which = planned_now != NOBODY ? planned_now : s->choice.current;
+    c->planned = (uint8_t)probe_candidate_at(s, s->arrivals->position);
+    const bool probes = c->planned != NOBODY;
+    const int which = probes ? c->planned : s->choice.current;
+    const bool runs = which != NATIVE && is_ready(&s->list[which], e);
 
-    if (which != NATIVE && (!private_comm_ready(c->comm, c->handle) ||
-                            !candidate_may_run(&s->list[which].variant, e) ||
-                            !library_algorithm_is_ready(e, &s->list[which].variant)))
-        which = NATIVE;
-    c->candidate = (uint8_t)which;
-    c->planned = (uint8_t)planned_now;
-    c->choice = (uint8_t)(planned_now != NOBODY           ? STATE_PROBE
+    c->candidate = (uint8_t)(runs ? which : NATIVE);
+    c->choice = (uint8_t)(probes                          ? STATE_PROBE
                           : s->choice.state == STATE_HOLD ? STATE_HOLD
                                                           : STATE_OBSERVE);
-    return which != NATIVE ? &s->list[which] : NULL;
+    return runs ? &s->list[which] : NULL;
 }
 
 /* Record an instance that runs natively, at its end. */
@@ -264,7 +250,7 @@ static void begin_window(struct selection *s, struct call *c)
     if (!private_comm_ready(c->comm, c->handle)) {
         if (private_comm_is_postponed(c->comm))
             return; /* a private communicator may become available later */
-        current_choice_abandon(&s->choice);
+        current_choice_abandon(s);
         return;
     }
     memset(x, 0, sizeof w->extras);
@@ -283,7 +269,7 @@ static void begin_window(struct selection *s, struct call *c)
 
 /* Create the resources of planned library algorithms, so that their creation does not count as time
  * of a probe. */
-static void prepare_own(struct selection *s, struct communicator *k)
+static void prepare_library_algorithms(struct selection *s, struct communicator *k)
 {
     for (int i = 0; i < LONGEST_WINDOW; i++) {
         const int next = s->probing.next[i];
@@ -299,7 +285,7 @@ static void window_evaluate(struct selection *s, const struct call *c)
 {
     const struct arrivals *const w = s->arrivals;
 
-    statistics_add_window(s, c->comm);
+    statistics_add_window(s);
     /* All members take part here, and this operation synchronises them in any case. No second
      * thread can enter, because MPI forbids concurrent collectives on MPI_COMM_WORLD. */
     if (w->extras[EXTRA_STALE] > 0 && w->wait_rule == WAIT_ALL_FOR_ALL &&
@@ -308,8 +294,8 @@ static void window_evaluate(struct selection *s, const struct call *c)
         clock_distribute_offsets();
     }
     decide(s);
-    prepare_own(s, c->comm);
-    if (current_choice_has(&s->choice, NEWS_TRIALS))
+    prepare_library_algorithms(s, c->comm);
+    if (current_choice_has(s, NEWS_TRIALS))
         model_correction_note(s);
     key_log_events(s);
 }
@@ -337,23 +323,21 @@ void auto_end(struct call *c)
         if (least > 0)
             s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
     }
-    const struct moment m = {.arrival = c->enter_ns,
-                             .exit = c->exit_ns,
-                             .shape_group = c->shape_group,
-                             .candidate = c->candidate,
-                             .planned = c->planned};
+    arrivals_note(s->arrivals, &(struct moment){.arrival = c->enter_ns,
+                                                .exit = c->exit_ns,
+                                                .shape_group = c->shape_group,
+                                                .candidate = c->candidate,
+                                                .planned = c->planned});
+    const bool evaluated = arrivals_step(s->arrivals, private_of(c->comm)->comm);
 
-    arrivals_note(s->arrivals, &m);
-    const bool told = arrivals_step(s->arrivals, private_of(c->comm)->comm);
-
-    if (told)
+    if (evaluated)
         window_evaluate(s, c);
     if (s->arrivals->stage > 0 || s->choice.abandoned || !arrivals_full(s->arrivals) ||
         (!s->listed && s->switches && s->observed.latency_ns > 0))
         return;
     const int first = s->arrivals->length;
 
-    if (told && probe_waits(s) && arrivals_extend(s->arrivals))
+    if (evaluated && probe_waits(s) && arrivals_extend(s->arrivals))
         probe_assign(s, first);
     else
         begin_window(s, c);

@@ -2,11 +2,8 @@
 #pragma once
 #include <stdbool.h>
 
-#include "base/symbol_lookup.h"
-#include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
+#include "selection/online/selection.h"
 #include "selection/rules/key.h"
-#include "selection/rules/rules.h"
 
 /* ---- life cycle of a key under `--switch auto` (auto.c) */
 
@@ -19,14 +16,8 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 void auto_observe(struct execution *e, struct key *key);
 void auto_end(struct call *c);
 
-/* ---- the end of keys (finalize.c) */
+/* ---- the end of keys, and reductions that outlive their communicator (finalize.c) */
 
 void finalize_free(struct key *keys, int count, MPI_Comm comm);
 void finalize_inherit(struct key *child, const struct key *parent);
 void finalize_run(void);
-
-/* ---- reductions that outlive their communicator (orphaned_reductions.c) */
-
-void orphaned_reduction_add(struct arrivals **all, int count, MPI_Comm comm);
-void orphaned_reduction_release(void);
-bool orphaned_reductions_exist(void);

@@ -4,8 +4,6 @@
  * disturbed instance has no more weight than any other. Disturbances make measurements longer, so
  * the median of an even number of values is the lower of the two middle ones.
  */
-#include "selection/online/arrival.h"
-#include "selection/online/candidates.h"
 #include "selection/online/selection.h"
 
 int64_t rank_test_median_of(const int64_t *values, int count)

@@ -4,9 +4,8 @@
  * the program's own calls, and their length hardly matters. The operation is elementwise, so the
  * library may split the vector.
  */
-#include "selection/online/sum_max_reduce.h"
 #include "base/pmpi.h"
-#include "base/symbol_lookup.h"
+#include "selection/online/arrival.h"
 
 static MPI_Datatype pair_type;
 static MPI_Op pair_op;

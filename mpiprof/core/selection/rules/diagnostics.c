@@ -9,16 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
-#include "callsite/callsite.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "schedule/algorithms/catalogue.h"
-#include "schedule/schedule.h"
 #include "selection/rules/key.h"
-#include "selection/rules/rules.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4, MESSAGE_BYTES = 1000 };
@@ -166,48 +162,37 @@ static void say_rule(struct rule *r)
     text_free(&needs);
 }
 
-static void say_obstacle(enum obstacle why)
+/* Reasons why single calls were left to the library, with a remedy if possible. */
+static const char *const obstacles[OBSTACLES] = {
+    [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
+    [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call MPI "
+                         "(MPI_THREAD_MULTIPLE): start the program with MPI_THREAD_SERIALIZED, "
+                         "mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
+    [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
+    [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is set: "
+                          "leave them at their defaults",
+    [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
+    [OBSTACLE_FIXED] = "the library reads this setting only at its start, or has no such setting",
+    [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the 64 "
+                           "that a process may have, or MPI_Comm_idup was called",
+    [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
+
+/* The same for communicators. */
+static const char *const refusals[REFUSALS] = {
+    [REFUSED_FULL] = "other communicators use the 64 private communicators that a process may have",
+    [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
+    [REFUSED_MEMORY] = "a member had no memory left: start fewer processes on each node",
+    [REFUSED_BY_MPI] = "MPI could not create another private communicator",
+    [REFUSED_UNSURE] =
+        "several threads created communicators with the same members at once, which cannot be "
+        "distinguished: pass different tags to MPI_Intercomm_create",
+    [REFUSED_BUSY] =
+        "another thread was creating a communicator at each attempt to create a private one"};
+
+static void say_left(int count, const char *noun, const char *left_to, const char *reason)
 {
-    const int calls = library_algorithm_obstacle_count(why);
-    static const char *const reasons[OBSTACLES] = {
-        [OBSTACLE_INTERFACE] = "this MPI library has no selectable algorithms",
-        [OBSTACLE_THREADS] = "MPI_T settings apply to all threads, and several threads may call "
-                             "MPI (MPI_THREAD_MULTIPLE): start the program with "
-                             "MPI_THREAD_SERIALIZED, mpi4py with MPI4PY_RC_THREAD_LEVEL=serialized",
-        [OBSTACLE_SESSIONS] = "the thread level is unknown without MPI_Init",
-        [OBSTACLE_SETTINGS] = "MPIR_CVAR_COLLECTIVE_FALLBACK or MPIR_CVAR_DEVICE_COLLECTIVES is "
-                              "set: leave them at their defaults",
-        [OBSTACLE_NOT_ASKED] = "not all members request library algorithms",
-        [OBSTACLE_FIXED] =
-            "the library reads this setting only at its start, or has no such setting",
-        [OBSTACLE_DUPLICATE] = "no private communicator was available: other communicators use the "
-                               "64 that a process may have, or MPI_Comm_idup was called",
-        [OBSTACLE_PROGRAM] = "the program has set its control variable itself"};
-
-    if (calls > 0)
-        say("%d call%s left to the library's own choice: %s", calls, calls > 1 ? "s were" : " was",
-            reasons[why]);
-}
-
-/* Report why communicators were left to the library, with a remedy if possible. */
-static void say_refused(enum refusal why)
-{
-    const int communicators = private_comm_refused(why);
-    static const char *const reasons[REFUSALS] = {
-        [REFUSED_FULL] =
-            "other communicators use the 64 private communicators that a process may have",
-        [REFUSED_DEVICE] = "a member uses a device (CUDA, HIP or Level Zero)",
-        [REFUSED_MEMORY] = "a member had no memory left: start fewer processes on each node",
-        [REFUSED_BY_MPI] = "MPI could not create another private communicator",
-        [REFUSED_UNSURE] =
-            "several threads created communicators with the same members at once, which cannot be "
-            "distinguished: pass different tags to MPI_Intercomm_create",
-        [REFUSED_BUSY] =
-            "another thread was creating a communicator at each attempt to create a private one"};
-
-    if (communicators > 0)
-        say("%d communicator%s left to the library: %s", communicators,
-            communicators > 1 ? "s were" : " was", reasons[why]);
+    if (count > 0)
+        say("%d %s%s left to %s: %s", count, noun, count > 1 ? "s were" : " was", left_to, reason);
 }
 
 static const char *size_of(int64_t bytes, char *text)
@@ -243,12 +228,13 @@ static void say_scratch(void)
 /* Report at the end of the program, on all ranks; no rank waits for another one. */
 void diagnostics_end(void)
 {
-    for (int i = 0; i < rules_count(); i++)
+    for (int i = 0; rule_at(i) != NULL; i++)
         say_rule(rule_at(i));
     for (int i = 0; i < REFUSALS; i++)
-        say_refused((enum refusal)i);
+        say_left(private_comm_refused((enum refusal)i), "communicator", "the library", refusals[i]);
     for (int i = 0; i < OBSTACLES; i++)
-        say_obstacle((enum obstacle)i);
+        say_left(library_algorithm_obstacle_count((enum obstacle)i), "call",
+                 "the library's own choice", obstacles[i]);
     if (memory_is_short())
         say("memory is short: after that the library's algorithms ran, where all members could "
             "be informed");

@@ -25,17 +25,10 @@
  * threads.
  */
 #include "selection/rules/key.h"
-#include "base/base.h"
+
 #include "base/pmpi.h"
 #include "base/recorder.h"
-#include "base/symbol_lookup.h"
-#include "callsite/callsite.h"
-#include "executor/execution.h"
 #include "executor/private_comm.h"
-#include "record/call.h"
-#include "record/communicator.h"
-#include "schedule/schedule.h"
-#include "selection/rules/rules.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
@@ -44,8 +37,8 @@ static struct keys *tables;
 static const struct keys_owner *owner; /* NULL if selection is off */
 
 struct keys {
-    struct keys *next, *before; /* list of all tables of the process, protected by recorder.lock */
-    struct communicator *owner;
+    /* list of all tables of the process, protected by recorder.lock; `link` refers to this entry */
+    struct keys *next, **link;
     int count;
     unsigned epoch;
     struct key list[MOST_KEYS];
@@ -54,28 +47,6 @@ struct keys {
 void keys_start(const struct keys_owner *given)
 {
     owner = given;
-}
-
-static void table_link(struct keys *t)
-{
-    recorder_lock();
-    t->next = tables;
-    if (tables != NULL)
-        tables->before = t;
-    tables = t;
-    recorder_unlock();
-}
-
-static void table_unlink(struct keys *t)
-{
-    recorder_lock();
-    if (t->next != NULL)
-        t->next->before = t->before;
-    if (t->before != NULL)
-        t->before->next = t->next;
-    else
-        tables = t->next;
-    recorder_unlock();
 }
 
 /* ---- hash of a key */
@@ -129,24 +100,24 @@ static struct keys *table_make(struct communicator *k)
     if (t == NULL)
         return NULL;
     t->epoch = epoch;
-    t->owner = k;
-    table_link(t);
+    recorder_lock();
+    t->link = &tables;
+    t->next = tables;
+    if (tables != NULL)
+        tables->link = &t->next;
+    tables = t;
+    recorder_unlock();
     return t;
 }
 
 static struct key *least_recent(struct keys *t, uint32_t now)
 {
-    struct key *found = &t->list[0];
+    struct key *oldest = &t->list[0];
 
     for (int i = 1; i < t->count; i++)
-        if (now - t->list[i].used > now - found->used)
-            found = &t->list[i];
-    return found;
-}
-
-static void keys_forget(struct key *key, int count)
-{
-    owner->forget(key, count, MPI_COMM_NULL);
+        if (now - t->list[i].used > now - oldest->used)
+            oldest = &t->list[i];
+    return oldest;
 }
 
 /* Return the entry of a key, which is added if it is new. All members call it with the same
@@ -158,7 +129,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
     if (t == NULL && (t = table_make(k)) == NULL)
         return NULL;
     if (t->epoch != epoch) { /* keys_discard was called */
-        keys_forget(t->list, t->count);
+        owner->forget(t->list, t->count, MPI_COMM_NULL);
         t->count = 0;
         t->epoch = epoch;
     }
@@ -171,7 +142,7 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
     struct key *const made = full ? least_recent(t, sequence) : &t->list[t->count++];
 
     if (full)
-        keys_forget(made, 1);
+        owner->forget(made, 1, MPI_COMM_NULL);
     *made =
         (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
@@ -182,26 +153,29 @@ void keys_free(struct communicator *k)
 {
     struct keys *const t = comm_state(k)->keys;
 
-    if (t != NULL)
-        table_unlink(t);
+    if (t != NULL) {
+        recorder_lock();
+        *t->link = t->next;
+        if (t->next != NULL)
+            t->next->link = t->link;
+        recorder_unlock();
+    }
     if (owner != NULL)
         owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
     memory_free(t);
     comm_state(k)->keys = NULL;
 }
 
-/* Store up to `room` keys with recorded arrivals and their communicators. The order within a
- * communicator is equal on all members. Returns their number. */
-int keys_collected(struct key **found, struct communicator **owners, int room)
+/* Store the state of up to `room` keys with recorded arrivals. The order within a communicator is
+ * equal on all members. Returns their number. */
+int keys_collected(struct selection **list, int room)
 {
     int count = 0;
 
     for (struct keys *t = tables; t != NULL; t = t->next)
         for (int i = 0; i < t->count && count < room; i++)
-            if (t->list[i].selection != NULL) {
-                owners[count] = t->owner;
-                found[count++] = &t->list[i];
-            }
+            if (t->list[i].selection != NULL)
+                list[count++] = t->list[i].selection;
     return count;
 }
 
@@ -209,7 +183,7 @@ int keys_collected(struct key **found, struct communicator **owners, int room)
 void keys_end(void)
 {
     for (struct keys *t = tables; t != NULL; t = t->next)
-        keys_forget(t->list, t->count);
+        owner->forget(t->list, t->count, MPI_COMM_NULL);
 }
 
 /* Start a duplicate with the choices of its parent, because a short-lived communicator would never
@@ -266,11 +240,11 @@ int key_choice(struct key *key, const struct execution *e, const struct call_pro
     if (comm_is_leader(k))
         site_note(key, e, q);
     if (is_power_of_two(key->choices)) {
-        int32_t told = key->override;
+        int32_t rule = key->override;
 
-        if (pmpi.Bcast(&told, sizeof told, MPI_BYTE, 0, private_of(k)->comm) != MPI_SUCCESS)
-            told = RULE_NONE;
-        key->agreed = told;
+        if (pmpi.Bcast(&rule, sizeof rule, MPI_BYTE, 0, private_of(k)->comm) != MPI_SUCCESS)
+            rule = RULE_NONE;
+        key->agreed = rule;
     }
     return key->agreed;
 }

@@ -1,11 +1,6 @@
 /* Keys: groups of instances that share one choice of algorithm, and their final report. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "callsite/callsite.h"
 #include "executor/execution.h"
-#include "executor/variant.h"
 #include "selection/rules/rules.h"
 
 /* ---- keys: groups of instances that share one choice of algorithm (key.c) */
@@ -36,7 +31,7 @@ struct keys_owner { /* callbacks of the owner of `selection`, auto.c */
 void keys_start(const struct keys_owner *owner);
 void keys_free(struct communicator *k);
 void keys_discard(void);
-int keys_collected(struct key **found, struct communicator **owners, int room);
+int keys_collected(struct selection **list, int room);
 void keys_end(void);
 void keys_inherit(struct communicator *child, const struct communicator *parent);
 
