@@ -22,15 +22,11 @@
  */
 #include "init/init.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/communication.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "timing/timing.h"
 
 enum { BELOW_BOUND = 19936, NAMED = 8 };
@@ -43,7 +39,7 @@ enum answer { LEAVES, STAYS };
 #define STEP_NS INT64_C(500000000)
 
 struct hello {
-    int64_t rules;  /* hash of all that affects selection (fingerprint.c) */
+    int64_t rules;  /* hash of all that affects selection (options.c) */
     int64_t alike;  /* all ranks below have the same hash */
     int64_t begun;  /* some ranks started earlier */
     int64_t node;   /* hash that identifies the node */
@@ -121,7 +117,7 @@ static struct hello hello_make(bool begun)
 {
     const bool records = !begun || atomic_load(&recorder.active);
 
-    return (struct hello){.rules = records ? fingerprint() : 0,
+    return (struct hello){.rules = records ? options_fingerprint() : 0,
                           .alike = records,
                           .begun = begun,
                           .node = (int64_t)clock_node_hash(),
@@ -317,14 +313,6 @@ static bool all_remain(struct meeting *m)
     return m->together != 0;
 }
 
-static void meeting_keep(struct meeting *m)
-{
-    recorder_lock(); /* freeing it would let a late message write to reused memory */
-    m->next = unanswered;
-    unanswered = m;
-    recorder_unlock();
-}
-
 /* Run the handshake; all members call this. Heads pass their proposed verdict in v. Returns false
  * if this process has no memory. */
 bool bootstrap_run(MPI_Comm comm, bool several, bool heads, bool begun, struct verdict *v)
@@ -341,21 +329,20 @@ bool bootstrap_run(MPI_Comm comm, bool several, bool heads, bool begun, struct v
     hellos_receive(m, start + m->patience + m->levels * STEP_NS);
     if (heads)
         verdict_compute(m, v);
-    else if (!verdict_await(m, start + m->patience + m->patience / 4 + (levels + 1) * STEP_NS, v)) {
-        meeting_keep(m);
+    if (heads || verdict_await(m, start + m->patience * 5 / 4 + (levels + 1) * STEP_NS, v)) {
+        children_send(m, v, offsetof(struct verdict, folder) + strlen(v->folder) + 1);
+        if (v->together)
+            v->together = all_remain(m);
+    }
+    if (v->together) {
+        memory_free(m->children);
+        memory_free(m);
         return true;
     }
-    const size_t used = offsetof(struct verdict, folder) + strlen(v->folder) + 1;
-
-    children_send(m, v, used);
-    if (v->together)
-        v->together = all_remain(m);
-    if (v->together == 0) {
-        meeting_keep(m);
-        return true;
-    }
-    memory_free(m->children);
-    memory_free(m);
+    recorder_lock(); /* freeing it would let a late message write to reused memory */
+    m->next = unanswered;
+    unanswered = m;
+    recorder_unlock();
     return true;
 }
 

@@ -18,14 +18,10 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "record/record.h"
-
 static struct sigaction program_action; /* the program's action; protected by `busy` */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool watched;

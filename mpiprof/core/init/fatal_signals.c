@@ -18,8 +18,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,17 +14,13 @@
 #include "base/hooks.h"
 #include "base/mpi_t.h"
 #include "base/pmpi.h"
-#include "base/recorder.h"
-#include "base/symbol_lookup.h"
 #include "callsite/callsite.h"
 #include "executor/private_comm.h"
 #include "init/init.h"
-#include "record/call.h"
 #include "record/communicator.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
 #include "selection/rules/key.h"
-#include "selection/rules/rules.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 
@@ -63,14 +58,32 @@ static bool make_private(MPI_Comm comm)
 {
     MPI_Group members;
 
-    recorder.private = MPI_COMM_NULL;
     if (pmpi.Comm_group(comm, &members) != MPI_SUCCESS)
         return false;
     const int error = pmpi.Comm_create(comm, members, &recorder.private);
+
     pmpi.Group_free(&members);
     if (error != MPI_SUCCESS)
         recorder.private = MPI_COMM_NULL;
     return error == MPI_SUCCESS;
+}
+
+/* Create the private communicator and find the nodes. Returns NULL, or the reason why clocks cannot
+ * be synchronised. */
+static const char *clocks_obstacle(MPI_Comm comm)
+{
+    if (recorder.size < 2)
+        return "machine table: one rank";
+    if (recorder.begun_apart)
+        return "clocks and machine table: other ranks had called MPI_Init earlier";
+    if (recorder.options.partial)
+        return "clocks and machine table: partial run";
+    if (!make_private(comm))
+        return "clocks and machine table: no private communicator";
+    if (clock_nodes(recorder.private))
+        return NULL;
+    pmpi.Comm_free(&recorder.private);
+    return "clocks and machine table: no memory";
 }
 
 /* Synchronise clocks and measure the machine table, if the processes may communicate. Only the
@@ -84,21 +97,10 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
     recorder.private = MPI_COMM_NULL;
     if (file != NULL && writes_meta(rank) && !meta_read(file, machine))
         recorder_print("cannot read the machine table %s: %s", file, strerror(errno));
-    if (recorder.options.partial || recorder.size < 2 || recorder.begun_apart) {
-        text_add(skipped,
-                 recorder.size < 2 ? "\"machine table: one rank\""
-                 : recorder.begun_apart
-                     ? "\"clocks and machine table: other ranks had called MPI_Init earlier\""
-                     : "\"clocks and machine table: partial run\"");
-        return;
-    }
-    if (!make_private(comm)) {
-        text_add(skipped, "\"clocks and machine table: no private communicator\"");
-        return;
-    }
-    if (!clock_nodes(recorder.private)) {
-        pmpi.Comm_free(&recorder.private);
-        text_add(skipped, "\"clocks and machine table: no memory\"");
+    const char *const obstacle = clocks_obstacle(comm);
+
+    if (obstacle != NULL) {
+        text_add(skipped, "\"%s\"", obstacle);
         return;
     }
     clock_synchronise("init", INT64_MAX);

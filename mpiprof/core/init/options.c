@@ -1,5 +1,5 @@
-/* Options that the launcher passes in environment variables, and removal of the recorder from
- * LD_PRELOAD.
+/* Options that the launcher passes in environment variables, their fingerprint, and removal of the
+ * recorder from LD_PRELOAD.
  *
  * Options are read once, before any call is recorded. Their texts live as long as the process.
  */
@@ -10,14 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "base/pmpi.h"
 #include "base/recorder.h"
+#include "build.h"
 #include "callsite/callsite.h"
 #include "init/init.h"
+#include "tracefile/tracefile.h"
 
 /* Variables, named without the prefix MPIPROF_: default for a missing or empty variable, and
  * whether it may affect the selection of an algorithm. Ranks that differ in a variable with `true`
- * keep native algorithms (fingerprint.c). The others control recording, or describe the launch. */
+ * keep native algorithms (options_fingerprint). The others control recording, or describe the launch. */
 #define VARIABLES(X)                                                                               \
     X(ALIKE, "64", false)                                                                          \
     X(ALONE, "", false)                                                                            \
@@ -67,22 +69,29 @@ static uint64_t compared_hash; /* hash of the variables that ranks compare */
 static const char *text_of(const char *name, const char *otherwise, bool compared)
 {
     const char *const value = getenv(name);
-    const char *const kept = value != NULL && value[0] != '\0' ? memory_copy_text(value) : NULL;
+    const char *const copy = value != NULL && value[0] != '\0' ? memory_copy_text(value) : NULL;
 
     if (compared)
-        compared_hash = hash_mix(compared_hash, kept != NULL ? 1 + hash_text(1, kept, -1) : 0);
-    return kept != NULL ? kept : otherwise;
+        compared_hash = hash_mix(compared_hash, copy != NULL ? 1 + hash_text(1, copy, -1) : 0);
+    return copy != NULL ? copy : otherwise;
 }
 
-uint64_t options_hash(void)
+/* Return a hash of everything that affects the selection of algorithms. Ranks with different hashes
+ * keep native algorithms. Measured values are agreed where they are used (private_comm.c).
+ *
+ *   recorder      its sources, compiler and flags, hashed by the build (fingerprint.cmake); wrapped
+ *                 entry points
+ *   MPI library   its version, and whether it has all functions that selection requires
+ *   memory        whether the reserve exists (memory.c)
+ *   options       the variables that affect selection
+ */
+int64_t options_fingerprint(void)
 {
-    return compared_hash;
-}
+    const uint64_t h = hash_mix(hash_mix(BUILD, hash_text(1, recorder.wrapped, -1)),
+                                hash_text(1, meta_library(), -1));
+    const uint64_t able = pmpi.can_switch + 2u * memory_reserve_exists();
 
-/* Return BYTES of "ring:BYTES", or 0 for any other recording mode. */
-static int64_t ring_of(const char *record)
-{
-    return strncmp(record, "ring:", 5) == 0 ? strtoll(record + 5, NULL, 10) : 0;
+    return (int64_t)hash_mix(h, hash_mix(able, compared_hash));
 }
 
 void options_read(void)
@@ -91,6 +100,8 @@ void options_read(void)
 #define X(name, otherwise, compared) [name] = text_of("MPIPROF_" #name, otherwise, compared),
     const char *const text[] = {VARIABLES(X)};
 #undef X
+    const char *const record = text[RECORD], *const python = text[PYTHON_SITES];
+    const int stack = atoi(text[STACK]);
 
     *o = (struct options){.trace = text[TRACE],
                           .base = text[BASE],
@@ -103,13 +114,13 @@ void options_read(void)
                           .job = text[JOB],
                           .alone = text[ALONE],
                           .sample = (unsigned)strtoul(text[SAMPLE], NULL, 10),
-                          .stack = atoi(text[STACK]),
+                          .stack = stack < 1 ? 1 : stack,
                           .limit = strtoll(text[LIMIT], NULL, 10),
                           .node_files_above = atoi(text[NODE_FILES_ABOVE]),
                           .alike = atoi(text[ALIKE]),
                           .runs = atoi(text[RUNS]),
-                          .ring = ring_of(text[RECORD]),
-                          .summary = strcmp(text[RECORD], "summary") == 0,
+                          .ring = strncmp(record, "ring:", 5) == 0 ? atoll(record + 5) : 0,
+                          .summary = strcmp(record, "summary") == 0,
                           .partial = text[PARTIAL] != NULL,
                           .quiet = text[QUIET] != NULL,
                           .several = text[PARTS] != NULL,
@@ -117,9 +128,9 @@ void options_read(void)
                           .together = text[TOGETHER] != NULL,
                           .unrecorded = text[UNRECORDED] != NULL,
                           .where = text[WHERE] != NULL,
-                          .python = strcmp(text[PYTHON_SITES], "always") == 0  ? PYTHON_ALWAYS
-                                    : strcmp(text[PYTHON_SITES], "never") == 0 ? PYTHON_NEVER
-                                                                               : PYTHON_AUTO,
+                          .python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
+                                    : strcmp(python, "never") == 0 ? PYTHON_NEVER
+                                                                   : PYTHON_AUTO,
                           .marks = text[MARKS],
                           .rank = atoi(text[RANK]),
                           .node = text[NODE],
@@ -131,7 +142,6 @@ void options_read(void)
                           .chooses = text[AUTO] != NULL,
                           .reproducible = text[REPRODUCIBLE] != NULL,
                           .scratch = strtoll(text[SCRATCH], NULL, 10)};
-    o->stack = o->stack < 1 ? 1 : o->stack;
     o->totals = o->summary || o->ring > 0 || text[SUMMARY_TO] != NULL;
 }
 
@@ -158,7 +168,7 @@ static bool is_one_thread(void)
 void options_clear_environment(void)
 {
     const char *const own = recorder.options.library, *const all = getenv("LD_PRELOAD");
-    struct text kept = {0};
+    struct text others = {0};
 
     if (own == NULL || all == NULL)
         return;
@@ -166,15 +176,15 @@ void options_clear_environment(void)
         const size_t length = strcspn(s, ": ");
 
         if (length > 0 && (strlen(own) != length || strncmp(s, own, length) != 0))
-            text_add(&kept, "%s%.*s", kept.length > 0 ? ":" : "", (int)length, s);
+            text_add(&others, "%s%.*s", others.length > 0 ? ":" : "", (int)length, s);
         s += length + (s[length] != '\0');
     }
-    const char *const value = kept.length > 0 ? kept.bytes : is_one_thread() ? NULL : "";
+    const char *const value = others.length > 0 ? others.bytes : is_one_thread() ? NULL : "";
 
     if (value != NULL)
         setenv("LD_PRELOAD", value, 1);
     else
         unsetenv("LD_PRELOAD");
     python_site_clear_preload(value);
-    text_free(&kept);
+    text_free(&others);
 }

@@ -11,11 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/operation.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
+#include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
 #include "selection/online/auto.h"
+#include "selection/rules/rules.h"
 
 enum { MOST_CANDIDATES = 32 };
 

@@ -15,6 +15,7 @@
 #include "executor/private_comm.h"
 #include "selection/dispatch/select.h"
 #include "selection/online/auto.h"
+#include "selection/rules/rules.h"
 
 static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;

@@ -11,12 +11,15 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/operation.h"
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "selection/online/auto.h"
 #include "selection/online/key_log.h"
+#include "selection/online/selection.h"
+#include "selection/rules/key.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/base.h"
 #include "base/mpi_types.h"
 #include "base/operation.h"
 #include "executor/buffers.h"

@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/operation.h"
 #include "base/recorder.h"
+#include "executor/execution.h"
 #include "selection/online/key_log.h"
 #include "tracefile/tracefile.h"
 

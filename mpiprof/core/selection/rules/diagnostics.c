@@ -11,6 +11,7 @@
 
 #include "base/operation.h"
 #include "base/recorder.h"
+#include "callsite/callsite.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "schedule/algorithms/catalogue.h"

@@ -29,6 +29,7 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "executor/private_comm.h"
+#include "record/call.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
