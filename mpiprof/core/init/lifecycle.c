@@ -20,7 +20,8 @@
 #include "record/communicator.h"
 #include "record/record.h"
 #include "selection/dispatch/select.h"
-#include "selection/rules/key.h"
+#include "selection/online/key.h"
+#include "selection/rules/rules.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 

@@ -17,7 +17,7 @@
 #include "executor/private_comm.h"
 #include "executor/variant.h"
 #include "schedule/algorithms/catalogue.h"
-#include "selection/online/auto.h"
+#include "selection/online/key.h"
 #include "selection/rules/rules.h"
 
 enum { MOST_CANDIDATES = 32 };

@@ -14,13 +14,12 @@
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "selection/dispatch/select.h"
-#include "selection/online/auto.h"
+#include "selection/online/key.h"
 #include "selection/rules/rules.h"
 
 static _Atomic int switched_calls; /* since the last mpiprof_study_choose */
 static pthread_key_t thread_key;
 static _Thread_local bool releases; /* when the thread ends */
-static const struct keys_owner owner = {.forget = finalize_free, .inherit = finalize_inherit};
 
 /* ---- start and end */
 
@@ -39,7 +38,6 @@ static void switching_start(void)
         text_scan(recorder.options.model, "%lf %lf", &machine_link.alpha, &machine_link.beta);
     pthread_key_create(&thread_key, thread_release);
     problem_start();
-    keys_start(&owner);
     argument_check_start();
     recorder.switching = true;
 }
@@ -125,7 +123,7 @@ void select_end(void)
 {
     if (!recorder.switching)
         return;
-    finalize_run();
+    keys_finalize();
     diagnostics_end();
     argument_check_end();
     mpi_t_algorithm_end();

@@ -16,10 +16,9 @@
 #include "base/recorder.h"
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
-#include "selection/online/auto.h"
+#include "selection/online/key.h"
 #include "selection/online/key_log.h"
 #include "selection/online/selection.h"
-#include "selection/rules/key.h"
 #include "timing/timing.h"
 #include "tracefile/tracefile.h"
 

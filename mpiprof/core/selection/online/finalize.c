@@ -11,10 +11,9 @@
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "executor/private_comm.h"
-#include "selection/online/auto.h"
+#include "selection/online/key.h"
 #include "selection/online/key_log.h"
 #include "selection/online/selection.h"
-#include "selection/rules/key.h"
 
 struct orphans { /* unfinished reductions of a communicator, which is freed with the last one */
     struct orphans *next;
@@ -114,42 +113,32 @@ void finalize_inherit(struct key *child, const struct key *parent)
     child->inherited_price_ns = s->observed.private_ns;
 }
 
-/* Complete the unfinished windows, so that they count in the statistics. With 10^4 keys only the
- * first MOST do. Every pass starts all reductions before it waits for one. */
-static void windows_complete(int64_t deadline)
+/* Complete the unfinished windows, so that they count in the statistics. Every pass starts all
+ * reductions before it waits for one. */
+void finalize_windows(struct selection **list, int count, int64_t deadline)
 {
-    /* two stages for the last window, two for the unfinished one */
-    enum { MOST = 4096, PASSES = 5 };
-    static struct selection *list[MOST];
-    const int found = keys_collected(list, MOST);
-    int count = 0;
+    enum { PASSES = 5 }; /* two stages for the last window, two for the unfinished one */
+    int active = 0;
 
-    for (int i = 0; i < found; i++)
+    for (int i = 0; i < count; i++)
         if (!list[i]->choice.abandoned && private_comm_exists(list[i]->log->comm))
-            list[count++] = list[i];
+            list[active++] = list[i];
     for (int pass = 0; pass < PASSES; pass++) {
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < active; i++)
             while (list[i]->arrivals->stage > 0 && !arrivals_are_done(list[i]->arrivals))
                 if (now_ns() > deadline) /* a member does not answer */
                     return;
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < active; i++)
             if (arrivals_advance(list[i]->arrivals, private_of(list[i]->log->comm)->comm))
                 statistics_add_window(list[i]);
     }
 }
 
-/* Complete the reductions of freed communicators in MPI_Finalize, on all ranks. After one second
- * they are left to the library. */
-void finalize_run(void)
+/* Complete the reductions of freed communicators, after which no reduction starts. */
+void finalize_orphans(int64_t deadline)
 {
     const struct timespec pause = {.tv_nsec = 100000};
-    const int64_t deadline = now_ns() + INT64_C(1000000000);
 
-    if (!auto_is_collecting)
-        return;
-    if (recorder.options.totals)
-        windows_complete(deadline);
-    keys_end();
     while (orphans != NULL && now_ns() < deadline) {
         orphans_release();
         if (orphans != NULL)

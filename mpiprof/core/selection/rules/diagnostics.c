@@ -15,7 +15,7 @@
 #include "executor/library_algorithm.h"
 #include "executor/private_comm.h"
 #include "schedule/algorithms/catalogue.h"
-#include "selection/rules/key.h"
+#include "selection/rules/rules.h"
 #include "tracefile/tracefile.h"
 
 enum { MOST_NOTES = 16, MOST_SHARING = 4, MESSAGE_BYTES = 1000 };
@@ -29,31 +29,35 @@ struct sharing {
 static struct sharing sharings[MOST_NOTES]; /* protected by recorder.lock */
 static int sharing_count;
 
-/* Note that call sites share a key. `s` is the key's earlier note, or NULL. Returns the note, or
- * NULL if the list is full. */
-struct sharing *diagnostics_share(struct sharing *s, const char *operation,
-                                  const struct site *first, int first_override,
-                                  const struct site *other, int override)
+/* Return the list that starts with a call site, or NULL if there are too many lists. */
+static struct sharing *sharing_find(const char *operation, const struct site *first, int override)
+{
+    for (int i = 0; i < sharing_count; i++)
+        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
+            return &sharings[i];
+    if (sharing_count == MOST_NOTES)
+        return NULL;
+    sharings[sharing_count] = (struct sharing){
+        .operation = operation, .sites = {first}, .overrides = {override}, .count = 1};
+    return &sharings[sharing_count++];
+}
+
+/* Note that two call sites share a key. */
+void diagnostics_share(const char *operation, const struct site *first, int first_override,
+                       const struct site *other, int override)
 {
     recorder_lock();
-    for (int i = 0; s == NULL && i < sharing_count; i++)
-        if (sharings[i].operation == operation && sharings[i].sites[0] == first)
-            s = &sharings[i];
-    if (s == NULL && sharing_count < MOST_NOTES) {
-        s = &sharings[sharing_count++];
-        *s = (struct sharing){
-            .operation = operation, .sites = {first}, .overrides = {first_override}, .count = 1};
-    }
-    bool known = s == NULL || s->count == MOST_SHARING;
+    struct sharing *const s = sharing_find(operation, first, first_override);
+    int i = 0;
 
-    for (int i = 0; !known && i < s->count; i++)
-        known = s->sites[i] == other;
-    if (!known) {
-        s->sites[s->count] = other;
-        s->overrides[s->count++] = override;
+    while (s != NULL && i < s->count && s->sites[i] != other)
+        i++;
+    if (s != NULL && i == s->count && i < MOST_SHARING) {
+        s->sites[i] = other;
+        s->overrides[i] = override;
+        s->count++;
     }
     recorder_unlock();
-    return s;
 }
 
 static int winner_of(const struct sharing *s)

@@ -24,31 +24,24 @@
  * are equal. A table belongs to its communicator, on which MPI forbids concurrent calls by two
  * threads.
  */
-#include "selection/rules/key.h"
+#include "selection/online/key.h"
 
 #include "base/pmpi.h"
 #include "base/recorder.h"
 #include "executor/private_comm.h"
 #include "record/call.h"
+#include "selection/rules/rules.h"
 
 enum { HISTORY = 3, MOST_KEYS = 128 };
 
-static unsigned epoch; /* incremented between collectives, on all ranks */
 static struct keys *tables;
-static const struct keys_owner *owner; /* NULL if selection is off */
 
 struct keys {
     /* list of all tables of the process, protected by recorder.lock; `link` refers to this entry */
     struct keys *next, **link;
     int count;
-    unsigned epoch;
     struct key list[MOST_KEYS];
 };
-
-void keys_start(const struct keys_owner *given)
-{
-    owner = given;
-}
 
 /* ---- hash of a key */
 
@@ -100,7 +93,6 @@ static struct keys *table_make(struct communicator *k)
 
     if (t == NULL)
         return NULL;
-    t->epoch = epoch;
     recorder_lock();
     t->link = &tables;
     t->next = tables;
@@ -129,11 +121,6 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
 
     if (t == NULL && (t = table_make(k)) == NULL)
         return NULL;
-    if (t->epoch != epoch) { /* keys_discard was called */
-        owner->forget(t->list, t->count, MPI_COMM_NULL);
-        t->count = 0;
-        t->epoch = epoch;
-    }
     for (int i = 0; i < t->count; i++)
         if (t->list[i].hash == hash) {
             t->list[i].used = sequence;
@@ -143,10 +130,30 @@ struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence)
     struct key *const made = full ? least_recent(t, sequence) : &t->list[t->count++];
 
     if (full)
-        owner->forget(made, 1, MPI_COMM_NULL);
+        finalize_free(made, 1, MPI_COMM_NULL);
     *made =
         (struct key){.hash = hash, .used = sequence, .agreed = RULE_NONE, .override = RULE_NONE};
     return made;
+}
+
+/* Start a duplicate with the choices of its parent, because a short-lived communicator would never
+ * complete its probing. All members duplicate at the same point in the parent's order of calls. */
+void keys_inherit(struct communicator *child, const struct communicator *parent)
+{
+    const struct keys *const from = comm_state(parent)->keys;
+
+    if (from == NULL || from->count == 0 || comm_state(child)->keys != NULL)
+        return;
+    struct keys *const to = table_make(child);
+
+    for (int i = 0; to != NULL && i < from->count; i++) {
+        struct key *const made = &to->list[to->count];
+
+        *made =
+            (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
+        finalize_inherit(made, &from->list[i]);
+        to->count += !variant_is_default(&made->inherited);
+    }
 }
 
 /* Free the keys and the private communicator. */
@@ -161,56 +168,41 @@ void keys_free(struct communicator *k)
             t->next->link = t->link;
         recorder_unlock();
     }
-    if (owner != NULL)
-        owner->forget(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
+    if (recorder.switching)
+        finalize_free(t != NULL ? t->list : NULL, t != NULL ? t->count : 0, private_of(k)->comm);
     memory_free(t);
     comm_state(k)->keys = NULL;
 }
 
-/* Store the state of up to `room` keys with recorded arrivals. The order within a communicator is
- * equal on all members. Returns their number. */
-int keys_collected(struct selection **list, int room)
+/* End all keys between collectives, on all ranks. The private communicators stay. */
+void keys_discard(void)
 {
-    int count = 0;
-
-    for (struct keys *t = tables; t != NULL; t = t->next)
-        for (int i = 0; i < t->count && count < room; i++)
-            if (t->list[i].selection != NULL)
-                list[count++] = t->list[i].selection;
-    return count;
-}
-
-/* End all keys in MPI_Finalize; the library frees the communicators. */
-void keys_end(void)
-{
-    for (struct keys *t = tables; t != NULL; t = t->next)
-        owner->forget(t->list, t->count, MPI_COMM_NULL);
-}
-
-/* Start a duplicate with the choices of its parent, because a short-lived communicator would never
- * complete its probing. All members duplicate at the same point in the parent's order of calls. */
-void keys_inherit(struct communicator *child, const struct communicator *parent)
-{
-    const struct keys *const from = comm_state(parent)->keys;
-
-    if (from == NULL || from->epoch != epoch || comm_state(child)->keys != NULL)
-        return;
-    struct keys *const to = table_make(child);
-
-    for (int i = 0; to != NULL && i < from->count; i++) {
-        struct key *const made = &to->list[to->count];
-
-        *made =
-            (struct key){.hash = from->list[i].hash, .agreed = RULE_NONE, .override = RULE_NONE};
-        owner->inherit(made, &from->list[i]);
-        to->count += !variant_is_default(&made->inherited);
+    for (struct keys *t = tables; t != NULL; t = t->next) {
+        finalize_free(t->list, t->count, MPI_COMM_NULL);
+        t->count = 0;
     }
 }
 
-/* Discard all keys from now on. */
-void keys_discard(void)
+/* End all keys in MPI_Finalize, on all ranks. The order of the keys of a communicator is equal on
+ * all members. With 10^4 keys only the first MOST complete their windows. After one second, the
+ * reductions are left to the library. */
+void keys_finalize(void)
 {
-    epoch++;
+    enum { MOST = 4096 };
+    static struct selection *list[MOST];
+    const int64_t deadline = now_ns() + INT64_C(1000000000);
+    int count = 0;
+
+    if (!auto_is_collecting)
+        return;
+    for (struct keys *t = tables; t != NULL; t = t->next)
+        for (int i = 0; i < t->count && count < MOST; i++)
+            if (t->list[i].selection != NULL)
+                list[count++] = t->list[i].selection;
+    if (recorder.options.totals)
+        finalize_windows(list, count, deadline);
+    keys_discard();
+    finalize_orphans(deadline);
 }
 
 /* ---- choice */
@@ -226,8 +218,7 @@ static void site_note(struct key *key, const struct execution *e, const struct c
         key->site = s;
         key->site_override = override;
     } else if (key->site != s && key->override != RULE_NONE) {
-        key->sharing = diagnostics_share(key->sharing, q->operation, key->site, key->site_override,
-                                         s, override);
+        diagnostics_share(q->operation, key->site, key->site_override, s, override);
     }
 }
 
