@@ -65,7 +65,7 @@ struct meeting {
     int rank, size, parent, count, levels; /* levels: of the tree below this rank */
     int64_t patience;
     struct child *children;
-    MPI_Request told, decided;
+    MPI_Request verdict_request, final_request;
     struct hello own;
     int64_t answer, together;
     struct verdict verdict;
@@ -73,16 +73,6 @@ struct meeting {
 static struct meeting *unanswered; /* protected by recorder.lock */
 static int tag = BELOW_BOUND;
 static atomic_bool rank_is_silent; /* set once some rank has not answered */
-
-/* Derive the tag from the library's upper bound, which differs between MPI libraries. */
-static void choose_tag(MPI_Comm comm)
-{
-    int *bound = NULL, found = 0;
-
-    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
-        *bound > BELOW_BOUND)
-        tag = *bound - BELOW_BOUND;
-}
 
 /* Return true if so little address space is left (`ulimit -v`) that recording would soon end the
  * program, because libraries abort when an allocation fails. */
@@ -176,10 +166,14 @@ static bool tree_set(struct meeting *m, bool several)
 static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, bool begun)
 {
     struct meeting *const m = memory_allocate(sizeof *m);
+    int *bound = NULL, found = 0;
 
     if (m == NULL)
         return NULL;
-    choose_tag(comm);
+    /* The upper bound of tags differs between MPI libraries. */
+    if (pmpi.Comm_get_attr(comm, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found &&
+        *bound > BELOW_BOUND)
+        tag = *bound - BELOW_BOUND;
     m->comm = comm;
     pmpi.Comm_rank(comm, &m->rank);
     pmpi.Comm_size(comm, &m->size);
@@ -193,10 +187,10 @@ static struct meeting *meeting_make(MPI_Comm comm, bool several, bool heads, boo
         receive_post(&c->says, sizeof c->says, c->rank, m, &c->hello);
         receive_post(&c->stays, sizeof c->stays, c->rank, m, &c->answer);
     }
-    m->told = m->decided = MPI_REQUEST_NULL;
+    m->verdict_request = m->final_request = MPI_REQUEST_NULL;
     if (!heads) {
-        receive_post(&m->verdict, sizeof m->verdict, m->parent, m, &m->told);
-        receive_post(&m->together, sizeof m->together, m->parent, m, &m->decided);
+        receive_post(&m->verdict, sizeof m->verdict, m->parent, m, &m->verdict_request);
+        receive_post(&m->together, sizeof m->together, m->parent, m, &m->final_request);
     }
     return m;
 }
@@ -279,7 +273,7 @@ static void verdict_compute(const struct meeting *m, struct verdict *v)
 static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v)
 {
     parent_send(m, &m->own, sizeof m->own);
-    if (wait_until(&m->told, deadline)) {
+    if (wait_until(&m->verdict_request, deadline)) {
         *v = m->verdict;
         return true;
     }
@@ -307,7 +301,7 @@ static bool all_remain(struct meeting *m)
     m->together = stay == STAYS;
     if (m->rank > 0) {
         parent_send(m, &m->answer, sizeof m->answer);
-        wait_until(&m->decided, INT64_MAX);
+        wait_until(&m->final_request, INT64_MAX);
     }
     children_send(m, &m->together, sizeof m->together);
     return m->together != 0;
@@ -360,7 +354,7 @@ void bootstrap_end(void)
             wait_cancel(&m->children[i].hello);
             wait_cancel(&m->children[i].answer);
         }
-        wait_cancel(&m->told);
-        wait_cancel(&m->decided);
+        wait_cancel(&m->verdict_request);
+        wait_cancel(&m->final_request);
     }
 }

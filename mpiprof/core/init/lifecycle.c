@@ -44,16 +44,6 @@ static bool open_files(const char *host)
     return file_open(recorder.folder, recorder.rank, recorder.shares_files ? node : NULL);
 }
 
-/* Distribute the parameters of the slowest link, so that all ranks plan with the same numbers. */
-static void share_machine(const struct text *machine)
-{
-    struct link link = table_slowest_link(machine->bytes);
-
-    tree_broadcast(&link, sizeof link, false, recorder.private);
-    if (link.alpha > 0 && link.beta > 0)
-        machine_link = link;
-}
-
 /* Duplicate a communicator. MPI_Comm_split would allgather two numbers per rank. */
 static bool make_private(MPI_Comm comm)
 {
@@ -115,7 +105,12 @@ static void machine_table_make(MPI_Comm comm, int rank, struct text *machine, st
             text_add(skipped, "%s\"reductions: this MPI has none outside MPI_COMM_WORLD\"",
                      skipped->length > 0 ? ", " : "");
     }
-    share_machine(machine);
+    /* All ranks plan with the parameters of the slowest link. */
+    struct link link = table_slowest_link(machine->bytes);
+
+    tree_broadcast(&link, sizeof link, false, recorder.private);
+    if (link.alpha > 0 && link.beta > 0)
+        machine_link = link;
     /* From here on, errors return: in MPI_Finalize, no error on this communicator may end a job
      * that has outlived a lost process. */
     if (pmpi.Comm_set_errhandler != NULL)

@@ -17,51 +17,52 @@
 #include "init/init.h"
 #include "tracefile/tracefile.h"
 
-/* Variables, named without the prefix MPIPROF_: default for a missing or empty variable, and
- * whether it may affect the selection of an algorithm. Ranks that differ in a variable with `true`
- * keep native algorithms (options_fingerprint). The others control recording, or describe the launch. */
+/* Variables, named without the prefix MPIPROF_: destination in options_read, conversion, default for
+ * a missing or empty variable, and whether it may affect the selection of an algorithm. Ranks that
+ * differ in a variable with `true` keep native algorithms (options_fingerprint). The others control
+ * recording, or describe the launch. */
 #define VARIABLES(X)                                                                               \
-    X(ALIKE, "64", false)                                                                          \
-    X(ALONE, "", false)                                                                            \
-    X(AUTO, NULL, true)                                                                            \
-    X(BASE, "mpiprof-trace", false)                                                                \
-    X(COMMAND, "[]", false)                                                                        \
-    X(INVOCATION, "python -m mpiprof", false)                                                      \
-    X(JOB, "", false)                                                                              \
-    X(LEARN, NULL, true)                                                                           \
-    X(LEARNED, NULL, false)                                                                        \
-    X(LIBRARY, NULL, false)                                                                        \
-    X(LIMIT, "1073741824", false)                                                                  \
-    X(MACHINE, NULL, false)                                                                        \
-    X(MARKS, NULL, false)                                                                          \
-    X(NODE, NULL, false)                                                                           \
-    X(NODE_FILES_ABOVE, "32", false)                                                               \
-    X(PARTIAL, NULL, true)                                                                         \
-    X(PARTS, NULL, false)                                                                          \
-    X(PROGRAM, program_invocation_short_name, false)                                               \
-    X(PYTHON_SITES, "auto", false)                                                                 \
-    X(QUIET, NULL, false)                                                                          \
-    X(RANK, "-1", false)                                                                           \
-    X(RECORD, "events", true)                                                                      \
-    X(REPRODUCIBLE, NULL, true)                                                                    \
-    X(RUNS, "16", false)                                                                           \
-    X(SAMPLE, "1", false)                                                                          \
-    X(SCRATCH, "67108864", true)                                                                   \
-    X(SHARE, NULL, false)                                                                          \
-    X(SKIP_PACKAGES, NULL, false)                                                                  \
-    X(STACK, "1", false)                                                                           \
-    X(SWITCH, "", true)                                                                            \
-    X(SWITCH_MODEL, NULL, true)                                                                    \
-    X(SUMMARY_TO, NULL, true)                                                                      \
-    X(TOGETHER, NULL, false)                                                                       \
-    X(TRACE, "", false)                                                                            \
-    X(UNRECORDED, NULL, false)                                                                     \
-    X(VERSION, "", true)                                                                           \
-    X(WHERE, NULL, false)
+    X(ALIKE, o->alike, atoi, "64", false)                                                          \
+    X(ALONE, o->alone, TEXT, "", false)                                                            \
+    X(AUTO, o->chooses, FLAG, NULL, true)                                                          \
+    X(BASE, o->base, TEXT, "mpiprof-trace", false)                                                 \
+    X(COMMAND, o->command, TEXT, "[]", false)                                                      \
+    X(INVOCATION, o->invocation, TEXT, "python -m mpiprof", false)                                 \
+    X(JOB, o->job, TEXT, "", false)                                                                \
+    X(LEARN, o->learn, TEXT, NULL, true)                                                           \
+    X(LEARNED, o->learned, TEXT, NULL, false)                                                      \
+    X(LIBRARY, o->library, TEXT, NULL, false)                                                      \
+    X(LIMIT, o->limit, atoll, "1073741824", false)                                                 \
+    X(MACHINE, o->machine, TEXT, NULL, false)                                                      \
+    X(MARKS, o->marks, TEXT, NULL, false)                                                          \
+    X(NODE, o->node, TEXT, NULL, false)                                                            \
+    X(NODE_FILES_ABOVE, o->node_files_above, atoi, "32", false)                                    \
+    X(PARTIAL, o->partial, FLAG, NULL, true)                                                       \
+    X(PARTS, o->several, FLAG, NULL, false)                                                        \
+    X(PROGRAM, o->program, TEXT, program_invocation_short_name, false)                             \
+    X(PYTHON_SITES, python, TEXT, "auto", false)                                                   \
+    X(QUIET, o->quiet, FLAG, NULL, false)                                                          \
+    X(RANK, o->rank, atoi, "-1", false)                                                            \
+    X(RECORD, record, TEXT, "events", true)                                                        \
+    X(REPRODUCIBLE, o->reproducible, FLAG, NULL, true)                                             \
+    X(RUNS, o->runs, atoi, "16", false)                                                            \
+    X(SAMPLE, o->sample, COUNT, "1", false)                                                        \
+    X(SCRATCH, o->scratch, atoll, "67108864", true)                                                \
+    X(SHARE, o->share, FLAG, NULL, false)                                                          \
+    X(SKIP_PACKAGES, o->skip_packages, TEXT, NULL, false)                                          \
+    X(STACK, o->stack, atoi, "1", false)                                                           \
+    X(SWITCH, o->rules, TEXT, "", true)                                                            \
+    X(SWITCH_MODEL, o->model, TEXT, NULL, true)                                                    \
+    X(SUMMARY_TO, summary_to, TEXT, NULL, true)                                                    \
+    X(TOGETHER, o->together, FLAG, NULL, false)                                                    \
+    X(TRACE, o->trace, TEXT, "", false)                                                            \
+    X(UNRECORDED, o->unrecorded, FLAG, NULL, false)                                                \
+    X(VERSION, o->version, TEXT, "", true)                                                         \
+    X(WHERE, o->where, FLAG, NULL, false)
 
-#define X(name, otherwise, compared) name,
-enum variable { VARIABLES(X) };
-#undef X
+#define TEXT(text) (text)
+#define FLAG(text) ((text) != NULL)
+#define COUNT(text) ((unsigned)strtoul(text, NULL, 10))
 
 static uint64_t compared_hash; /* hash of the variables that ranks compare */
 
@@ -97,52 +98,19 @@ int64_t options_fingerprint(void)
 void options_read(void)
 {
     struct options *const o = &recorder.options;
-#define X(name, otherwise, compared) [name] = text_of("MPIPROF_" #name, otherwise, compared),
-    const char *const text[] = {VARIABLES(X)};
-#undef X
-    const char *const record = text[RECORD], *const python = text[PYTHON_SITES];
-    const int stack = atoi(text[STACK]);
+    const char *record, *python, *summary_to;
 
-    *o = (struct options){.trace = text[TRACE],
-                          .base = text[BASE],
-                          .program = text[PROGRAM],
-                          .command = text[COMMAND],
-                          .machine = text[MACHINE],
-                          .skip_packages = text[SKIP_PACKAGES],
-                          .version = text[VERSION],
-                          .invocation = text[INVOCATION],
-                          .job = text[JOB],
-                          .alone = text[ALONE],
-                          .sample = (unsigned)strtoul(text[SAMPLE], NULL, 10),
-                          .stack = stack < 1 ? 1 : stack,
-                          .limit = strtoll(text[LIMIT], NULL, 10),
-                          .node_files_above = atoi(text[NODE_FILES_ABOVE]),
-                          .alike = atoi(text[ALIKE]),
-                          .runs = atoi(text[RUNS]),
-                          .ring = strncmp(record, "ring:", 5) == 0 ? atoll(record + 5) : 0,
-                          .summary = strcmp(record, "summary") == 0,
-                          .partial = text[PARTIAL] != NULL,
-                          .quiet = text[QUIET] != NULL,
-                          .several = text[PARTS] != NULL,
-                          .share = text[SHARE] != NULL,
-                          .together = text[TOGETHER] != NULL,
-                          .unrecorded = text[UNRECORDED] != NULL,
-                          .where = text[WHERE] != NULL,
-                          .python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
-                                    : strcmp(python, "never") == 0 ? PYTHON_NEVER
-                                                                   : PYTHON_AUTO,
-                          .marks = text[MARKS],
-                          .rank = atoi(text[RANK]),
-                          .node = text[NODE],
-                          .library = text[LIBRARY],
-                          .rules = text[SWITCH],
-                          .model = text[SWITCH_MODEL],
-                          .learn = text[LEARN],
-                          .learned = text[LEARNED],
-                          .chooses = text[AUTO] != NULL,
-                          .reproducible = text[REPRODUCIBLE] != NULL,
-                          .scratch = strtoll(text[SCRATCH], NULL, 10)};
-    o->totals = o->summary || o->ring > 0 || text[SUMMARY_TO] != NULL;
+#define X(name, member, convert, otherwise, compared)                                              \
+    member = convert(text_of("MPIPROF_" #name, otherwise, compared));
+    VARIABLES(X)
+#undef X
+    o->stack = o->stack < 1 ? 1 : o->stack;
+    o->python = strcmp(python, "always") == 0  ? PYTHON_ALWAYS
+                : strcmp(python, "never") == 0 ? PYTHON_NEVER
+                                               : PYTHON_AUTO;
+    o->summary = strcmp(record, "summary") == 0;
+    o->ring = strncmp(record, "ring:", 5) == 0 ? atoll(record + 5) : 0;
+    o->totals = o->summary || o->ring > 0 || summary_to != NULL;
 }
 
 static bool is_one_thread(void)

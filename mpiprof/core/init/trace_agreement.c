@@ -33,19 +33,10 @@ static bool is_ours(const char *folder)
     return folder_read_mark(folder, name, other, sizeof other) && strcmp(other, job) == 0;
 }
 
-/* Return true if an earlier program of this job, started by the same script, left its trace in the
- * folder. With Sessions the check is skipped, because each communicator starts separately. */
-static bool is_taken(const char *folder)
-{
-    char path[PATH_BYTES + 16];
-
-    snprintf(path, sizeof path, "%s/meta.json", folder);
-    return recorder.rank == 0 && !recorder.sessions && access(path, F_OK) == 0;
-}
-
 static void make_folder(struct verdict *v)
 {
     const struct options *const o = &recorder.options;
+    char meta[PATH_BYTES + 16];
     const bool made = !o->unrecorded && folder_create_unique(v->folder, o->trace, o->base);
     const int reason = errno;
 
@@ -60,7 +51,11 @@ static void make_folder(struct verdict *v)
             "another job writes to %s, so the program runs unrecorded: name another folder with -o",
             v->folder);
     }
-    if ((v->state & RECORDING) && is_taken(v->folder))
+    /* An earlier program of the script may have left its trace. With Sessions this is not checked,
+     * because each communicator starts separately. */
+    snprintf(meta, sizeof meta, "%s/meta.json", v->folder);
+    if ((v->state & RECORDING) && recorder.rank == 0 && !recorder.sessions &&
+        access(meta, F_OK) == 0)
         v->state |= TAKEN;
 }
 

@@ -58,41 +58,35 @@ static const char *selection_obstacle(void)
     return NULL;
 }
 
-/* Prepare requests for the library's algorithms. */
-static void library_algorithms_start(void)
-{
-    const char *const wanted = rules_first_library_algorithm();
-
-    mpi_t_algorithm_start();
-    if (wanted != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
-        recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
-                       "Open MPI 5.0 have), so these items are ignored",
-                       wanted);
-}
-
 void select_start(void)
 {
     const char *const text = recorder.options.rules;
-    const bool chooses = recorder.options.chooses;
+    const bool chooses = recorder.options.chooses, collects = chooses || recorder.options.totals;
 
-    if (*text == '\0' && !chooses && !recorder.options.totals)
+    if (*text == '\0' && !collects)
         return;
-    const char *const why_not = selection_obstacle();
+    const char *const obstacle = selection_obstacle();
 
-    if (why_not != NULL) {
+    if (obstacle != NULL) {
         if (recorder.rank == 0)
             recorder_print("no algorithm is selected, and no arrival statistics are computed: %s",
-                           why_not);
+                           obstacle);
         return;
     }
     const bool random = choice_is_random(text);
 
-    if (!random && rules_read(text) == 0 && !chooses && !recorder.options.totals)
+    if (!random && rules_read(text) == 0 && !collects)
         return;
     switching_start();
-    if (choice_is_random_own() || chooses || rules_first_library_algorithm() != NULL)
-        library_algorithms_start();
-    if ((chooses || recorder.options.totals) && !random)
+    const char *const requested = rules_first_library_algorithm();
+
+    if (choice_is_random_own() || chooses || requested != NULL)
+        mpi_t_algorithm_start();
+    if (requested != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
+        recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
+                       "Open MPI 5.0 have), so these items are ignored",
+                       requested);
+    if (collects && !random)
         auto_start(chooses);
 }
 
@@ -142,11 +136,10 @@ void select_inherited(struct communicator *child, const struct communicator *par
 static bool may_be_called_off(const struct execution *e)
 {
     const struct problem *const p = &e->problem;
-    const int operation = e->call->operation;
 
-    if (operation == OP_allgatherv)
+    if (e->call->operation == OP_allgatherv)
         return p->counts[e->call->comm->rank] > 0;
-    for (int i = 0; operation == OP_alltoallv && i < p->size; i++)
+    for (int i = 0; e->call->operation == OP_alltoallv && i < p->size; i++)
         if (p->counts[i] == 0 || p->remote_counts[i] == 0)
             return false;
     return e->call->root == ROOT_NONE;
@@ -224,13 +217,12 @@ static bool schedule_run(struct execution *e)
 static void instance_observe(struct call *c)
 {
     struct communicator *const k = c->comm;
-    struct execution e = {.call = c};
-
-    e.problem = (struct problem){.size = k->size,
-                                 .remote_size = k->inter ? k->remote_size : 0,
-                                 .root = c->root,
-                                 .alpha = private_comm_link(k)->alpha,
-                                 .beta = private_comm_link(k)->beta};
+    struct execution e = {.call = c,
+                          .problem = {.size = k->size,
+                                      .remote_size = k->inter ? k->remote_size : 0,
+                                      .root = c->root,
+                                      .alpha = private_comm_link(k)->alpha,
+                                      .beta = private_comm_link(k)->beta}};
     struct key *const key = key_find(k, key_hash(&e), c->sequence);
 
     if (key != NULL)

@@ -114,11 +114,6 @@ void arrivals_note(struct arrivals *w, const struct moment *m)
     w->position++;
 }
 
-bool arrivals_full(const struct arrivals *w)
-{
-    return w->position >= w->length;
-}
-
 /* Set the length and gap of the next window. No reduction may be active. */
 void arrivals_next(struct arrivals *w, int length, int gap)
 {
@@ -181,11 +176,6 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
 static int64_t maximum(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-static int64_t minimum(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Return the earliest time at which any algorithm lets this member leave instance i: the last
@@ -255,8 +245,9 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         struct sum_max *const p = w->input + EACH * i;
         const int64_t first = w->results[i].first, last = w->results[i].last;
         const int64_t mean = mean_arrival(w, all[ARRIVAL].sum, first, last);
+        const int64_t rule_exit = earliest_exit(w, i);
         /* A member that left earlier did not have to wait: it may have had nothing to receive. */
-        const int64_t earliest = minimum(earliest_exit(w, i), m->exit);
+        const int64_t earliest = rule_exit < m->exit ? rule_exit : m->exit;
 
         p[DEVIATION].sum = summand_of(w, m->arrival > mean ? m->arrival - mean : mean - m->arrival);
         /* on a tie, the lowest rank */
@@ -301,10 +292,8 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     struct moment *const other = w->finished;
     const int64_t begin = now_ns();
 
-    /* memory was short: the other members learn this through EXTRA_FAILED */
-    if (w->length > w->room)
+    if (w->length > w->room) /* memory was short: EXTRA_FAILED informs the other members */
         return;
-
     w->count = w->position < w->length ? w->position : w->length;
     w->finished = w->current;
     w->current = other;
@@ -319,27 +308,8 @@ void arrivals_begin(struct arrivals *w, MPI_Comm comm)
     w->cost_ns = now_ns() - begin;
 }
 
-/* Advance the reductions after an instance. Returns true when the previous window's results are
- * complete. */
-bool arrivals_step(struct arrivals *w, MPI_Comm comm)
-{
-    const int64_t begin = now_ns();
-    const int half = w->cycle > 1 ? w->cycle / 2 : 1;
-
-    w->since++;
-    if (w->stage == 1 && w->since >= half)
-        start_second(w, comm);
-    else if (w->stage == 2 && w->since >= w->cycle)
-        take_second(w);
-    else
-        return false;
-    w->cost_ns += now_ns() - begin;
-    w->waited_ns += now_ns() - begin;
-    return w->stage == 0;
-}
-
-/* In MPI_Finalize: start the next reduction, or end the unfinished window. Waits for the active
- * reduction. Returns true when the previous window's results are complete. */
+/* Wait for the active reduction, and start the next one. Without an active one, end the unfinished
+ * window, as in MPI_Finalize. Returns true when the results of a window are complete. */
 bool arrivals_advance(struct arrivals *w, MPI_Comm comm)
 {
     const int stage = w->stage;
@@ -351,4 +321,20 @@ bool arrivals_advance(struct arrivals *w, MPI_Comm comm)
     else if (w->position > 0)
         arrivals_begin(w, comm);
     return stage == 2;
+}
+
+/* Advance the reductions after an instance. Returns true when the previous window's results are
+ * complete. */
+bool arrivals_step(struct arrivals *w, MPI_Comm comm)
+{
+    const int64_t begin = now_ns();
+    const int half = w->cycle > 1 ? w->cycle / 2 : 1;
+
+    w->since++;
+    if (w->stage == 0 || w->since < (w->stage == 1 ? half : w->cycle))
+        return false;
+    arrivals_advance(w, comm);
+    w->cost_ns += now_ns() - begin;
+    w->waited_ns += now_ns() - begin;
+    return w->stage == 0;
 }

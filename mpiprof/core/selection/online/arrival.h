@@ -92,7 +92,6 @@ struct arrivals {
 struct arrivals *arrivals_make(enum wait_rule rule, const struct membership *own, int length);
 void arrivals_free(struct arrivals *w);
 void arrivals_note(struct arrivals *w, const struct moment *m);
-bool arrivals_full(const struct arrivals *w);
 bool arrivals_step(struct arrivals *w, MPI_Comm comm);
 void arrivals_next(struct arrivals *w, int length, int gap);
 bool arrivals_extend(struct arrivals *w);

@@ -1,10 +1,9 @@
-/* Life cycle of a key: which of its instances are recorded, and which candidate each instance runs.
+/* Life cycle of a key: the instances that are recorded, and the candidate that each instance runs.
  *
- * Arrivals are recorded window by window (arrival.c) from the second instance of a key on. They
- * serve the selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A
- * communicator with fewer instances gets no private communicator. An instance counts only if the
- * library accepts its arguments. This is known after the call, so counting is the last action in a
- * call.
+ * Arrivals are recorded window by window (arrival.c) from the second instance of a key on, for the
+ * selection of algorithms (`--switch auto`) or the statistics (`--record summary`). A communicator
+ * with fewer instances gets no private communicator. An instance counts only if the library accepts
+ * its arguments, so counting is the last action in a call.
  *
  * Threads: a key belongs to its communicator, which one thread uses at a time.
  */
@@ -28,16 +27,7 @@ bool auto_chooses, auto_is_collecting;
 
 /* ---- start */
 
-/* Return true if every rank could create the datatype and operation. Collective. */
-static bool can_reduce(void)
-{
-    int64_t lacks = !sum_max_reduce_open(), any = lacks;
-
-    if (recorder.private != MPI_COMM_NULL)
-        pmpi.Allreduce(&lacks, &any, 1, MPI_INT64_T, MPI_MAX, recorder.private);
-    return !any;
-}
-
+/* Start on all ranks. */
 void auto_start(bool chooses)
 {
     /* Only under Sessions: the first communicators may have no node leader in common. */
@@ -47,7 +37,11 @@ void auto_start(bool chooses)
                            "common clock");
         return;
     }
-    if (!can_reduce()) {
+    int64_t lacks = !sum_max_reduce_open(), any_lacks = lacks;
+
+    if (recorder.private != MPI_COMM_NULL)
+        pmpi.Allreduce(&lacks, &any_lacks, 1, MPI_INT64_T, MPI_MAX, recorder.private);
+    if (any_lacks) {
         if (recorder.rank == 0)
             recorder_print(
                 "no statistics and no selection of algorithms: MPI has no memory for them");
@@ -181,12 +175,6 @@ static void begin_planned(struct selection *s, struct execution *e, const struct
         begin_with(s, e, &v, "from the plan");
 }
 
-static bool inherited_pays(const struct key *key)
-{
-    return !variant_is_default(&key->inherited) &&
-           (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
-}
-
 /* Return true if all members can run the candidate now. */
 static bool is_ready(const struct candidate *c, struct execution *e)
 {
@@ -207,7 +195,9 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
 
     c->key = key;
     if (s == NULL) {
-        const bool inherits = first == NULL && inherited_pays(key);
+        const bool inherits =
+            first == NULL && !variant_is_default(&key->inherited) &&
+            (key->instances + 1) * key->inherited_gain_ns >= key->inherited_price_ns;
 
         if (first == NULL && !inherits && key->instances < 1)
             return NULL;
@@ -219,7 +209,7 @@ const struct candidate *auto_choose(struct execution *e, struct key *key, const 
         else if (inherits && candidate_may_run(&key->inherited, e))
             begin_with(s, e, &key->inherited, "inherited from the parent communicator");
     }
-    if (!s->listed && s->observed.latency_ns > 0 && arrivals_full(s->arrivals))
+    if (!s->listed && s->observed.latency_ns > 0 && s->arrivals->position >= s->arrivals->length)
         list_and_predict(s, e);
     c->planned = (uint8_t)probe_candidate_at(s, s->arrivals->position);
     const bool probes = c->planned != NOBODY;
@@ -312,34 +302,35 @@ void auto_end(struct call *c)
     budget_add_time(c->exit_ns - c->enter_ns);
     if (s == NULL)
         return;
+    struct arrivals *const w = s->arrivals;
+
     s->instances++;
     if (comm_is_leader(c->comm) && c->site != NULL)
         key_log_site(s->log, c->site);
     if (s->choice.abandoned)
         return;
-    if (auto_chooses && s->instances == 1 && s->arrivals->wait_rule == WAIT_ALL_FOR_ALL) {
-        /* A measured minimum is better than the estimate: the last member to arrive did not wait.
-         */
+    if (auto_chooses && s->instances == 1 && w->wait_rule == WAIT_ALL_FOR_ALL) {
+        /* The last member to arrive did not wait, so the minimum is better than the estimate. */
         const int64_t least = private_comm_minimum(c->comm, c->handle, c->exit_ns - c->enter_ns);
 
         if (least > 0)
-            s->arrivals->position = -budget_gap(c->comm, &s->problem, (double)least);
+            w->position = -budget_gap(c->comm, &s->problem, (double)least);
     }
-    arrivals_note(s->arrivals, &(struct moment){.arrival = c->enter_ns,
-                                                .exit = c->exit_ns,
-                                                .shape_group = c->shape_group,
-                                                .candidate = c->candidate,
-                                                .planned = c->planned});
-    const bool evaluated = arrivals_step(s->arrivals, private_of(c->comm)->comm);
+    arrivals_note(w, &(struct moment){.arrival = c->enter_ns,
+                                      .exit = c->exit_ns,
+                                      .shape_group = c->shape_group,
+                                      .candidate = c->candidate,
+                                      .planned = c->planned});
+    const bool evaluated = arrivals_step(w, private_of(c->comm)->comm);
 
     if (evaluated)
         window_evaluate(s, c);
-    if (s->arrivals->stage > 0 || s->choice.abandoned || !arrivals_full(s->arrivals) ||
+    if (w->stage > 0 || s->choice.abandoned || w->position < w->length ||
         (!s->listed && s->switches && s->observed.latency_ns > 0))
         return;
-    const int first = s->arrivals->length;
+    const int first = w->length;
 
-    if (evaluated && probe_waits(s) && arrivals_extend(s->arrivals))
+    if (evaluated && probe_waits(s) && arrivals_extend(w))
         probe_assign(s, first);
     else
         begin_window(s, c);

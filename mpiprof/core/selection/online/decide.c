@@ -37,11 +37,11 @@ static void forget_phase(struct selection *s)
 /* Double the minimum distance of phases after a short one. */
 static void be_patient(struct selection *s)
 {
-    const bool soon =
-        s->phases.number > 0 && s->instances < s->phases.next + 3 * s->phases.patience;
+    struct phases *const p = &s->phases;
+    const bool soon = p->number > 0 && s->instances < p->next + 3 * p->patience;
 
-    s->phases.patience = soon ? 2 * s->phases.patience : FIRST_PATIENCE;
-    s->phases.next = s->instances + s->phases.patience;
+    p->patience = soon ? 2 * p->patience : FIRST_PATIENCE;
+    p->next = s->instances + p->patience;
 }
 
 static void end_phase(struct selection *s)
@@ -49,12 +49,6 @@ static void end_phase(struct selection *s)
     if (s->phases.number > 1 && s->choice.current == s->phases.before)
         s->phases.patience *= 2;
     s->phases.next = s->instances + s->phases.patience;
-}
-
-/* Restart the comparison: the new choice has no reference yet. */
-static void compare_anew(struct selection *s)
-{
-    s->phases.reference.count = s->phases.moved = 0;
 }
 
 enum { ANY_CANDIDATE = -1 };
@@ -110,7 +104,7 @@ static bool begin_phase(struct selection *s, const char *why)
         return false;
     be_patient(s);
     s->phases.number++;
-    compare_anew(s);
+    s->phases.reference.count = s->phases.moved = 0;
     s->phases.before = s->choice.current;
     s->phases.due = NULL;
     if (s->phases.number > 1)
@@ -186,17 +180,6 @@ static bool is_wrong(const struct selection *s, const struct reference_instances
                            rank_test_median(native) / 10) > 0;
 }
 
-/* After a change that comes too early to probe again, run the library's default until the next
- * phase, if the choice is slower. */
-static void default_restore(struct selection *s, const struct reference_instances *now)
-{
-    if (holds_algorithm(s) && s->observed.native_ns > 0 &&
-        rank_test_median_of(now->scores, now->count) > s->observed.native_ns)
-        current_choice_choose(s, NATIVE,
-                              "the pattern changed too soon to probe again, and the algorithm was "
-                              "slower than this one");
-}
-
 /* Record why a new phase is due, also during probing. A phase may wait long for its budget, and its
  * measurements from before a change are worthless. */
 static void change_track(struct selection *s, const struct reference_instances *now)
@@ -213,8 +196,12 @@ static void change_track(struct selection *s, const struct reference_instances *
     if (s->phases.moved < 2)
         return;
     s->phases.due = why;
-    if (s->instances < s->phases.next)
-        default_restore(s, now);
+    /* Until the next phase, run the library's default if the choice is slower. */
+    if (s->instances < s->phases.next && holds_algorithm(s) && s->observed.native_ns > 0 &&
+        rank_test_median_of(now->scores, now->count) > s->observed.native_ns)
+        current_choice_choose(s, NATIVE,
+                              "the pattern changed too soon to probe again, and the algorithm was "
+                              "slower than this one");
 }
 
 static void phase_continue(struct selection *s)
@@ -260,8 +247,8 @@ void decide(struct selection *s)
         observation_end(s);
     else if (tells)
         phase_continue(s);
-    if (s->choice.current != ran)
-        compare_anew(s);
+    if (s->choice.current != ran) /* the new choice has no reference yet */
+        s->phases.reference.count = s->phases.moved = 0;
     window_length_set(s);
     probe_plan(s, tells && s->choice.state == STATE_PROBE && !s->choice.abandoned);
 }

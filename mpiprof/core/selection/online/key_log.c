@@ -172,23 +172,21 @@ void key_log_events(struct selection *s)
     current_choice_clear_events(s);
 }
 
-static void write_end(struct selection *s)
-{
-    write_key(s);
-    if (s->choice.state == STATE_PROBE)
-        write_trials(s);
-    struct text t = row_begin(s, "end");
-
-    text_add(&t, ", \"instances\": %lld, \"probes\": %d, \"algorithm\": \"%s\", \"saved_ns\": %lld",
-             (long long)s->instances, s->probing.ran, name_of(&s->list[s->choice.current]),
-             (long long)s->observed.saved_ns);
-    row_end(&t);
-}
-
+/* Write the end of the key, and free the log. */
 void key_log_end(struct selection *s)
 {
     if (comm_is_leader(s->log->comm) && s->switches &&
-        (s->phases.number > 0 || s->choice.abandoned))
-        write_end(s);
+        (s->phases.number > 0 || s->choice.abandoned)) {
+        write_key(s);
+        if (s->choice.state == STATE_PROBE)
+            write_trials(s);
+        struct text t = row_begin(s, "end");
+
+        text_add(&t, ", \"instances\": %lld, \"probes\": %d, ", (long long)s->instances,
+                 s->probing.ran);
+        text_add(&t, "\"algorithm\": \"%s\", \"saved_ns\": %lld",
+                 name_of(&s->list[s->choice.current]), (long long)s->observed.saved_ns);
+        row_end(&t);
+    }
     memory_free(s->log);
 }
