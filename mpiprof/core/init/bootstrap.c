@@ -74,8 +74,7 @@ static struct meeting *unanswered; /* protected by recorder.lock */
 static int tag = BELOW_BOUND;
 static atomic_bool rank_is_silent; /* set once some rank has not answered */
 
-/* Return true if so little address space is left (`ulimit -v`) that recording would soon end the
- * program, because libraries abort when an allocation fails. */
+/* Return true if little address space is left (`ulimit -v`): libraries abort if they get none. */
 static bool lacks_memory(void)
 {
     return !memory_reserve_exists() || !memory_is_left(0);
@@ -130,8 +129,7 @@ static void parent_send(struct meeting *m, const void *what, size_t bytes)
     pmpi.Request_free(&sent);
 }
 
-/* Send to all children. Their hellos have arrived, so the hello requests are reused for the
- * sends. */
+/* The children's hellos have arrived, so the hello requests are reused for the sends. */
 static void children_send(struct meeting *m, const void *what, size_t bytes)
 {
     for (struct child *c = m->children + m->count; c-- > m->children;) /* largest subtree first */
@@ -287,8 +285,7 @@ static bool verdict_await(struct meeting *m, int64_t deadline, struct verdict *v
     return false;
 }
 
-/* Verify that no rank has left since its hello. Returns true on all ranks that stay if all ranks
- * stay. */
+/* Return true if no rank has left since its hello. The result is equal on all ranks that stay. */
 static bool all_remain(struct meeting *m)
 {
     int64_t stay = STAYS;

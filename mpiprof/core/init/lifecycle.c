@@ -59,8 +59,7 @@ static bool make_private(MPI_Comm comm)
     return error == MPI_SUCCESS;
 }
 
-/* Create the private communicator and find the nodes. Returns NULL, or the reason why clocks cannot
- * be synchronised. */
+/* Create the private communicator. Returns the obstacle to synchronising clocks, or NULL. */
 static const char *clocks_obstacle(MPI_Comm comm)
 {
     if (recorder.size < 2)

@@ -17,10 +17,10 @@
 #include "init/init.h"
 #include "tracefile/tracefile.h"
 
-/* Variables, named without the prefix MPIPROF_: destination in options_read, conversion, default for
- * a missing or empty variable, and whether it may affect the selection of an algorithm. Ranks that
- * differ in a variable with `true` keep native algorithms (options_fingerprint). The others control
- * recording, or describe the launch. */
+/* Variables, named without the prefix MPIPROF_: destination in options_read, conversion, default
+ * for a missing or empty variable, and whether it may affect the selection of an algorithm. Ranks
+ * that differ in a variable with `true` keep native algorithms (options_fingerprint). The others
+ * control recording, or describe the launch. */
 #define VARIABLES(X)                                                                               \
     X(ALIKE, o->alike, atoi, "64", false)                                                          \
     X(ALONE, o->alone, TEXT, "", false)                                                            \

@@ -97,8 +97,7 @@ static const struct algorithm *choose_random(struct execution *e, int64_t bytes,
     return a;
 }
 
-/* Return the algorithm of a rule. For a library algorithm, set `e->library_algorithm` and return
- * NULL. */
+/* Return the algorithm of a rule. For a library algorithm, set `e->library_algorithm` instead. */
 static const struct algorithm *choose_by_rule(struct execution *e, struct rule *r,
                                               const struct call_properties *q, const char **label)
 {

@@ -42,8 +42,7 @@ static void switching_start(void)
     recorder.switching = true;
 }
 
-/* Return the reason why selection is impossible in all processes of the job, or NULL if it is
- * possible. */
+/* Return the reason why no process of the job can select algorithms, or NULL. */
 static const char *selection_obstacle(void)
 {
     if (!pmpi.can_switch)
@@ -145,8 +144,7 @@ static bool may_be_called_off(const struct execution *e)
     return e->call->root == ROOT_NONE;
 }
 
-/* Return true if this rank's message to itself is truncated. The library sends a root's
- * (pack_buffers.c). */
+/* Return true if this rank's message to itself is truncated. The library sends a root's. */
 static bool longer_than_expected(const struct execution *e)
 {
     struct self_message_sides own;
@@ -250,8 +248,7 @@ static bool fill_operands(struct execution *e)
     return true;
 }
 
-/* Run a requested library algorithm. Returns false if the caller must still call the library's
- * routine. */
+/* Run a requested library algorithm. Returns false if the library's routine must still run. */
 static bool library_algorithm_run(struct execution *e, const char *label, int *error)
 {
     struct call *const c = e->call;

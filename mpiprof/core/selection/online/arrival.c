@@ -53,8 +53,7 @@ void arrivals_free(struct arrivals *w)
     memory_free(w);
 }
 
-/* Return an array of `after` elements with the old contents. If memory is exhausted, return the old
- * array and set `had` to false. */
+/* Return the resized array. If memory is exhausted, return the old one and set `had` to false. */
 static void *array_resize(void *array, size_t before, size_t after, size_t bytes, bool *had)
 {
     void *const made = memory_resize(array, before * bytes, after * bytes);
@@ -167,9 +166,9 @@ static void start_first(struct arrivals *w, MPI_Comm comm)
         more[i] = (struct sum_max){summand_of(w, w->predicted[i]), w->late ? 0 : w->predicted[i]};
     for (int i = 0; i < EXTRAS; i++)
         more[MOST_LIST + i] = (struct sum_max){0, w->extras[i]};
-    sum_max_reduce_start(w->input, w->output, EACH * w->count + MORE, comm, &w->requests[0]);
+    sum_max_reduce_start(w->input, w->output, EACH * w->count + MORE, false, comm, &w->requests[0]);
     if (w->scanned != NULL)
-        sum_max_reduce_start_scan(w->input, w->scanned, EACH * w->count, comm, &w->requests[1]);
+        sum_max_reduce_start(w->input, w->scanned, EACH * w->count, true, comm, &w->requests[1]);
     w->stage = 1;
 }
 
@@ -255,7 +254,7 @@ static void start_second(struct arrivals *w, MPI_Comm comm)
         p[SCORE] = (struct sum_max){summand_of(w, m->exit - earliest), 0};
         p[WAIT] = (struct sum_max){summand_of(w, earliest - m->arrival), 0};
     }
-    sum_max_reduce_start(w->input, w->output, EACH * w->count, comm, &w->requests[0]);
+    sum_max_reduce_start(w->input, w->output, EACH * w->count, false, comm, &w->requests[0]);
     w->stage = 2;
 }
 

@@ -14,10 +14,8 @@ struct sum_max {
 };
 bool sum_max_reduce_open(void);
 void sum_max_reduce_close(void);
-void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, MPI_Comm comm,
-                          MPI_Request *request);
-void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *all, int count,
-                               MPI_Comm comm, MPI_Request *request);
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, bool scans,
+                          MPI_Comm comm, MPI_Request *request);
 
 /* ---- windows of instances (arrival.c) */
 

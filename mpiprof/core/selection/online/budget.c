@@ -47,8 +47,7 @@ void budget_grant(int64_t ns)
 
 /* ---- the first window */
 
-/* Return the time in ns of one small reduction or gather, from the link parameters that MPI_Init
- * measured. */
+/* Return the time in ns of one small reduction or gather, by the link parameters of MPI_Init. */
 static double tree_ns(const struct problem *p)
 {
     return p->alpha * log2_ceiling(p->size + p->remote_size);

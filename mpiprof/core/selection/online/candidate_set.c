@@ -27,8 +27,7 @@ static const struct candidate *faster_of(const struct candidate *a, const struct
     return a == NULL || rank_test_median(b) < rank_test_median(a) ? b : a;
 }
 
-/* Return the measured equivalent of a library algorithm, in the fastest form of this phase. Returns
- * NULL if none was measured. */
+/* Return the fastest measured equivalent of a library algorithm in this phase, or NULL. */
 static const struct candidate *equivalent_of(const struct selection *s, int i)
 {
     const struct candidate *fastest = NULL;
@@ -75,8 +74,7 @@ int64_t candidate_set_estimate(const struct selection *s, int i)
 
 /* ---- candidates that may be best */
 
-/* Return the relative noise of the candidate with most scores. Few scores say little about their
- * spread. */
+/* Return the relative noise of the candidate with most scores: few scores have a random spread. */
 static double noise_of(const struct selection *s)
 {
     const struct candidate *most = &s->list[NATIVE];
@@ -215,8 +213,7 @@ int candidate_set_begin(struct selection *s)
     return open;
 }
 
-/* Add another block size to the set. Returns true if the size is valid and this phase has not
- * measured it. */
+/* Add another block size. Returns false if it is invalid, or already measured in this phase. */
 static bool block_size_add(struct selection *s, int which, int64_t block_size)
 {
     if (block_size < LEAST_BLOCK || block_size >= s->problem.bytes)

@@ -250,8 +250,7 @@ int probe_begin(struct selection *s, int limit, int late)
     return candidate_set_begin(s);
 }
 
-/* Exclude candidates that can no longer be best, or that the budget has blocked for long, but none
- * in a final. */
+/* Except in a final, exclude candidates that cannot be best or lacked budget for long. */
 static void hopeless_drop(struct selection *s)
 {
     for (int i = 1; i < s->count && !s->probing.final; i++) {
@@ -305,13 +304,6 @@ static bool is_surely_better(const struct selection *s, int which, int than)
     return rank_test_better(&s->list[which], &s->list[than], required_significance(s), 1);
 }
 
-static void begin_final(struct selection *s, int best, int other)
-{
-    for (int i = 0; i < s->count; i++)
-        s->list[i].excluded = i != best && i != other;
-    s->probing.final = true;
-}
-
 /* Conclude with the library's default or an earlier choice. An excluded candidate may have been
  * faster in its one or two runs. */
 static void conclude_unchanged(struct selection *s, int which)
@@ -347,7 +339,9 @@ bool probe_step(struct selection *s)
     } else if (best == fallback_choice(s)) {
         conclude_unchanged(s, best);
     } else if (may_probe) {
-        begin_final(s, best, other);
+        for (int i = 0; i < s->count; i++)
+            s->list[i].excluded = i != best && i != other;
+        s->probing.final = true;
         return false;
     } else if (is_surely_better(s, s->choice.current, other)) { /* the best one was disturbed */
         current_choice_conclude(s, s->choice.current, significance);

@@ -45,16 +45,12 @@ void sum_max_reduce_close(void)
     made = false;
 }
 
-void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, MPI_Comm comm,
-                          MPI_Request *request)
+void sum_max_reduce_start(const struct sum_max *mine, struct sum_max *all, int count, bool scans,
+                          MPI_Comm comm, MPI_Request *request)
 {
-    if (pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
-        *request = MPI_REQUEST_NULL;
-}
+    const int error = scans ? pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request)
+                            : pmpi.Iallreduce(mine, all, count, pair_type, pair_op, comm, request);
 
-void sum_max_reduce_start_scan(const struct sum_max *mine, struct sum_max *all, int count,
-                               MPI_Comm comm, MPI_Request *request)
-{
-    if (pmpi.Iscan(mine, all, count, pair_type, pair_op, comm, request) != MPI_SUCCESS)
+    if (error != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }

@@ -173,8 +173,7 @@ const char *rules_first_library_algorithm(void)
     return NULL;
 }
 
-/* Return true if a rule matches a call. Its algorithm may exist only for the other type of
- * communicator. */
+/* Return true if a rule matches a call and its algorithm exists for this type of communicator. */
 static bool applies_to(const struct rule *r, const struct call_properties *q)
 {
     if (strcmp(r->operation, "*") != 0 && strcmp(r->operation, q->operation) != 0)
