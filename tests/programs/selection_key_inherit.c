@@ -64,7 +64,7 @@ void diagnostics_share(const char *operation, const struct site *first, int over
     (void)other_override;
 }
 
-bool auto_is_collecting;
+bool auto_chooses = true, auto_is_collecting;
 
 void finalize_free(struct key *keys, int count, MPI_Comm comm)
 {

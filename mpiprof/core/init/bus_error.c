@@ -112,7 +112,6 @@ static struct sigaction take_action(void)
 static void bus_error_handle(int number, siginfo_t *info, void *context)
 {
     const int reason = errno;
-
     const bool by_kernel = info->si_code > 0; /* a fault, which recurs after the return */
 
     if (by_kernel && mapped_replace(info->si_addr))

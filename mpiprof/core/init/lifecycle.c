@@ -200,7 +200,7 @@ void lifecycle_initialising(const char *wrapped)
     hooks = (struct hooks){.ended = select_ended,
                            .freed = private_comm_freed,
                            .forgotten = keys_free,
-                           .inherited = select_inherited,
+                           .inherited = keys_inherit,
                            .comm_state_bytes = sizeof(struct comm_state),
                            .site_met = rules_match_site,
                            .group_created = lifecycle_group_created};

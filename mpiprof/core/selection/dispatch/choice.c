@@ -25,8 +25,9 @@ enum { MOST_CANDIDATES = 32 };
 static bool random_choice, random_own;
 static uint64_t seed;
 
-/* Parse "random SEED [own]". Returns false for any other rule. */
-bool choice_is_random(const char *text)
+/* Parse "random SEED [own]". Returns false for any other rule. `own`: the choice includes the
+ * library's algorithms. */
+bool choice_is_random(const char *text, bool *own)
 {
     unsigned long long number;
 
@@ -35,13 +36,8 @@ bool choice_is_random(const char *text)
         random_own = strstr(text, " own") != NULL;
         seed = number;
     }
+    *own = random_own;
     return random_choice;
-}
-
-/* Return true if random choice includes the library's algorithms. */
-bool choice_is_random_own(void)
-{
-    return random_own;
 }
 
 /* Choose one of mpiprof's algorithms at random, or NULL for native. If all members know the bytes,

@@ -72,14 +72,15 @@ void select_start(void)
                            obstacle);
         return;
     }
-    const bool random = choice_is_random(text);
+    bool random_own;
+    const bool random = choice_is_random(text, &random_own);
 
     if (!random && rules_read(text) == 0 && !collects)
         return;
     switching_start();
     const char *const requested = rules_first_library_algorithm();
 
-    if (choice_is_random_own() || chooses || requested != NULL)
+    if (random_own || chooses || requested != NULL)
         mpi_t_algorithm_start();
     if (requested != NULL && mpi_t_algorithm_obstacle() == OBSTACLE_INTERFACE && recorder.rank == 0)
         recorder_print("--switch %s: this MPI library has no selectable algorithms (MPICH 5.0 and "
@@ -120,12 +121,6 @@ void select_end(void)
     diagnostics_end();
     argument_check_end();
     mpi_t_algorithm_end();
-}
-
-void select_inherited(struct communicator *child, const struct communicator *parent)
-{
-    if (auto_chooses)
-        keys_inherit(child, parent);
 }
 
 /* ---- a call */

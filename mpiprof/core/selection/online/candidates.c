@@ -37,13 +37,14 @@ bool candidate_applies(const struct algorithm *a, const struct execution *e)
  * sizes. */
 bool candidate_fits(const struct algorithm *a, const struct execution *e)
 {
-    const bool applies = candidate_applies(a, e);
-    const int64_t needed = applies && !a->needs_counts ? pack_buffer_scratch_bytes(a, e) : 0;
+    if (!candidate_applies(a, e))
+        return false;
+    const int64_t needed = a->needs_counts ? 0 : pack_buffer_scratch_bytes(a, e);
     const bool fits = scratch_fits(e->call->comm, needed);
 
     if (!fits)
         scratch_note_omitted(e->call->comm, a, needed);
-    return applies && fits;
+    return fits;
 }
 
 /* The same for a variant, which may be a library algorithm. */

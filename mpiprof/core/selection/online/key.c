@@ -142,7 +142,7 @@ void keys_inherit(struct communicator *child, const struct communicator *parent)
 {
     const struct keys *const from = comm_state(parent)->keys;
 
-    if (from == NULL || from->count == 0 || comm_state(child)->keys != NULL)
+    if (!auto_chooses || from == NULL || from->count == 0 || comm_state(child)->keys != NULL)
         return;
     struct keys *const to = table_make(child);
 

@@ -22,6 +22,7 @@ struct key {
 uint64_t key_hash(const struct execution *e);
 struct key *key_find(struct communicator *k, uint64_t hash, uint32_t sequence);
 int key_choice(struct key *key, const struct execution *e, const struct call_properties *q);
+/* keys_inherit and keys_free are hooks of the recording (hooks.h) */
 void keys_inherit(struct communicator *child, const struct communicator *parent);
 void keys_free(struct communicator *k);
 void keys_discard(void);

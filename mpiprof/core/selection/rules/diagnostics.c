@@ -115,16 +115,8 @@ static void say_sharing(const struct sharing *s)
     text_free(&also);
 }
 
-static const char *restriction_of(const struct rule *r)
-{
-    const struct algorithm *a = catalogue_find(r->operation, r->algorithm, false);
-
-    if (a == NULL)
-        a = catalogue_find(r->operation, r->algorithm, true);
-    return a != NULL ? a->restrictions : NULL;
-}
-
-/* Append the requirements of a library algorithm. A rule may name several algorithms. */
+/* Append the requirements of a rule's algorithm. The rule may name algorithms of several operations
+ * and both types of communicators. */
 static void add_needs(struct text *t, const struct rule *r)
 {
     static const char *const texts[] = {
@@ -132,15 +124,26 @@ static void add_needs(struct text *t, const struct rule *r)
         OWN_NEEDS(NEED)
 #undef NEED
     };
+    if (r->library_algorithm == NULL) {
+        const struct algorithm *a = catalogue_find(r->operation, r->algorithm, false);
+
+        if (a == NULL)
+            a = catalogue_find(r->operation, r->algorithm, true);
+        if (a != NULL && a->restrictions != NULL)
+            text_add(t, "%s", a->restrictions);
+        return;
+    }
     const struct library_algorithm *const own =
         mpi_t_algorithm_find(r->operation, r->library_algorithm);
 
-    for (int i = 0; own != NULL && i < NEEDS; i++)
+    if (own == NULL)
+        return;
+    for (int i = 0; i < NEEDS; i++)
         if (own->needs >> i & 1)
             text_add(t, "%s%s", t->length > 0 ? ", " : "", texts[i]);
-    if (own != NULL && operation_reduces(own->operation))
+    if (operation_reduces(own->operation))
         text_add(t, "%sa predefined reduction operation", t->length > 0 ? ", " : "");
-    if (own != NULL && own->segmented)
+    if (own->segmented)
         text_add(t, "%sseveral segments", t->length > 0 ? ", " : "");
 }
 
@@ -148,19 +151,15 @@ static void say_rule(struct rule *r)
 {
     const uint64_t left = atomic_load(&r->skipped);
     const char *const what = r->site != NULL ? r->site : r->operation;
-    const char *why = restriction_of(r);
     struct text needs = {0};
 
-    if (r->library_algorithm != NULL) {
-        add_needs(&needs, r);
-        why = needs.bytes;
-    }
+    add_needs(&needs, r);
     if (left > 0)
         say("%s=%s: %llu call%s left to the library, because the algorithm does not apply to "
             "%s%s%s%s",
             what, r->variant.label, (unsigned long long)left, left > 1 ? "s were" : " was",
-            left > 1 ? "them" : "it", why != NULL ? " (it requires " : "", why != NULL ? why : "",
-            why != NULL ? ")" : "");
+            left > 1 ? "them" : "it", needs.length > 0 ? " (it requires " : "",
+            needs.length > 0 ? needs.bytes : "", needs.length > 0 ? ")" : "");
     else if (atomic_load(&r->applied) == 0 && r->site != NULL && recorder.rank == 0)
         say("%s=%s was not used: it applies to no call that rank 0 of a communicator made there",
             what, r->variant.label);
